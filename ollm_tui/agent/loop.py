@@ -1,0 +1,263 @@
+"""One turn: stream, collect calls, hand them to the executor, feed results back, until the model asks for no more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ollm_tui.agent.events import (
+    AssistantMessage,
+    Failed,
+    LoggedResult,
+    Noticed,
+    ProposedCall,
+    ReasoningDelta,
+    TextDelta,
+    ToolCalled,
+    ToolReturned,
+    TurnFault,
+    TurnFinished,
+    TurnStatus,
+    UsageReported,
+    UserMessage,
+)
+from ollm_tui.agent.prompt import system_prompt
+from ollm_tui.agent.providers import base as wire
+from ollm_tui.agent.stream import EventStream
+from ollm_tui.core.base.abort import AbortController, AbortSignal
+from ollm_tui.core.base.errors import (
+    ConfirmationDenied,
+    InvalidArguments,
+    OperationCancelled,
+    PolicyDenied,
+    ToolFailure,
+)
+from ollm_tui.core.base.results import ToolResult
+from ollm_tui.core.confirmation import Origin
+from ollm_tui.core.executor import ToolExecutor
+
+MAX_ROUNDS = 50
+"""Requests to the model in one turn; a model that goes round in circles is stopped there."""
+
+
+@dataclass
+class _Reply:
+    """What one request brought, as far as it came."""
+
+    text: str = ""
+    reasoning: str = ""
+    calls: list[wire.ToolCall] = field(default_factory=list[wire.ToolCall])
+    usage: wire.UsageReported | None = None
+
+
+class Agent:
+    """A conversation between a person, a model and the executor; one turn at a time, all of it told on the stream."""
+
+    def __init__(
+        self,
+        provider: wire.Provider,
+        executor: ToolExecutor,
+        stream: EventStream,
+        *,
+        max_rounds: int = MAX_ROUNDS,
+        on_turn_end: Callable[[], None] | None = None,
+    ) -> None:
+        self.provider = provider
+        self.executor = executor
+        self.stream = stream
+        self._max_rounds = max_rounds
+        self._on_turn_end = on_turn_end
+        self._history: list[wire.Message] = [wire.SystemMessage(system_prompt(executor.workspace))]
+        self._controller: AbortController | None = None
+
+    @property
+    def busy(self) -> bool:
+        return self._controller is not None
+
+    @property
+    def history(self) -> tuple[wire.Message, ...]:
+        """What the next request will carry."""
+        return tuple(self._history)
+
+    async def run_turn(self, text: str) -> TurnStatus:
+        """Answer the person. Raises RuntimeError while another turn runs; every other failure is an event."""
+        self._begin()
+        self.stream.publish(UserMessage(text=text))
+        self._history.append(wire.UserMessage(text))
+        return await self._finish_turn()
+
+    async def retry(self) -> TurnStatus:
+        """Go on where the last turn failed, without asking the person again. Raises RuntimeError while one runs."""
+        self._begin()
+        while isinstance(self._history[-1], wire.AssistantMessage) and not self._history[-1].tool_calls:
+            self._history.pop()
+        return await self._finish_turn()
+
+    def interrupt(self, reason: str = "interrupted by the person") -> bool:
+        """Stop the running turn; False when there is none. What was done so far is kept."""
+        if self._controller is None:
+            return False
+        self._controller.abort(reason)
+        return True
+
+    # -- a turn ------------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        if self._controller is not None:
+            raise RuntimeError("a turn is running already: interrupt it or wait for its end")
+        self._controller = AbortController()
+
+    async def _finish_turn(self) -> TurnStatus:
+        assert self._controller is not None, "a turn begins with _begin"
+        status = TurnStatus.FAILED
+        try:
+            status = await self._rounds(self._controller.signal)
+        except OperationCancelled:
+            status = TurnStatus.INTERRUPTED
+        except wire.ProviderFailure as failure:
+            fault = TurnFault(
+                type="ProviderError",
+                code=failure.kind.value.upper(),
+                message=failure.message,
+                retryable=failure.retryable,
+            )
+            self.stream.publish(Failed(error=fault))
+        except asyncio.CancelledError:
+            status = TurnStatus.INTERRUPTED
+            raise
+        finally:
+            self._controller = None
+            await self._keep_safe()
+            self.stream.publish(TurnFinished(status=status))
+        return status
+
+    async def _keep_safe(self) -> None:
+        """Bring the turn to the disk; where that fails the person is told, and the conversation goes on."""
+        if self._on_turn_end is None:
+            return
+        try:
+            await asyncio.to_thread(self._on_turn_end)
+        except (ToolFailure, OSError) as error:
+            self.stream.publish(Noticed(text=f"This turn may not survive a power cut: {error}"))
+
+    async def _rounds(self, signal: AbortSignal) -> TurnStatus:
+        for _ in range(self._max_rounds):
+            reply = await self._request(signal)
+            if not reply.calls:
+                return TurnStatus.COMPLETED
+            results = await self._run_calls(reply.calls, signal)
+            for call, result in zip(reply.calls, results, strict=True):
+                self._history.append(wire.ToolMessage(call.id, call.name, result.for_model(), _outcome(result)))
+            signal.throw_if_aborted()
+        message = f"The model asked for tools {self._max_rounds} times in a row without coming to an end."
+        self.stream.publish(
+            Failed(error=TurnFault(type="TurnLimitError", code="TURN_LIMIT", message=f"{message} Say how to go on."))
+        )
+        return TurnStatus.FAILED
+
+    async def _request(self, signal: AbortSignal) -> _Reply:
+        """One request; whatever came before a failure is published and kept."""
+        reply = _Reply()
+        whole = False
+        events = self.provider.stream(self._chat_request(), signal)
+        try:
+            async for event in events:
+                self._take(event, reply)
+            signal.throw_if_aborted()
+            whole = True
+        finally:
+            await events.aclose()
+            if not whole:
+                reply.calls.clear()  # a call of a cut reply may be half of what was meant
+            if whole or reply.text or reply.reasoning:
+                self._keep(reply, partial=not whole)
+        return reply
+
+    def _take(self, event: wire.StreamEvent, reply: _Reply) -> None:
+        match event:
+            case wire.TextDelta(text):
+                reply.text += text
+                self.stream.publish(TextDelta(text=text))
+            case wire.ReasoningDelta(text):
+                reply.reasoning += text
+                self.stream.publish(ReasoningDelta(text=text))
+            case wire.ToolCallReady(call):
+                reply.calls.append(call)
+            case wire.UsageReported():
+                reply.usage = event
+            case wire.ProviderNotice(text):
+                self.stream.publish(Noticed(text=text))
+            case wire.ToolCallProgress() | wire.StreamFinished():
+                pass  # the call and the message say it when they are whole
+
+    def _keep(self, reply: _Reply, *, partial: bool) -> None:
+        proposed = tuple(
+            ProposedCall(id=call.id, name=call.name, arguments=call.arguments, origin=Origin(call.origin.value))
+            for call in reply.calls
+        )
+        self.stream.publish(
+            AssistantMessage(text=reply.text, tool_calls=proposed, reasoning=reply.reasoning, partial=partial)
+        )
+        if reply.usage is not None:
+            self.stream.publish(
+                UsageReported(prompt_tokens=reply.usage.prompt_tokens, completion_tokens=reply.usage.completion_tokens)
+            )
+        if reply.text or reply.calls:
+            self._history.append(wire.AssistantMessage(reply.text, tuple(reply.calls), reply.reasoning))
+
+    def _chat_request(self) -> wire.ChatRequest:
+        offered = tuple(
+            wire.ToolSchema(name=str(schema["name"]), description=str(schema["description"]), parameters=parameters)
+            for schema in self.executor.offered_schemas()
+            if isinstance(parameters := schema["parameters"], dict)
+        )
+        return wire.ChatRequest(messages=tuple(self._history), tools=offered)
+
+    async def _run_calls(self, calls: list[wire.ToolCall], signal: AbortSignal) -> list[ToolResult]:
+        """Validate and ask for all calls of a reply together; run them one after the other, in order."""
+        finished = [asyncio.Event() for _ in calls]
+        for call in calls:
+            self.stream.publish(
+                ToolCalled(call_id=call.id, name=call.name, arguments=call.arguments, origin=Origin(call.origin.value))
+            )
+
+        async def run(index: int, call: wire.ToolCall) -> ToolResult:
+            async def my_turn() -> None:
+                if index:
+                    await signal.guard(finished[index - 1].wait())
+
+            try:
+                if call.fault is not None:
+                    result = ToolResult.of_failure(InvalidArguments(call.fault))
+                else:
+                    result = await self.executor.execute(
+                        call.name,
+                        call.arguments,
+                        signal,
+                        call_id=call.id,
+                        origin=Origin(call.origin.value),
+                        my_turn=my_turn,
+                    )
+                self.stream.publish(ToolReturned(call_id=call.id, result=LoggedResult.of(result)))
+                return result
+            finally:
+                if index:
+                    await finished[index - 1].wait()
+                finished[index].set()
+
+        tasks = [asyncio.ensure_future(run(index, call)) for index, call in enumerate(calls)]
+        try:
+            return list(await asyncio.gather(*tasks))
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+
+
+def _outcome(result: ToolResult) -> wire.ToolOutcome:
+    if result.error is None:
+        return wire.ToolOutcome.DONE
+    denied = result.error.code in (PolicyDenied.code, ConfirmationDenied.code)
+    return wire.ToolOutcome.DENIED if denied else wire.ToolOutcome.FAILED

@@ -1,0 +1,104 @@
+"""Addresses of model servers: what people write (OLLAMA_HOST, base URLs) made into one form, and shown safely."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from urllib.parse import SplitResult, urlsplit
+
+OLLAMA_PORT = 11434
+_SERVER_BINDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Addresses a server listens on, and where its clients find it."""
+
+
+class AddressFault(ValueError):
+    """The address cannot be one of a model server; the message quotes it and says which forms there are."""
+
+
+@dataclass(frozen=True)
+class ServerAddress:
+    """Where a model server is. `url` has no trailing slash and no credentials; those stay apart, unprinted."""
+
+    url: str
+    loopback: bool
+    credentials: tuple[str, str] | None = field(default=None, repr=False)
+    """User and password that stood in the address."""
+
+    def __str__(self) -> str:
+        return self.url
+
+    def at(self, path: str) -> str:
+        return f"{self.url}/{path.lstrip('/')}"
+
+
+def ollama_address(text: str | None) -> ServerAddress:
+    """Read an OLLAMA_HOST: `host`, `host:port`, `:port`, `http(s)://host[:port][/path]`, `[::1]`; empty is the default.
+
+    As the Ollama client does it: port 11434 unless given, 80 or 443 where a scheme is written without a port. A bind
+    address (0.0.0.0) becomes the loopback. A path of the API (`/api`, `/v1`) is taken off. Raises AddressFault.
+    """
+    written = (text or "").strip().strip("'\"")
+    if not written:
+        return ServerAddress(f"http://127.0.0.1:{OLLAMA_PORT}", loopback=True)
+    scheme, separator, _ = written.partition("://")
+    if not separator:
+        bare = f"[{written}]" if _is_ipv6(written) else written
+        return _address(f"http://{bare}", OLLAMA_PORT, ("/api", "/v1"), written)
+    default = 443 if scheme.lower() == "https" else 80
+    return _address(written, default, ("/api", "/v1"), written)
+
+
+def openai_address(text: str) -> ServerAddress:
+    """Read the base URL of an OpenAI-compatible server; without a path it gets `/v1`. Raises AddressFault."""
+    written = text.strip().strip("'\"")
+    address = _address(written if "://" in written else f"http://{written}", None, ("/chat/completions",), written)
+    if urlsplit(address.url).path:
+        return address
+    return ServerAddress(f"{address.url}/v1", address.loopback, address.credentials)
+
+
+def _address(url: str, default_port: int | None, endings: tuple[str, ...], written: str) -> ServerAddress:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise _fault(written, str(error)) from None
+    if parts.scheme.lower() not in ("http", "https"):
+        raise _fault(written, f"the scheme is {parts.scheme!r}")
+    if any(character.isspace() or not character.isprintable() for character in url):
+        raise _fault(written, "it holds blanks or control characters")
+    host = (parts.hostname or "127.0.0.1").lower()
+    host = _SERVER_BINDS.get(host, host)
+    port = port or default_port
+    path = parts.path.rstrip("/")
+    for ending in endings:
+        path = path.removesuffix(ending)
+    shown_host = f"[{host}]" if ":" in host else host
+    standard = {"http": 80, "https": 443}[parts.scheme.lower()]
+    netloc = shown_host if port is None or port == standard else f"{shown_host}:{port}"
+    return ServerAddress(f"{parts.scheme.lower()}://{netloc}{path}", _is_loopback(host), _credentials(parts))
+
+
+def _credentials(parts: SplitResult) -> tuple[str, str] | None:
+    return (parts.username, parts.password or "") if parts.username else None
+
+
+def _fault(written: str, why: str) -> AddressFault:
+    shown = written.rsplit("@", 1)[-1]
+    return AddressFault(f"{shown!r} is no address of a model server ({why}); write http://host:port")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        return ipaddress.ip_address(text).version == 6
+    except ValueError:
+        return False

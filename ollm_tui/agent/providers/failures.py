@@ -1,0 +1,191 @@
+"""Makes one typed failure of the many ways in which model servers say no."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from ollm_tui.agent.providers.base import FailureKind, JsonObject, ProviderFailure
+from ollm_tui.agent.providers.json_values import as_count, parse_json
+
+RETRY_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504})
+"""Answers that may be different a moment later."""
+
+_SHOWN_CHARACTERS = 400
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]+")
+_NO_TOOLS = re.compile(
+    r"does not support tools|tool.{0,3}choice requires|enable-auto-tool-choice|tools? (?:is|are) not supported"
+    r"|does not support (?:function|tool)[ -]?call|tools param requires --jinja",
+    re.IGNORECASE,
+)
+_NO_THINKING = re.compile(r"does not support thinking", re.IGNORECASE)
+_OVERFLOW = re.compile(
+    r"exceed_context_size|context_length_exceeded|exceeds? the (?:available )?context|context (?:size|window) exceeded"
+    r"|maximum context length|context length (?:of|is)|(?:prompt|input) (?:is )?too long|input length exceeds",
+    re.IGNORECASE,
+)
+_NO_MODEL = re.compile(
+    r"model_not_found|model\b.{0,200}?(?:not found|does not exist|not exist|is not available)"
+    r"|no such model|no model loaded",
+    re.IGNORECASE | re.DOTALL,
+)
+_NO_MEMORY = re.compile(r"more system memory|out of memory|not enough memory|cudaMalloc failed", re.IGNORECASE)
+_LOADING = re.compile(r"loading model|model is (?:still )?loading|is loading|still starting", re.IGNORECASE)
+_WINDOW_NUMBERS = (
+    re.compile(r"\((?P<prompt>\d+) tokens?\) exceeds.{0,60}?\((?P<window>\d+) tokens?\)", re.DOTALL),
+    re.compile(r"maximum context length (?:is|of) (?P<window>\d+).{0,200}?(?P<prompt>\d+)", re.DOTALL),
+)
+
+
+@dataclass(frozen=True)
+class ServerError:
+    """What a server wrote about an error: its words and, where it gave them, codes and numbers."""
+
+    message: str
+    code: str = ""
+    """`type` and `code` of the answer, for recognition."""
+    prompt_tokens: int | None = None
+    context_window: int | None = None
+
+    @property
+    def no_tools(self) -> bool:
+        return bool(_NO_TOOLS.search(self.message))
+
+    @property
+    def no_thinking(self) -> bool:
+        return bool(_NO_THINKING.search(self.message))
+
+    @property
+    def stream_options(self) -> bool:
+        """Whether it is about `stream_options`, which older servers do not know."""
+        return "stream_options" in self.message or "include_usage" in self.message
+
+
+def read_error(value: JsonValue) -> ServerError:
+    """Find the words in any of the shapes servers use; an error packed into a string is unpacked once.
+
+    `{"error": {"message", "type", "code"}}`, `{"object": "error", "message"}`, `{"error": "text"}`, `{"detail": ...}`.
+    """
+    if isinstance(value, str):
+        return _from_text(value)
+    if not isinstance(value, dict):
+        return ServerError("")
+    inner = value.get("error")
+    if isinstance(inner, dict):
+        return _from_members(inner)
+    if isinstance(inner, str) and inner:
+        return _from_text(inner)
+    return _from_members(value)
+
+
+def read_error_body(body: bytes) -> ServerError:
+    """The same for the body of an HTTP answer, JSON or not."""
+    text = body.decode("utf-8", "replace").strip()
+    try:
+        return read_error(parse_json(text))
+    except ValueError:
+        return ServerError("an HTML page" if text[:1] == "<" else text)
+
+
+def failure_from(
+    error: ServerError, *, url: str, status: int | None, model: str | None, retry_after: float | None = None
+) -> ProviderFailure:
+    """The failure for an error of the server, with what to do about it; `status` is None within a stream."""
+    kind, remedy = _judge(error, status, model)
+    where = f"{url} answered HTTP {status}" if status is not None else f"{url} reported an error while answering"
+    words = shown(error.message) or "no reason given"
+    numbers = _numbers(error)
+    if kind is FailureKind.RATE_LIMITED and retry_after is not None:
+        remedy = f"Wait {retry_after:g} s, then try again."
+    retryable = kind in (FailureKind.RATE_LIMITED, FailureKind.LOADING) or (
+        kind is FailureKind.REFUSED and status in RETRY_STATUSES and not _NO_MEMORY.search(error.message)
+    )
+    return ProviderFailure(
+        kind,
+        f"{where}: {words}. {remedy}",
+        retryable=retryable,
+        url=url,
+        status=status,
+        prompt_tokens=numbers[0],
+        context_window=numbers[1],
+        retry_after=retry_after,
+    )
+
+
+def shown(text: str) -> str:
+    """A server's words on one line, without control characters, at a length that can be read."""
+    line = " ".join(_CONTROL.sub(" ", text).split()).rstrip(".")
+    return line if len(line) <= _SHOWN_CHARACTERS else line[:_SHOWN_CHARACTERS] + "..."
+
+
+def _judge(error: ServerError, status: int | None, model: str | None) -> tuple[FailureKind, str]:
+    text = f"{error.message} {error.code}"
+    named = f"model {model!r}" if model else "the model"
+    if error.context_window is not None or _OVERFLOW.search(text):
+        return FailureKind.CONTEXT_OVERFLOW, _overflow_remedy(error)
+    if error.no_tools:
+        return FailureKind.NO_TOOLS, f"Choose a model that can call tools, or use {named} for talking only."
+    if status in (401, 403) or "invalid_api_key" in text:
+        return FailureKind.AUTH, "Check the API key in the settings."
+    if _LOADING.search(text):
+        return FailureKind.LOADING, "Wait until the server has loaded the model, then try again."
+    if _NO_MODEL.search(text) and (status in (None, 400, 404, 422)):
+        return FailureKind.NO_SUCH_MODEL, f"Choose one the server has, or load {named} there first."
+    if "insufficient_quota" in text or status == 402:
+        return FailureKind.AUTH, "The account has no credit left; check it with the provider."
+    if status == 429:
+        return FailureKind.RATE_LIMITED, "Wait a moment, then try again."
+    if _NO_MEMORY.search(text):
+        return FailureKind.REFUSED, f"Choose a smaller model, or a smaller window for {named}."
+    return FailureKind.REFUSED, _refused_remedy(status)
+
+
+def _refused_remedy(status: int | None) -> str:
+    if status is None:
+        return "Try again; the log of the server says more."
+    if status in (404, 405):
+        return "Check the base URL; the server does not know this address."
+    if 300 <= status < 400:
+        return "The server points elsewhere; set the base URL to that address."
+    if status >= 500:
+        return "Try again; the log of the server says more."
+    return "The server did not accept the request."
+
+
+def _overflow_remedy(error: ServerError) -> str:
+    prompt, window = _numbers(error)
+    counts = f"The conversation has {prompt:,} tokens, the window {window:,}. " if prompt and window else ""
+    return f"{counts}Shorten the conversation, or give the model a larger context window."
+
+
+def _numbers(error: ServerError) -> tuple[int | None, int | None]:
+    if error.context_window is not None:
+        return error.prompt_tokens, error.context_window
+    for pattern in _WINDOW_NUMBERS:
+        if found := pattern.search(error.message):
+            return int(found.group("prompt")), int(found.group("window"))
+    return None, None
+
+
+def _from_text(text: str) -> ServerError:
+    if text.lstrip().startswith("{"):
+        try:
+            unpacked = parse_json(text)
+        except ValueError:
+            return ServerError(text)
+        if isinstance(unpacked, dict):
+            inner = unpacked.get("error", unpacked)
+            return _from_members(inner) if isinstance(inner, dict) else ServerError(str(inner))
+    return ServerError(text)
+
+
+def _from_members(members: JsonObject) -> ServerError:
+    words = members.get("message", members.get("detail", members.get("error_description")))
+    message = words if isinstance(words, str) else json.dumps(words if words is not None else members)
+    codes = [str(members[key]) for key in ("type", "code") if members.get(key) is not None]
+    return ServerError(
+        message, " ".join(codes), as_count(members.get("n_prompt_tokens")), as_count(members.get("n_ctx"))
+    )

@@ -1,0 +1,165 @@
+"""`OfflineProvider`: works without any model by reading a few plain forms, and says that it is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator
+
+from ollm_tui.agent.providers.assembly import CallIds
+from ollm_tui.agent.providers.base import (
+    ChatRequest,
+    FinishReason,
+    Message,
+    ModelInfo,
+    ProviderDescription,
+    StreamEvent,
+    StreamFinished,
+    TextDelta,
+    ToolCall,
+    ToolCallReady,
+    ToolMessage,
+    ToolOutcome,
+    UserMessage,
+)
+from ollm_tui.agent.providers.offline_forms import FORMS, Form, PlannedCall, asks_for_help, understand
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import ConfirmationDenied, PolicyDenied, ToolFailure
+
+BADGE = "offline - no AI model"
+
+CONNECT = """Three ways to connect a model:
+1. Ollama on this machine: `ollama serve`, `ollama pull NAME`, then `ollm-tui --provider ollama --model NAME`
+2. LM Studio, llama.cpp or vLLM: start its server, then `ollm-tui --provider openai --base-url http://127.0.0.1:PORT/v1`
+3. A service with an API key: set OLLM_API_KEY, then `ollm-tui --provider openai --base-url URL --model NAME`"""
+
+GREETING = f"""No AI model is connected, so nothing here thinks. Plain forms work all the same: `ls`, `read FILE`,
+`run COMMAND` and more; `help` lists them.
+
+{CONNECT}"""
+
+
+class OfflineProvider:
+    """Answers with tool calls for the sentences it knows, and with the list of these for all others."""
+
+    name = "offline"
+
+    @property
+    def model(self) -> str | None:
+        return None
+
+    def describe(self) -> ProviderDescription:
+        return ProviderDescription(self.name, None, badge=BADGE, greeting=GREETING)
+
+    async def list_models(self) -> tuple[ModelInfo, ...]:
+        return ()
+
+    async def aclose(self) -> None:
+        pass
+
+    async def stream(self, request: ChatRequest, signal: AbortSignal) -> AsyncGenerator[StreamEvent, None]:
+        signal.throw_if_aborted()
+        results = results_since_last_sentence(request.messages)
+        if results:
+            yield TextDelta(summary(results))
+            yield StreamFinished(FinishReason.STOP)
+            return
+        sentence = last_sentence(request.messages)
+        offered = {tool.name for tool in request.tools}
+        text, calls = answer(sentence, offered)
+        yield TextDelta(text)
+        ids = CallIds(request.messages)
+        for call in calls:
+            yield ToolCallReady(ToolCall(ids.take(), call.tool, call.arguments))
+        yield StreamFinished(FinishReason.TOOL_CALLS if calls else FinishReason.STOP)
+
+
+def answer(sentence: str, offered: set[str]) -> tuple[str, list[PlannedCall]]:
+    """What to say to a sentence, and the calls it asks for."""
+    if asks_for_help(sentence):
+        return help_text(offered), []
+    understood = understand(sentence)
+    if understood is None:
+        return f"No AI model is connected, and this is none of the forms I know.\n\n{help_text(offered)}", []
+    form, calls = understood
+    if form.tool not in offered:
+        return f"`{form.usage}` needs the tool {form.tool}, which is not available in this version.", []
+    return _announcement(form, calls), calls
+
+
+def help_text(offered: set[str]) -> str:
+    """The forms whose tools there are, and how to connect a model."""
+    forms = [f"- `{form.usage}`" for form in FORMS if form.tool in offered]
+    listed = "\n".join([*forms, "- `help`"])
+    return f"These forms work without a model (names with blanks in quotes):\n\n{listed}\n\n{CONNECT}"
+
+
+def summary(results: list[ToolMessage]) -> str:
+    """One sentence about what became of the calls."""
+    outcomes = [result.outcome or _guess(result.content) for result in results]
+    names = " and ".join(dict.fromkeys(f"`{result.name}`" for result in results))
+    if ToolOutcome.DENIED in outcomes:
+        return f"{names} was denied, so nothing was done."
+    if ToolOutcome.FAILED in outcomes:
+        failed = results[outcomes.index(ToolOutcome.FAILED)]
+        return f"`{failed.name}` failed: {_reason(failed.content)}"
+    return f"Done: the result of {names} is above."
+
+
+def last_sentence(messages: tuple[Message, ...]) -> str:
+    return next((message.text for message in reversed(messages) if isinstance(message, UserMessage)), "")
+
+
+def results_since_last_sentence(messages: tuple[Message, ...]) -> list[ToolMessage]:
+    results: list[ToolMessage] = []
+    for message in reversed(messages):
+        if isinstance(message, UserMessage):
+            break
+        if isinstance(message, ToolMessage):
+            results.insert(0, message)
+    return results
+
+
+def _guess(content: str) -> ToolOutcome:
+    """How a call ended, where nobody said: a failure's text begins, or after some output ends, with its type."""
+    for paragraph in (content, content.rpartition("\n\n")[2]):
+        kind = _first_line(paragraph).partition(":")[0]
+        if kind in _DENIALS:
+            return ToolOutcome.DENIED
+        if kind in _FAILURES:
+            return ToolOutcome.FAILED
+    code = re.match(r"Exit code: (\d+)", content)
+    return ToolOutcome.FAILED if code and code.group(1) != "0" else ToolOutcome.DONE
+
+
+def _reason(content: str) -> str:
+    """The line of a failure's text that says why."""
+    lines = [_first_line(content), _first_line(content.rpartition("\n\n")[2])]
+    named = next((line for line in lines if line.partition(":")[0] in _FAILURES), lines[0])
+    return named or "no reason was given"
+
+
+def _types(failure: type[ToolFailure]) -> set[str]:
+    return {failure.type}.union(*(_types(kind) for kind in failure.__subclasses__()))
+
+
+_DENIALS = _types(PolicyDenied) | _types(ConfirmationDenied)
+_FAILURES = _types(ToolFailure) - _DENIALS
+
+
+def _first_line(text: str) -> str:
+    return next(iter(text.strip().splitlines()), "")
+
+
+def _announcement(form: Form, calls: list[PlannedCall]) -> str:
+    shown = ", ".join(_in_words(call) for call in calls)
+    hint = ""
+    if form.tool == "glob" and "/" not in str(calls[0].arguments.get("pattern")):
+        hint = " That looks in the folder itself; put `**/` before the pattern to look below it too."
+    return f"Understood as `{form.tool}`{f' {shown}' if shown else ''}.{hint}"
+
+
+def _in_words(call: PlannedCall) -> str:
+    """The first thing a call is about, as the person wrote it."""
+    about = next((value for value in call.arguments.values() if isinstance(value, str) and value), "")
+    first, *more = about.splitlines() or [""]
+    return f"{first} ..." if more else first

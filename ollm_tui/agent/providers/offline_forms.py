@@ -1,0 +1,339 @@
+"""The plain sentences that work without a model, and the tool calls they stand for.
+
+Every text in a call is copied from the sentence; nothing is guessed, completed or invented. What fits no form is
+not understood, which is the safe way to be wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ollm_tui.agent.providers.base import JsonObject
+
+_QUOTES = "\"'`“”‘’"
+_NO_NAME = r"(?!(?:me|it|this|that|them|these|those|all|everything|something|nothing|a|an|the|my)(?:\s|\Z))"
+_PATH = rf"(?:[{_QUOTES}][^{_QUOTES}\n]+[{_QUOTES}]|{_NO_NAME}[^\s{_QUOTES}]+)"
+_FILE = rf"(?:[{_QUOTES}][^{_QUOTES}\n]+[{_QUOTES}]|[^\s{_QUOTES}]*[./][^\s{_QUOTES}]*)"
+"""A name that can only be one of a file: new files are not asked about, so a mere word is not enough."""
+_TEXT = rf"(?:[{_QUOTES}].+?[{_QUOTES}]|[^\s{_QUOTES}]+)"
+_THE_FILE = r"(?:the )?(?:file )?"
+_FOLDER = r"(?:the )?(?:folder |directory |dir )?"
+
+_POLITE_START = re.compile(
+    r"^\s*(?:(?:please|can you|could you|would you|will you|hey|hi|ok|okay|now|then|and|let me|let us|let's"
+    r"|i want to|i want you to|i'd like to|i would like to|go ahead and|just)\b[,:]?\s+)+",
+    re.IGNORECASE,
+)
+_QUESTION = re.compile(r"\s*(?:can|could|would|will) you\b.*\?\s*\Z", re.IGNORECASE | re.DOTALL)
+_POLITE_END = re.compile(r"(?:,?\s+(?:please|thanks|thank you|for me|now))+\s*[.!?]*\s*$|[?!]+\s*$", re.IGNORECASE)
+
+_LONGEST_PLAIN = 2_000
+"""Characters of a sentence without free text; patterns are not tried on more."""
+
+Words = dict[str, str]
+"""The parts of a sentence by name, without their quotes."""
+
+
+@dataclass(frozen=True)
+class PlannedCall:
+    """A call that a sentence asks for."""
+
+    tool: str
+    arguments: JsonObject
+
+
+@dataclass(frozen=True)
+class Form:
+    """One kind of sentence: how it is shown in the list, how it is recognised, what it does."""
+
+    usage: str
+    tool: str
+    patterns: tuple[re.Pattern[str], ...]
+    arguments: Callable[[Words], JsonObject]
+    verbatim: bool = False
+    """The sentence ends with free text or a command, of which nothing is trimmed."""
+
+    def read(self, sentence: str) -> list[PlannedCall] | None:
+        for pattern in self.patterns:
+            if found := pattern.fullmatch(sentence):
+                parts = {name: text for name, text in found.groupdict().items() if text is not None}
+                # quotes are part of a command, and marks around everything else
+                words = {name: text if name == "command" else _bare(text) for name, text in parts.items()}
+                several = words.pop("more", None)
+                calls = [PlannedCall(self.tool, self.arguments(words))]
+                if several:
+                    calls.append(PlannedCall(self.tool, self.arguments({**words, "path": several})))
+                return calls
+        return None
+
+
+def understand(sentence: str) -> tuple[Form, list[PlannedCall]] | None:
+    """The form a sentence has and its calls, or None when it has none."""
+    whole = _POLITE_START.sub("", sentence.strip())
+    if _QUESTION.match(sentence):
+        whole = whole.rstrip(" ?")
+    trimmed = _trimmed(whole)
+    for form in FORMS:
+        if not form.verbatim and len(trimmed) > _LONGEST_PLAIN:
+            continue
+        calls = form.read(whole if form.verbatim else trimmed)
+        if calls is not None:
+            return form, calls
+    return None
+
+
+def asks_for_help(sentence: str) -> bool:
+    words = _trimmed(_POLITE_START.sub("", sentence.strip())).casefold()
+    return words in ("help", "?", "/help", "what can you do", "commands", "forms")
+
+
+def _trimmed(sentence: str) -> str:
+    return _POLITE_END.sub("", sentence).strip()
+
+
+def _bare(text: str) -> str:
+    """Without the quotes around it; without the punctuation of the sentence where there are none."""
+    inside = text[1:-1]
+    quoted = len(text) >= 2 and text[0] in _QUOTES and text[-1] in _QUOTES
+    return inside if quoted and text[0] not in inside and text[-1] not in inside else text
+
+
+def _path(words: Words) -> str:
+    """A path without a comma or full stop behind it that belongs to the sentence."""
+    path = words["path"].rstrip(",;:")
+    return path[:-1] if path.endswith(".") and path.strip("./") else path
+
+
+def _form(
+    usage: str, tool: str, *patterns: str, arguments: Callable[[Words], JsonObject], verbatim: bool = False
+) -> Form:
+    flags = re.IGNORECASE | (re.DOTALL if verbatim else 0)
+    compiled = tuple(re.compile(pattern.replace(" ", r"[ \t]+"), flags) for pattern in patterns)
+    return Form(usage, tool, compiled, arguments, verbatim)
+
+
+def _with_folder(key: str) -> Callable[[Words], JsonObject]:
+    def build(words: Words) -> JsonObject:
+        directory: JsonObject = {"directory": _path(words)} if "path" in words else {}
+        return {"pattern": words[key], **directory}
+
+    return build
+
+
+def _plain_search(words: Words) -> JsonObject:
+    return {**_with_folder("pattern")(words), "fixedString": True}
+
+
+def _lines(words: Words) -> JsonObject:
+    return {"path": _path(words), "startLine": int(words["first"]), "endLine": int(words.get("last", words["first"]))}
+
+
+def _no_arguments(**fixed: str | bool) -> Callable[[Words], JsonObject]:
+    return lambda words: dict(fixed)
+
+
+FORMS: tuple[Form, ...] = (
+    _form(
+        "run COMMAND",
+        "shell",
+        r"(?:run|exec|execute|shell)(?: the command)?:?\s+`(?P<command>[^`]+)`",
+        r"(?:run|exec|execute|shell)(?: the command:?)?:?\s+(?!(?:the|my|all|a|it|this|that) )(?P<command>.+?)"
+        r"(?:,? please[.!]?)?",
+        r"[$!]\s*(?P<command>.+)",
+        arguments=lambda words: {"command": words["command"]},
+        verbatim=True,
+    ),
+    _form(
+        "overwrite FILE with TEXT",
+        "write_file",
+        rf"overwrite {_THE_FILE}(?P<path>{_PATH}) with(?: the (?:text|content))?:?\s+(?P<content>.+)",
+        arguments=lambda words: {"path": _path(words), "content": words["content"], "overwrite": True},
+        verbatim=True,
+    ),
+    _form(
+        "create FILE with TEXT",
+        "write_file",
+        rf"(?:create|make|new) (?:a |the )?(?:new )?(?:file )?(?:called |named )?(?P<path>{_FILE})"
+        r" (?:with|containing|saying)(?: the)?(?: (?:text|content|contents))?:?\s+(?P<content>.+)",
+        rf"(?:write|save|put) (?P<content>[{_QUOTES}].+[{_QUOTES}]) (?:to|into|in) {_THE_FILE}(?P<path>{_PATH})",
+        arguments=lambda words: {"path": _path(words), "content": words["content"]},
+        verbatim=True,
+    ),
+    _form(
+        "create FILE",
+        "write_file",
+        rf"(?:create|make|touch|new) (?:an? )?(?:empty |new )*(?:file )?(?:called |named )?(?P<path>{_FILE})",
+        rf"(?:create|make|new) (?:an? )?(?:empty |new )*file (?:called |named )?(?P<path>{_PATH})",
+        arguments=lambda words: {"path": _path(words), "content": ""},
+    ),
+    _form(
+        "start t1",
+        "write_todos",
+        r"(?:start|begin)(?: (?:on )?(?:todo|task))? (?P<id>t\d+)",
+        arguments=lambda words: {"action": "start", "id": words["id"]},
+    ),
+    _form(
+        "done t1",
+        "write_todos",
+        r"(?:done|complete|finish|finished|check|tick)(?: (?:off |with )?(?:todo |task )?)?\s*(?P<id>t\d+)",
+        r"(?:mark )?(?:todo |task )?(?P<id>t\d+) (?:is |as )?(?:done|complete|completed|finished)",
+        arguments=lambda words: {"action": "complete", "id": words["id"]},
+    ),
+    _form(
+        "remove todo t1",
+        "write_todos",
+        r"(?:remove|delete|drop)(?: (?:the )?(?:todo|task))? (?P<id>t\d+)",
+        arguments=lambda words: {"action": "remove", "id": words["id"]},
+    ),
+    _form(
+        "clear todos",
+        "write_todos",
+        r"(?:clear|tidy)(?: up)? (?:the |my )?(?:todos|todo list|tasks)",
+        arguments=_no_arguments(action="clear"),
+    ),
+    _form(
+        "todos",
+        "write_todos",
+        r"(?:(?:show|list|print|view) )?(?:me )?(?:the |my |all )*(?:todos|todo list|task list|tasks|todo)",
+        arguments=_no_arguments(action="list"),
+    ),
+    _form(
+        "todo TEXT",
+        "write_todos",
+        r"(?:(?:add|new) (?:an? )?)?(?:todo|task)(?: to|:)?\s+(?P<task>.+)",
+        arguments=lambda words: {"action": "add", "task": words["task"]},
+        verbatim=True,
+    ),
+    _form(
+        "remember NAME: TEXT",
+        "memory",
+        r"(?:remember|memorize|memorise|note) (?P<key>[\w.-]+)\s*(?::|=| is )\s*(?P<value>.+)",
+        arguments=lambda words: {"action": "set", "key": words["key"], "value": words["value"]},
+        verbatim=True,
+    ),
+    _form(
+        "recall NAME",
+        "memory",
+        r"(?:recall|what is remembered (?:as|under)) (?P<key>[\w.-]+)",
+        arguments=lambda words: {"action": "get", "key": words["key"]},
+    ),
+    _form(
+        "forget NAME",
+        "memory",
+        r"forget (?P<key>[\w.-]+)",
+        arguments=lambda words: {"action": "delete", "key": words["key"]},
+    ),
+    _form(
+        "memories",
+        "memory",
+        r"(?:show |list )?(?:the |my |all )*(?:memories|memory)",
+        arguments=_no_arguments(action="list"),
+    ),
+    _form(
+        "fetch URL",
+        "web_fetch",
+        r"(?:fetch|get|download|open|read) (?P<url>https?://\S+)",
+        arguments=lambda words: {"url": words["url"]},
+    ),
+    _form(
+        "web WORDS",
+        "web_search",
+        r"(?:web|search the web for|search online for|web search(?: for)?):?\s+(?P<query>.+)",
+        arguments=lambda words: {"query": words["query"]},
+    ),
+    _form(
+        'replace "OLD" with "NEW" in FILE',
+        "edit_file",
+        rf"(?:replace|change|swap) (?P<target>{_TEXT}) (?:with|by|to|for) (?P<replacement>{_TEXT}) in"
+        rf" {_THE_FILE}(?P<path>{_PATH})",
+        rf"in {_THE_FILE}(?P<path>{_PATH}),? (?:replace|change) (?P<target>{_TEXT}) (?:with|by|to)"
+        rf" (?P<replacement>{_TEXT})",
+        arguments=lambda words: {
+            "path": _path(words),
+            "edits": [{"target": words["target"], "replacement": words["replacement"]}],
+        },
+    ),
+    _form(
+        "delete folder FOLDER",
+        "delete_file",
+        rf"(?:delete|remove) (?:the )?(?:folder|directory|dir) (?P<path>{_PATH})",
+        rf"rm -rf? (?P<path>{_PATH})",
+        arguments=lambda words: {"path": _path(words), "recursive": True},
+    ),
+    _form(
+        "delete FILE",
+        "delete_file",
+        rf"(?:delete|remove|rm|trash) {_THE_FILE}(?P<path>{_PATH})",
+        arguments=lambda words: {"path": _path(words)},
+    ),
+    _form(
+        "move FILE to FILE",
+        "move_file",
+        rf"(?:move|rename|mv) {_THE_FILE}(?P<path>{_PATH}) (?:to|into|as) (?P<to>{_PATH})",
+        rf"mv (?P<path>{_PATH}) (?P<to>{_PATH})",
+        arguments=lambda words: {"from": _path(words), "to": _path({"path": words["to"]})},
+    ),
+    _form(
+        "tree [FOLDER]",
+        "ls",
+        rf"tree(?: (?:of |in )?{_FOLDER}(?P<path>{_PATH}))?",
+        rf"ls -[rR](?: (?P<path>{_PATH}))?",
+        rf"(?:list|show) (?:all |every )?(?:files? )?(?:in )?{_FOLDER}(?P<path>{_PATH}) (?:recursively|and below)",
+        arguments=lambda words: {**({"path": _path(words)} if "path" in words else {}), "recursive": True},
+    ),
+    _form(
+        "find PATTERN [in FOLDER]",
+        "glob",
+        rf"(?:find|glob|locate) (?:all |the |every )*(?:files? )?(?:called |named |like |matching )?"
+        rf"(?P<pattern>[^\s{_QUOTES}]*[*?./\[][^\s{_QUOTES}]*)"
+        rf"(?: (?:files )?(?:in|under|below) {_FOLDER}(?P<path>{_PATH}))?",
+        rf"glob (?P<pattern>{_PATH})(?: (?:in|under|below) {_FOLDER}(?P<path>{_PATH}))?",
+        arguments=_with_folder("pattern"),
+    ),
+    _form(
+        'grep "PATTERN" [in FOLDER]',
+        "grep",
+        rf"(?:grep|rg)(?: for)? (?P<pattern>{_TEXT})(?: (?:(?:in|under|through) )?{_FOLDER}(?P<path>{_PATH}))?",
+        arguments=_with_folder("pattern"),
+    ),
+    _form(
+        'search for "TEXT" [in FOLDER]',
+        "grep",
+        rf"(?:search|look|scan|find)(?: for)? (?:the )?(?:text |word )?(?P<pattern>{_TEXT})"
+        rf"(?: (?:in|under|through) {_FOLDER}(?P<path>{_PATH}))?",
+        rf"search {_FOLDER}(?P<path>{_PATH}) for (?P<pattern>{_TEXT})",
+        rf"where (?:is|does) (?P<pattern>{_TEXT})(?: (?:used|defined|appear|occur))?"
+        rf"(?: in {_FOLDER}(?P<path>{_PATH}))?",
+        arguments=_plain_search,
+    ),
+    _form(
+        "ls [FOLDER]",
+        "ls",
+        r"ls|dir|list|(?:list|show)(?: me)? (?:all |the |my )*files|what files are (?:there|here)",
+        rf"(?:ls|dir) (?P<path>{_PATH})",
+        rf"(?:list|show)(?: me)? (?:all |the )*(?:files |contents? )?(?:in|of|under) {_FOLDER}(?P<path>{_PATH})",
+        rf"list (?:files )?{_FOLDER}(?P<path>{_PATH})",
+        rf"(?:show|open) (?:the )?(?:folder|directory) (?P<path>{_PATH})",
+        rf"what(?: is|'s| files are) in {_FOLDER}(?P<path>{_PATH})",
+        arguments=lambda words: {"path": _path(words)} if "path" in words else {},
+    ),
+    _form(
+        "read FILE lines 3-9",
+        "read_file",
+        rf"(?:read|show|view|print|cat)(?: me)? {_THE_FILE}(?P<path>{_PATH}),? (?:lines?|from)(?: line)?"
+        r" (?P<first>\d+)(?:\s*(?:-|–|to|until)\s*(?P<last>\d+))?",
+        rf"(?:read|show|view|print)(?: me)? lines? (?P<first>\d+)(?:\s*(?:-|–|to|until)\s*(?P<last>\d+))?"
+        rf" (?:of|from|in) {_THE_FILE}(?P<path>{_PATH})",
+        arguments=_lines,
+    ),
+    _form(
+        "read FILE [and FILE]",
+        "read_file",
+        rf"(?:read|cat|show|open|view|print|display)(?: me)? {_THE_FILE}(?P<path>{_PATH})(?: and (?P<more>{_PATH}))?",
+        rf"what does {_THE_FILE}(?P<path>{_PATH}) say",
+        arguments=lambda words: {"path": _path(words)},
+    ),
+)
+"""Tried in this order; the first that fits the whole sentence counts."""

@@ -1,0 +1,303 @@
+"""`OllamaProvider`: Ollama's own `/api/chat`, the only one of its interfaces that lets a client set the window."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+from pydantic import JsonValue
+
+from ollm_tui.agent.providers.addresses import ollama_address
+from ollm_tui.agent.providers.base import (
+    AssistantMessage,
+    ChatRequest,
+    FailureKind,
+    JsonObject,
+    Message,
+    ModelInfo,
+    ProviderDescription,
+    ProviderFailure,
+    ProviderNotice,
+    StreamEvent,
+    SystemMessage,
+    ToolMessage,
+    ToolSchema,
+    UserMessage,
+)
+from ollm_tui.agent.providers.conversation import ordered, without_old_reasoning
+from ollm_tui.agent.providers.http import Connection, Retries, SendAgain, Timeouts, bad_reply
+from ollm_tui.agent.providers.json_values import as_count, as_list, as_object, as_text, member
+from ollm_tui.agent.providers.models import choose_model
+from ollm_tui.agent.providers.ollama_reply import StreamReader
+from ollm_tui.agent.providers.openai import function_schema
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import OperationCancelled
+
+DEFAULT_WINDOW = 16_384
+"""Tokens of context asked for when nobody said; Ollama's own default of 4k cuts an agent's prompt in silence."""
+
+_NUM_CTX = re.compile(r"^\s*num_ctx\s+(\d+)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What `/api/show` says of a model; None and empty are what it did not say."""
+
+    capabilities: frozenset[str] | None = None
+    """None from servers too old to tell."""
+    longest_window: int | None = None
+    """Tokens the model was made for."""
+    own_window: int | None = None
+    """`num_ctx` in the model's own parameters."""
+
+    def lacks(self, capability: str) -> bool:
+        return self.capabilities is not None and capability not in self.capabilities
+
+
+class OllamaProvider:
+    """Streams replies from `{base_url}/api/chat`. Raises AddressFault for an address that is none.
+
+    `base_url` takes every form of OLLAMA_HOST. `num_ctx` is the window in tokens; it is settled once for a model,
+    since a change makes the server load the model again.
+    """
+
+    name = "ollama"
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        model: str | None = None,
+        num_ctx: int | None = None,
+        *,
+        api_key: str | None = None,
+        keep_alive: str = "30m",
+        timeouts: Timeouts | None = None,
+        retries: Retries | None = None,
+    ) -> None:
+        self._connection = Connection(
+            ollama_address(base_url),
+            api_key=api_key,
+            timeouts=timeouts,
+            retries=retries,
+            remedy="Start Ollama (`ollama serve`), or set OLLAMA_HOST to where it runs.",
+        )
+        self._model = model or None
+        self._asked_window = num_ctx
+        self._keep_alive = keep_alive
+        self._facts: dict[str, ModelFacts] = {}
+        self._windows: dict[str, int] = {}
+        self._verified: set[str] = set()
+        self._without_tools: set[str] = set()
+        self._without_thinking: set[str] = set()
+
+    @property
+    def model(self) -> str | None:
+        return self._model
+
+    def describe(self) -> ProviderDescription:
+        window = self._windows.get(self._model) if self._model else None
+        return ProviderDescription(
+            self.name, self._model, location=str(self._connection.address), context_window=window or self._asked_window
+        )
+
+    async def list_models(self) -> tuple[ModelInfo, ...]:
+        answer = await self._connection.query("api/tags")
+        rows = member(answer, "models")
+        if not isinstance(rows, list):
+            raise bad_reply(self._connection.address.at("api/tags"), "no list of models in it")
+        return tuple(_model_info(name, row) for row in rows if (name := as_text(member(row, "name"))))
+
+    async def model_facts(self, model: str) -> ModelFacts:
+        """Capabilities and windows of a model, asked once. Raises ProviderFailure, e.g. when there is no such model."""
+        if model not in self._facts:
+            answer = await self._connection.query("api/show", {"model": model})
+            self._facts[model] = read_model_facts(answer)
+        return self._facts[model]
+
+    async def aclose(self) -> None:
+        await self._connection.aclose()
+
+    async def stream(self, request: ChatRequest, signal: AbortSignal) -> AsyncGenerator[StreamEvent, None]:
+        model = request.model or self._model
+        if model is None:
+            chosen, notice = choose_model(await signal.guard(self.list_models()), str(self._connection.address))
+            model = self._model = chosen
+            yield ProviderNotice(notice)
+        for notice in await signal.guard(self._settle(model, request)):
+            yield ProviderNotice(notice)
+        while True:
+            try:
+                async with aclosing(self._attempt(request, model, signal)) as events:
+                    async for event in events:
+                        yield event
+                return
+            except SendAgain as again:
+                if again.notice:
+                    yield ProviderNotice(again.notice)
+
+    async def _settle(self, model: str, request: ChatRequest) -> list[str]:
+        """Ask about the model before its first request, and fix its window; returns what the person should know."""
+        if model in self._windows:
+            return []
+        try:
+            facts = await self.model_facts(model)
+        except ProviderFailure as failure:
+            # a server that only knows /api/chat is good enough; a missing model or server is not
+            if failure.kind not in (FailureKind.REFUSED, FailureKind.BAD_REPLY):
+                raise
+            facts = self._facts[model] = ModelFacts()
+        notices: list[str] = []
+        wanted = self._asked_window or max(DEFAULT_WINDOW, facts.own_window or 0)
+        window = min(wanted, facts.longest_window or wanted)
+        if self._asked_window and window < self._asked_window:
+            notices.append(f"{model} has a window of {window:,} tokens; the {wanted:,} that were asked for do not fit.")
+        if facts.lacks("tools") and request.tools:
+            self._without_tools.add(model)
+            notices.append(f"{model} cannot call tools: it can talk, but do nothing. Choose another with --model.")
+        if facts.lacks("thinking"):
+            self._without_thinking.add(model)
+        self._windows[model] = window
+        return notices
+
+    async def _attempt(
+        self, request: ChatRequest, model: str, signal: AbortSignal
+    ) -> AsyncGenerator[StreamEvent, None]:
+        """One request; raises SendAgain when the same request may do with something left out."""
+        tools = () if model in self._without_tools else request.tools
+        think = None if model in self._without_thinking else request.think
+        window = self._windows[model]
+        body = request_body(request, tools, model, window=window, think=think, keep_alive=self._keep_alive)
+        reader = StreamReader(replace(request, tools=tools), self._connection, model, window)
+        try:
+            async with aclosing(self._connection.stream("api/chat", body, model=model, signal=signal)) as chunks:
+                async for chunk in chunks:
+                    for event in [chunk] if isinstance(chunk, ProviderNotice) else reader.feed(chunk):
+                        yield event
+                    if reader.finished:
+                        break
+            for event in reader.read_rest():
+                yield event
+            if model not in self._verified:
+                self._verified.add(model)
+                for notice in await signal.guard(self._verify_window(model)):
+                    yield ProviderNotice(notice)
+            for event in reader.close():
+                yield event
+        except OperationCancelled:
+            for event in reader.cut_off():
+                yield event
+            raise
+        except ProviderFailure as failure:
+            again = self._without(failure, model, tools, think)
+            if again is None:
+                for event in reader.cut_off():
+                    yield event
+                raise
+            raise again from None
+
+    def _without(
+        self, failure: ProviderFailure, model: str, tools: tuple[ToolSchema, ...], think: bool | None
+    ) -> SendAgain | None:
+        """What to leave out in a second request; remembered, so the question is asked once."""
+        if failure.status != 400:
+            return None
+        if failure.kind is FailureKind.NO_TOOLS and tools:
+            self._without_tools.add(model)
+            return SendAgain(f"{model} cannot call tools: it can talk, but do nothing. Choose another with --model.")
+        if "does not support thinking" in failure.message and think is not None:
+            self._without_thinking.add(model)
+            return SendAgain(f"{model} cannot think before it answers; going on without.")
+        return None
+
+    async def _verify_window(self, model: str) -> list[str]:
+        """Compare the window the server really loaded with the one that was asked for."""
+        try:
+            answer = await self._connection.query("api/ps")
+        except ProviderFailure:
+            # an old server or a facade; then nothing can be said, and the reply is there all the same
+            return []
+        loaded = _loaded_window(answer, model)
+        asked = self._windows[model]
+        if loaded is None or loaded >= asked:
+            return []
+        self._windows[model] = loaded
+        return [f"The server gives {model} a window of {loaded:,} tokens, not the {asked:,} that were asked for."]
+
+
+def request_body(
+    request: ChatRequest,
+    tools: tuple[ToolSchema, ...],
+    model: str,
+    *,
+    window: int,
+    think: bool | None = None,
+    keep_alive: str = "30m",
+) -> JsonObject:
+    """The JSON of a request; keys always in the same order, the window and keep_alive the same in every one."""
+    options: JsonObject = {"num_ctx": window}
+    if request.max_tokens is not None:
+        options["num_predict"] = request.max_tokens
+    if request.temperature is not None:
+        options["temperature"] = request.temperature
+    body: JsonObject = {
+        "model": model,
+        "messages": [_message(message) for message in without_old_reasoning(ordered(request.messages))],
+        "stream": True,
+        # an error is better than a prompt cut in silence; servers that do not know the key ignore it
+        "truncate": False,
+        "keep_alive": keep_alive,
+        "options": options,
+    }
+    if tools:
+        body["tools"] = [function_schema(tool) for tool in tools]
+    if think is not None:
+        body["think"] = think
+    return body
+
+
+def read_model_facts(answer: JsonValue) -> ModelFacts:
+    """Read the answer of `/api/show`, whatever of it is there."""
+    listed = member(answer, "capabilities")
+    capabilities = frozenset(filter(None, map(as_text, listed))) if isinstance(listed, list) else None
+    info = as_object(member(answer, "model_info"))
+    longest = as_count(info.get(f"{info.get('general.architecture')}.context_length"))
+    own = _NUM_CTX.search(as_text(member(answer, "parameters")) or "")
+    return ModelFacts(capabilities, longest or None, int(own.group(1)) if own else None)
+
+
+def _message(message: Message) -> JsonObject:
+    match message:
+        case SystemMessage(text):
+            return {"role": "system", "content": text}
+        case UserMessage(text):
+            return {"role": "user", "content": text}
+        case ToolMessage(_, name, content):
+            # results carry the tool's name; which call they answer is told by their order
+            return {"role": "tool", "tool_name": name, "content": content}
+        case AssistantMessage(text, calls, reasoning):
+            sent: JsonObject = {"role": "assistant", "content": text}
+            if reasoning:
+                sent["thinking"] = reasoning
+            if calls:
+                sent["tool_calls"] = [{"function": {"name": call.name, "arguments": call.arguments}} for call in calls]
+            return sent
+
+
+def _model_info(name: str, row: JsonValue) -> ModelInfo:
+    details = member(row, "details")
+    return ModelInfo(
+        name=name,
+        size=as_count(member(row, "size")),
+        parameter_size=as_text(member(details, "parameter_size")),
+        quantization=as_text(member(details, "quantization_level")),
+        family=as_text(member(details, "family")),
+    )
+
+
+def _loaded_window(answer: JsonValue, model: str) -> int | None:
+    for row in as_list(member(answer, "models")):
+        if member(row, "name") in (model, f"{model}:latest"):
+            return as_count(member(row, "context_length"))
+    return None

@@ -1,0 +1,239 @@
+"""`OpenAIProvider`: any server that speaks OpenAI's chat completions (llama.cpp, vLLM, LM Studio, OpenAI, proxies)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+
+from pydantic import JsonValue
+
+from ollm_tui.agent.providers.addresses import openai_address
+from ollm_tui.agent.providers.base import (
+    AssistantMessage,
+    ChatRequest,
+    FailureKind,
+    JsonObject,
+    Message,
+    ModelInfo,
+    ProviderDescription,
+    ProviderFailure,
+    ProviderNotice,
+    StreamEvent,
+    SystemMessage,
+    ToolMessage,
+    ToolSchema,
+    UserMessage,
+)
+from ollm_tui.agent.providers.conversation import ordered
+from ollm_tui.agent.providers.http import Connection, Retries, SendAgain, Timeouts, bad_reply
+from ollm_tui.agent.providers.json_values import as_count, as_text, member
+from ollm_tui.agent.providers.models import choose_model
+from ollm_tui.agent.providers.openai_reply import StreamReader
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import OperationCancelled
+
+
+class OpenAIProvider:
+    """Streams replies from `{base_url}/chat/completions`.
+
+    Raises AddressFault for a base URL that is none, ValueError for a key that cannot stand in a header.
+    """
+
+    name = "openai"
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str | None = None,
+        api_key: str | None = None,
+        *,
+        context_window: int | None = None,
+        timeouts: Timeouts | None = None,
+        retries: Retries | None = None,
+    ) -> None:
+        self._connection = Connection(
+            openai_address(base_url),
+            api_key=api_key,
+            timeouts=timeouts,
+            retries=retries,
+            remedy="Start the server, or set base_url to where it is.",
+        )
+        self._model = model or None
+        self._given_window = context_window
+        self._windows: dict[str, int | None] = {}
+        self._no_stream_options = False
+        self._without_tools: set[str] = set()
+
+    @property
+    def model(self) -> str | None:
+        return self._model
+
+    def describe(self) -> ProviderDescription:
+        known = self._windows.get(self._model) if self._model else None
+        return ProviderDescription(
+            self.name, self._model, location=str(self._connection.address), context_window=self._given_window or known
+        )
+
+    async def list_models(self) -> tuple[ModelInfo, ...]:
+        answer = await self._connection.query("models")
+        rows = member(answer, "data")
+        if not isinstance(rows, list):
+            raise bad_reply(self._connection.address.at("models"), "no list of models in it")
+        return tuple(
+            ModelInfo(name, context_window=_window(row)) for row in rows if (name := as_text(member(row, "id")))
+        )
+
+    async def aclose(self) -> None:
+        await self._connection.aclose()
+
+    async def stream(self, request: ChatRequest, signal: AbortSignal) -> AsyncGenerator[StreamEvent, None]:
+        model = request.model or self._model
+        if model is None:
+            models = await signal.guard(self.list_models())
+            model, notice = choose_model(models, str(self._connection.address))
+            self._model = model
+            self._remember_windows(models)
+            yield ProviderNotice(notice)
+        await self._settle_window(model, signal)
+        while True:
+            tools = () if model in self._without_tools else request.tools
+            try:
+                async with aclosing(self._attempt(request, tools, model, signal)) as events:
+                    async for event in events:
+                        yield event
+                return
+            except SendAgain as again:
+                if again.notice:
+                    yield ProviderNotice(again.notice)
+
+    async def _settle_window(self, model: str, signal: AbortSignal) -> None:
+        """Ask once how much the server can read; only some (llama.cpp, vLLM) tell it in their list of models."""
+        if self._given_window or model in self._windows:
+            return
+        self._windows[model] = None
+        try:
+            self._remember_windows(await signal.guard(self.list_models()))
+        except ProviderFailure as failure:
+            # a server without a list is good enough; one that is not there is not asked twice
+            if failure.kind is FailureKind.UNREACHABLE:
+                del self._windows[model]
+                raise
+
+    def _remember_windows(self, models: tuple[ModelInfo, ...]) -> None:
+        self._windows.update({model.name: model.context_window for model in models})
+        if self._model and len(models) == 1:
+            # servers of a single model answer to any name
+            self._windows[self._model] = models[0].context_window
+
+    async def _attempt(
+        self, request: ChatRequest, tools: tuple[ToolSchema, ...], model: str, signal: AbortSignal
+    ) -> AsyncGenerator[StreamEvent, None]:
+        """One request; raises SendAgain when the same request may do with something left out."""
+        body = request_body(request, tools, model, stream_options=not self._no_stream_options)
+        reader = StreamReader(replace(request, tools=tools), self._connection, model)
+        try:
+            async with aclosing(self._pieces(body, model, reader, signal)) as events:
+                async for event in events:
+                    yield event
+            for event in reader.close():
+                yield event
+        except OperationCancelled:
+            for event in reader.cut_off():
+                yield event
+            raise
+        except ProviderFailure as failure:
+            again = self._without(failure, tools, model)
+            if again is None:
+                for event in reader.cut_off():
+                    yield event
+                raise
+            raise again from None
+
+    async def _pieces(
+        self, body: JsonObject, model: str, reader: StreamReader, signal: AbortSignal
+    ) -> AsyncGenerator[StreamEvent, None]:
+        try:
+            async with aclosing(
+                self._connection.stream("chat/completions", body, model=model, signal=signal)
+            ) as chunks:
+                async for chunk in chunks:
+                    for event in [chunk] if isinstance(chunk, ProviderNotice) else reader.feed(chunk):
+                        yield event
+                    if reader.finished:
+                        break
+        except ProviderFailure as failure:
+            # the reply has said that it is complete: only what follows it (usage, [DONE]) was lost
+            if not reader.complete or failure.kind not in (FailureKind.CUT_OFF, FailureKind.TIMEOUT):
+                raise
+
+    def _without(self, failure: ProviderFailure, tools: tuple[ToolSchema, ...], model: str) -> SendAgain | None:
+        """What to leave out in a second request; remembered, so the question is asked once."""
+        if failure.status not in (400, 422, 500, 501):
+            return None
+        if "stream_options" in failure.message and not self._no_stream_options:
+            self._no_stream_options = True
+            return SendAgain(None)
+        if failure.kind is FailureKind.NO_TOOLS and tools:
+            self._without_tools.add(model)
+            return SendAgain(f"{failure.message} Going on without tools: {model} can talk, but do nothing.")
+        return None
+
+
+def request_body(
+    request: ChatRequest, tools: tuple[ToolSchema, ...], model: str, *, stream_options: bool = True
+) -> JsonObject:
+    """The JSON of a request; keys always in the same order."""
+    body: JsonObject = {
+        "model": model,
+        "messages": [_message(message) for message in ordered(request.messages)],
+        "stream": True,
+    }
+    if stream_options:
+        body["stream_options"] = {"include_usage": True}
+    if tools:
+        body["tools"] = [function_schema(tool) for tool in tools]
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if request.max_tokens is not None:
+        body["max_tokens"] = request.max_tokens
+    return body
+
+
+def _window(row: JsonValue) -> int | None:
+    """vLLM calls it `max_model_len`, llama.cpp `meta.n_ctx`; others do not tell."""
+    counts = (
+        as_count(member(row, "max_model_len")),
+        as_count(member(member(row, "meta"), "n_ctx")),
+        as_count(member(row, "context_length")),
+    )
+    return next((count for count in counts if count), None)
+
+
+def function_schema(tool: ToolSchema) -> JsonObject:
+    """A tool in the form both wire formats take."""
+    function: JsonObject = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": function}
+
+
+def _message(message: Message) -> JsonObject:
+    match message:
+        case SystemMessage(text):
+            return {"role": "system", "content": text}
+        case UserMessage(text):
+            return {"role": "user", "content": text}
+        case ToolMessage(call_id, _, content):
+            return {"role": "tool", "tool_call_id": call_id, "content": content}
+        case AssistantMessage(text, calls):
+            sent: JsonObject = {"role": "assistant", "content": text or None}
+            if calls:
+                sent["tool_calls"] = [
+                    {
+                        "id": call.id,
+                        "type": "function",
+                        "function": {"name": call.name, "arguments": json.dumps(call.arguments, ensure_ascii=False)},
+                    }
+                    for call in calls
+                ]
+            return sent

@@ -1,0 +1,97 @@
+"""A session on disk: an append-only log of events, and the full texts of outputs that were cut (contract section 5)."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import secrets
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+from ollm_tui.agent.events import UNLOGGED, Event, as_line
+from ollm_tui.core.base.clock import Clock
+from ollm_tui.core.base.places import state_folder
+from ollm_tui.core.base.secrets import mask
+
+log = logging.getLogger(__name__)
+
+OUTPUTS_KEPT = timedelta(days=7)
+"""How long full texts are kept that no session owns."""
+
+
+class OutputFolder:
+    """Keeps full texts as files (core's OutputStore); the folder may be read by `read_file` and `grep`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def save(self, name: str, text: str) -> Path:
+        """Write under a name of its own. Raises OSError."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        stem = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:80] or "output"
+        path = self.folder / f"{stem}-{secrets.token_hex(3)}.txt"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode("utf-8", "surrogateescape"))
+        return path
+
+
+def prune_loose_outputs(folder: Path, clock: Clock) -> None:
+    """Remove full texts without a session that are older than OUTPUTS_KEPT."""
+    oldest = (clock.now() - OUTPUTS_KEPT).timestamp()
+    for path in folder.glob("*.txt"):
+        try:
+            if path.stat().st_mtime < oldest:
+                path.unlink()
+        except OSError as error:
+            log.warning("an old output stays: %s", error)
+
+
+class SessionLog:
+    """The events of one session, one JSON object a line, each written before anything else happens.
+
+    A whole line reaches the system with one write, so a killed process leaves whole lines. When the disk is full the
+    session goes on unrecorded and `on_trouble` is told once.
+    """
+
+    def __init__(self, folder: Path, on_trouble: Callable[[str], None]) -> None:
+        """Raises OSError where the folder cannot be made."""
+        self.folder = folder
+        self.path = folder / "events.jsonl"
+        self._on_trouble = on_trouble
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._descriptor: int | None = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def write(self, event: Event) -> None:
+        """Append an event; deltas are left out, since a later event holds the whole."""
+        if self._descriptor is None or isinstance(event, UNLOGGED):
+            return
+        line = (mask(as_line(event)) + "\n").encode("utf-8", "surrogatepass")
+        try:
+            written = os.write(self._descriptor, line)
+            if written < len(line):
+                raise OSError("the disk took only a part of it")
+        except OSError as error:
+            self.close()
+            self._on_trouble(f"The session is no longer recorded: {self.path}: {error.strerror or error}.")
+
+    def sync(self) -> None:
+        """Bring the log to the disk; blocking, for the end of a turn."""
+        if self._descriptor is not None:
+            os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def sessions_folder() -> Path:
+    return state_folder() / "sessions"
+
+
+def new_session_id(clock: Clock) -> str:
+    """Sorts by time and is unique."""
+    return f"{clock.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"

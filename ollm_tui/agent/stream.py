@@ -1,0 +1,106 @@
+"""The one stream: the only subscriber of the bus and the only publisher of events (architecture, "One stream")."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from ollm_tui.agent.events import (
+    ConfirmationAnswered,
+    ConfirmationAsked,
+    Event,
+    LoggedTodo,
+    TodosReplaced,
+    ToolOutput,
+)
+from ollm_tui.core.base.clock import Clock, SystemClock, iso_time
+from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.notices import (
+    CommandChanged,
+    ConfirmationHeld,
+    ConfirmationRequested,
+    ConfirmationSettled,
+    Notice,
+    OutputProduced,
+    TodosChanged,
+)
+
+log = logging.getLogger(__name__)
+
+Reader = Callable[[Event], None]
+
+
+class EventStream:
+    """Gives every event its number and time and hands it to all readers, in order. Lives on one event loop."""
+
+    def __init__(self, bus: MessageBus, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._last_id = 0
+        self._readers: dict[int, Reader] = {}
+        self._next_reader = 0
+        self._unsubscribe = bus.subscribe(self._on_notice)
+
+    def close(self) -> None:
+        """Stop listening to the bus; readers stay until they leave."""
+        self._unsubscribe()
+
+    def continue_after(self, last_id: int) -> None:
+        """Number on after a resumed log."""
+        self._last_id = max(self._last_id, last_id)
+
+    def subscribe(self, reader: Reader) -> Callable[[], None]:
+        """Hand every event from now on to `reader`, which must be quick; returns how to stop.
+
+        What a reader raises is logged and reaches nobody else.
+        """
+        key = self._next_reader
+        self._next_reader += 1
+        self._readers[key] = reader
+
+        def unsubscribe() -> None:
+            self._readers.pop(key, None)
+
+        return unsubscribe
+
+    def publish(self, event: Event) -> Event:
+        """Stamp and hand out; returns the stamped event."""
+        self._last_id += 1
+        stamped = event.model_copy(update={"id": self._last_id, "time": iso_time(self._clock.now())})
+        for reader in list(self._readers.values()):
+            try:
+                reader(stamped)
+            except Exception:  # one faulty reader may not silence the others
+                log.exception("a reader of the stream failed on %s", stamped.type)
+        return stamped
+
+    def _on_notice(self, notice: Notice) -> None:
+        match notice:
+            case ConfirmationRequested(request):
+                self.publish(ConfirmationAsked(call_id=request.call_id, request=request))
+            case ConfirmationSettled(request, outcome, by, response):
+                self.publish(
+                    ConfirmationAnswered(
+                        call_id=request.call_id,
+                        request_id=request.id,
+                        outcome=outcome,
+                        by=by,
+                        reason=response.reason if response else None,
+                        modified_args=response.modified_args if response else None,
+                    )
+                )
+            case OutputProduced(call_id, text):
+                self.publish(ToolOutput(call_id=call_id, text=text))
+            case TodosChanged(todos, by, revision):
+                logged = tuple(
+                    LoggedTodo(
+                        id=todo.id,
+                        task=todo.task,
+                        status=todo.status.value,
+                        completed=todo.completed,
+                        created_at=todo.created_at,
+                    )
+                    for todo in todos
+                )
+                self.publish(TodosReplaced(todos=logged, by=by, revision=revision))
+            case ConfirmationHeld() | CommandChanged():
+                pass  # live state that the screen reads from the bus's and the hub's own doors

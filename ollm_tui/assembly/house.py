@@ -1,0 +1,230 @@
+"""The house itself: every part built once, in order, and taken down in the opposite one."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from ollm_tui import __version__
+from ollm_tui.agent.events import SessionStarted
+from ollm_tui.agent.loop import Agent
+from ollm_tui.agent.session import OutputFolder, SessionLog, new_session_id, prune_loose_outputs, sessions_folder
+from ollm_tui.agent.stream import EventStream
+from ollm_tui.assembly.configuration import Configuration, configure
+from ollm_tui.assembly.models import choose_provider
+from ollm_tui.assembly.tools import builtin_registry
+from ollm_tui.core.base.clock import Clock, SystemClock
+from ollm_tui.core.base.errors import StorageFailed
+from ollm_tui.core.base.places import data_folder, state_folder
+from ollm_tui.core.base.store import Store
+from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.executor import Standin, ToolExecutor
+from ollm_tui.core.memory import Memory
+from ollm_tui.core.notices import CommandChanged, TodosChanged
+from ollm_tui.core.policy.approvals import ApprovalBook
+from ollm_tui.core.policy.engine import PolicyEngine
+from ollm_tui.core.shell.commands import CommandHub
+from ollm_tui.core.todos import Todo, TodoList
+from ollm_tui.core.tools.base import Limits, ToolContext
+from ollm_tui.core.tools.registry import ToolRegistry
+from ollm_tui.core.trash import Trash
+from ollm_tui.options import Options
+
+
+class Attendance(StrEnum):
+    """Who answers when something asks."""
+
+    PERSON = "person"
+    NOBODY = "nobody"
+    YES = "yes"
+
+
+@dataclass(frozen=True)
+class Core:
+    """The tool and policy core of one process, ready to run calls."""
+
+    configuration: Configuration
+    registry: ToolRegistry
+    bus: MessageBus
+    executor: ToolExecutor
+    hub: CommandHub
+    store: Store
+    todos: TodoList
+    memory: Memory
+    trash: Trash
+    outputs: OutputFolder
+    notices: tuple[str, ...] = ()
+    """What a person should know before anything happens."""
+
+
+@dataclass(frozen=True)
+class House:
+    """The core with a conversation on top."""
+
+    core: Core
+    stream: EventStream
+    agent: Agent
+    session_id: str
+    log: SessionLog | None
+    notices: tuple[str, ...]
+
+    def begin(self) -> None:
+        """Publish the session's first event; for whoever has subscribed to the stream."""
+        described = self.agent.provider.describe()
+        self.stream.publish(
+            SessionStarted(
+                session_id=self.session_id,
+                workspace=str(self.core.configuration.workspace.root),
+                provider=described.provider,
+                model=described.model or "",
+                version=__version__,
+            )
+        )
+
+
+@asynccontextmanager
+async def assemble_core(
+    configuration: Configuration,
+    attendance: Attendance,
+    outputs: OutputFolder | None = None,
+    *,
+    hint: str = "",
+    clock: Clock | None = None,
+) -> AsyncGenerator[Core]:
+    """Build the core; commands that still run are ended at the end of the block. `hint` follows "nobody is there"."""
+    clock = clock or SystemClock()
+    settings = configuration.settings
+    outputs = outputs or OutputFolder(state_folder() / "outputs")
+    loop = asyncio.get_running_loop()
+    bus = MessageBus(clock)
+    store = Store(data_folder() / "ollm.db", clock=clock)
+    notices: list[str] = []
+    try:
+        damaged = await asyncio.to_thread(store.open)
+    except StorageFailed as failure:
+        notices.append(failure.message)
+    else:
+        if damaged is not None:
+            notices.append(damaged.message)
+
+    def todos_changed(todos: tuple[Todo, ...], by: str, revision: int) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(bus.publish, TodosChanged(todos, by, revision))
+
+    todos = TodoList(store, configuration.workspace.root, clock=clock, on_change=todos_changed)
+    memory = Memory(store, configuration.workspace.root)
+    trash = Trash(state_folder())
+    hub = CommandHub(outputs.folder, passed=settings.shell.pass_env)
+    hub.subscribe(lambda state: bus.publish(CommandChanged(state)))
+    attended = attendance is Attendance.PERSON
+    limits = settings.limits
+    context = ToolContext(
+        bus=bus,
+        workspace=configuration.workspace,
+        commands=hub,
+        todos=todos,
+        memory=memory,
+        trash=trash,
+        clock=clock,
+        limits=Limits(
+            file_bytes=limits.file_bytes,
+            result_lines=limits.result_lines,
+            result_chars=limits.result_chars,
+            entries=limits.entries,
+            call_seconds=limits.call_seconds,
+        ),
+        strict_edits=settings.tools.strict_edits,
+        attended=attended,
+    )
+    registry, plugin_troubles = builtin_registry()
+    notices += plugin_troubles
+    executor = ToolExecutor(
+        registry,
+        PolicyEngine(configuration.sources),
+        bus,
+        configuration.workspace,
+        attended,
+        context=context,
+        mode=settings.mode,
+        standin=Standin.YES if attendance is Attendance.YES else Standin.NOBODY,
+        standin_hint=hint,
+        confirm_timeout=settings.confirm.timeout if attended else 60.0,
+        forgiving=settings.tools.forgiving,
+        outputs=outputs,
+        approvals=ApprovalBook(configuration.files.remember_in),
+        clock=clock,
+    )
+    try:
+        yield Core(configuration, registry, bus, executor, hub, store, todos, memory, trash, outputs, tuple(notices))
+    finally:
+        await hub.close()
+        await asyncio.to_thread(store.close)
+
+
+@asynccontextmanager
+async def assemble(
+    options: Options, attendance: Attendance, *, configuration: Configuration | None = None, clock: Clock | None = None
+) -> AsyncGenerator[House]:
+    """Build everything for a conversation. Raises ConfigurationError where it cannot be had.
+
+    The scripted provider without a script plays the tour in a temporary workspace of its own.
+    """
+    clock = clock or SystemClock()
+    session_id = new_session_id(clock)
+    folder = sessions_folder() / session_id
+    outputs = OutputFolder(folder / "output")
+    async with AsyncExitStack() as stack:
+        if configuration is None or _plays_tour(configuration):
+            options = await stack.enter_async_context(_tour_workspace(options, configuration))
+            configuration = configure(options, readable_roots=(outputs.folder,))
+        chosen = await choose_provider(configuration.settings, options)
+        stack.push_async_callback(chosen.provider.aclose)
+        core = await stack.enter_async_context(assemble_core(configuration, attendance, outputs, clock=clock))
+        stream = EventStream(core.bus, clock)
+        stack.callback(stream.close)
+        notices = [*core.notices]
+        log: SessionLog | None = None
+        try:
+            log = await asyncio.to_thread(SessionLog, folder, notices.append)
+        except OSError as error:
+            notices.append(f"This session is not recorded: {folder}: {error.strerror or error}.")
+        else:
+            stack.callback(log.close)
+            stream.subscribe(log.write)
+        await asyncio.to_thread(prune_loose_outputs, state_folder() / "outputs", clock)
+        agent = Agent(
+            chosen.provider,
+            core.executor,
+            stream,
+            max_rounds=configuration.settings.agent.max_rounds,
+            on_turn_end=lambda: _sync(core.store, log),
+        )
+        if chosen.notice:
+            notices.append(chosen.notice)
+        yield House(core, stream, agent, session_id, log, tuple(notices))
+
+
+def _sync(store: Store, log: SessionLog | None) -> None:
+    store.sync()
+    if log is not None:
+        log.sync()
+
+
+def _plays_tour(configuration: Configuration) -> bool:
+    return configuration.settings.provider == "scripted" and configuration.options.script is None
+
+
+@asynccontextmanager
+async def _tour_workspace(options: Options, configuration: Configuration | None) -> AsyncGenerator[Options]:
+    """The tour's own folder, where it is what was asked for; else the options as they are."""
+    configuration = configuration or configure(options)
+    if not _plays_tour(configuration):
+        yield options
+        return
+    with tempfile.TemporaryDirectory(prefix="ollm-tour-") as folder:
+        yield replace(options, workspace=Path(folder))

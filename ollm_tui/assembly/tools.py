@@ -1,0 +1,73 @@
+"""Which tools a process has: the built-in ones, and those of installed plug-ins (entry points `ollm_tui.tools`)."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from importlib.metadata import EntryPoint, entry_points
+
+from ollm_tui.core.tools.base import AnyTool, Tool
+from ollm_tui.core.tools.delete_file import DELETE_FILE
+from ollm_tui.core.tools.edit_file import EDIT_FILE
+from ollm_tui.core.tools.glob import GLOB
+from ollm_tui.core.tools.grep import GREP
+from ollm_tui.core.tools.ls import LS
+from ollm_tui.core.tools.memory import MEMORY
+from ollm_tui.core.tools.memory_get import MEMORY_GET
+from ollm_tui.core.tools.memory_search import MEMORY_SEARCH
+from ollm_tui.core.tools.move_file import MOVE_FILE
+from ollm_tui.core.tools.read_file import READ_FILE
+from ollm_tui.core.tools.read_many_files import READ_MANY_FILES
+from ollm_tui.core.tools.registry import ToolRegistry
+from ollm_tui.core.tools.shell import SHELL
+from ollm_tui.core.tools.shell_kill import SHELL_KILL
+from ollm_tui.core.tools.shell_output import SHELL_OUTPUT
+from ollm_tui.core.tools.write_file import WRITE_FILE
+from ollm_tui.core.tools.write_todos import WRITE_TODOS
+
+log = logging.getLogger(__name__)
+
+PLUGIN_GROUP = "ollm_tui.tools"
+
+BUILTIN_TOOLS: tuple[AnyTool, ...] = (
+    DELETE_FILE,
+    EDIT_FILE,
+    GLOB,
+    GREP,
+    LS,
+    MEMORY,
+    MEMORY_GET,
+    MEMORY_SEARCH,
+    MOVE_FILE,
+    READ_FILE,
+    READ_MANY_FILES,
+    SHELL,
+    SHELL_KILL,
+    SHELL_OUTPUT,
+    WRITE_FILE,
+    WRITE_TODOS,
+)
+
+
+def builtin_registry() -> tuple[ToolRegistry, list[str]]:
+    """A registry with all tools, and a sentence for each plug-in that could not be used."""
+    registry = ToolRegistry()
+    for tool in BUILTIN_TOOLS:
+        registry.register(tool)
+    troubles: list[str] = []
+    for entry in sorted(entry_points(group=PLUGIN_GROUP), key=lambda entry: entry.name):
+        try:
+            registry.register(_plugin_tool(entry, registry))
+        except Exception as error:  # whatever a plug-in raises while it is loaded concerns that plug-in alone
+            log.exception("the plug-in %s failed", entry.name)
+            troubles.append(f"The plug-in {entry.name} ({entry.value}) is left out: {error}.")
+    return registry, troubles
+
+
+def _plugin_tool(entry: EntryPoint, registry: ToolRegistry) -> AnyTool:
+    loaded: object = entry.load()
+    if not isinstance(loaded, Tool):
+        raise TypeError(f"it is a {type(loaded).__name__}, not a Tool")
+    if registry.get(loaded.name) is not None:
+        raise ValueError(f"it would replace the tool {loaded.name}")
+    return replace(loaded, plugin=True)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # a plug-in's tool has parameters of its own

@@ -1,0 +1,124 @@
+"""`ollm-tui doctor`: what this installation finds on this machine, and what to do about what it misses."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import shutil
+import sys
+from collections.abc import Generator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from ollm_tui import __version__
+from ollm_tui.agent.providers.probe import probe_servers
+from ollm_tui.assembly import Configuration, ConfigurationError, configure
+from ollm_tui.cli.arguments import command_parser, options_of, parse
+from ollm_tui.cli.exits import ExitCode
+from ollm_tui.cli.output import print_json
+from ollm_tui.config import user_config_path
+from ollm_tui.core.base.errors import ToolFailure
+from ollm_tui.core.base.places import data_folder
+from ollm_tui.core.base.ripgrep import find_ripgrep
+from ollm_tui.core.base.store import Store
+from ollm_tui.core.policy.trust import REPOSITORY_CONFIG, Trust
+from ollm_tui.options import Options
+from ollm_tui.tui.theming import load_themes
+
+OPTIONAL_PROGRAMS = {
+    "git": "without it, ignore rules come from .gitignore files alone",
+    "bash": "without it, no command can be run",
+}
+
+
+class Health(StrEnum):
+    """How a finding stands."""
+
+    OK = "ok"
+    NOTE = "note"
+    FAULT = "fault"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str
+    health: Health
+    text: str
+
+
+def run_command(argv: list[str]) -> int:
+    parser = command_parser("doctor", "Look at this installation.")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    given = parse(parser, argv)
+    findings = asyncio.run(_examine(options_of(given)))
+    for finding in findings:
+        if given.json:
+            print_json({"what": finding.what, "health": finding.health.value, "text": finding.text})
+        else:
+            print(f"{finding.health.value:<6} {finding.what}: {finding.text}")
+    faulty = any(finding.health is Health.FAULT for finding in findings)
+    return ExitCode.USAGE if faulty else ExitCode.DONE
+
+
+async def _examine(options: Options) -> list[Finding]:
+    findings = [Finding("version", Health.OK, f"ollm-tui {__version__}, Python {platform.python_version()}")]
+    try:
+        configuration = await asyncio.to_thread(configure, options)
+    except ConfigurationError as error:
+        return [*findings, Finding("workspace", Health.FAULT, str(error))]
+    findings += _configuration_findings(configuration)
+    findings += _program_findings(configuration.workspace.root)
+    findings.append(await asyncio.to_thread(_store_finding))
+    servers = await probe_servers()
+    for server in servers:
+        findings.append(Finding("model server", Health.OK, f"{server.label} at {server.base_url}"))
+    if not servers:
+        findings.append(Finding("model server", Health.NOTE, "none answers here; the offline provider would be used"))
+    return findings
+
+
+def _configuration_findings(configuration: Configuration) -> Generator[Finding]:
+    yield Finding("workspace", Health.OK, str(configuration.workspace.root))
+    path = user_config_path(configuration.options)
+    yield Finding("config file", Health.OK, str(path) if path.exists() else f"{path} (not there: defaults)")
+    for fault in configuration.faults:
+        yield Finding("config", Health.FAULT, str(fault))
+    for theme_fault in load_themes().faults:
+        yield Finding("theme", Health.FAULT, theme_fault.as_text())
+    if configuration.policy_fault is not None:
+        yield Finding("policy", Health.FAULT, configuration.policy_fault)
+    else:
+        names = [loaded.source for loaded in (*configuration.files.documents, configuration.files.preset)]
+        yield Finding("policy", Health.OK, ", ".join(names))
+    match configuration.trust:
+        case Trust.UNTRUSTED | Trust.CHANGED:
+            state = f"{REPOSITORY_CONFIG} is {configuration.trust.value}: it does not count until `ollm-tui trust`"
+            yield Finding("repository", Health.NOTE, state)
+        case Trust.TRUSTED | Trust.NO_FILE:
+            yield Finding("repository", Health.OK, configuration.trust.value)
+
+
+def _program_findings(workspace: Path) -> Generator[Finding]:
+    ripgrep = find_ripgrep([workspace])
+    if ripgrep is None:
+        yield Finding("rg", Health.NOTE, "not found: searching is slower")
+    else:
+        yield Finding("rg", Health.OK, str(ripgrep))
+    for name, without in OPTIONAL_PROGRAMS.items():
+        found = shutil.which(name)
+        yield Finding(name, Health.OK if found else Health.NOTE, found or f"not found: {without}")
+    yield Finding("terminal", Health.OK, "yes" if sys.stdout.isatty() else "no: use ollm-tui run")
+
+
+def _store_finding() -> Finding:
+    store = Store(data_folder() / "ollm.db")
+    try:
+        aside = store.open()
+    except ToolFailure as failure:
+        return Finding("store", Health.FAULT, failure.message)
+    finally:
+        store.close()
+    return Finding("store", Health.NOTE if aside else Health.OK, aside.message if aside else str(store.path))

@@ -1,0 +1,17 @@
+"""Configuration for commands: sound, or nothing is done."""
+
+from __future__ import annotations
+
+from ollm_tui.assembly import Configuration, ConfigurationError, configure
+from ollm_tui.cli.exits import UsageError
+from ollm_tui.options import Options
+
+
+def sound_configuration(options: Options) -> Configuration:
+    """Raises UsageError naming every fault (exit 2)."""
+    try:
+        configuration = configure(options)
+        configuration.require_sound()
+    except ConfigurationError as error:
+        raise UsageError(str(error)) from None
+    return configuration

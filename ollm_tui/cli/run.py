@@ -1,0 +1,183 @@
+"""`ollm-tui run PROMPT|-`: one turn without a screen; questions are denied at once, since nobody is there."""
+
+from __future__ import annotations
+
+import asyncio
+import signal as signals
+import sys
+from collections.abc import Callable
+
+from pydantic import JsonValue
+
+from ollm_tui.agent.events import (
+    AssistantMessage,
+    ConfirmationAnswered,
+    Event,
+    Failed,
+    Noticed,
+    TextDelta,
+    ToolCalled,
+    ToolReturned,
+    TurnStatus,
+    UsageReported,
+    as_line,
+)
+from ollm_tui.assembly import Attendance, ConfigurationError, House, assemble
+from ollm_tui.cli.arguments import command_parser, options_of, parse, provider_parser
+from ollm_tui.cli.exits import ExitCode, UsageError
+from ollm_tui.cli.output import given_or_stdin, print_json, say
+from ollm_tui.cli.reporting import sound_configuration
+from ollm_tui.core.base.results import JsonObject
+from ollm_tui.core.base.visible import visible
+from ollm_tui.options import Options
+
+EXIT_CODES = {
+    TurnStatus.COMPLETED: ExitCode.DONE,
+    TurnStatus.FAILED: ExitCode.FAILED,
+    TurnStatus.INTERRUPTED: ExitCode.INTERRUPTED,
+}
+
+
+def run_command(argv: list[str]) -> int:
+    parser = command_parser("run", "One turn without a screen.", provider_parser())
+    parser.add_argument("prompt", metavar="PROMPT", help="what to do; - reads it from stdin")
+    parser.add_argument("--output", choices=("text", "json", "jsonl"), default="text", help="what stdout carries")
+    given = parse(parser, argv)
+    prompt = given_or_stdin(given.prompt).strip()
+    if not prompt:
+        raise UsageError("the prompt is empty")
+    return asyncio.run(_run(options_of(given), prompt, given.output))
+
+
+async def _run(options: Options, prompt: str, output: str) -> int:
+    try:
+        configuration = sound_configuration(options)
+        async with assemble(options, Attendance.NOBODY, configuration=configuration) as house:
+            for notice in house.notices:
+                say(notice)
+            summary = _Summary()
+            house.stream.subscribe(summary.take)
+            house.stream.subscribe(_READERS[output]())
+            house.begin()
+            status = await _turn(house, prompt)
+            if output == "json":
+                print_json(summary.as_json(house.session_id, status))
+            for state in house.core.hub.unfinished():
+                say(f"ended with this process: {state.id} (pid {state.pid}): {visible(state.command)}")
+    except ConfigurationError as error:
+        raise UsageError(str(error)) from None
+    return EXIT_CODES[status]
+
+
+async def _turn(house: House, prompt: str) -> TurnStatus:
+    """The turn; the first ctrl+c or termination ends it in order, with what was done so far."""
+    loop = asyncio.get_running_loop()
+    for number, why in (
+        (signals.SIGINT, "interrupted by the person"),
+        (signals.SIGTERM, "the process was told to end"),
+    ):
+        loop.add_signal_handler(number, house.agent.interrupt, why)
+    try:
+        return await house.agent.run_turn(prompt)
+    finally:
+        for number in (signals.SIGINT, signals.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def _as_text() -> Callable[[Event], None]:
+    """The answer on stdout as it comes; what is done for it on stderr."""
+    at_line_start = True
+
+    def read(event: Event) -> None:
+        nonlocal at_line_start
+        match event:
+            case TextDelta(text=text):
+                sys.stdout.write(text)
+                sys.stdout.flush()
+                at_line_start = text.endswith("\n")
+            case AssistantMessage():
+                if not at_line_start:
+                    sys.stdout.write("\n")
+                    sys.stdout.flush()
+                    at_line_start = True
+            case ToolCalled(name=name):
+                say(f"> {visible(name)}")
+            case ToolReturned(result=result):
+                say(f"  {visible(result.error.message if result.error else result.return_display.split(chr(10))[0])}")
+            case ConfirmationAnswered(outcome=outcome, by=by):
+                say(f"  {outcome} by {by}")
+            case Noticed(text=text):
+                say(visible(text))
+            case Failed(error=error):
+                say(f"{error.type}: {visible(error.message)}")
+            case _:
+                pass
+
+    return read
+
+
+def _as_jsonl() -> Callable[[Event], None]:
+    def read(event: Event) -> None:
+        sys.stdout.write(as_line(event) + "\n")
+        sys.stdout.flush()
+
+    return read
+
+
+def _as_nothing() -> Callable[[Event], None]:
+    return lambda event: None
+
+
+_READERS: dict[str, Callable[[], Callable[[Event], None]]] = {
+    "text": _as_text,
+    "json": _as_nothing,
+    "jsonl": _as_jsonl,
+}
+
+
+class _Summary:
+    """What `--output json` says at the end."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._calls: dict[str, JsonObject] = {}
+        self._usage: JsonObject = {}
+        self._error: JsonObject | None = None
+
+    def take(self, event: Event) -> None:
+        match event:
+            case AssistantMessage(text=text) if text:
+                self._texts.append(text)
+            case ToolCalled():
+                self._calls[event.call_id] = {
+                    "id": event.call_id,
+                    "name": event.name,
+                    "arguments": event.arguments,
+                }
+            case ToolReturned():
+                self._calls[event.call_id]["result"] = event.result.model_dump(
+                    mode="json", by_alias=True, exclude_none=True
+                )
+            case UsageReported():
+                for key, count in (
+                    ("promptTokens", event.prompt_tokens),
+                    ("completionTokens", event.completion_tokens),
+                ):
+                    before = self._usage.get(key)
+                    if count is not None:
+                        self._usage[key] = count + (before if isinstance(before, int) else 0)
+            case Failed():
+                self._error = event.error.model_dump(mode="json", by_alias=True)
+            case _:
+                pass
+
+    def as_json(self, session_id: str, status: TurnStatus) -> JsonObject:
+        calls: list[JsonValue] = [*self._calls.values()]
+        summary: JsonObject = {
+            "sessionId": session_id,
+            "status": status.value,
+            "text": "\n\n".join(self._texts),
+            "toolCalls": calls,
+            "usage": self._usage,
+        }
+        return summary if self._error is None else {**summary, "error": self._error}

@@ -1,0 +1,123 @@
+"""`ollm-tui tool list | schema | call`: the tools without a model."""
+
+from __future__ import annotations
+
+import asyncio
+import signal as signals
+from argparse import Namespace
+
+from pydantic import JsonValue
+
+from ollm_tui.assembly import Attendance, Core, assemble_core
+from ollm_tui.cli.arguments import command_parser, options_of, parse
+from ollm_tui.cli.batches import Row, open_rows, read_row
+from ollm_tui.cli.exits import ExitCode, Interrupted
+from ollm_tui.cli.output import exit_code_of, given_or_stdin, parse_json, print_json, result_line, say
+from ollm_tui.cli.reporting import sound_configuration
+from ollm_tui.core.base.abort import AbortController
+from ollm_tui.core.base.errors import InvalidArguments
+from ollm_tui.core.base.results import ToolResult
+from ollm_tui.core.confirmation import Origin
+from ollm_tui.core.tools.aliases import ALIASES
+from ollm_tui.core.tools.schema import SchemaFormat, function_schema
+
+HINT = "; --yes approves"
+
+
+def run_command(argv: list[str]) -> int:
+    parser = command_parser("tool", "List, describe and call the tools.")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|schema|call")
+    listing = actions.add_parser("list", help="names of all tools", allow_abbrev=False)
+    listing.add_argument("--json", action="store_true", help="one JSON object a line")
+    schema = actions.add_parser("schema", help="schemas for a model, one a line", allow_abbrev=False)
+    schema.add_argument("--format", choices=[form.value for form in SchemaFormat], default=SchemaFormat.OLLM.value)
+    call = actions.add_parser("call", help="call a tool", allow_abbrev=False)
+    call.add_argument("name", nargs="?", help="the tool")
+    call.add_argument("arguments", nargs="?", help="its arguments as JSON; - reads them from stdin")
+    call.add_argument("--batch", metavar="FILE", help="one call a line; - reads them from stdin")
+    call.add_argument("--yes", action="store_true", help="approve whatever asks")
+    given = parse(parser, argv)
+    if given.action == "call" and (given.batch is None) == (given.arguments is None):
+        parser.error("tool call takes NAME and JSON, or --batch FILE")
+    if given.action != "call":
+        return asyncio.run(_describe(given))
+    return asyncio.run(_call_one(given) if given.batch is None else _call_batch(given))
+
+
+async def _describe(given: Namespace) -> int:
+    configuration = sound_configuration(options_of(given))
+    async with assemble_core(configuration, Attendance.NOBODY) as core:
+        tools = [tool for tool in core.registry.list() if core.executor.policy.exists_for_model(tool)]
+        for tool in tools:
+            if given.action == "schema":
+                print_json(function_schema(tool, SchemaFormat(given.format)))
+            elif given.json:
+                aliases: list[JsonValue] = [alias.name for alias in ALIASES.values() if tool.name in alias.tools]
+                print_json(
+                    {
+                        "name": tool.name,
+                        "displayName": tool.display_name,
+                        "group": tool.group.value,
+                        "description": tool.description,
+                        "aliases": aliases,
+                        "risk": core.executor.policy.get_risk_level(tool.name, tool).value,
+                    }
+                )
+            else:
+                print(tool.name)
+    return ExitCode.DONE
+
+
+async def _call_one(given: Namespace) -> int:
+    arguments = parse_json(given_or_stdin(given.arguments), "the argument")
+    configuration = sound_configuration(options_of(given))
+    async with assemble_core(configuration, _attendance(given), hint=HINT) as core:
+        result = await _call(core, given.name, arguments)
+        print_json(result_line(result))
+        _name_survivors(core)
+    return exit_code_of(result)
+
+
+async def _call_batch(given: Namespace) -> int:
+    configuration = sound_configuration(options_of(given))
+    with open_rows(given.batch) as lines:
+        async with assemble_core(configuration, _attendance(given), hint=HINT) as core:
+            while line := await asyncio.to_thread(lines.readline):
+                if line.strip():
+                    row = read_row(line)
+                    print_json(result_line(await _call_row(core, row), row.id))
+            _name_survivors(core)
+    return ExitCode.DONE
+
+
+async def _call_row(core: Core, row: Row) -> ToolResult:
+    if row.fault is not None:
+        return ToolResult.of_failure(InvalidArguments(f"{row.fault}: give an object with name and arguments."))
+    return await _call(core, row.name, row.arguments)
+
+
+async def _call(core: Core, name: str, arguments: JsonValue) -> ToolResult:
+    """Run one call; ctrl+c cancels it, and its result says so, then the command ends."""
+    controller = AbortController()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signals.SIGINT, controller.abort, "interrupted by the person")
+    loop.add_signal_handler(signals.SIGTERM, controller.abort, "the process was told to end")
+    try:
+        result = await core.executor.execute(name, arguments, controller.signal, origin=Origin.USER)
+    finally:
+        loop.remove_signal_handler(signals.SIGINT)
+        loop.remove_signal_handler(signals.SIGTERM)
+    if controller.signal.aborted:
+        print_json(result_line(result))
+        raise Interrupted
+    return result
+
+
+def _attendance(given: Namespace) -> Attendance:
+    return Attendance.YES if given.yes else Attendance.NOBODY
+
+
+def _name_survivors(core: Core) -> None:
+    """Jobs end with the process; whoever started them is told which."""
+    for state in core.hub.unfinished():
+        say(f"ended with this process: {state.id} (pid {state.pid}): {state.command}")

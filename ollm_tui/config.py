@@ -1,0 +1,320 @@
+"""Settings: models, file layers, defaults (contract section 0, architecture "Files on disk"). Knows no screen."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, TypeAdapter, ValidationError
+
+from ollm_tui.core.base.places import config_folder
+from ollm_tui.core.policy.modes import Mode
+from ollm_tui.options import Options
+
+ENVIRONMENT_PREFIX = "OLLM_"
+NOT_SETTINGS = frozenset({"OLLM_PROBE", "OLLM_TEST_TOOLS", "OLLM_TEST_LLM"})
+"""Variables of ours that are switches of their own."""
+
+NOT_FOR_REPOSITORIES = frozenset({"api_key", "base_url", "provider", "shell", "mode"})
+"""Keys that a repository's file may not set, trusted or not: they could send secrets away or loosen something."""
+
+
+class Table(BaseModel):
+    """Base of a settings table: unknown keys are faults."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class UiSettings(Table):
+    """`[ui]`: how the dashboard looks and behaves."""
+
+    theme: str = "ollm-dark"
+    mouse: bool = True
+    reduced_motion: bool = False
+    auto_open: Literal["idle", "always", "never"] = "idle"
+    """When the confirmation opens by itself; `idle` waits until the person does not type."""
+
+
+class ConfirmSettings(Table):
+    """`[confirm]`: how long a question waits; None waits for ever while a person is at the dashboard."""
+
+    timeout: Annotated[float, Field(gt=0)] | None = None
+
+
+class LimitSettings(Table):
+    """`[limits]`: bounds on what tools read and return."""
+
+    file_bytes: int = Field(20_000_000, gt=0)
+    result_lines: int = Field(2_000, gt=0)
+    result_chars: int = Field(100_000, gt=0)
+    entries: int = Field(100_000, gt=0)
+    call_seconds: float = Field(300.0, gt=0)
+
+
+class ToolSettings(Table):
+    """`[tools]`: how calls are read."""
+
+    forgiving: bool = True
+    strict_edits: bool = False
+
+
+class ShellSettings(Table):
+    """`[shell]`: commands of the agent."""
+
+    pass_env: list[str] = Field(default_factory=list[str])
+    """Variables that reach commands although their names look secret."""
+
+
+class AgentSettings(Table):
+    """`[agent]`: the conversation."""
+
+    max_rounds: int = Field(50, gt=0)
+
+
+ProviderName = Literal["ollama", "openai", "offline", "scripted"]
+
+
+class Settings(Table):
+    """All settings; None means: find out or leave it to the server."""
+
+    provider: ProviderName | None = None
+    model: str | None = None
+    base_url: str | None = None
+    api_key: SecretStr | None = None
+    num_ctx: Annotated[int, Field(gt=0)] | None = None
+    mode: Mode = Mode.ASK
+    ui: UiSettings = Field(default_factory=UiSettings)
+    keys: dict[str, str] = Field(default_factory=dict[str, str])
+    confirm: ConfirmSettings = Field(default_factory=ConfirmSettings)
+    limits: LimitSettings = LimitSettings.model_validate({})
+    tools: ToolSettings = Field(default_factory=ToolSettings)
+    shell: ShellSettings = Field(default_factory=ShellSettings)
+    agent: AgentSettings = AgentSettings.model_validate({})
+
+
+@dataclass(frozen=True)
+class ConfigFault:
+    """A file or variable that cannot be used as it is: where, what, and what to do. Nothing on disk is changed."""
+
+    source: str
+    message: str
+    remedy: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.source}:{self.line}" if self.line else self.source
+        return f"{where}: {self.message}. {self.remedy}"
+
+
+@dataclass(frozen=True)
+class ConfigFile:
+    """A config file as read: its text for positions, its tables for values."""
+
+    path: Path
+    text: str
+    tables: Mapping[str, JsonValue]
+
+
+@dataclass
+class Loaded:
+    """The effective settings, where each came from (dotted key -> source), and everything that was wrong."""
+
+    settings: Settings
+    sources: dict[str, str]
+    faults: list[ConfigFault] = field(default_factory=list[ConfigFault])
+    user_file: ConfigFile | None = None
+    repository_file: ConfigFile | None = None
+    unreadable: ConfigFault | None = None
+    """A config file that could not be read at all: the policy in it is unknown, so nothing is allowed."""
+
+
+def user_config_path(options: Options) -> Path:
+    """The user's file, or the one named by `--config`."""
+    return options.config_file or config_folder() / "config.toml"
+
+
+def load_settings(options: Options, repository_file: Path | None, environ: Mapping[str, str] | None = None) -> Loaded:
+    """Defaults, then the user's file, the trusted repository's file, `OLLM_*` variables, and flags.
+
+    What is faulty is left out and told in `faults`; nothing is raised.
+    """
+    environ = os.environ if environ is None else environ
+    loaded = Loaded(Settings(), {})
+    values: dict[str, JsonValue] = {}
+    path = user_config_path(options)
+    if options.config_file is not None or path.exists():
+        loaded.user_file = _read(path, loaded)
+        if loaded.user_file is not None:
+            _merge(values, _sound(loaded.user_file.tables, str(path), loaded, loaded.user_file.text), str(path), loaded)
+    if repository_file is not None:
+        loaded.repository_file = _read(repository_file, loaded)
+        if loaded.repository_file is not None:
+            tables = _allowed_to_repositories(loaded.repository_file, loaded)
+            sound = _sound(tables, str(repository_file), loaded, loaded.repository_file.text)
+            _merge(values, sound, str(repository_file), loaded)
+    for name, table in _from_environment(environ):
+        _merge(values, _sound(table, name, loaded, ""), name, loaded)
+    _merge(values, _sound(_from_flags(options), "command line", loaded, ""), "command line", loaded)
+    loaded.settings = Settings.model_validate(values)
+    return loaded
+
+
+def effective_toml(loaded: Loaded) -> str:
+    """The settings as TOML with the source behind each key; secrets masked (`config show`)."""
+    lines: list[str] = []
+    tables: list[str] = []
+    for name in Settings.model_fields:
+        value = getattr(loaded.settings, name)
+        if isinstance(value, Table):
+            rows = [(key, getattr(value, key)) for key in type(value).model_fields]
+            tables += ["", f"[{name}]", *(_shown(key, part, f"{name}.{key}", loaded) for key, part in rows)]
+        elif isinstance(value, dict):
+            rows = sorted(loaded.settings.keys.items())
+            tables += ["", f"[{name}]", *(_shown(key, part, f"{name}.{key}", loaded) for key, part in rows)]
+        else:
+            lines.append(_shown(name, value, name, loaded))
+    return "\n".join((*lines, *tables)) + "\n"
+
+
+def _shown(key: str, value: object, dotted: str, loaded: Loaded) -> str:
+    source = loaded.sources.get(dotted, "default")
+    match value:
+        case None:
+            return f"# {_toml_key(key)} is not set"
+        case SecretStr():
+            return f'{_toml_key(key)} = "********"  # {source}'
+        case bool():
+            text = "true" if value else "false"
+        case int() | float():
+            text = repr(value)
+        case list():
+            text = TypeAdapter(list[str]).dump_json(value).decode()
+        case _:
+            text = TypeAdapter(str).dump_json(str(value)).decode()
+    return f"{_toml_key(key)} = {text}  # {source}"
+
+
+def _toml_key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else TypeAdapter(str).dump_json(key).decode()
+
+
+def _read(path: Path, loaded: Loaded) -> ConfigFile | None:
+    try:
+        text = path.read_text("utf-8")
+        return ConfigFile(path, text, tomllib.loads(text))
+    except OSError as error:
+        fault = ConfigFault(str(path), error.strerror or str(error), "Check the path and its permissions.")
+    except UnicodeDecodeError as error:
+        fault = ConfigFault(str(path), f"not UTF-8 at byte {error.start}", "Save it as UTF-8.")
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"\(at line (\d+), column \d+\)", str(error))
+        message = str(error).split(" (at ")[0]
+        fault = ConfigFault(
+            str(path), message, "Correct it; until then nothing is allowed.", int(found[1]) if found else None
+        )
+    loaded.faults.append(fault)
+    loaded.unreadable = loaded.unreadable or fault
+    return None
+
+
+def _sound(tables: Mapping[str, JsonValue], source: str, loaded: Loaded, text: str) -> dict[str, JsonValue]:
+    """The keys that are valid, each by itself; the others become faults."""
+    sound: dict[str, JsonValue] = {}
+    for key, value in tables.items():
+        if key == "policy":
+            continue  # judged with the policy, where a fault denies everything
+        if key in Settings.model_fields and isinstance(value, dict) and key != "keys":
+            kept = {name: part for name, part in value.items() if _is_sound({key: {name: part}}, source, loaded, text)}
+            sound[key] = kept
+        elif _is_sound({key: value}, source, loaded, text):
+            sound[key] = value
+    return sound
+
+
+def _is_sound(one: dict[str, JsonValue], source: str, loaded: Loaded, text: str) -> bool:
+    try:
+        Settings.model_validate(one)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        dotted = ".".join(str(part) for part in fault["loc"])
+        unknown = fault["type"] == "extra_forbidden"
+        message = f"unknown key {dotted}" if unknown else f"{dotted}: {fault['msg']}"
+        remedy = "Remove it or correct its spelling; it is ignored." if unknown else "Correct it; the default is used."
+        loaded.faults.append(ConfigFault(source, message, remedy, _line_of(text, str(fault["loc"][-1]))))
+        return False
+    return True
+
+
+def _line_of(text: str, key: str) -> int | None:
+    pattern = re.compile(rf"""^\s*(?:\[\s*)?["']?{re.escape(key)}["']?\s*(?:=|\]|\.)""")
+    return next((number for number, line in enumerate(text.splitlines(), 1) if pattern.match(line)), None)
+
+
+def _allowed_to_repositories(file: ConfigFile, loaded: Loaded) -> dict[str, JsonValue]:
+    allowed: dict[str, JsonValue] = {}
+    for key, value in file.tables.items():
+        if key in NOT_FOR_REPOSITORIES:
+            remedy = "Set it in your own config file instead; here it is ignored."
+            line = _line_of(file.text, key)
+            loaded.faults.append(ConfigFault(str(file.path), f"a repository may not set {key}", remedy, line))
+        else:
+            allowed[key] = value
+    return allowed
+
+
+def _from_environment(environ: Mapping[str, str]) -> list[tuple[str, dict[str, JsonValue]]]:
+    found: list[tuple[str, dict[str, JsonValue]]] = []
+    for name, raw in sorted(environ.items()):
+        if not name.startswith(ENVIRONMENT_PREFIX) or name in NOT_SETTINGS:
+            continue
+        value: JsonValue = _environment_value(raw)
+        for part in reversed(name.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")):
+            value = {part: value}
+        if isinstance(value, dict):
+            found.append((name, value))
+    return found
+
+
+def _environment_value(raw: str) -> JsonValue:
+    try:
+        parsed: dict[str, JsonValue] = tomllib.loads(f"value = {raw}")
+    except tomllib.TOMLDecodeError:
+        return raw
+    value = parsed.get("value")
+    return value if len(parsed) == 1 and isinstance(value, bool | int | float | str | list) else raw
+
+
+def _from_flags(options: Options) -> dict[str, JsonValue]:
+    flat: dict[str, JsonValue] = {
+        "provider": options.provider,
+        "model": options.model,
+        "base_url": options.base_url,
+        "mode": options.mode,
+    }
+    ui: dict[str, JsonValue] = {
+        "theme": options.theme,
+        "mouse": options.mouse,
+        "reduced_motion": options.reduced_motion,
+    }
+    given: dict[str, JsonValue] = {key: value for key, value in flat.items() if value is not None}
+    given_ui: dict[str, JsonValue] = {key: value for key, value in ui.items() if value is not None}
+    return {**given, "ui": given_ui} if given_ui else given
+
+
+def _merge(values: dict[str, JsonValue], more: Mapping[str, JsonValue], source: str, loaded: Loaded) -> None:
+    for key, value in more.items():
+        current = values.get(key)
+        if isinstance(value, dict):
+            table = dict(current) if isinstance(current, dict) else {}
+            for name, part in value.items():
+                table[name] = part
+                loaded.sources[f"{key}.{name}"] = source
+            values[key] = table
+        else:
+            values[key] = value
+            loaded.sources[key] = source

@@ -1,0 +1,350 @@
+"""The rules of `.gitignore` and exclude files, read as git reads them (001 R4.12, 000 Property 24).
+
+Names are bytes here, as in git: a rule's `?` stands for one byte, and names need not be valid text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ollm_tui.core.base.linear_regex import BytesPattern, compile_bytes
+
+MAX_RULE_FILE_BYTES = 10_000_000
+"""Of a larger file only this much is read."""
+
+_CHUNK = 200
+"""Rules compiled into one expression, so that a huge ignore file stays within RE2's memory."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One line of an ignore file. `parts` are its components as expressions over bytes, None standing for `**`."""
+
+    negative: bool
+    directories_only: bool
+    anchored: bool
+    """It has a slash: it matches paths from the file's own folder, not names at any depth."""
+    parts: tuple[bytes | None, ...]
+
+    @property
+    def path_expression(self) -> bytes:
+        """Matches the whole path relative to the rule file's folder (anchored rules)."""
+        *folder, last = self.parts
+        return _folder_expression(folder) + (rb"[^\x00]+" if last is None else last)
+
+    @property
+    def name_expression(self) -> bytes:
+        """Matches the last name of whatever this rule can match."""
+        last = self.parts[-1]
+        return rb"[^/\x00]+" if last is None else last
+
+    @property
+    def folder_expression(self) -> bytes:
+        """Matches folders (with their slash, empty for the rule file's own) in which this rule can match something."""
+        *folder, last = self.parts
+        return _folder_expression([*folder, None] if last is None else folder)
+
+
+def parse(data: bytes) -> list[Rule]:
+    """The rules of a file, in its order. Lines that can match nothing are left out; none is an error."""
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    lines = data.split(b"\n")
+    rules = (_parse_line(line.removesuffix(b"\r")) for line in lines)
+    return [rule for rule in rules if rule is not None]
+
+
+_SIMPLE_SET = re.compile(rb"\[!?[0-9A-Za-z_]+\]")
+_NOT_COMMON = re.compile(rb"[^\n -~]|[\[\]{}?\\]|[^/\n!]\*\*|\*\*[^/\n]")
+
+
+def is_common(data: bytes) -> bool:
+    """Whether a file keeps to what all readers of ignore files understand alike, ripgrep too.
+
+    Ripgrep takes braces for a choice, knows no `[[:alpha:]]`, and gives up at bytes that are no text.
+    """
+    plain = _SIMPLE_SET.sub(b"s", data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n"))
+    rules = b"\n".join(line for line in plain.split(b"\n") if not (line.startswith(b"#") and line.isascii()))
+    return _NOT_COMMON.search(rules) is None
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Neighbouring rules of one sign, compiled together: the first block with a match, from the last, decides."""
+
+    negative: bool
+    names: tuple[BytesPattern, ...]
+    paths: tuple[BytesPattern, ...]
+
+    def matches(self, names: Collection[bytes], folder: bytes) -> set[bytes]:
+        """Which of these names match, in `folder` (relative to the rule file's, with a slash or empty)."""
+        found = _found(self.names, names)
+        if self.paths:
+            paths = _found(self.paths, [folder + name for name in names])
+            found.update(path[len(folder) :] for path in paths)
+        return found
+
+
+class RuleFile:
+    """The rules of one ignore file; `folder` is the absolute path its paths are relative to, with a slash behind."""
+
+    def __init__(self, folder: bytes, rules: Sequence[Rule], *, ignore_case: bool = False) -> None:
+        self.folder = folder
+        self.ignore_case = ignore_case
+        self._for_directories = list(self._compile(rules))
+        self._for_files = list(self._compile([rule for rule in rules if not rule.directories_only]))
+        self.names = [rule.name_expression for rule in rules if not rule.anchored]
+        self._by_folder: dict[bytes, list[bytes]] = {}
+        self._by_wild_folder: list[tuple[BytesPattern, bytes]] = []
+        for rule in rules:
+            if rule.anchored:
+                self._index(rule)
+
+    def decide(self, folder: bytes, undecided: set[bytes], *, directories: bool) -> set[bytes]:
+        """Which of these entries of `folder` (absolute) are ignored; those some rule speaks of leave `undecided`."""
+        relative = folder[len(self.folder) :]
+        ignored: set[bytes] = set()
+        for block in self._for_directories if directories else self._for_files:
+            if not undecided:
+                break
+            matched = block.matches(undecided, relative)
+            undecided -= matched
+            if not block.negative:
+                ignored |= matched
+        return ignored
+
+    def names_in(self, folder: bytes) -> list[bytes]:
+        """Expressions for the names that anchored rules may match directly in `folder` (absolute, with a slash)."""
+        if not self._by_folder and not self._by_wild_folder:
+            return []
+        relative = folder[len(self.folder) :]
+        found = self._by_folder.get(relative.lower() if self.ignore_case else relative, [])
+        if not self._by_wild_folder:
+            return found
+        return found + [name for pattern, name in self._by_wild_folder if pattern.fullmatch(relative)]
+
+    def _index(self, rule: Rule) -> None:
+        expression = rule.folder_expression
+        literal = _literal(expression)
+        if literal is not None:
+            key = literal.lower() if self.ignore_case else literal
+            self._by_folder.setdefault(key, []).append(rule.name_expression)
+        else:
+            pattern = compile_bytes(expression, utf_8=False, ignore_case=self.ignore_case)
+            self._by_wild_folder.append((pattern, rule.name_expression))
+
+    def _compile(self, rules: Sequence[Rule]) -> Iterator[_Block]:
+        remaining = list(rules)
+        while remaining:
+            negative = remaining[-1].negative
+            block: list[Rule] = []
+            while remaining and remaining[-1].negative == negative:
+                block.append(remaining.pop())
+            yield _Block(
+                negative,
+                names=self._between_zeros(rule.name_expression for rule in block if not rule.anchored),
+                paths=self._between_zeros(rule.path_expression for rule in block if rule.anchored),
+            )
+
+    def _between_zeros(self, expressions: Iterable[bytes]) -> tuple[BytesPattern, ...]:
+        return _compile_any(expressions, ignore_case=self.ignore_case)
+
+
+class RuleChain:
+    """The rule files that speak about a folder, the strongest first; says which of its entries are ignored."""
+
+    def __init__(self, files: tuple[RuleFile, ...] = ()) -> None:
+        self.files = files
+        self._filters: dict[tuple[bytes, ...], tuple[BytesPattern, ...]] = {}
+
+    def with_stronger(self, file: RuleFile) -> RuleChain:
+        return RuleChain((file, *self.files))
+
+    def ignored(self, folder: bytes, names: Sequence[bytes], *, directories: bool) -> set[bytes]:
+        """Which of these entries of `folder` (absolute, with a slash) are ignored.
+
+        All names go through one expression at once; only those it finds are looked at rule by rule.
+        """
+        if not self.files or not names:
+            return set()
+        undecided = _found(self._filter(folder), names)
+        ignored: set[bytes] = set()
+        for file in self.files:
+            if not undecided:
+                break
+            ignored |= file.decide(folder, undecided, directories=directories)
+        return ignored
+
+    def _filter(self, folder: bytes) -> tuple[BytesPattern, ...]:
+        here = tuple(name for file in self.files for name in file.names_in(folder))
+        patterns = self._filters.get(here)
+        if patterns is None:
+            names = [name for file in self.files for name in file.names] + list(here)
+            ignore_case = any(file.ignore_case for file in self.files)
+            patterns = _compile_any(dict.fromkeys(names), ignore_case=ignore_case)
+            self._filters[here] = patterns
+        return patterns
+
+
+def _compile_any(expressions: Iterable[bytes], *, ignore_case: bool) -> tuple[BytesPattern, ...]:
+    """Expressions that together find what any of `expressions` matches in names that stand between zero bytes."""
+    every = list(expressions)
+    chunks = (every[start : start + _CHUNK] for start in range(0, len(every), _CHUNK))
+    return tuple(
+        compile_bytes(rb"\x00(?:%b)\x00" % b"|".join(chunk), utf_8=False, ignore_case=ignore_case) for chunk in chunks
+    )
+
+
+def _found(patterns: Iterable[BytesPattern], names: Collection[bytes]) -> set[bytes]:
+    """The names that any of the patterns matches. One pass over all of them: a call for each would cost far more."""
+    blob = b"\0" + b"\0\0".join(names) + b"\0"
+    spans = [match.span() for pattern in patterns for match in pattern.finditer(blob)]
+    return {blob[start + 1 : end - 1] for start, end in spans}
+
+
+def _parse_line(line: bytes) -> Rule | None:
+    if line.startswith(b"#"):
+        return None
+    pattern = _without_trailing_spaces(line)
+    negative = pattern.startswith(b"!")
+    pattern = pattern[negative:]
+    directories_only = pattern.endswith(b"/")
+    pattern = pattern.removesuffix(b"/")
+    anchored = b"/" in pattern
+    if anchored:
+        pattern = pattern.removeprefix(b"/")
+    if not pattern:
+        return None
+    components = _components(pattern)
+    if components is None:
+        return None
+    parts = tuple(None if anchored and _is_any_depth(text) else expression for text, expression in components)
+    return Rule(negative, directories_only, anchored, parts)
+
+
+def _is_any_depth(component: bytes) -> bool:
+    return len(component) > 1 and not component.strip(b"*")
+
+
+def _without_trailing_spaces(line: bytes) -> bytes:
+    kept = len(line.rstrip(b" "))
+    if kept == len(line):
+        return line
+    backslashes = kept - len(line[:kept].rstrip(b"\\"))
+    return line[: kept + 1] if backslashes % 2 else line[:kept]
+
+
+def _components(pattern: bytes) -> list[tuple[bytes, bytes]] | None:
+    """Each component as written and as an expression; None for a pattern that matches nothing (`[a`, a last `\\`)."""
+    components: list[tuple[bytes, bytes]] = []
+    expression, start, position = b"", 0, 0
+    while position < len(pattern):
+        char = pattern[position : position + 1]
+        if char == b"\\" and position + 1 == len(pattern):
+            return None
+        if char == b"/" or pattern[position : position + 2] == rb"\/":
+            components.append((pattern[start:position], expression))
+            position += 1 if char == b"/" else 2
+            expression, start = b"", position
+        elif char == b"*":
+            while pattern[position : position + 1] == b"*":
+                position += 1
+            expression += rb"[^/\x00]*"
+        elif char == b"?":
+            expression, position = expression + rb"[^/\x00]", position + 1
+        elif char == b"[":
+            parsed = _bracket(pattern, position)
+            if parsed is None:
+                return None
+            expression, position = expression + parsed[0], parsed[1]
+        else:
+            if char == b"\\":
+                position += 1
+                char = pattern[position : position + 1]
+            expression, position = expression + _escape(char), position + 1
+    components.append((pattern[start:], expression))
+    return components
+
+
+_CLASSES = {
+    b"alnum": rb"[0-9A-Za-z]",
+    b"alpha": rb"[A-Za-z]",
+    b"blank": rb"[ \t]",
+    b"cntrl": rb"[\x00-\x1f\x7f]",
+    b"digit": rb"[0-9]",
+    b"graph": rb"[!-~]",
+    b"lower": rb"[a-z]",
+    b"print": rb"[ -~]",
+    b"punct": rb"[!-/:-@\[-`{-~]",
+    b"space": rb"[ \t\n\r\f\v]",
+    b"upper": rb"[A-Z]",
+    b"xdigit": rb"[0-9A-Fa-f]",
+}
+
+
+def _bracket(pattern: bytes, start: int) -> tuple[bytes, int] | None:
+    """The set that begins at `start` as an expression, and where it ends; None where it is malformed."""
+    position = start + 1
+    negated = pattern[position : position + 1] in (b"!", b"^")
+    position += negated
+    members: set[int] = set()
+    previous: int | None = None
+    first = True
+    while True:
+        if position >= len(pattern):
+            return None
+        char = pattern[position]
+        if char == 0x5D and not first:
+            break
+        first = False
+        following = pattern[position + 1 : position + 2]
+        if char == 0x5C:
+            if not following:
+                return None
+            previous, position = following[0], position + 2
+            members.add(previous)
+        elif char == 0x2D and previous is not None and following not in (b"", b"]"):
+            position += 1
+            if following == b"\\":
+                position += 1
+                if position >= len(pattern):
+                    return None
+            members.update(range(previous, pattern[position] + 1))
+            previous, position = None, position + 1
+        elif char == 0x5B and following == b":":
+            end = pattern.find(b"]", position + 2)
+            if end < 0:
+                return None
+            if end - position < 3 or pattern[end - 1 : end] != b":":
+                members.add(char)
+                previous, position = char, position + 1
+                continue
+            known = _CLASSES.get(pattern[position + 2 : end - 1])
+            if known is None:
+                return None
+            members.update(byte for byte in range(256) if re.fullmatch(known, bytes([byte])))
+            previous, position = None, end + 1
+        else:
+            members.add(char)
+            previous, position = char, position + 1
+    # Neither a slash nor the separator of names is ever matched, whatever the set says.
+    chosen = (set(range(256)) - members if negated else members) - {0x2F, 0}
+    if not chosen:
+        return None
+    return b"[" + b"".join(b"\\x%02x" % byte for byte in sorted(chosen)) + b"]", position + 1
+
+
+def _escape(char: bytes) -> bytes:
+    return char if char.isalnum() or char in b"_-" else b"\\x%02x" % char[0]
+
+
+def _folder_expression(parts: Sequence[bytes | None]) -> bytes:
+    return b"".join(rb"(?:[^/\x00]+/)*" if part is None else part + b"/" for part in parts)
+
+
+def _literal(expression: bytes) -> bytes | None:
+    """The one text an expression of ours matches; None where it matches several."""
+    if re.search(rb"[\[(*]", expression):
+        return None
+    return re.sub(rb"\\x([0-9a-f]{2})", lambda match: bytes([int(match[1], 16)]), expression)

@@ -1,0 +1,166 @@
+"""The search engine in this process: the same lines as ripgrep's, for where ripgrep is not installed. Blocking."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ollm_tui.core.base.linear_regex import BytesPattern
+from ollm_tui.core.base.search import (
+    FoundFile,
+    FoundLine,
+    Query,
+    SearchTally,
+    is_binary,
+    line_of,
+    wide_codec,
+)
+
+_PIECE = 4 << 20
+
+
+def search_files(
+    folder: bytes, paths: Sequence[bytes], query: Query, tally: SearchTally, check: Callable[[], object]
+) -> Iterator[FoundFile]:
+    """The files with matches, in the order of `paths` (relative to `folder`, which ends with a slash).
+
+    Raises InvalidPattern; `check` is called for each file and piece and may raise, to give up.
+    """
+    pattern = query.compiled()
+    for path in paths:
+        check()
+        try:
+            descriptor = os.open(folder + path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # gone since it was listed
+        except OSError:
+            tally.unreadable += 1
+            continue
+        try:
+            found = _search_file(descriptor, path, pattern, query, check)
+        except OSError:
+            tally.unreadable += 1
+            continue
+        finally:
+            os.close(descriptor)
+        if found is not None:
+            yield found
+
+
+def _search_file(
+    descriptor: int, path: bytes, pattern: BytesPattern, query: Query, check: Callable[[], object]
+) -> FoundFile | None:
+    first = os.read(descriptor, _PIECE)
+    if not first:
+        return None
+    if is_binary(first):
+        blocks = _blocks(descriptor, first, check)
+        matched = any(_next_match(pattern, block, 0) is not None for block in blocks)
+        return FoundFile(path, (), binary=True) if matched else None
+    if len(first) < _PIECE and not query.context and wide_codec(first) is None:
+        # The way of nearly every file: what does not match costs one call.
+        first = first.removeprefix(codecs.BOM_UTF8)
+        if b"\r\n" in first:
+            first = first.replace(b"\r\n", b"\n")
+        if _next_match(pattern, first, 0) is None:
+            return None
+        blocks: Iterator[bytes] = iter((first,))
+    else:
+        blocks = _text_blocks(descriptor, first, check)
+    lines = tuple(_Scan(pattern, query).lines(blocks))
+    return FoundFile(path, lines) if lines else None
+
+
+def _blocks(descriptor: int, first: bytes, check: Callable[[], object]) -> Iterator[bytes]:
+    """A file in pieces of whole lines."""
+    rest = b""
+    piece = first
+    while piece:
+        end = piece.rfind(b"\n") + 1
+        if end:
+            yield rest + piece[:end]
+            rest = piece[end:]
+        else:
+            rest += piece
+        check()
+        piece = os.read(descriptor, _PIECE)
+    if rest:
+        yield rest
+
+
+def _text_blocks(descriptor: int, first: bytes, check: Callable[[], object]) -> Iterator[bytes]:
+    """As `_blocks`, in UTF-8, without a byte-order mark, line ends of Windows made plain."""
+    codec = wide_codec(first)
+    if codec is not None:
+        pieces = [first]
+        while piece := os.read(descriptor, _PIECE):
+            check()
+            pieces.append(piece)
+        text = b"".join(pieces)[2:].decode(codec, "replace")
+        yield text.encode("utf-8", "replace").replace(b"\r\n", b"\n")
+        return
+    blocks = _blocks(descriptor, first.removeprefix(codecs.BOM_UTF8), check)
+    for block in blocks:
+        yield block.replace(b"\r\n", b"\n") if b"\r\n" in block else block
+
+
+def _next_match(pattern: BytesPattern, block: bytes, position: int) -> tuple[int, int] | None:
+    """Where the next line that matches starts, and where the match in it does."""
+    match = pattern.search(block, position)
+    if match is None:
+        return None
+    start = match.start()
+    if start == len(block) and (not block or block.endswith(b"\n")):
+        return None  # behind the last line end there is no line
+    return block.rfind(b"\n", 0, start) + 1, start
+
+
+@dataclass
+class _Scan:
+    """Goes through the pieces of one file; remembers what context needs across them."""
+
+    pattern: BytesPattern
+    query: Query
+
+    def lines(self, blocks: Iterator[bytes]) -> Iterator[FoundLine]:
+        if self.query.context:
+            yield from self._with_context(b"".join(blocks))
+            return
+        number, found = 1, 0
+        for block in blocks:
+            position = 0
+            while found < self.query.max_per_file:
+                match = _next_match(self.pattern, block, position)
+                if match is None:
+                    break
+                start, column = match
+                number += block.count(b"\n", position, start)
+                end = block.find(b"\n", column)
+                end = len(block) if end < 0 else end
+                yield line_of(number, block[start:end], column - start + 1)
+                found += 1
+                number += 1
+                position = end + 1
+                if position >= len(block):
+                    position = len(block)
+                    number -= not block.endswith(b"\n")
+                    break
+            number += block.count(b"\n", position)
+
+    def _with_context(self, text: bytes) -> Iterator[FoundLine]:
+        lines = text.removesuffix(b"\n").split(b"\n")
+        context = self.query.context
+        matches: dict[int, int] = {}
+        for index, line in enumerate(lines):
+            match = self.pattern.search(line)
+            if match is not None:
+                matches[index] = match.start() + 1
+                if len(matches) >= self.query.max_per_file:
+                    break
+        wanted = {
+            near for index in matches for near in range(max(0, index - context), min(len(lines), index + context + 1))
+        }
+        for index in sorted(wanted):
+            yield line_of(index + 1, lines[index], matches.get(index))

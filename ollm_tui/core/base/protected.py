@@ -1,0 +1,315 @@
+"""Names that are asked about even inside the workspace: credentials, and files that make other programs run code.
+
+Compared by path components in folded form, so that no spelling of a name that a file system takes for the same gets by.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+from functools import lru_cache
+from typing import Literal
+
+OWN_SETTINGS_NAME = ".ollm"
+"""The folder in a workspace that holds settings for this program."""
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Why a place needs a person's word (`ask`), or is out of reach (`deny`)."""
+
+    decision: Literal["ask", "deny"]
+    reason: str
+    """Reads after "it": "holds credentials"."""
+
+
+CREDENTIALS = Sensitivity("ask", "holds credentials")
+GIT_INTERNALS = Sensitivity("ask", "is git's own data, where hooks and configuration run programs")
+CI = Sensitivity("ask", "tells a build server what to run")
+EDITOR = Sensitivity("ask", "tells an editor what to run")
+INSTRUCTIONS = Sensitivity("ask", "instructs coding agents")
+MCP = Sensitivity("ask", "names programs that agents start")
+SHELL_START = Sensitivity("ask", "is run when a shell or session starts")
+OWN_SETTINGS_READ = Sensitivity("ask", "holds this program's settings")
+OWN_SETTINGS_WRITE = Sensitivity("deny", "holds this program's settings, which no tool may change")
+
+_NO_SECRETS = (".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults", "*.pub")
+
+_CREDENTIALS = (
+    ".env",
+    ".env.*",
+    "id_rsa*",
+    "id_dsa*",
+    "id_ecdsa*",
+    "id_ed25519*",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "*.ppk",
+    "*.jks",
+    "*.keystore",
+    "*.kdbx",
+    ".netrc",
+    "_netrc",
+    ".pgpass",
+    ".my.cnf",
+    ".npmrc",
+    ".pypirc",
+    ".git-credentials",
+    ".htpasswd",
+    ".dockercfg",
+    ".docker/config.json",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".ssh",
+    ".gnupg",
+    ".password-store",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/hub",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".gem/credentials",
+    ".terraformrc",
+    ".terraform.d/credentials.tfrc.json",
+    ".vault-token",
+    ".boto",
+    ".s3cfg",
+    ".databrickscfg",
+    "rclone.conf",
+    "credentials.json",
+    "client_secret*.json",
+    "service-account*.json",
+    "service_account*.json",
+    "secrets.yml",
+    "secrets.yaml",
+    "secrets.json",
+    "secrets.toml",
+)
+_WRITES: tuple[tuple[Sensitivity, tuple[str, ...]], ...] = (
+    (GIT_INTERNALS, (".git", ".gitconfig", ".gitmodules", ".config/git", ".githooks", ".husky")),
+    (
+        CI,
+        (
+            ".github/workflows",
+            ".github/actions",
+            ".gitlab-ci.yml",
+            ".gitlab-ci.yaml",
+            ".gitlab/ci",
+            ".gitea/workflows",
+            ".forgejo/workflows",
+            ".circleci",
+            ".buildkite",
+            ".woodpecker",
+            ".woodpecker.y*ml",
+            ".drone.y*ml",
+            ".cirrus.y*ml",
+            ".travis.y*ml",
+            ".semaphore",
+            ".teamcity",
+            "appveyor.yml",
+            ".appveyor.yml",
+            "azure-pipelines*.y*ml",
+            "bitbucket-pipelines.yml",
+            "jenkinsfile",
+        ),
+    ),
+    (MCP, (".mcp.json", "mcp.json", "mcp_servers.json", "claude_desktop_config.json", ".vscode/mcp.json")),
+    (
+        EDITOR,
+        (
+            ".vscode/tasks.json",
+            ".vscode/settings.json",
+            ".vscode/launch.json",
+            "*.code-workspace",
+            ".idea",
+            ".fleet",
+            ".zed",
+            ".devcontainer",
+            ".devcontainer.json",
+            ".nvim.lua",
+            ".nvimrc",
+            ".exrc",
+            ".vimrc",
+            ".gvimrc",
+            ".dir-locals.el",
+            ".emacs",
+            ".emacs.d",
+            ".config/nvim",
+        ),
+    ),
+    (
+        INSTRUCTIONS,
+        (
+            "agents.md",
+            "agents.override.md",
+            "claude.md",
+            "claude.local.md",
+            "gemini.md",
+            "qwen.md",
+            ".cursorrules",
+            ".cursor",
+            ".windsurfrules",
+            ".windsurf",
+            ".clinerules",
+            ".roorules",
+            ".roo",
+            ".claude",
+            ".gemini",
+            ".codex",
+            ".continue",
+            ".opencode",
+            ".aider.conf.yml",
+            ".github/copilot-instructions.md",
+            ".github/instructions",
+            ".github/prompts",
+        ),
+    ),
+    (
+        SHELL_START,
+        (
+            ".bashrc",
+            ".bash_profile",
+            ".bash_login",
+            ".bash_logout",
+            ".bash_aliases",
+            ".profile",
+            ".zshrc",
+            ".zshenv",
+            ".zprofile",
+            ".zlogin",
+            ".zlogout",
+            ".kshrc",
+            ".cshrc",
+            ".tcshrc",
+            ".login",
+            ".inputrc",
+            ".envrc",
+            ".direnvrc",
+            ".direnv",
+            ".xinitrc",
+            ".xprofile",
+            ".xsession",
+            ".xsessionrc",
+            ".pam_environment",
+            ".tmux.conf",
+            ".config/fish",
+            ".config/direnv",
+            ".config/environment.d",
+            ".config/autostart",
+            ".config/systemd",
+        ),
+    ),
+)
+
+IDENTIFIED = (
+    ".git",
+    ".git/config",
+    ".git/hooks",
+    OWN_SETTINGS_NAME,
+    ".env",
+    ".envrc",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+    ".mcp.json",
+    ".vscode/tasks.json",
+    ".github/workflows",
+    ".bashrc",
+    ".profile",
+    ".zshrc",
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".kube",
+)
+"""Places also recognised by device and inode, whatever name they are reached by."""
+
+
+def judge_reading(parts: Sequence[str]) -> Sensitivity | None:
+    """What stands against reading the place with these path components; None where nothing does."""
+    folded = tuple(map(fold, parts))
+    if OWN_SETTINGS_NAME in folded:
+        return OWN_SETTINGS_READ
+    return CREDENTIALS if _holds_credentials(folded) else None
+
+
+def judge_writing(parts: Sequence[str]) -> Sensitivity | None:
+    """What stands against creating, changing, moving or deleting the place with these path components."""
+    folded = tuple(map(fold, parts))
+    if OWN_SETTINGS_NAME in folded:
+        return OWN_SETTINGS_WRITE
+    if _holds_credentials(folded):
+        return CREDENTIALS
+    for sensitivity, places in _PLACES_TO_WRITE:
+        if places.cover_or_hold(folded):
+            return sensitivity
+    return None
+
+
+def holds_credentials(parts: Sequence[str]) -> bool:
+    """Whether these path components name credentials; for searches that skip them. Cheap enough for every entry."""
+    return _holds_credentials(tuple(map(fold, parts)))
+
+
+@lru_cache(maxsize=16384)
+def fold(name: str) -> str:
+    """The spelling that stands for all spellings some file system takes for the same: case, composition, ignorables."""
+    if name.isascii():
+        return name.lower().rstrip(" .") or name
+    kept = "".join(character for character in name if unicodedata.category(character) != "Cf")
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", kept).casefold()).rstrip(" .") or name
+
+
+_NAMES_KEPT = 16384
+
+
+class _Places:
+    """A set of patterns, each of one or more components; a place fits when a run of its components does.
+
+    Patterns of one component are one compiled expression, so that searches can ask for every entry they see.
+    """
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        single = [translate(pattern) for pattern in patterns if "/" not in pattern]
+        self._single = re.compile("|".join(single))
+        self._longer: dict[str, list[tuple[str, ...]]] = {}
+        for first, *rest in (pattern.split("/") for pattern in patterns if "/" in pattern):
+            self._longer.setdefault(first, []).append((first, *rest))
+        self._known: dict[str, bool] = {}
+
+    def cover(self, folded: Sequence[str]) -> bool:
+        """Whether the place is named by a pattern, or lies in a place that is."""
+        if any(map(self._names, folded)):
+            return True
+        return any(
+            tuple(folded[start : start + len(names)]) == names
+            for start, first in enumerate(folded)
+            for names in self._longer.get(first, ())
+        )
+
+    def cover_or_hold(self, folded: Sequence[str]) -> bool:
+        """As `cover`, and where the place would hold one: putting `.github` in place puts its workflows there."""
+        return self.cover(folded) or (bool(folded) and folded[-1] in self._longer)
+
+    def _names(self, name: str) -> bool:
+        known = self._known.get(name)
+        if known is None:
+            if len(self._known) >= _NAMES_KEPT:
+                self._known.clear()
+            known = self._known[name] = self._single.fullmatch(name) is not None
+        return known
+
+
+_CREDENTIAL_PLACES = _Places(_CREDENTIALS)
+_NO_SECRET_NAMES = _Places(_NO_SECRETS)
+_PLACES_TO_WRITE = tuple((sensitivity, _Places(patterns)) for sensitivity, patterns in _WRITES)
+
+
+def _holds_credentials(folded: Sequence[str]) -> bool:
+    return _CREDENTIAL_PLACES.cover(folded) and not _NO_SECRET_NAMES.cover(folded[-1:])

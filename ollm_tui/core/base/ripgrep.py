@@ -1,0 +1,257 @@
+"""Searching with ripgrep: found explicitly, run without its own rules, ended with its whole process group."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import shutil
+import signal
+import sys
+import sysconfig
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from ollm_tui.core.base.search import (
+    BINARY_SAMPLE,
+    FoundFile,
+    FoundLine,
+    InvalidPattern,
+    Query,
+    SearchTally,
+    is_binary,
+    line_of,
+    long_line,
+)
+
+_READ = 1 << 18
+_MAX_COLUMNS = 1000
+"""Bytes of a line that ripgrep prints; what is longer is read again around the match."""
+
+_MAX_STDERR = 100_000
+
+ON_SEPARATORS = ("--no-heading", "--null", "--color=never", "--no-context-separator", "--with-filename")
+
+
+class RipgrepFailed(Exception):
+    """Ripgrep could not be run, or ended in a way that is nobody's pattern's fault."""
+
+
+def find_ripgrep(forbidden: Sequence[Path]) -> Path | None:
+    """Ripgrep beside this program, else on PATH; never one in a folder of `forbidden`, which a model could have put
+    there. None where there is none.
+    """
+    candidates = [Path(sysconfig.get_path("scripts")) / "rg", Path(sys.executable).parent / "rg"]
+    on_path = shutil.which("rg", path=os.pathsep.join(_absolute_path_entries()))
+    if on_path is not None:
+        candidates.append(Path(on_path))
+    for index, candidate in enumerate(candidates):
+        if not os.access(candidate, os.X_OK) or not candidate.is_file():
+            continue
+        real = Path(os.path.realpath(candidate))
+        # The first two belong to the installation this code runs from: they may well lie in a project's own `.venv`.
+        if index < 2 or not any(
+            real.is_relative_to(folder) or candidate.is_relative_to(folder) for folder in forbidden
+        ):
+            return candidate
+    return None
+
+
+class Ripgrep:
+    """Runs one program. `folder` (ending with a slash) is where it runs; paths are relative to it."""
+
+    def __init__(self, program: Path) -> None:
+        self._program = program
+
+    async def check(self, query: Query) -> None:
+        """Raises InvalidPattern where ripgrep does not take the expression, RipgrepFailed where it does not run."""
+        await self._run(b"/", [*_pattern_arguments(query), b"--", b"/dev/null"], lambda data: True, SearchTally())
+
+    async def search_files(
+        self, folder: bytes, paths: Sequence[bytes], query: Query, tally: SearchTally, max_lines: int
+    ) -> list[FoundFile]:
+        """The files with matches, in the order of `paths`; stops where more than `max_lines` lines match."""
+        arguments = [b"--no-ignore", b"--hidden", *_pattern_arguments(query), b"--"]
+        # A lone dash would be standard input.
+        arguments += [b"./-" if path == b"-" else path for path in paths]
+        found = await self._collect(folder, arguments, tally, max_lines)
+        order = {path: position for position, path in enumerate(paths)}
+        return sorted(found, key=lambda file: order.get(file.path, len(order)))
+
+    async def search_tree(
+        self, folder: bytes, flags: Sequence[bytes], query: Query, tally: SearchTally, max_lines: int
+    ) -> list[FoundFile]:
+        """The files below `folder` with matches that ripgrep itself thinks are to be searched, sorted by path."""
+        found = await self._collect(folder, [*flags, *_pattern_arguments(query), b"--", b"."], tally, max_lines)
+        return sorted(found, key=lambda file: file.path)
+
+    async def _collect(
+        self, folder: bytes, arguments: list[bytes], tally: SearchTally, max_lines: int
+    ) -> list[FoundFile]:
+        records = _Records(folder, max_lines)
+        await self._run(folder, arguments, records.take, tally)
+        return await asyncio.to_thread(records.files)
+
+    async def _run(
+        self, folder: bytes, arguments: list[bytes], take: Callable[[bytes], bool], tally: SearchTally
+    ) -> None:
+        """Feeds the output to `take` until it returns False; the process never outlives this call."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                os.fsencode(self._program),
+                b"--no-config",
+                *(argument.encode() for argument in ON_SEPARATORS),
+                *arguments,
+                cwd=folder,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise RipgrepFailed(f"{self._program}: {error.strerror}") from error
+        assert process.stdout is not None
+        assert process.stderr is not None
+        errors = asyncio.create_task(_bounded(process.stderr))
+        stopped = False
+        try:
+            while data := await process.stdout.read(_READ):
+                if not take(data):
+                    stopped = True
+                    break
+        finally:
+            if stopped or sys.exc_info()[0] is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            await asyncio.shield(_reap(process, process.stdout, errors))
+        if not stopped:
+            _judge(process.returncode or 0, errors.result(), tally)
+
+
+class _Records:
+    """Puts ripgrep's output together: `path NUL number:column:offset:text`, context as `number-offset-text`."""
+
+    def __init__(self, folder: bytes, max_lines: int) -> None:
+        self._folder = folder
+        self._max_lines = max_lines
+        self._rest = b""
+        self._matches = 0
+        self._by_path: dict[bytes, list[tuple[int, int, int, bytes]]] = {}
+
+    def take(self, data: bytes) -> bool:
+        """False once there are more matches than wanted."""
+        data = self._rest + data
+        position = 0
+        while True:
+            nul = data.find(b"\0", position)
+            end = data.find(b"\n", nul) if nul >= 0 else -1
+            if end < 0:
+                break
+            self._add(data[position:nul], data[nul + 1 : end])
+            position = end + 1
+        self._rest = data[position:]
+        return self._matches <= self._max_lines
+
+    def _add(self, path: bytes, record: bytes) -> None:
+        match = _MATCH.match(record)
+        if match is not None:
+            self._matches += 1
+            column = int(match[2])
+        else:
+            match = _CONTEXT.match(record)
+            if match is None:
+                return
+            column = 0
+        path = path.removeprefix(b"./")
+        entry = (int(match[1]), column, int(match[match.re.groups]), record[match.end() :])
+        self._by_path.setdefault(path, []).append(entry)
+
+    def files(self) -> list[FoundFile]:
+        """Reads again what ripgrep cut, and looks whether files are binary. Blocking."""
+        found: list[FoundFile] = []
+        for path, entries in self._by_path.items():
+            if _is_binary_file(self._folder + path):
+                if any(column for _, column, _, _ in entries):
+                    found.append(FoundFile(path, (), binary=True))
+                continue
+            lines = tuple(self._line(path, *entry) for entry in entries)
+            found.append(FoundFile(path, lines))
+        return found
+
+    def _line(self, path: bytes, number: int, column: int, offset: int, text: bytes) -> FoundLine:
+        if len(text) > _MAX_COLUMNS:
+            line = long_line(self._folder, path, number, offset, column or 1)
+            if line is not None:
+                return line if column else FoundLine(number, line.text, None)
+        return line_of(number, text, column or None)
+
+
+_MATCH = re.compile(rb"(\d+):(\d+):(\d+):")
+_CONTEXT = re.compile(rb"(\d+)-(\d+)-")
+
+
+def _pattern_arguments(query: Query) -> list[bytes]:
+    arguments = [b"--line-number", b"--column", b"--byte-offset", b"--crlf", b"--text"]
+    arguments += [b"--max-columns=%d" % _MAX_COLUMNS, b"--max-columns-preview"]
+    arguments += [b"--max-count=%d" % query.max_per_file]
+    arguments.append(b"--case-sensitive" if query.case_sensitive else b"--ignore-case")
+    if query.fixed:
+        arguments.append(b"--fixed-strings")
+    if query.context:
+        arguments.append(b"--context=%d" % query.context)
+    return [*arguments, b"-e", query.pattern.encode()]
+
+
+def _is_binary_file(path: bytes) -> bool:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return is_binary(file.read(BINARY_SAMPLE))
+    except OSError:
+        return False
+
+
+async def _bounded(stream: asyncio.StreamReader) -> bytes:
+    """Everything is read, so that the process never waits; the beginning is kept."""
+    kept = b""
+    while data := await stream.read(_READ):
+        if len(kept) < _MAX_STDERR:
+            kept += data
+    return kept
+
+
+async def _reap(process: asyncio.subprocess.Process, output: asyncio.StreamReader, errors: asyncio.Task[bytes]) -> None:
+    while await output.read(_READ):
+        pass  # a pipe that nobody empties would keep the process from being waited for
+    await process.wait()
+    await asyncio.wait([errors])
+
+
+def _judge(code: int, errors: bytes, tally: SearchTally) -> None:
+    """Codes: 0 found, 1 nothing found, 2 an error (which may be one unreadable file among thousands)."""
+    text = errors.decode("utf-8", "replace")
+    if code in (0, 1):
+        return
+    complaint = re.search(r"regex parse error:\n(.*)\nerror: (.*)", text, re.DOTALL)
+    if complaint is not None:
+        raise InvalidPattern(complaint[2].strip().splitlines()[0], _position(complaint[1]))
+    if "is not allowed in a regex" in text or "regex could not be compiled" in text or "compiled regex exceeds" in text:
+        raise InvalidPattern(text.strip().removeprefix("rg: ").splitlines()[0], None)
+    unreadable = [line for line in text.splitlines() if line.startswith("rg: ") and "(os error " in line]
+    tally.unreadable += sum("os error 2)" not in line for line in unreadable)  # 2: gone since it was listed
+    if code not in (0, 1, 2) or not unreadable:
+        raise RipgrepFailed(f"ripgrep ended with code {code}: {text.strip()[:500] or 'it said nothing'}")
+
+
+def _position(quoted: str) -> int | None:
+    """Where the caret below the quoted pattern points, counted from 0."""
+    for above, below in pairwise(quoted.split("\n")):
+        if below.strip() and not below.strip().strip("^"):
+            return max(0, below.index("^") - len("    (?:" if above.startswith("    (?:") else "    "))
+    return None
+
+
+def _absolute_path_entries() -> list[str]:
+    """A relative entry of PATH would be looked up where this program happens to stand: in the workspace."""
+    return [entry for entry in os.environ.get("PATH", os.defpath).split(os.pathsep) if entry.startswith("/")]

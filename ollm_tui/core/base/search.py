@@ -1,0 +1,242 @@
+"""Searching lines: what is looked for, what is found, and the two engines' common ground (001 R4.5-R4.8)."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from ollm_tui.core.base.graphemes import boundary_after, boundary_before
+from ollm_tui.core.base.linear_regex import BytesPattern, PatternError, compile_bytes
+from ollm_tui.core.base.repository import read_file
+
+MAX_LINE_CHARS = 500
+"""Characters of a line that are shown; of a longer one the part around the match."""
+
+BEFORE_MATCH = 150
+"""So many of them stand before the match."""
+
+CUT_MARK = "[...]"
+
+BINARY_SAMPLE = 8192
+"""A NUL byte in so many bytes at the beginning makes a file binary, as for git and for read_file."""
+
+_WIDE_MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+_MAX_WIDE_BYTES = 20_000_000
+
+
+class InvalidPattern(ValueError):
+    """An expression that cannot be searched for; `position` counts characters from 0, None where nobody can tell."""
+
+    def __init__(self, reason: str, position: int | None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.position = position
+
+
+@dataclass(frozen=True)
+class Query:
+    """What to look for in each line. `context` lines are given before and behind each that matches."""
+
+    pattern: str
+    case_sensitive: bool = False
+    fixed: bool = False
+    context: int = 0
+    max_per_file: int = 100_001
+
+    def check_text(self) -> None:
+        """Raises InvalidPattern for a pattern with something in it that no line contains."""
+        surrogate = re.search("[\ud800-\udfff]", self.pattern)
+        if surrogate is not None:
+            raise InvalidPattern("half of a surrogate pair is no character", surrogate.start())
+        found = self.pattern.find("\n")
+        if found < 0 and not self.fixed:
+            escape = re.search(r"(?<!\\)(?:\\\\)*(\\n)", self.pattern)
+            found = -1 if escape is None else escape.start(1)
+        if found >= 0:
+            raise InvalidPattern("a line end can not be matched, as lines are searched one by one", found)
+        if "\0" in self.pattern:
+            raise InvalidPattern("a NUL character can not be searched for", self.pattern.find("\0"))
+
+    def compiled(self) -> BytesPattern:
+        """For the engine in this process. Raises InvalidPattern."""
+        text = self.pattern if self.fixed else f"(?m:{_unicode_classes(self.pattern)})"
+        try:
+            return compile_bytes(
+                text.encode(),
+                utf_8=True,
+                ignore_case=not self.case_sensitive,
+                literal=self.fixed,
+                within_lines=True,
+            )
+        except PatternError as error:
+            position = self.pattern.find(error.part) if error.part else -1
+            raise InvalidPattern(_explained(error), position if position >= 0 else None) from None
+
+
+@dataclass(frozen=True)
+class FoundLine:
+    """A line as it stands in a file. `column` counts characters from 1; None for a line of context."""
+
+    number: int
+    text: str
+    column: int | None
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    """The lines found in a file, in their order; none where it is `binary` (it matches, but shows nothing)."""
+
+    path: bytes
+    lines: tuple[FoundLine, ...]
+    binary: bool = False
+
+
+@dataclass
+class SearchTally:
+    """What a search could not look into."""
+
+    unreadable: int = 0
+
+
+def line_of(number: int, raw: bytes, column: int | None) -> FoundLine:
+    """A line out of its bytes, cut around the match where it is long. `column` counts bytes from 1."""
+    raw = raw.removesuffix(b"\r")
+    text = decoded(raw)
+    if column is None:
+        return FoundLine(number, cut_around(text, 0), None)
+    start = len(decoded(raw[: column - 1])) if not raw.isascii() else column - 1
+    return FoundLine(number, cut_around(text, start), start + 1)
+
+
+def decoded(raw: bytes) -> str:
+    """UTF-8 where it is; else each byte as a character, which keeps the accents of the most common 8-bit texts."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("iso-8859-1")
+
+
+def cut_around(text: str, position: int) -> str:
+    """At most MAX_LINE_CHARS characters around a position, marks where something is left out."""
+    if len(text) <= MAX_LINE_CHARS:
+        return text
+    start = min(max(0, position - BEFORE_MATCH), len(text) - MAX_LINE_CHARS)
+    end = start + MAX_LINE_CHARS
+    start, end = boundary_after(text, start), boundary_before(text, end)
+    return f"{CUT_MARK if start else ''}{text[start:end]}{CUT_MARK if end < len(text) else ''}"
+
+
+def long_line(folder: bytes, path: bytes, number: int, offset: int, column: int) -> FoundLine | None:
+    """A line too long to be taken from the engine's output, read again around the match; None where it is gone."""
+    try:
+        descriptor = os.open(folder + path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if os.pread(descriptor, 2, 0) in _WIDE_MARKS:
+            return _wide_line(folder + path, number, column)
+        characters, position, end = 0, offset, offset + column - 1
+        start = max(offset, end - 4 * BEFORE_MATCH)
+        while position < start and (piece := os.pread(descriptor, min(1 << 20, start - position), position)):
+            # Bytes that begin a character, whatever the pieces are cut at.
+            characters += len(piece) - len(piece.translate(None, _NO_CONTINUATIONS))
+            position += len(piece)
+        before = os.pread(descriptor, end - start, start)
+        after = os.pread(descriptor, 8 * MAX_LINE_CHARS, end).split(b"\n")[0].removesuffix(b"\r")
+    finally:
+        os.close(descriptor)
+    shown_before = decoded(before.lstrip(_CONTINUATIONS) if start > offset else before)
+    shown = cut_around(shown_before + _decoded_start(after), len(shown_before))
+    if start > offset and not shown.startswith(CUT_MARK):
+        shown = CUT_MARK + shown
+    total = characters + len(before) - len(before.translate(None, _NO_CONTINUATIONS))
+    return FoundLine(number, shown, total + 1)
+
+
+def is_binary(sample: bytes) -> bool:
+    """By the first BINARY_SAMPLE bytes of a file."""
+    return b"\0" in sample[:BINARY_SAMPLE] and sample[:2] not in _WIDE_MARKS
+
+
+def wide_codec(sample: bytes) -> str | None:
+    """The encoding of a text that starts with a UTF-16 mark."""
+    return _WIDE_MARKS.get(sample[:2])
+
+
+_CONTINUATIONS = bytes(range(0x80, 0xC0))
+_NO_CONTINUATIONS = bytes(byte for byte in range(256) if byte not in _CONTINUATIONS)
+
+
+def _decoded_start(raw: bytes) -> str:
+    """The text of bytes that may end inside a character."""
+    for dropped in range(4):
+        try:
+            return raw[: len(raw) - dropped].decode()
+        except UnicodeDecodeError:
+            continue
+    return decoded(raw)
+
+
+def _wide_line(path: bytes, number: int, column: int) -> FoundLine | None:
+    data = read_file(path, _MAX_WIDE_BYTES)
+    codec = wide_codec(data or b"")
+    if data is None or codec is None:
+        return None
+    lines = data[2:].decode(codec, "replace").split("\n")
+    return line_of(number, lines[number - 1].encode("utf-8", "replace"), column) if number <= len(lines) else None
+
+
+def _explained(error: PatternError) -> str:
+    match error.reason:
+        case "invalid perl operator":
+            return f"{error.part} is not supported: neither look-around nor other extensions of Perl are"
+        case "invalid escape sequence":
+            return f"{error.part} is no escape sequence here; back-references are not supported"
+        case _:
+            return f"{error.reason}: {error.part}" if error.part else error.reason
+
+
+_UNICODE = {
+    "d": r"\p{Nd}",
+    "w": r"\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}",
+    "s": r"\t\n\v\f\r \x{85}\p{Z}",
+}
+
+
+def _unicode_classes(pattern: str) -> str:
+    """`\\d`, `\\w` and `\\s` meaning the same as for ripgrep: RE2's own know ASCII only."""
+    out: list[str] = []
+    in_class, position = False, 0
+    while position < len(pattern):
+        char = pattern[position]
+        following = pattern[position + 1 : position + 2]
+        if char == "\\":
+            members = _UNICODE.get(following.lower()) if following else None
+            if members is None or (in_class and following.isupper()):
+                out.append(char + following)
+            elif in_class:
+                out.append(members)
+            else:
+                out.append(f"[{'^' if following.isupper() else ''}{members}]")
+            position += 2
+            continue
+        if char == "[" and not in_class:
+            in_class = True
+            # A bracket directly behind the opening one is a member.
+            opening = re.compile(r"\[\^?\]?").match(pattern, position)
+            text = opening[0] if opening else char
+            out.append(text)
+            position += len(text)
+            continue
+        if char == "[" and following == ":":
+            end = pattern.find(":]", position)
+            end = position + 1 if end < 0 else end + 2
+            out.append(pattern[position:end])
+            position = end
+            continue
+        if char == "]" and in_class:
+            in_class = False
+        out.append(char)
+        position += 1
+    return "".join(out)

@@ -1,0 +1,98 @@
+"""Recognising texts and names that look like secrets, so that they are asked about, masked, or kept from commands.
+
+Looks are all there is to go by: a miss is possible, so nothing that must stay secret may rely on this alone.
+All patterns are RE2's, so that a model's text cannot make them slow.
+"""
+
+from __future__ import annotations
+
+import re2
+
+MASK = "***"
+"""What stands for a secret in a shown text."""
+
+_NAMED = (
+    r"api[_ -]?key|access[_ -]?key|(?:secret|private|signing)[_ -]?key|token|secret|passw(?:or)?d|passphrase"
+    r"|credentials?"
+)
+"""Words that mean a secret in ordinary text, too; "key" and "session" alone do not."""
+
+_VARIABLE = (
+    r"(?:^|_)(?:api_?key|keys?|tokens?|secrets?|passw(?:or)?d|pass|pwd|passphrase|credentials?|creds|auth|cookies?"
+    r"|session|otp|seed|private|cert|dsn|webhook)(?:_|$)|api_?key|secret|passw"
+    r"|^(?:.*_)?(?:database|redis|mongo(?:db)?|amqp|sqlalchemy(?:_database)?)_ur[li]$"
+)
+
+_NOT_SECRET = frozenset({"PWD", "OLDPWD", "SSL_CERT_FILE", "SSL_CERT_DIR"})
+
+_KINDS: tuple[tuple[str, str], ...] = (
+    ("a private key", r"()-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?s:.*?)(?:-----END [A-Z0-9 ]{0,40}-----|\z)"),
+    ("an address with a password", r"\b([a-zA-Z][a-zA-Z0-9+.-]{1,20}://)[^\s/:@]*:[^\s/@]+"),
+    ("a GitHub token", r"()\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,})"),
+    ("a GitLab token", r"()\bglpat-[A-Za-z0-9_-]{16,}"),
+    ("an API key", r"()\bsk-[A-Za-z0-9_-]{16,}"),
+    ("an AWS access key", r"()\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b"),
+    ("a Google API key", r"()\bAIza[A-Za-z0-9_-]{30,}"),
+    ("a Slack token", r"()\bxox[abeoprs]-[A-Za-z0-9-]{10,}"),
+    ("a signed web token", r"()\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
+    ("a Hugging Face token", r"()\bhf_[A-Za-z0-9]{16,}"),
+    ("an npm token", r"()\bnpm_[A-Za-z0-9]{16,}"),
+    ("a PyPI token", r"()\bpypi-[A-Za-z0-9_-]{16,}"),
+    ("a password or key by its name", rf"(?i)((?:{_NAMED})[\"']?\s{{0,3}}[:=]\s{{0,3}}[\"']?)[^\s\"'*]{{8,}}"),
+)
+"""What a kind is called, and how it looks; the first group is what `mask` leaves standing.
+
+The second, added below, is where the text goes on: an address counts only where `@` follows its password.
+"""
+
+
+def _options() -> re2.Options:
+    options = re2.Options()
+    options.log_errors = False  # it would write over the screen
+    return options
+
+
+_OPTIONS = _options()
+_PATTERNS = tuple(
+    (what, re2.compile(pattern + ("(@)" if what.startswith("an address") else "()"), options=_OPTIONS))
+    for what, pattern in _KINDS
+)
+_NAME_IN_TEXT = re2.compile(rf"(?i)(?:{_NAMED})", options=_OPTIONS)
+_NAME_OF_VARIABLE = re2.compile(rf"(?i){_VARIABLE}", options=_OPTIONS)
+
+
+def looks_secret(text: str) -> str | None:
+    """What secret `text` seems to hold ("a GitHub token"), or None."""
+    searched = _encoded(text)
+    return next((what for what, pattern in _PATTERNS if pattern.search(searched)), None)
+
+
+def looks_secret_under(name: str, value: str) -> str | None:
+    """As `looks_secret`, and also a single word of 6 characters or more under a name that says password or key."""
+    found = looks_secret(value)
+    if found is None and len(value.split()) == 1 and len(value.strip()) >= 6 and _NAME_IN_TEXT.search(_encoded(name)):
+        return "a password or key by its name"
+    return found
+
+
+def variable_looks_secret(name: str) -> bool:
+    """Whether an environment variable of that name is likely to hold a secret."""
+    return name.upper() not in _NOT_SECRET and _NAME_OF_VARIABLE.search(_encoded(name)) is not None
+
+
+def mask(text: str) -> str:
+    """`text` with what looks like a secret replaced by `***`; names and addresses around it stay readable."""
+    masked = _encoded(text)
+    for _, pattern in _PATTERNS:
+        pieces: list[bytes] = []
+        done = 0
+        while found := pattern.search(masked, done):
+            pieces += (masked[done : found.end(1)], MASK.encode())
+            done = found.start(2)
+        masked = b"".join((*pieces, masked[done:]))
+    return masked.decode("utf-8")
+
+
+def _encoded(text: str) -> bytes:
+    """RE2 works on UTF-8: half of a surrogate pair becomes `?`."""
+    return text.encode("utf-8", "replace")

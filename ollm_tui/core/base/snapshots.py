@@ -1,0 +1,138 @@
+"""A file as it was read, and replacing it only while it is still that (contract section 1, FileChangedError)."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.atomic import check_writable, replace_file
+from ollm_tui.core.base.errors import (
+    FileChanged,
+    FileExists,
+    FileReadFailed,
+    FileTooLarge,
+    IsADirectory,
+    ToolFailure,
+    from_os_error,
+)
+from ollm_tui.core.base.workspace import Location, Workspace
+
+_BLOCK = 1 << 20
+
+ABSENT = "absent"
+"""The fingerprint of a place where nothing lies."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The bytes of a file at one moment and what identifies that moment."""
+
+    raw: bytes
+    status: os.stat_result
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the content alone: touching a file without changing it is no change."""
+        return hashlib.sha256(self.raw).hexdigest()
+
+
+def read_snapshot(workspace: Workspace, location: Location, most_bytes: int) -> Snapshot:
+    """The whole file. Raises FileTooLarge above `most_bytes`, also for one that grows while it is read; ToolFailure."""
+    descriptor = workspace.open_for_reading(location)
+    try:
+        status = os.fstat(descriptor)
+        if status.st_size > most_bytes:
+            raise _too_large(location, status.st_size, most_bytes)
+        blocks: list[bytes] = []
+        size = 0
+        while block := os.read(descriptor, max(_BLOCK, status.st_size + 1 - size)):
+            blocks.append(block)
+            size += len(block)
+            if size > most_bytes:
+                raise _too_large(location, size, most_bytes)
+        return Snapshot(blocks[0] if len(blocks) == 1 else b"".join(blocks), status)
+    except OSError as error:
+        raise from_os_error(error, location.shown, FileReadFailed) from None
+    finally:
+        os.close(descriptor)
+
+
+def require_file(workspace: Workspace, location: Location) -> os.stat_result | None:
+    """What lies there, None for nothing. Raises IsADirectory, and NoPermission where it may not be replaced."""
+    status = workspace.status(location)
+    if status is None:
+        return None
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectory(f"{location.shown} is a directory. Give the path of a file in it.", {"path": location.shown})
+    directory, name = workspace.open_parent(location)
+    try:
+        check_writable(directory, name)
+    except OSError as error:
+        raise from_os_error(error, location.shown, FileReadFailed) from None
+    finally:
+        os.close(directory)
+    return status
+
+
+def replace(
+    workspace: Workspace,
+    location: Location,
+    pieces: Sequence[bytes | memoryview],
+    old: os.stat_result | None,
+    signal: AbortSignal,
+    otherwise: type[ToolFailure],
+) -> os.stat_result:
+    """Put `pieces` in the place of the file whose status is `old`, or create it where that is None.
+
+    All or nothing. Raises FileChanged where the file is no longer `old`, FileExists where a new one's place is taken,
+    OperationCancelled, and `otherwise` for operating-system errors nothing else says.
+    """
+    directory, name = workspace.open_parent(location)
+
+    def still_the_same() -> None:
+        signal.throw_if_aborted()
+        if old is not None and not _is_same(directory, name, old):
+            raise FileChanged(
+                f"{location.shown} was changed by another program at this moment. Nothing was written; read it again.",
+                {"path": location.shown},
+            )
+
+    try:
+        signal.throw_if_aborted()
+        return replace_file(directory, name, pieces, like=old, before_commit=still_the_same)
+    except FileExistsError:
+        raise FileExists(
+            f"{location.shown}: something is there by now. Nothing was written.", {"path": location.shown}
+        ) from None
+    except OSError as error:
+        if error.errno == errno.EISDIR:
+            raise IsADirectory(f"{location.shown} is a directory.", {"path": location.shown}) from None
+        raise from_os_error(error, location.shown, otherwise) from None
+    finally:
+        os.close(directory)
+
+
+def _is_same(directory: int, name: str, old: os.stat_result) -> bool:
+    try:
+        now = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except OSError:
+        return False
+    return (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns) == (
+        old.st_dev,
+        old.st_ino,
+        old.st_size,
+        old.st_mtime_ns,
+    )
+
+
+def _too_large(location: Location, size: int, most: int) -> FileTooLarge:
+    return FileTooLarge(
+        f"{location.shown} has {size:,} bytes, more than the limit of {most:,}.",
+        {"path": location.shown, "size": size, "limit": most},
+    )

@@ -1,0 +1,310 @@
+"""The database that outlives a session: one guarded connection, migrations per owner, transactions; it knows no table.
+
+SQLite in WAL mode, so that several processes read and write at once (001 R11.9). Every call blocks and is meant for
+worker threads. Who owns which tables lives with the owners: each brings a `Schema` with every transaction.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ollm_tui.core.base.clock import Clock, SystemClock
+from ollm_tui.core.base.errors import StorageFailed
+from ollm_tui.core.base.sqlite_file import (
+    Damaged,
+    beside,
+    cannot_create,
+    connect,
+    failure_of,
+    identity_of,
+    is_damage,
+    lock,
+    newer_file,
+    sync_file,
+    transaction,
+    version_of,
+)
+
+BUSY_SECONDS = 5.0
+"""How long a write waits for other processes before it gives up."""
+
+_IN_DOUBT = b"in doubt"
+"""What the lock file says once damage was met while the database was in use."""
+
+_TRIES = 20
+"""How often a damaged file is looked at again while another process that is just starting deals with it."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """One owner's tables. Step n (from 1) holds the statements from version n-1 to n; steps are only ever added."""
+
+    owner: str
+    steps: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """A damaged database that was kept under another name while a new one was begun; for showing to the person."""
+
+    path: Path
+    kept_as: Path
+    reason: str
+
+    @property
+    def message(self) -> str:
+        return (
+            f"{self.path} was damaged ({self.reason}). It is kept as {self.kept_as} and a new one was begun: "
+            "memory, todos and the audit log start empty. `sqlite3 FILE .recover` may read what is left."
+        )
+
+
+class Store:
+    """One database file, used by any number of threads through one guarded connection, and by any number of processes.
+
+    Nothing is opened before the first use, and a failed opening is tried again at the next one. A damaged file is set
+    aside (`set_aside` says so), never reset. Failures are StorageFailed with the path and what to do.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        clock: Clock | None = None,
+        busy_seconds: float = BUSY_SECONDS,
+        on_set_aside: Callable[[SetAside], None] | None = None,
+    ) -> None:
+        self.path = path
+        self.set_aside: SetAside | None = None
+        self._clock = clock or SystemClock()
+        self._busy_seconds = busy_seconds
+        self._on_set_aside = on_set_aside
+        self._guard = threading.Lock()
+        self._holder: int | None = None
+        self._connection: sqlite3.Connection | None = None
+        self._identity: tuple[int, int] | None = None
+        self._presence: int | None = None
+        self._ready: set[str] = set()
+        self._closed = False
+
+    def open(self) -> SetAside | None:
+        """Open now instead of at the first use; returns what had to be set aside, if anything."""
+        with self._using():
+            return self.set_aside
+
+    @contextmanager
+    def read(self, schema: Schema) -> Generator[sqlite3.Connection]:
+        """A transaction that sees one state of the file throughout."""
+        with self._using() as connection:
+            self._prepare(connection, schema)
+            with transaction(connection, "BEGIN"):
+                yield connection
+
+    @contextmanager
+    def write(self, schema: Schema) -> Generator[sqlite3.Connection]:
+        """A transaction that no other process writes beside; whatever is raised inside undoes it whole.
+
+        Committed means: safe from a killed process at once, safe from a power cut after the next `sync`.
+        """
+        with self._using() as connection:
+            self._prepare(connection, schema)
+            with transaction(connection, "BEGIN IMMEDIATE"):
+                yield connection
+
+    def sync(self) -> None:
+        """Bring everything committed so far to the disk; for the end of a turn."""
+        with self._using() as connection:
+            # A checkpoint syncs the log first; where a reader or another process keeps it from running, do that part.
+            busy, logged, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            if busy or logged != moved:
+                for place in (self._log_path, self.path.parent):
+                    with suppress(FileNotFoundError):
+                        sync_file(place)
+
+    def data_version(self) -> int:
+        """A number that differs from the last call's when somebody else has committed since (not this Store)."""
+        with self._using() as connection:
+            return connection.execute("PRAGMA data_version").fetchone()[0]
+
+    def stamp(self) -> tuple[int, ...]:
+        """Time, size and identity of the file and its log: unchanged means that most likely nobody has written."""
+        found: list[int] = []
+        for place in (self.path, self._log_path):
+            try:
+                status = place.stat()
+            except OSError:
+                found += (0, 0, 0)
+            else:
+                found += (status.st_mtime_ns, status.st_size, status.st_ino)
+        return tuple(found)
+
+    def close(self) -> None:
+        """Let go of the file; further use fails. Idempotent."""
+        with self._guard:
+            self._closed = True
+            self._let_go()
+
+    @property
+    def _log_path(self) -> Path:
+        return beside(self.path, "-wal")
+
+    # -- the guarded connection
+
+    @contextmanager
+    def _using(self) -> Generator[sqlite3.Connection]:
+        if self._holder == threading.get_ident():
+            raise RuntimeError("a store transaction was begun inside another one of the same thread")
+        with self._guard:
+            self._holder = threading.get_ident()
+            try:
+                yield self._opened()
+            except sqlite3.ProgrammingError:
+                raise  # our own misuse of the interface, nothing a person can mend
+            except sqlite3.Error as error:
+                if is_damage(error) and self._presence is not None:
+                    os.pwrite(self._presence, _IN_DOUBT, 0)  # whoever opens the file next looks at every page
+                raise failure_of(self.path, error) from error
+            except UnicodeEncodeError as error:
+                raise StorageFailed(
+                    f"{self.path}: the text has half of a surrogate pair at character {error.start + 1} "
+                    "and cannot be stored. Leave that character out.",
+                    {"path": str(self.path)},
+                ) from error
+            finally:
+                self._holder = None
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._closed:
+            raise StorageFailed(f"{self.path}: the database was closed already.", {"path": str(self.path)})
+        if self._connection is None:
+            self._connection = self._open()
+            self._identity = identity_of(self.path)
+        elif identity_of(self.path) != self._identity:
+            # What is written now would go to a file that nobody finds again.
+            raise StorageFailed(
+                f"{self.path} was moved or deleted while in use; nothing is saved any more. Restart ollm-tui.",
+                {"path": str(self.path)},
+            )
+        return self._connection
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self._presence is None:
+                self._presence = os.open(beside(self.path, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            self._let_go()
+            raise cannot_create(self.path, error) from error
+        try:
+            return self._open_or_set_aside(self._presence)
+        except BaseException:
+            self._let_go()
+            raise
+
+    def _open_or_set_aside(self, presence: int) -> sqlite3.Connection:
+        """Everyone who has the file open holds the lock file shared; setting aside takes it alone.
+
+        Renaming a database that another process still uses would lose what that process writes.
+        """
+        reason = ""
+        for _ in range(_TRIES):
+            lock(presence, fcntl.LOCK_SH)
+            self._create_privately()
+            try:
+                return self._connect(presence)
+            except Damaged as damage:
+                reason = damage.reason
+            if lock(presence, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                try:
+                    connection = self._connect(presence)
+                except Damaged as damage:
+                    self._move_away(damage.reason)
+                else:
+                    lock(presence, fcntl.LOCK_SH)
+                    return connection
+            else:
+                time.sleep(0.05)
+        raise StorageFailed(
+            f"{self.path} is damaged ({reason}) and another ollm-tui has it open. "
+            "Close the others and start again: the file is then kept aside and a new one begun.",
+            {"path": str(self.path), "reason": reason},
+        )
+
+    def _connect(self, presence: int) -> sqlite3.Connection:
+        in_doubt = os.pread(presence, len(_IN_DOUBT), 0) == _IN_DOUBT
+        connection = connect(self.path, self._busy_seconds, in_doubt=in_doubt)
+        if in_doubt:
+            os.ftruncate(presence, 0)
+        return connection
+
+    def _create_privately(self) -> None:
+        # Only ever a new file: closing a descriptor of an open database would drop its connection's locks.
+        try:
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise cannot_create(self.path, error) from error
+
+    def _move_away(self, reason: str) -> None:
+        moment = self._clock.now().strftime("%Y%m%dT%H%M%SZ")
+        kept = beside(self.path, f".corrupt-{moment}")
+        number = 2
+        while kept.exists():
+            kept = beside(self.path, f".corrupt-{moment}-{number}")
+            number += 1
+        try:
+            for suffix in ("-shm", "-wal", ""):
+                with suppress(FileNotFoundError):
+                    os.rename(beside(self.path, suffix), beside(kept, suffix))
+        except OSError as error:
+            raise cannot_create(self.path, error) from error
+        self.set_aside = SetAside(self.path, kept, reason)
+        if self._on_set_aside is not None:
+            self._on_set_aside(self.set_aside)
+
+    def _let_go(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        if self._presence is not None:
+            os.close(self._presence)
+        self._connection = self._presence = None
+        self._ready.clear()
+
+    def _prepare(self, connection: sqlite3.Connection, schema: Schema) -> None:
+        if schema.owner in self._ready:
+            return
+        if version_of(connection, schema.owner) != len(schema.steps):
+            with transaction(connection, "BEGIN IMMEDIATE"):
+                self._migrate(connection, schema)
+        self._ready.add(schema.owner)
+
+    def _migrate(self, connection: sqlite3.Connection, schema: Schema) -> None:
+        # Read again: another process may have migrated while this one waited for the file.
+        version = version_of(connection, schema.owner)
+        if version > len(schema.steps):
+            raise newer_file(self.path, f"{schema.owner} tables of version {version}", len(schema.steps))
+        for step in schema.steps[version:]:
+            for statement in step:
+                connection.execute(statement)
+        connection.execute(
+            "INSERT INTO schema_versions(owner, version) VALUES(?1, ?2) ON CONFLICT(owner) DO UPDATE SET version = ?2",
+            (schema.owner, len(schema.steps)),
+        )
+
+
+def workspace_key(workspace: Path) -> str | bytes:
+    """What stands for a workspace in a table; bytes where its name is no valid UTF-8, so that no two are ever one."""
+    raw = os.fsencode(workspace)
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw

@@ -1,0 +1,139 @@
+"""Foreign text made safe to look at: nothing in it can move the cursor, hide, or reorder what stands beside it.
+
+`visible` and `visible_block` are for people (nothing is dropped, everything is shown); `quote_name` writes
+names that are not plain text the way git does, and `unquote_name` reads that form back.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from functools import lru_cache
+
+MARKS_PER_BASE = 4
+"""Combining marks kept on one base character; more of them paint over the lines above."""
+
+_NOT_PLAIN = re.compile(r"[^\x20-\x7e]+")
+_NOT_PLAIN_BLOCK = re.compile(r"[^\n\t\x20-\x7e]+")
+_HIDDEN_CATEGORIES = frozenset({"Cf", "Co", "Cn", "Cs", "Zl", "Zp"})
+# Drawn as nothing or as a blank although Unicode files them under letters, marks and symbols.
+_BLANK_LOOKING = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_SHOWN_CONTROLS = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\x1b": "␛"}
+_GIT_ESCAPES = {
+    "\a": "\\a",
+    "\b": "\\b",
+    "\t": "\\t",
+    "\n": "\\n",
+    "\v": "\\v",
+    "\f": "\\f",
+    "\r": "\\r",
+    '"': '\\"',
+    "\\": "\\\\",
+}
+_GIT_QUOTED = re.compile(rb'"((?:[^"\\]|\\(?:[abtnvfr"\\]|[0-3][0-7]{2}))*)"')
+_GIT_ESCAPE = re.compile(rb'\\([abtnvfr"\\]|[0-3][0-7]{2})')
+_GIT_UNESCAPES = {escape[1:].encode(): character.encode() for character, escape in _GIT_ESCAPES.items()}
+
+
+def visible(text: str) -> str:
+    """`text` on one line, for names, commands and messages: line ends, controls and invisible characters get a mark."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _NOT_PLAIN.sub(_show_run, text.replace("\r\n", "\n"))
+
+
+def visible_block(text: str) -> str:
+    """As `visible`, for texts of several lines: line ends and tabs stay as they are."""
+    return _NOT_PLAIN_BLOCK.sub(_show_run, text.replace("\r\n", "\n"))
+
+
+def visible_blanks(text: str) -> str:
+    """As `visible`, with blanks marked too: for telling tabs from spaces and seeing what trails a line."""
+    return visible(text).replace("⇥", "→").replace(" ", "·")
+
+
+def quote_name(name: str) -> str:
+    """A file name as git prints it: plain text as it is, anything else in double quotes with escapes.
+
+    Undecodable bytes of a name (surrogate escapes) come out as octal, so the result is always valid Unicode.
+    """
+    if all(_is_plain(character) for character in name):
+        return name
+    return f'"{"".join(map(_escaped, name))}"'
+
+
+def unquote_name(text: str) -> str:
+    """The name that `quote_name` (or git) printed as `text`.
+
+    A text without an escape is no quoted name even in double quotes: git would not have quoted it.
+    Raises ValueError where `text` is not in that form.
+    """
+    match = _GIT_QUOTED.fullmatch(os.fsencode(text))
+    if match is None or b"\\" not in match[1]:
+        raise ValueError(f"not a quoted name: {visible(text)}")
+    return os.fsdecode(_GIT_ESCAPE.sub(_unescaped, match[1]))
+
+
+def _show_run(run: re.Match[str]) -> str:
+    shown: list[str] = []
+    marks = 0
+    for character in run[0]:
+        if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me"):
+            marks += 1
+            excess = marks > MARKS_PER_BASE or character in _BLANK_LOOKING
+            shown.append(_code_point(character) if excess else character)
+            continue
+        marks = 0
+        shown.append(_shown(character))
+    return "".join(shown)
+
+
+@lru_cache(maxsize=4096)
+def _shown(character: str) -> str:
+    if character in _SHOWN_CONTROLS:
+        return _SHOWN_CONTROLS[character]
+    category = unicodedata.category(character)
+    if category == "Cc":
+        return f"\\x{ord(character):02x}"
+    if _is_hidden(character, category):
+        return _code_point(character)
+    return character
+
+
+def _is_hidden(character: str, category: str) -> bool:
+    return (
+        category in _HIDDEN_CATEGORIES
+        or (category == "Zs" and character != " ")
+        or character in _BLANK_LOOKING
+        or 0xE0000 <= ord(character) <= 0xE01EF
+    )
+
+
+def _code_point(character: str) -> str:
+    return f"⟨U+{ord(character):04X}⟩"
+
+
+@lru_cache(maxsize=4096)
+def _is_plain(character: str) -> bool:
+    if character in _GIT_ESCAPES:
+        return False
+    category = unicodedata.category(character)
+    return category != "Cc" and not _is_hidden(character, category)
+
+
+def _escaped(character: str) -> str:
+    if character in _GIT_ESCAPES:
+        return _GIT_ESCAPES[character]
+    if _is_plain(character):
+        return character
+    try:
+        raw = os.fsencode(character)
+    except UnicodeEncodeError:  # a lone surrogate that stands for no byte: no file can be called so
+        raw = character.encode("utf-8", "surrogatepass")
+    return "".join(f"\\{byte:03o}" for byte in raw)
+
+
+def _unescaped(escape: re.Match[bytes]) -> bytes:
+    known = _GIT_UNESCAPES.get(escape[1])
+    return known if known is not None else bytes([int(escape[1], 8)])

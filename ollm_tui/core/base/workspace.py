@@ -1,0 +1,313 @@
+"""The fence: which files a call may reach, resolved and opened so that nothing can be swapped in between (001 R3.8).
+
+Every tool that takes a path goes through here. A path leads where the kernel would lead it (`link/../x`
+included), is judged by its components and never by its text, and is opened beneath its root without following links.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from ollm_tui.core.base import beneath, places, protected
+from ollm_tui.core.base.errors import (
+    FileNotFound,
+    FileReadFailed,
+    FileWriteFailed,
+    InvalidPath,
+    IsADirectory,
+    NotADirectory,
+    ToolFailure,
+    from_os_error,
+)
+from ollm_tui.core.base.protected import Sensitivity
+from ollm_tui.core.base.visible import quote_name, unquote_name, visible
+
+__all__ = ["Access", "Location", "Sensitivity", "Workspace"]
+
+
+class Access(StrEnum):
+    """What a call wants to do at a place."""
+
+    READ = "read"
+    WRITE = "write"
+
+    @property
+    def failure(self) -> type[ToolFailure]:
+        """The type for operating-system errors that none of the named failures says."""
+        return FileReadFailed if self is Access.READ else FileWriteFailed
+
+
+@dataclass(frozen=True)
+class Location:
+    """A resolved place inside the fence; there may be nothing at it."""
+
+    asked: str
+    """As the caller wrote it."""
+    real: Path
+    """Absolute, without links (but for the last name, where that was not to be followed)."""
+    shown: str
+    """How results show it: relative to the workspace with `/`, quoted as git does where it is not plain text."""
+    root: Path
+    """The allowed directory it lies in."""
+
+    @property
+    def relative(self) -> str:
+        """Below `root`; empty for the root itself."""
+        return "" if self.real == self.root else self.real.relative_to(self.root).as_posix()
+
+
+class Workspace:
+    """The directories that tools may reach: the workspace, added ones, and some that may only be read."""
+
+    def __init__(
+        self,
+        root: Path | str,
+        extra_roots: Sequence[Path | str] = (),
+        readable_roots: Sequence[Path | str] = (),
+    ) -> None:
+        """Raises NotADirectory or FileNotFound where `root` or one of `extra_roots` is no directory.
+
+        `readable_roots` need not exist yet.
+        """
+        self.root = _real_directory(root)
+        self.roots: tuple[Path, ...] = tuple(dict.fromkeys([self.root, *map(_real_directory, extra_roots)]))
+        self.readable_roots: tuple[Path, ...] = tuple(Path(os.path.realpath(each)) for each in readable_roots)
+
+    def resolve(self, path: str, access: Access = Access.READ, *, follow: bool = True) -> Location:
+        """Where `path` (relative to the workspace, or absolute) leads. Blocking, but asks for status only.
+
+        With `follow=False` the entry itself is meant where it is a link, as for deleting and moving.
+        Raises InvalidPath outside the fence, for what no file can be called, and for devices, pipes and sockets;
+        FileNotFound or NotADirectory where the path goes on behind something that is no directory; NoPermission.
+        """
+        text = self._readable(path)
+        found = beneath.resolve_links(str(self.root), text, follow_last=follow)
+        real = Path(found.real)
+        root = self._root_of(real, access)
+        if root is None:
+            raise self._outside(path, real, access)
+        shown = self.shown(real)
+        if found.problem is not None:
+            raise _unusable(found.problem, quote_name(path), access)
+        if found.status is not None:
+            _refuse_special(found.status.st_mode, shown)
+        return Location(asked=path, real=real, shown=shown, root=root)
+
+    def sensitivity(self, location: Location, access: Access) -> Sensitivity | None:
+        """What stands against this access even inside the fence; None where nothing does. Asks for status only."""
+        judge = protected.judge_reading if access is Access.READ else protected.judge_writing
+        found = judge(location.relative.split("/")) or self._judge_own_folders(location, access)
+        return found or self._judge_by_identity(location, access)
+
+    def open_for_reading(self, location: Location) -> int:
+        """A descriptor of the regular file there, never waiting for a pipe or a device. The caller closes it.
+
+        Raises ToolFailure: InvalidPath also where a part of the path has become a link since it was resolved.
+        """
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+        descriptor = self._open(location.root, location.relative, flags, location.shown, Access.READ)
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISREG(mode):
+            return descriptor
+        os.close(descriptor)
+        if stat.S_ISDIR(mode):
+            raise IsADirectory(f"{location.shown} is a directory. Use ls to list it.", {"path": location.shown})
+        _refuse_special(mode, location.shown)
+        raise InvalidPath(f"{location.shown} is no regular file.", {"path": location.shown})
+
+    def open_directory(self, location: Location) -> int:
+        """A descriptor of the directory there, for listing and for `dir_fd`. The caller closes it."""
+        flags = os.O_RDONLY | os.O_DIRECTORY
+        return self._open(location.root, location.relative, flags, location.shown, Access.READ)
+
+    def open_parent(self, location: Location) -> tuple[int, str]:
+        """The directory that holds the place, and the name there: for work by `dir_fd`. The caller closes it.
+
+        Raises InvalidPath for a root, whose parent lies outside; FileNotFound where there is no such directory.
+        """
+        if location.real == location.root:
+            raise InvalidPath(f"{location.shown} is a root of the workspace itself.", {"path": location.shown})
+        parent, _, name = location.relative.rpartition("/")
+        shown = self.shown(location.real.parent)
+        try:
+            return self._open(location.root, parent, os.O_RDONLY | os.O_DIRECTORY, shown, Access.WRITE), name
+        except ToolFailure as failure:
+            if failure.code != "PERMISSION_DENIED":
+                raise
+        # A directory may be entered and written without being readable.
+        return self._open(location.root, parent, beneath.O_PATH | os.O_DIRECTORY, shown, Access.WRITE), name
+
+    def create_parents(self, location: Location) -> list[str]:
+        """Make the directories above the place that are missing; returns them relative to its root, outermost first.
+
+        Raises ToolFailure, having made nothing.
+        """
+        parent = location.relative.rpartition("/")[0]
+        try:
+            return beneath.make_directories(str(location.root), parent)
+        except OSError as error:
+            raise from_os_error(error, self.shown(location.real.parent), FileWriteFailed) from None
+
+    def remove_created(self, location: Location, made: Sequence[str]) -> None:
+        """Undo `create_parents` as far as the directories are still empty."""
+        beneath.remove_directories(str(location.root), made)
+
+    def status(self, location: Location) -> os.stat_result | None:
+        """What lies there now, links not followed; None where nothing does. Raises ToolFailure."""
+        if location.real == location.root:
+            return os.stat(location.root)
+        try:
+            directory, name = self.open_parent(location)
+        except (FileNotFound, NotADirectory):
+            return None
+        try:
+            return os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise from_os_error(error, location.shown, FileReadFailed) from None
+        finally:
+            os.close(directory)
+
+    def shown(self, real: Path) -> str:
+        """How results show a real path: relative to the workspace, elsewhere absolute, quoted where not plain."""
+        try:
+            return quote_name(real.relative_to(self.root).as_posix())
+        except ValueError:
+            return quote_name(str(real))
+
+    def _readable(self, path: str) -> str:
+        """The path meant, out of what a caller wrote; raises InvalidPath for what cannot be one."""
+        _refuse_impossible(path, path)
+        text = path
+        if path.startswith('"') and not os.path.lexists(self.root / path):
+            try:
+                text = unquote_name(path)
+            except ValueError:
+                text = path  # a file may well have such a name
+            _refuse_impossible(text, path)
+        if text.split("/")[0] == "~" and not os.path.lexists(self.root / "~"):
+            raise InvalidPath(
+                f"{visible(path)}: ~ is not expanded here, and the home directory is outside the workspace "
+                f"{visible(str(self.root))}. Use a path inside it (./~ for a file of that name), or ask the person "
+                "to add a directory with --add-dir.",
+                {"path": visible(path)},
+            )
+        return text
+
+    def _root_of(self, real: Path, access: Access) -> Path | None:
+        """The outermost root around the place: what lies above it then is nothing that a tool could have swapped."""
+        roots = self.roots if access is Access.WRITE else (*self.roots, *self.readable_roots)
+        around = [root for root in roots if real == root or root in real.parents]
+        return min(around, key=lambda root: len(root.parts), default=None)
+
+    def _outside(self, path: str, real: Path, access: Access) -> InvalidPath:
+        shown = visible(path)
+        if access is Access.WRITE and self._root_of(real, Access.READ) is not None:
+            return InvalidPath(f"{shown} may be read, but not written.", {"path": shown})
+        return InvalidPath(
+            f"{shown} is outside the workspace {visible(str(self.root))}. Use a path inside it, or ask the person "
+            "to add the directory with --add-dir.",
+            {"path": shown, "workspace": str(self.root)},
+        )
+
+    def _open(self, root: Path, relative: str, flags: int, shown: str, access: Access) -> int:
+        try:
+            return beneath.open_beneath(str(root), relative, flags)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EXDEV):
+                raise InvalidPath(
+                    f"{shown}: a part of the path is a symbolic link that was not there a moment ago. Nothing was "
+                    "done; try again.",
+                    {"path": shown},
+                ) from None
+            if error.errno in (errno.ENXIO, errno.ENODEV):
+                raise InvalidPath(f"{shown} is a device, a pipe or a socket, no file.", {"path": shown}) from None
+            raise from_os_error(error, shown, access.failure) from None
+
+    def _judge_own_folders(self, location: Location, access: Access) -> Sensitivity | None:
+        """Policy and approvals stand in this program's own folders: a workspace around them gives no key to them."""
+        if access is Access.READ and any(_lies_in(location.real, root) for root in self.readable_roots):
+            return None
+        for folder in (places.config_folder(), places.data_folder(), places.state_folder()):
+            if _lies_in(location.real, Path(os.path.realpath(folder))):
+                return protected.OWN_SETTINGS_READ if access is Access.READ else protected.OWN_SETTINGS_WRITE
+        return None
+
+    def _judge_by_identity(self, location: Location, access: Access) -> Sensitivity | None:
+        judge = protected.judge_reading if access is Access.READ else protected.judge_writing
+        known: dict[tuple[int, int], Sensitivity] = {}
+        for name in protected.IDENTIFIED:
+            identity = _identity(os.path.join(location.root, name))
+            sensitivity = judge(name.split("/"))
+            if identity is not None and sensitivity is not None:
+                known.setdefault(identity, sensitivity)
+        if not known:
+            return None
+        place = location.real
+        while place != location.root:
+            identity = _identity(str(place))
+            if identity in known:
+                return known[identity]
+            place = place.parent
+        return None
+
+
+def _real_directory(path: Path | str) -> Path:
+    real = Path(os.path.realpath(path))
+    try:
+        mode = real.stat().st_mode
+    except OSError as error:
+        raise from_os_error(error, visible(str(path)), FileReadFailed) from None
+    if not stat.S_ISDIR(mode):
+        raise NotADirectory(f"{visible(str(path))} is not a directory.", {"path": visible(str(path))})
+    return real
+
+
+def _unusable(problem: OSError, shown: str, access: Access) -> ToolFailure:
+    if problem.errno == errno.ENAMETOOLONG:
+        return InvalidPath(f"{shown}: {problem.strerror}.", {"path": shown})
+    return from_os_error(problem, shown, access.failure)
+
+
+def _refuse_special(mode: int, shown: str) -> None:
+    kinds = {
+        stat.S_IFIFO: "a named pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a character device",
+        stat.S_IFBLK: "a block device",
+    }
+    kind = kinds.get(stat.S_IFMT(mode))
+    if kind is not None:
+        raise InvalidPath(f"{shown} is {kind}, no file that can be read or written.", {"path": shown})
+
+
+def _lies_in(place: Path, folder: Path) -> bool:
+    return place == folder or folder in place.parents
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.lstat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _refuse_impossible(text: str, path: str) -> None:
+    """Raises InvalidPath for a text that the system can give no file as its path."""
+    shown = quote_name(path)
+    if not text:
+        raise InvalidPath("The path is empty. Write . for the workspace itself.", {"path": path})
+    if "\0" in text:
+        raise InvalidPath(f"{shown}: a path cannot contain a NUL character.", {"path": shown})
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise InvalidPath(f"{shown}: no file can have this name.", {"path": shown}) from None

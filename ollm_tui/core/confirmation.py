@@ -1,0 +1,130 @@
+"""What is asked of a person and what comes back (001 R7.8, R8; contract section 3)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ollm_tui.core.base.diff import FileDiff
+from ollm_tui.core.base.results import JsonObject, Wire
+
+
+class Risk(StrEnum):
+    """How much a call can hurt (000 Property 36)."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+    @property
+    def rank(self) -> int:
+        return list(Risk).index(self)
+
+
+class Origin(StrEnum):
+    """Who proposed a call."""
+
+    MODEL = "model"
+    USER = "user"
+    PLUGIN = "plugin"
+    SALVAGED = "salvaged"
+    """Read out of a model's plain text."""
+
+
+class RememberScope(StrEnum):
+    """How far an approval reaches when it is remembered."""
+
+    SESSION = "session"
+    WORKSPACE = "workspace"
+    USER = "user"
+
+
+class CommandPreview(Wire):
+    """A command as it will run: the whole line, never shortened."""
+
+    kind: Literal["command"] = "command"
+    command: str
+    cwd: str
+    parts: tuple[str, ...] = ()
+    """The simple commands found in it."""
+    concerns: tuple[str, ...] = ()
+    """What a person should know before saying yes, in words."""
+
+
+class DiffPreview(Wire):
+    """The change a write or an edit makes."""
+
+    kind: Literal["diff"] = "diff"
+    diff: FileDiff
+    created: bool
+    concerns: tuple[str, ...] = ()
+
+
+class DoomedFile(Wire):
+    """One entry a deletion takes; `size` in bytes."""
+
+    path: str
+    size: int
+
+
+class DeletionPreview(Wire):
+    """What a deletion takes; `files` may be cut, `count` and `total_size` never are."""
+
+    kind: Literal["deletion"] = "deletion"
+    files: tuple[DoomedFile, ...]
+    count: int
+    total_size: int
+    concerns: tuple[str, ...] = ()
+
+
+class TextPreview(Wire):
+    """Anything else, as plain text."""
+
+    kind: Literal["text"] = "text"
+    text: str
+    concerns: tuple[str, ...] = ()
+
+
+Preview = Annotated[CommandPreview | DiffPreview | DeletionPreview | TextPreview, Field(discriminator="kind")]
+
+
+class ConfirmationDetails(Wire):
+    """What a person is shown: always our own words and the parsed action, never the model's narration of it."""
+
+    tool_name: str = Field(min_length=1)
+    description: str = Field(min_length=1)
+    risk: Risk
+    locations: tuple[str, ...] = ()
+    args: JsonObject = Field(default_factory=dict)
+    preview: Preview | None = None
+
+
+class ConfirmationRequest(Wire):
+    """A question waiting for its one answer; times are UTC in ISO 8601, `timeout` is in seconds."""
+
+    id: str
+    call_id: str = ""
+    details: ConfirmationDetails
+    reason: str = ""
+    """One sentence naming the deciding rule."""
+    origin: Origin = Origin.MODEL
+    created_at: str
+    timeout: float | None = None
+    deadline: str | None = None
+    replaces: str | None = None
+    """The request that this one follows because its arguments were changed."""
+
+
+class ConfirmationResponse(Wire):
+    """The answer to the request of the same id."""
+
+    id: str
+    approved: bool
+    modified_args: JsonObject | None = None
+    reason: str | None = None
+    """Given to the model word for word when denied."""
+    remember: RememberScope | None = None
+    remember_pattern: str | None = None
+    """The pattern to remember where the person edited the proposed one."""

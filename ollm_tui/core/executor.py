@@ -1,0 +1,517 @@
+"""The only way a tool runs: validate, judge, confirm, run, excerpt, record (architecture, "The way of a tool call")."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from pydantic import JsonValue
+
+from ollm_tui.core.base.abort import AbortController, AbortSignal, linked
+from ollm_tui.core.base.clock import Clock, IdSource, RandomIds, SystemClock
+from ollm_tui.core.base.errors import (
+    ConfirmationCancelled,
+    ConfirmationDenied,
+    EditNoChange,
+    EditTargetAmbiguous,
+    EditTargetNotFound,
+    Internal,
+    OperationCancelled,
+    PolicyDenied,
+    ToolFailure,
+    ToolTimeout,
+)
+from ollm_tui.core.base.output import OutputFormatter, OutputStore, TruncationConfig
+from ollm_tui.core.base.results import Artifact, JsonObject, ToolResult, UpdateOutput
+from ollm_tui.core.base.workspace import Workspace
+from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.confirmation import ConfirmationResponse, Origin, Preview, Risk
+from ollm_tui.core.notices import ConfirmationRequested, Notice, OutputProduced
+from ollm_tui.core.policy.approvals import ApprovalBook, RememberOffer
+from ollm_tui.core.policy.engine import Call, Explanation, Floor, PolicyEngine, TraceLine
+from ollm_tui.core.policy.modes import Mode
+from ollm_tui.core.policy.rules import Decision
+from ollm_tui.core.tools.base import AnyInvocation, AnyTool, Effect, Limits, ToolContext
+from ollm_tui.core.tools.mending import mend
+from ollm_tui.core.tools.registry import ToolRegistry
+from ollm_tui.core.tools.schema import function_schema
+
+log = logging.getLogger(__name__)
+
+TELLS_CONTENT = (EditTargetNotFound, EditTargetAmbiguous, EditNoChange)
+"""Failures whose message quotes the file: about a protected file they wait for the person's answer."""
+
+GRACE_SECONDS = 2.0
+"""How long a call that reached its time limit may take to end by itself before it is cancelled."""
+
+
+class CallState(StrEnum):
+    """Where a call is on its way; it only ever moves forward."""
+
+    VALIDATED = "validated"
+    JUDGED = "judged"
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+
+
+class Standin(StrEnum):
+    """Who answers questions when no person is there."""
+
+    NOBODY = "nobody"
+    YES = "--yes"
+
+
+@dataclass(frozen=True)
+class Review:
+    """The first half of a call, for the edit form and for `policy check`: what it would be judged, and why."""
+
+    decision: Decision
+    risk: Risk
+    reason: str
+    faults: tuple[str, ...] = ()
+    """Why it cannot run whatever anybody answers."""
+    trace: tuple[TraceLine, ...] = ()
+    arguments: JsonObject = field(default_factory=dict[str, JsonValue])
+    notes: tuple[str, ...] = ()
+    preview: Preview | None = None
+    offer: RememberOffer | None = None
+    """What "approve and remember" would save; None where that is not offered."""
+
+
+@dataclass(frozen=True)
+class CallRecord:
+    """What is kept of a finished call for the audit; never its arguments themselves."""
+
+    call_id: str
+    tool: str
+    origin: Origin
+    arguments_digest: str
+    explanation: Explanation | None
+    answer: str | None
+    """How the question was settled, where one was asked."""
+    error_type: str | None
+    waited_ms: int
+    duration_ms: int
+
+
+@dataclass
+class _Journey:
+    """One call on its way through the pipeline."""
+
+    call_id: str
+    name: str
+    origin: Origin
+    signal: AbortSignal
+    update_output: UpdateOutput | None
+    my_turn: Callable[[], Awaitable[None]]
+    notes: list[str] = field(default_factory=list[str])
+    explanation: Explanation | None = None
+    answer: str | None = None
+    digest: str = ""
+    waited: float = 0.0
+    ran: float = 0.0
+    state: CallState = CallState.VALIDATED
+
+
+class ToolExecutor:
+    """Runs calls for the agent, the command line and plug-ins alike. `execute` always returns.
+
+    `attended` says whether a person answers questions; without one each question is settled at once by `standin`.
+    `policy` and `mode` may be replaced while running; a call is judged by those that hold when it is judged.
+    """
+
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        policy: PolicyEngine,
+        bus: MessageBus,
+        workspace: Workspace,
+        attended: bool = False,
+        *,
+        context: ToolContext | None = None,
+        mode: Mode = Mode.ASK,
+        standin: Standin = Standin.NOBODY,
+        standin_hint: str = "",
+        confirm_timeout: float | None = 60.0,
+        forgiving: bool = True,
+        outputs: OutputStore | None = None,
+        approvals: ApprovalBook | None = None,
+        on_record: Callable[[CallRecord], None] | None = None,
+        clock: Clock | None = None,
+        ids: IdSource | None = None,
+    ) -> None:
+        self.registry = registry
+        self.policy = policy
+        self.bus = bus
+        self.workspace = workspace
+        self.attended = attended
+        self.mode = mode
+        self.approvals = approvals
+        self._context = replace(context or ToolContext(bus=bus), bus=bus, workspace=workspace, attended=attended)
+        self._standin = standin
+        self._standin_hint = standin_hint
+        self._confirm_timeout = confirm_timeout
+        self._forgiving = forgiving
+        self._outputs = outputs
+        self._on_record = on_record
+        self._clock = clock or SystemClock()
+        self._ids = ids or RandomIds()
+
+    @property
+    def limits(self) -> Limits:
+        return self._context.limits
+
+    async def execute(
+        self,
+        name: str,
+        arguments: JsonValue,
+        signal: AbortSignal | None = None,
+        update_output: UpdateOutput | None = None,
+        *,
+        call_id: str = "",
+        origin: Origin = Origin.USER,
+        my_turn: Callable[[], Awaitable[None]] | None = None,
+    ) -> ToolResult:
+        """Take a call through the whole pipeline. Never raises but for asyncio's own cancellation.
+
+        `my_turn` is awaited between the answer and the effect, where calls must run one after the other.
+        """
+        journey = _Journey(
+            call_id=call_id or self._ids.new_id("call"),
+            name=name,
+            origin=origin,
+            signal=signal or AbortController().signal,
+            update_output=update_output,
+            my_turn=my_turn or _at_once,
+        )
+        try:
+            result = await self._travel(journey, arguments)
+        except ToolFailure as failure:
+            result = ToolResult.of_failure(failure)
+        except Exception:  # the promise of this method: nothing a tool does can end the agent's loop
+            log.exception("%s failed in a way it should not", name)
+            result = ToolResult.of_failure(Internal(f"{name} failed inside; the log has the details. Try another way."))
+        journey.state = CallState.DONE
+        result = self._bounded(journey, result)
+        result = result.model_copy(
+            update={
+                "notes": (*journey.notes, *result.notes),
+                "duration_ms": round(journey.ran * 1000),
+                "waited_ms": round(journey.waited * 1000),
+            }
+        )
+        self._record(journey, result)
+        return result
+
+    async def review(self, name: str, arguments: JsonValue, *, origin: Origin = Origin.USER) -> Review:
+        """The first half alone: nothing runs, nobody is asked, and every fault is a value."""
+        signal = AbortController().signal
+        try:
+            invocation, notes = self._prepare(name, arguments)
+            call, explanation = await self._judge(invocation, origin, signal)
+        except ToolFailure as failure:
+            return Review(Decision.DENY, Risk.HIGH, failure.message, faults=(failure.message,))
+        faults: tuple[str, ...] = ()
+        preview: Preview | None = None
+        try:
+            await invocation.check(signal)
+            preview = await invocation.preview()
+        except ToolFailure as failure:
+            faults = (failure.message,)
+        return Review(
+            decision=explanation.decision,
+            risk=explanation.risk,
+            reason=explanation.reason,
+            faults=faults,
+            trace=explanation.trace,
+            arguments=invocation.params.on_the_wire(),
+            notes=tuple(notes),
+            preview=preview,
+            offer=self.approvals.offer(call, explanation) if self.approvals else None,
+        )
+
+    async def explain(self, name: str, arguments: JsonValue, *, origin: Origin = Origin.USER) -> Explanation:
+        """The judgement alone; touches nothing on disk but `stat`. Raises ToolFailure where there is none to judge."""
+        invocation, _ = self._prepare(name, arguments)
+        _, explanation = await self._judge(invocation, origin, AbortController().signal)
+        return explanation
+
+    def offered_schemas(self) -> list[JsonObject]:
+        """The schemas of all tools that the policy lets exist, sorted by name."""
+        return [function_schema(tool) for tool in self.registry.list() if self.policy.exists_for_model(tool)]
+
+    # -- the stations ------------------------------------------------------------------------------------------------
+
+    async def _travel(self, journey: _Journey, arguments: JsonValue) -> ToolResult:
+        journey.signal.throw_if_aborted()
+        invocation, journey.notes = self._prepare(journey.name, arguments, journey.call_id)
+        call, explanation = await self._judge(invocation, journey.origin, journey.signal)
+        journey.state, journey.explanation = CallState.JUDGED, explanation
+        journey.digest = _arguments_digest(invocation)
+        self._refuse_denied(explanation)
+        finished = await self._preconditions(journey, invocation, call)
+        if finished is not None:
+            return finished
+        if explanation.decision is Decision.ASK:
+            journey.state = CallState.WAITING
+            invocation = await self._confirm(journey, invocation, call, explanation)
+            journey.digest = _arguments_digest(invocation)
+        await journey.my_turn()
+        journey.state = CallState.RUNNING
+        return await self._run(journey, invocation)
+
+    def _prepare(self, name: str, arguments: JsonValue, call_id: str = "") -> tuple[AnyInvocation, list[str]]:
+        resolved = self.registry.resolve(name, arguments if isinstance(arguments, dict) else None)
+        given: JsonValue = arguments if resolved.arguments is None else resolved.arguments
+        notes: list[str] = []
+        if self._forgiving:
+            mended = mend(resolved.tool, given)
+            given, notes = mended.arguments, mended.notes
+        context = replace(self._context, call_id=call_id)
+        return resolved.tool.create_invocation(given, context), notes
+
+    async def _judge(self, invocation: AnyInvocation, origin: Origin, signal: AbortSignal) -> tuple[Call, Explanation]:
+        """The one judgement; raises InvalidPath for a path outside, whatever the policy says."""
+        floors: list[Floor] = []
+        inside = True
+        for touched in invocation.touched_paths():
+            location = self.workspace.resolve(touched.path, touched.access, follow=touched.follow)
+            inside = inside and location.real.is_relative_to(self.workspace.root)
+            sensitivity = self.workspace.sensitivity(location, touched.access)
+            if sensitivity is not None:
+                reason = f"{location.shown} {sensitivity.reason}"
+                floors.append(Floor(Decision(sensitivity.decision), reason))
+        tool: AnyTool = invocation.tool
+        if await invocation.should_confirm_execute(signal):
+            floors.append(Floor(Decision.ASK, f"{tool.name} always asks for a call like this"))
+        if origin is Origin.SALVAGED and invocation.effect() not in (Effect.READS, Effect.PLANS):
+            floors.append(Floor(Decision.ASK, "the call was read out of the model's plain text"))
+        call = Call(
+            tool=tool,
+            arguments=invocation.params.on_the_wire(),
+            effect=invocation.effect(),
+            origin=Origin.PLUGIN if tool.plugin else origin,
+            virtual=invocation.virtual_parameters(),
+            inside_workspace=inside,
+            floors=tuple(floors),
+        )
+        # A command line is parsed, and looked at by bash itself, before it may be allowed: not on the event loop.
+        if tool.effect is Effect.RUNS:
+            return call, await signal.in_thread(self.policy.explain, call, self.mode)
+        return call, self.policy.explain(call, self.mode)
+
+    @staticmethod
+    def _refuse_denied(explanation: Explanation) -> None:
+        if explanation.decision is Decision.DENY:
+            raise PolicyDenied(
+                f"Denied by policy: {explanation.reason}. Do not try to reach the same by other means.",
+                {"decision": "deny", "reason": explanation.reason},
+            )
+
+    async def _preconditions(self, journey: _Journey, invocation: AnyInvocation, call: Call) -> ToolResult | None:
+        """What must fail fails here, before anyone is asked; but not before calls that go first have had their say."""
+        try:
+            return await invocation.check(journey.signal)
+        except ToolFailure:
+            await journey.my_turn()
+        try:
+            return await invocation.check(journey.signal)
+        except TELLS_CONTENT:
+            if not call.floors:
+                raise
+            return None  # the same failure comes again when it runs, once the person let it look into the file
+
+    async def _confirm(
+        self, journey: _Journey, invocation: AnyInvocation, call: Call, explanation: Explanation
+    ) -> AnyInvocation:
+        """Ask until the answer fits what will happen; returns what was approved. Raises on any other outcome."""
+        replaces: str | None = None
+        while True:
+            digest = await self._approval_digest(invocation)
+            response = await self._ask(journey, invocation, explanation, replaces)
+            journey.answer = "approved" if response.approved else "denied"
+            if not response.approved:
+                raise self._denial(response)
+            if response.modified_args is not None:
+                invocation, notes = self._prepare(invocation.tool.name, response.modified_args, journey.call_id)
+                journey.notes.append("the person changed the arguments before approving")
+                journey.notes.extend(notes)
+                call, explanation = await self._judge(invocation, journey.origin, journey.signal)
+                journey.explanation = explanation
+                self._refuse_denied(explanation)
+                await self._preconditions(journey, invocation, call)
+                if explanation.decision is Decision.ALLOW:
+                    return invocation
+            elif await self._is_still(journey, invocation, digest):
+                if replaces is None:  # what was changed on the way is not what a rule should come from
+                    self._remember(journey, response, call, explanation)
+                return invocation
+            else:
+                await self._preconditions(journey, invocation, call)
+            replaces = response.id
+
+    async def _ask(
+        self, journey: _Journey, invocation: AnyInvocation, explanation: Explanation, replaces: str | None
+    ) -> ConfirmationResponse:
+        details = await invocation.confirmation_details(explanation.risk, await invocation.preview())
+        stop_answering = None if self.attended else self.bus.subscribe(self._standin_for(journey.call_id))
+        started = self._clock.monotonic()
+        try:
+            return await self.bus.request_confirmation(
+                details,
+                journey.signal,
+                self._confirm_timeout,
+                call_id=journey.call_id,
+                reason=explanation.reason,
+                origin=journey.origin,
+                replaces=replaces,
+            )
+        except ConfirmationCancelled:
+            if journey.signal.aborted:
+                raise OperationCancelled(journey.signal.reason) from None
+            raise
+        finally:
+            journey.waited += self._clock.monotonic() - started
+            if stop_answering:
+                stop_answering()
+
+    def _standin_for(self, call_id: str) -> Callable[[Notice], None]:
+        def answer(notice: Notice) -> None:
+            if isinstance(notice, ConfirmationRequested) and notice.request.call_id == call_id:
+                approved = self._standin is Standin.YES
+                self.bus.respond_to_confirmation(
+                    ConfirmationResponse(id=notice.request.id, approved=approved), by=self._standin.value
+                )
+
+        return answer
+
+    def _denial(self, response: ConfirmationResponse) -> ToolFailure:
+        if not self.attended:
+            return PolicyDenied(
+                f"needs confirmation and nobody is there to answer{self._standin_hint}", {"decision": "ask"}
+            )
+        return ConfirmationDenied(response.reason or "The person denied this call. Ask what they want instead.")
+
+    async def _is_still(self, journey: _Journey, invocation: AnyInvocation, digest: str) -> bool:
+        """Whether what was approved is what would happen now, right before it does."""
+        await journey.my_turn()
+        return await self._approval_digest(invocation) == digest
+
+    def _remember(
+        self, journey: _Journey, response: ConfirmationResponse, call: Call, explanation: Explanation
+    ) -> None:
+        if response.remember is None or self.approvals is None:
+            return
+        try:
+            engine, said = self.approvals.remember(
+                self.policy, call, explanation, response.remember, response.remember_pattern
+            )
+        except ValueError as refusal:
+            journey.notes.append(f"the approval was not remembered: {refusal}")
+            return
+        self.policy = engine
+        journey.notes.append(said)
+
+    async def _approval_digest(self, invocation: AnyInvocation) -> str:
+        """What an approval is bound to: tool, canonical arguments, working directory, states of the files shown."""
+        parts = (
+            invocation.tool.name,
+            _canonical(invocation.params.on_the_wire()),
+            str(self.workspace.root),
+            await invocation.state_digest(),
+        )
+        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+    async def _run(self, journey: _Journey, invocation: AnyInvocation) -> ToolResult:
+        limit = invocation.tool.time_limit
+        if limit is not None:
+            limit = min(limit, self.limits.call_seconds)
+        started = self._clock.monotonic()
+        with linked(journey.signal) as controller:
+            task = asyncio.ensure_future(invocation.execute(controller.signal, self._teller(journey)))
+            try:
+                done, _ = await asyncio.wait({task}, timeout=limit)
+                if not done:
+                    await _stop(task, controller)
+                    elapsed = self._clock.monotonic() - started
+                    raise ToolTimeout(
+                        f"{journey.name} took longer than its limit of {limit:g} s and was stopped after "
+                        f"{elapsed:.1f} s. Ask for less at once.",
+                        {"limitSeconds": limit, "elapsedSeconds": round(elapsed, 3)},
+                    )
+                return task.result()
+            except asyncio.CancelledError:
+                await _stop(task, controller)
+                raise
+            finally:
+                journey.ran = self._clock.monotonic() - started
+
+    def _teller(self, journey: _Journey) -> UpdateOutput:
+        def tell(text: str) -> None:
+            if journey.state is not CallState.RUNNING or not text:
+                return
+            self.bus.publish(OutputProduced(journey.call_id, text))
+            if journey.update_output is not None:
+                journey.update_output(text)
+
+        return tell
+
+    def _bounded(self, journey: _Journey, result: ToolResult) -> ToolResult:
+        """Cut what is too long for a model; the whole text goes to the session's outputs."""
+        text, limits = result.llm_content, self.limits
+        if len(text) <= limits.result_chars and text.count("\n") < limits.result_lines:
+            return result
+        artifacts = result.artifacts
+        path: str | None = None
+        if self._outputs is not None:
+            path = str(self._outputs.save(journey.call_id, text))
+            artifacts = (*artifacts, Artifact(kind="full-text", path=path))
+        config = TruncationConfig(max_chars=limits.result_chars, max_lines=limits.result_lines)
+        cut = OutputFormatter.excerpt(text, config, path)
+        return result.model_copy(update={"llm_content": cut.content, "truncated": True, "artifacts": artifacts})
+
+    def _record(self, journey: _Journey, result: ToolResult) -> None:
+        if self._on_record is None:
+            return
+        self._on_record(
+            CallRecord(
+                call_id=journey.call_id,
+                tool=journey.name,
+                origin=journey.origin,
+                arguments_digest=journey.digest,
+                explanation=journey.explanation,
+                answer=journey.answer,
+                error_type=result.error.type if result.error else None,
+                waited_ms=result.waited_ms,
+                duration_ms=result.duration_ms,
+            )
+        )
+
+
+async def _at_once() -> None:
+    """Nothing goes first."""
+
+
+async def _stop(task: asyncio.Task[ToolResult], controller: AbortController) -> None:
+    """End a call that may not go on: ask it to stop, and cancel it if it does not."""
+    controller.abort("the call was stopped")
+    done, _ = await asyncio.wait({task}, timeout=GRACE_SECONDS)
+    if not done:
+        task.cancel()
+        await asyncio.wait({task}, timeout=GRACE_SECONDS)
+    if task.done() and not task.cancelled():
+        task.exception()
+
+
+def _canonical(arguments: JsonObject) -> str:
+    return json.dumps(arguments, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+
+
+def _arguments_digest(invocation: AnyInvocation) -> str:
+    return hashlib.sha256(_canonical(invocation.params.on_the_wire()).encode()).hexdigest()

@@ -1,0 +1,238 @@
+"""The audit log: what was decided about every call, by which rule or person, and how it ended.
+
+One line a decision, settlement or finished call, never changed afterwards. Each line's digest includes the one before,
+so that a line that was edited, dropped or slipped in later is found (`verify`). That tells honest mistakes and clumsy
+tampering; who can rewrite the whole file can also rewrite every digest. Arguments are kept as a SHA-256 only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pydantic import ValidationError
+
+from ollm_tui.core.base.clock import Clock, SystemClock, iso_time
+from ollm_tui.core.base.errors import StorageFailed
+from ollm_tui.core.base.results import Wire
+from ollm_tui.core.base.store import Schema, Store
+from ollm_tui.core.confirmation import Origin
+from ollm_tui.core.policy.engine import Explanation, Layer, TraceLine
+from ollm_tui.core.policy.rules import Decision
+
+SCHEMA = Schema(
+    "audit",
+    (
+        (
+            "CREATE TABLE audit(number INTEGER PRIMARY KEY, entry TEXT NOT NULL, digest TEXT NOT NULL)",
+            """CREATE TABLE audit_end(
+                single INTEGER PRIMARY KEY CHECK(single = 1), number INTEGER NOT NULL, digest TEXT NOT NULL)""",
+            "INSERT INTO audit_end VALUES(1, 0, '')",
+            """CREATE TRIGGER audit_stays BEFORE UPDATE ON audit
+                BEGIN SELECT RAISE(ABORT, 'lines of the audit log are never changed'); END""",
+            """CREATE TRIGGER audit_keeps BEFORE DELETE ON audit
+                BEGIN SELECT RAISE(ABORT, 'lines of the audit log are never deleted'); END""",
+        ),
+    ),
+)
+
+
+class AuditEvent(StrEnum):
+    """What a line is about."""
+
+    DECIDED = "decided"
+    """The policy judged a call."""
+    SETTLED = "settled"
+    """A question about a call was answered, expired or was withdrawn."""
+    FINISHED = "finished"
+    """A call ended, having run or not."""
+
+
+class AuditEntry(Wire):
+    """What is known about one event of a call. `rule` counts from 1 in its `file`; times are in milliseconds."""
+
+    event: AuditEvent
+    call_id: str
+    tool: str
+    origin: Origin
+    arguments_sha256: str
+    decision: Decision | None = None
+    layer: Layer | None = None
+    """The layer whose word decided."""
+    rule: int | None = None
+    file: str | None = None
+    line: int | None = None
+    outcome: str | None = None
+    """`approved`, `denied`, `expired`, `cancelled` for a settlement; `ok` or the error's type for a finished call."""
+    by: str | None = None
+    """Who settled it: `user`, `timeout`, `signal`, ..."""
+    latency_ms: int | None = None
+    """From the question to its answer for a settlement; the whole call for a finished one."""
+
+
+def entry_about(
+    event: AuditEvent,
+    explanation: Explanation | None,
+    *,
+    call_id: str,
+    tool: str,
+    origin: Origin,
+    arguments_sha256: str,
+    outcome: str | None = None,
+    by: str | None = None,
+    latency_ms: int | None = None,
+) -> AuditEntry:
+    """An entry with the decision and what decided taken from the policy's explanation, where there is one."""
+    decided = deciding_line(explanation) if explanation else None
+    return AuditEntry(
+        event=event,
+        call_id=call_id,
+        tool=tool,
+        origin=origin,
+        arguments_sha256=arguments_sha256,
+        decision=explanation.decision if explanation else None,
+        layer=decided.layer if decided else None,
+        rule=decided.rule if decided else None,
+        file=decided.file if decided else None,
+        line=decided.line if decided else None,
+        outcome=outcome,
+        by=by,
+        latency_ms=latency_ms,
+    )
+
+
+class AuditLine(Wire):
+    """A line of the log as it stands in the file; `time` is UTC in ISO 8601."""
+
+    number: int
+    time: str
+    entry: AuditEntry | None
+    """None where the stored text can no longer be read; `verify` names such a line."""
+    digest: str
+
+
+@dataclass(frozen=True)
+class BrokenLine:
+    """The first line that is not what was written."""
+
+    number: int
+    reason: str
+
+    @property
+    def message(self) -> str:
+        return f"Line {self.number} of the audit log: {self.reason}. The lines before it are as they were written."
+
+
+class AuditLog:
+    """The log in the store. Every method blocks and may be called from any thread and process. Raises StorageFailed."""
+
+    def __init__(self, store: Store, *, clock: Clock | None = None) -> None:
+        self._store = store
+        self._clock = clock or SystemClock()
+
+    def append(self, entry: AuditEntry, *, time: str | None = None) -> AuditLine:
+        """Write one line behind the last, whoever wrote that. `time` is when it happened, now if left out."""
+        happened = time or iso_time(self._clock.now())
+        text = _stored(happened, entry)
+        with self._store.write(SCHEMA) as db:
+            last, digest = db.execute("SELECT number, digest FROM audit_end").fetchone()
+            number, digest = last + 1, _digest(digest, last + 1, text)
+            db.execute("INSERT INTO audit(number, entry, digest) VALUES(?, ?, ?)", (number, text, digest))
+            db.execute("UPDATE audit_end SET number = ?, digest = ?", (number, digest))
+        return AuditLine(number=number, time=happened, entry=entry, digest=digest)
+
+    def read(self, limit: int | None = None) -> list[AuditLine]:
+        """The last `limit` lines, all if None, oldest first. Does not verify them."""
+        with self._store.read(SCHEMA) as db:
+            rows = db.execute(
+                "SELECT number, entry, digest FROM audit ORDER BY number DESC LIMIT ?",
+                (-1 if limit is None else max(limit, 0),),
+            ).fetchall()
+        return [_line(*row) for row in reversed(rows)]
+
+    def verify(self) -> BrokenLine | None:
+        """The first line that was changed, is missing or was not written by this log; None when all is as written."""
+        with self._store.read(SCHEMA) as db:
+            return _first_broken(db)
+
+
+class AuditWriter:
+    """Appends lines in the order they come, in a thread of its own, so that no caller waits for the disk.
+
+    A line that cannot be written is reported to `on_failure` (from that thread) and the next one is tried.
+    """
+
+    def __init__(
+        self, log: AuditLog, on_failure: Callable[[StorageFailed], None], *, clock: Clock | None = None
+    ) -> None:
+        self._log = log
+        self._on_failure = on_failure
+        self._clock = clock or SystemClock()
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="audit")
+        self._last: Future[None] | None = None
+
+    def record(self, entry: AuditEntry) -> None:
+        """Have one line written; returns at once. The line carries the time of this call."""
+        self._last = self._thread.submit(self._write, entry, iso_time(self._clock.now()))
+
+    def flush(self) -> None:
+        """Wait until everything recorded so far is written; blocks, for the end of a turn or process."""
+        if self._last is not None:
+            self._last.result()
+
+    def close(self) -> None:
+        """Write what is left and end the thread; blocks. Idempotent."""
+        self._thread.shutdown(wait=True)
+
+    def _write(self, entry: AuditEntry, time: str) -> None:
+        try:
+            self._log.append(entry, time=time)
+        except StorageFailed as failure:
+            self._on_failure(failure)
+
+
+def deciding_line(explanation: Explanation) -> TraceLine | None:
+    """The trace line whose word was the decision: the last one that says the same with the same reason, or at all."""
+    alike = [line for line in explanation.trace if line.decision is explanation.decision]
+    return next((line for line in reversed(alike) if line.reason == explanation.reason), alike[-1] if alike else None)
+
+
+def _stored(time: str, entry: AuditEntry) -> str:
+    fields = {"time": time, **entry.model_dump(mode="json", by_alias=True, exclude_none=True)}
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+
+def _line(number: int, text: str, digest: str) -> AuditLine:
+    try:
+        fields = json.loads(text)
+        time = str(fields.pop("time"))
+        return AuditLine(number=number, time=time, entry=AuditEntry.model_validate(fields), digest=digest)
+    except (ValueError, TypeError, KeyError, AttributeError, ValidationError):
+        return AuditLine(number=number, time="", entry=None, digest=digest)
+
+
+def _digest(before: str, number: int, text: str) -> str:
+    return hashlib.sha256(f"{before}\n{number}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _first_broken(db: sqlite3.Connection) -> BrokenLine | None:
+    digest = ""
+    expected = 1
+    for number, text, stored in db.execute("SELECT number, entry, digest FROM audit ORDER BY number"):
+        if number != expected:
+            return BrokenLine(min(expected, number), "it is missing" if number > expected else "it was slipped in")
+        digest = _digest(digest, number, str(text))
+        if digest != stored:
+            return BrokenLine(number, "its content is not what was written, or a line before it was taken out")
+        expected += 1
+    last, end = db.execute("SELECT number, digest FROM audit_end").fetchone() or (0, "")
+    if last >= expected:
+        return BrokenLine(expected, f"it is missing; the log went on to line {last}")
+    if (last, end) != (expected - 1, digest):
+        return BrokenLine(expected - 1, "it was written by something else than this log")
+    return None

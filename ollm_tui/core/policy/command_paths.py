@@ -1,0 +1,83 @@
+"""The paths a command names, judged as `read_file` would judge them (contract section 2, "Commands")."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from dataclasses import dataclass
+from pathlib import Path
+
+from ollm_tui.core.base.errors import InvalidPath, ToolFailure
+from ollm_tui.core.base.protected import holds_credentials
+from ollm_tui.core.base.workspace import Access, Workspace
+
+MAX_ENTRIES_BELOW = 20_000
+"""How many names below a directory are looked at for credentials before a search in it asks."""
+
+SKIPPED_BELOW = frozenset({".git", "node_modules", ".venv", "__pycache__"})
+
+
+@dataclass(frozen=True)
+class CommandPaths:
+    """The paths of one command, relative to where it runs; `cwd` is as the call gave it, relative to the workspace."""
+
+    workspace: Workspace
+    cwd: str = ""
+
+    def problem(self, path: str, *, descends: bool = False) -> str | None:
+        """Why reading the path would not run unasked; None when it would. With `descends`, all that lies below too."""
+        try:
+            location = self.workspace.resolve(self._joined(path), Access.READ)
+        except InvalidPath:
+            return "it lies outside the workspace or is no regular file"
+        except ToolFailure:
+            return None  # nothing there to read: the command itself will say so
+        found = self.workspace.sensitivity(location, Access.READ)
+        if found is not None:
+            return found.reason
+        return self._credentials_below(location.real) if descends and location.real.is_dir() else None
+
+    def is_outside(self, path: str) -> bool:
+        """Whether the word, taken as a path, leads out of the workspace."""
+        try:
+            self.workspace.resolve(self._joined(os.path.expanduser(path)), Access.READ)
+        except InvalidPath:
+            return True
+        except ToolFailure:
+            return False
+        return False
+
+    def repository_problem(self, directory: str) -> str | None:
+        """Why git may not run unasked in the directory: configuration found there could run programs."""
+        try:
+            real = self.workspace.resolve(self._joined(directory), Access.READ).real
+        except ToolFailure:
+            return "it lies outside the workspace"
+        if all((real / name).exists() for name in ("HEAD", "objects", "refs")):
+            return "it looks like a bare repository, whose configuration git would follow"
+        if _repository_of(real) != _repository_of(self.workspace.root):
+            return "it belongs to another repository than the workspace"
+        return None
+
+    def _joined(self, path: str) -> str:
+        return posixpath.join(self.cwd, path) if self.cwd else path
+
+    def _credentials_below(self, folder: Path) -> str | None:
+        seen = 0
+        for place, folders, files in os.walk(folder):
+            folders[:] = [name for name in folders if name not in SKIPPED_BELOW]
+            seen += len(folders) + len(files)
+            if seen > MAX_ENTRIES_BELOW:
+                return "too much lies below it to tell whether credentials are among it"
+            below = Path(place).relative_to(folder).parts
+            for name in files:
+                if holds_credentials((*below, name)):
+                    return f"{'/'.join((*below, name))} below it holds credentials"
+        return None
+
+
+def _repository_of(folder: Path) -> Path | None:
+    for candidate in (folder, *folder.parents):
+        if (candidate / ".git").exists():
+            return candidate
+    return None

@@ -1,0 +1,162 @@
+"""Policy files: TOML to rules that know their file and line; a fault never weakens anything (contract section 2)."""
+
+from __future__ import annotations
+
+import re
+import stat
+import tomllib
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, JsonValue, ValidationError
+
+from ollm_tui.core.policy.rules import (
+    Decision,
+    ExecPolicy,
+    PolicyRule,
+    PolicyTable,
+    RulePlace,
+    ToolPolicy,
+    compile_condition,
+)
+
+PRESETS = ("balanced", "strict", "read-only", "none")
+DEFAULT_PRESET = "balanced"
+
+_RULE_HEADER = re.compile(r"^\s*\[\[\s*(?:policy\s*\.\s*)?rules\s*\]\]")
+_LINE_IN_MESSAGE = re.compile(r"\(at line (\d+), column \d+\)")
+
+
+class SandboxPolicy(PolicyTable):
+    """Layer 3 of 004. This version has no engine: a mode that promises one is a fault, never silently ignored."""
+
+    mode: Literal["off"] = "off"
+    network: bool = False
+    bind: list[str] = Field(default_factory=list[str])
+    memory_mb: int = 2048
+    cpu_percent: int = 200
+    image: str = "python:3.12-slim"
+
+
+class WebPolicy(PolicyTable):
+    """Which hosts may be fetched unasked."""
+
+    allow_domains: list[str] = Field(default_factory=list[str])
+
+
+class PolicyDocument(PolicyTable):
+    """One policy file, or the `policy` table of a config file. None where it does not say."""
+
+    preset: Literal["balanced", "strict", "read-only", "none"] | None = None
+    default_action: Decision | None = None
+    tools: ToolPolicy = Field(default_factory=ToolPolicy)
+    exec: ExecPolicy = Field(default_factory=ExecPolicy)
+    sandbox: SandboxPolicy = Field(default_factory=SandboxPolicy)
+    web: WebPolicy = Field(default_factory=WebPolicy)
+    rules: list[PolicyRule] = Field(default_factory=list[PolicyRule])
+
+
+@dataclass(frozen=True)
+class LoadedPolicy:
+    """A document with the places of its rules."""
+
+    document: PolicyDocument
+    source: str
+    places: tuple[RulePlace, ...] = ()
+
+    @property
+    def placed_rules(self) -> list[tuple[PolicyRule, RulePlace]]:
+        return list(zip(self.document.rules, self.places, strict=True))
+
+
+@dataclass
+class PolicyFault(Exception):
+    """A policy that cannot be used: which file, where in it, what is wrong, and what to do."""
+
+    file: str
+    message: str
+    remedy: str = "Correct the file; until then nothing is allowed."
+    line: int | None = None
+    rule: int | None = field(default=None)
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        rule = f", rule {self.rule}" if self.rule else ""
+        return f"{where}{rule}: {self.message}. {self.remedy}"
+
+
+def read_policy_file(path: Path, source: str) -> LoadedPolicy:
+    """A file whose top level is the policy (`--policy FILE`). Raises PolicyFault."""
+    text = read_checked(path)
+    return load_policy(parse_toml(text, str(path)), text, str(path), source)
+
+
+def read_checked(path: Path) -> str:
+    """The text of a policy file; refuses one that anybody may write. Raises PolicyFault."""
+    try:
+        if path.stat().st_mode & stat.S_IWOTH:
+            raise PolicyFault(str(path), "every user of this machine may write it", "Run: chmod o-w on it.")
+        return path.read_text("utf-8")
+    except OSError as error:
+        raise PolicyFault(str(path), error.strerror or str(error), "Check the path.") from None
+    except UnicodeDecodeError as error:
+        raise PolicyFault(str(path), f"not UTF-8: {error.reason} at byte {error.start}") from None
+
+
+def parse_toml(text: str, file: str) -> dict[str, JsonValue]:
+    """TOML as plain values. Raises PolicyFault with the line."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = _LINE_IN_MESSAGE.search(str(error))
+        message = _LINE_IN_MESSAGE.sub("", str(error)).strip()
+        raise PolicyFault(file, message, line=int(found[1]) if found else None) from None
+
+
+def load_policy(table: JsonValue, text: str, file: str, source: str) -> LoadedPolicy:
+    """Validate a policy table that stands in `text`. Raises PolicyFault with the first fault's place."""
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if _RULE_HEADER.match(line)]
+    try:
+        document = PolicyDocument.model_validate(table)
+    except ValidationError as error:
+        raise _placed(error, file, lines) from None
+    places: list[RulePlace] = []
+    for index, rule in enumerate(document.rules):
+        line = lines[index] if index < len(lines) else None
+        places.append(RulePlace(source, index + 1, file, line))
+        for condition in rule.conditions:
+            try:
+                compile_condition(condition, rule.action)
+            except ValueError as fault:
+                raise PolicyFault(file, str(fault), line=line, rule=index + 1) from None
+    return LoadedPolicy(document, source, tuple(places))
+
+
+def preset_text(name: str) -> str:
+    """A shipped preset as its file says it."""
+    return resources.files("ollm_tui.core.policy").joinpath(f"presets/{name}.toml").read_text("utf-8")
+
+
+def load_preset(name: str) -> LoadedPolicy:
+    """One of PRESETS."""
+    text = preset_text(name)
+    return load_policy(parse_toml(text, f"preset {name}"), text, f"preset {name}", f"preset {name}")
+
+
+def _placed(error: ValidationError, file: str, lines: list[int]) -> PolicyFault:
+    fault = error.errors()[0]
+    loc = [str(part) for part in fault["loc"]]
+    rule = int(loc[1]) + 1 if len(loc) > 1 and loc[0] == "rules" and loc[1].isdigit() else None
+    line = lines[rule - 1] if rule is not None and rule <= len(lines) else None
+    key = ".".join(loc) or "policy"
+    match fault["type"]:
+        case "extra_forbidden":
+            message, remedy = f"unknown key {key}", "Remove it or correct its spelling; until then nothing is allowed."
+        case "literal_error" if loc[:2] == ["sandbox", "mode"]:
+            message = f"sandbox mode {fault['input']!r} is not available in this version"
+            remedy = 'Set [sandbox] mode to "off"; until then nothing is allowed.'
+        case _:
+            message, remedy = f"{key}: {fault['msg']}", "Correct the file; until then nothing is allowed."
+    return PolicyFault(file, message, remedy, line, rule)

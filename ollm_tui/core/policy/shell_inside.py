@@ -1,0 +1,165 @@
+"""Every command a line might run, however deep: what deny and ask rules are tried on even where nothing can be allowed.
+
+Finding more than bash would run is harmless here (a rule that denies may then deny a line that only looks like it);
+finding less is not, so unreadable text is also torn apart at everything that separates commands.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from tree_sitter import Tree
+
+from ollm_tui.core.policy.shell_tree import commands_anywhere, parse
+from ollm_tui.core.policy.shell_words import SimpleCommand, Word, command_of, literal_word
+from ollm_tui.core.policy.shell_wrappers import inside, reads_commands
+
+MAX_DEPTH = 6
+"""Levels of lines within lines (`bash -c "bash -c ..."`) that are followed."""
+
+MAX_COMMANDS = 5_000
+"""Commands listed for one line; what has more is marked as incomplete."""
+
+_MAX_PARSED = 8_000
+_TORN = re.compile(r"[;&|\n(){}`]+")
+_ANSI = re.compile(r"\$'((?:[^'\\]|\\.)*)'", re.DOTALL)
+_ANSI_ESCAPE = re.compile(
+    r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|(.))", re.DOTALL
+)
+_ANSI_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
+_BACKTICKS = re.compile(r"`([^`]*)`")
+_NOTHING = re.compile(r"\$(?:[@*1-9]|\{[@*1-9]\})|\\\n")
+_SEPARATOR = re.compile(r"\$IFS\b|\$\{IFS[^}]*\}")
+_QUOTES = re.compile(r"\$?\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|\\(.)", re.DOTALL)
+_WORDS = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\]|[\"'\\])+", re.DOTALL)
+_REDIRECTION = re.compile(r"\A[0-9]*(?:&>>?|[<>]+[&|]?)")
+
+
+class Commands(NamedTuple):
+    """Commands found; `incomplete` where nesting or number went beyond what is followed."""
+
+    found: tuple[SimpleCommand, ...]
+    incomplete: bool
+
+
+def every_command(line: str, tree: Tree | None, parts: tuple[SimpleCommand, ...], *, torn: bool = False) -> Commands:
+    """The parts and every command within them; with `tree`, also all of the tree; `torn`, also the torn text."""
+    search = _Search()
+    for part in parts:
+        search.take(part, 0)
+        if any(word.problem for word in part.words):
+            search.take(_loosely([word.raw for word in part.words], part.source), 0)
+    if tree is not None:
+        search.tree(tree, line, 0)
+    if tree is not None and "\\\n" in line:
+        search.line(line.replace("\\\n", ""), 0)
+    if torn:
+        search.torn(line, 0)
+    return Commands(tuple(search.found.values()), search.incomplete)
+
+
+class _Search:
+    """Collects commands by their canonical text, first come first kept."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, SimpleCommand] = {}
+        self.incomplete = False
+        self.lines_seen: set[str] = set()
+        self.reads_input = False
+        self.printed: list[str] = []
+
+    def take(self, command: SimpleCommand, depth: int) -> None:
+        if not command.words:
+            return
+        if len(self.found) >= MAX_COMMANDS:
+            self.incomplete = True
+            return
+        text = command.text
+        if text in self.found:
+            return
+        self.found[text] = command
+        argv = command.argv
+        if argv[0] in ("echo", "printf"):
+            self.printed.append(" ".join(argv[1:]))
+        if reads_commands(argv):
+            self.reads_input = True
+        if self.reads_input and self.printed:
+            # `echo rm -rf x | sh`: what is printed is run
+            printed, self.printed = self.printed, []
+            for printed_line in printed:
+                self.line(printed_line, depth + 1)
+        within = inside(command)
+        if depth >= MAX_DEPTH:
+            self.incomplete = self.incomplete or bool(within.argvs or within.lines)
+            return
+        for inner in within.argvs:
+            self.take(command_of(inner), depth + 1)
+        for inner_line in within.lines:
+            self.line(inner_line, depth + 1)
+
+    def line(self, line: str, depth: int) -> None:
+        """A text that would be read as a command line of its own."""
+        if not line.strip() or line in self.lines_seen:
+            return
+        if depth > MAX_DEPTH:
+            self.incomplete = True
+            return
+        self.lines_seen.add(line)
+        if len(line) > _MAX_PARSED:
+            self.torn(line, depth)
+            return
+        tree = parse(line)
+        self.tree(tree, line, depth)
+        if tree.root_node.has_error:
+            self.torn(line, depth)
+
+    def tree(self, tree: Tree, line: str, depth: int) -> None:
+        for found in commands_anywhere(tree, line, MAX_COMMANDS):
+            command = _loosely(list(found.words), found.source)
+            self.take(command, depth)
+            for fed in found.fed:
+                for substituted in _BACKTICKS.findall(fed):
+                    self.line(substituted, depth + 1)
+                if reads_commands(command.argv):
+                    self.line(_unquoted(fed) if fed[:1] in "'\"$" else fed, depth + 1)
+
+    def torn(self, line: str, depth: int) -> None:
+        for piece in dict.fromkeys(_TORN.split(line)):
+            if len(self.found) >= MAX_COMMANDS:
+                self.incomplete = True
+                break
+            words = _WORDS.findall(piece)
+            while words and _REDIRECTION.match(words[0]):
+                del words[0]
+            if words:
+                self.take(_loosely(words, piece.strip()), depth)
+
+
+def _loosely(raw_words: list[str], source: str) -> SimpleCommand:
+    """The words as bash would most likely see them, quotes and tricks with nothing in between removed."""
+    words: list[Word] = []
+    for raw in raw_words:
+        if "$IFS" in raw or "${IFS" in raw:
+            words.extend(literal_word(piece) for piece in _unquoted(_SEPARATOR.sub(" ", raw)).split())
+        elif not words and raw.startswith("{") and raw.endswith("}") and "," in raw:
+            words.extend(literal_word(_unquoted(piece)) for piece in raw[1:-1].split(","))
+        else:
+            words.append(literal_word(_unquoted(raw)))
+    return SimpleCommand(tuple(words), source)
+
+
+def _unquoted(raw: str) -> str:
+    if "\\" not in raw and "'" not in raw and '"' not in raw and "$" not in raw:
+        return raw
+    text = _ANSI.sub(lambda match: "'" + _ANSI_ESCAPE.sub(_ansi_character, match[1]).replace("'", "") + "'", raw)
+    text = _NOTHING.sub("", text)
+    return _QUOTES.sub(lambda match: next((group for group in match.groups() if group is not None), ""), text)
+
+
+def _ansi_character(match: re.Match[str]) -> str:
+    hexadecimal = match[1] or match[2] or match[3]
+    code = int(hexadecimal, 16) if hexadecimal else int(match[4], 8) if match[4] else None
+    if code is None:
+        return _ANSI_LETTERS.get(match[5], match[5])
+    return chr(code) if code < 0x110000 else ""

@@ -1,0 +1,194 @@
+"""Which words of a command change what an approval would stand for: they run, write, delete, send or load something."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ollm_tui.core.policy.shell_scripts import awk_is_harmless, jq_is_harmless, sed_is_harmless
+from ollm_tui.core.policy.shell_tables import EFFECTS, Flagged, program_key, tables
+from ollm_tui.core.policy.shell_words import SimpleCommand, Word
+
+_ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[+:?!]|::|:::)?=", re.ASCII)
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?![0-9])", re.ASCII)
+_REMOTE = re.compile(r"ext::|[^/]*::|--|-|.*@.*-o|ssh://-", re.IGNORECASE)
+_SCRIPT_OPTIONS = {"sed": ("-e", "--expression"), "awk": (), "jq": ()}
+_HARMLESS = {"sed": sed_is_harmless, "awk": awk_is_harmless, "jq": jq_is_harmless}
+
+
+@dataclass(frozen=True)
+class Flag:
+    """Word `index` (up to but not including `end`) has to be spelled by a pattern; `effect` says why."""
+
+    index: int
+    end: int
+    effect: str
+    option: str
+
+    @property
+    def reason(self) -> str:
+        """What to tell people: the word and what it does."""
+        return f"{self.option} {EFFECTS.get(self.effect, self.effect)}"
+
+
+def flags_of(command: SimpleCommand) -> list[Flag]:
+    """Every word of the command an approval covers only where its pattern spells it."""
+    spec = tables().flagged.get(program_key(command.name)) if command.words else None
+    if spec is None:
+        return []
+    found: list[Flag] = []
+    words = command.words
+    if spec.commands is None:
+        _check(words, 1, spec, found)
+        return found
+    index = 1
+    while index < len(words):
+        word = words[index].text
+        if not word.startswith("-") or word == "-":
+            break
+        _check_option(words, index, spec, found)
+        index += 2 if word in spec.command_values else 1
+    if index >= len(words):
+        return found
+    name = words[index]
+    if not name.literal or name.text not in spec.commands:
+        found.append(Flag(index, index + 1, "a sub-command of its own that a pattern has to name", name.text))
+    if spec.every is not None:
+        _check(words, index + 1, spec.every, found, globs=name.text in spec.commands)
+    sub = spec.sub.get(name.text)
+    if sub is not None:
+        _check(words, index + 1, sub, found)
+    if spec.every is None and sub is None:
+        _check(words, index + 1, spec, found)
+    return found
+
+
+def _check(words: tuple[Word, ...], start: int, spec: Flagged, found: list[Flag], *, globs: bool = True) -> None:
+    """Check the words from `start` on; behind a `--` that is no option's value only operands are looked at.
+
+    `globs` says whether a glob that may match a file named like an option counts.
+    """
+    operands = 0
+    options_end = False
+    script_seen = not spec.script
+    index = start
+    while index < len(words):
+        word = words[index]
+        text = word.text
+        if text == "--" and not options_end and not words[index - 1].text.startswith("-"):
+            options_end = True
+        elif len(text) > 1 and text[0] == "-" and not options_end:
+            before = len(found)
+            _check_option(words, index, spec, found)
+            if spec.region and len(found) > before and found[-1].effect == "runs":
+                index = found[-1].end
+                continue
+            if spec.script and _script_option(words, index, spec, found):
+                script_seen = True
+                if text in _SCRIPT_OPTIONS[spec.script]:
+                    index += 1
+            elif text[0] == "-" and len(text) == 2 and text[1] in spec.values:
+                index += 1
+        else:
+            if text == "-" and spec.dash:
+                found.append(Flag(index, index + 1, spec.dash, "-"))
+            elif not script_seen:
+                script_seen = True
+                if not word.literal or not _HARMLESS[spec.script](text):
+                    found.append(Flag(index, index + 1, f"is a {spec.script} script that may do more than read", text))
+            else:
+                _check_operand(word, index, operands, spec, found, globs)
+                operands += 1
+        index += 1
+    if spec.old_style and len(words) > start and not words[start].text.startswith("-"):
+        _check_old_style(words[start], start, spec, found)
+
+
+def _check_option(words: tuple[Word, ...], index: int, spec: Flagged, found: list[Flag]) -> None:
+    word = words[index]
+    text = word.text
+    end = len(words) if spec.region else index + 1
+    name = text.split("=", 1)[0]
+    effect = spec.single.get(name.lstrip("-"))
+    if effect is None and text.startswith("--"):
+        effect = spec.long.get(name)
+        if effect is None and len(name) > 2 and name not in spec.safe:
+            # GNU programs and git accept abbreviations of long options
+            effect = next((spec.long[option] for option in spec.long if option.startswith(name)), None)
+    elif effect is None:
+        for char in text[1:]:
+            effect = spec.short.get(char)
+            if effect is not None or char in spec.values:
+                break
+    if effect is None:
+        return
+    if spec.region and effect == "runs":
+        end = _region_end(words, index)
+    elif effect == "runs" and "=" not in text:
+        end = min(index + 2, len(words))
+    found.append(Flag(index, end, effect, name))
+
+
+def _region_end(words: tuple[Word, ...], index: int) -> int:
+    """Where the command of `-exec` ends; a `+` counts only behind `{}`."""
+    end = index + 1
+    while end < len(words):
+        if words[end].text == ";" or (words[end].text == "+" and words[end - 1].text == "{}"):
+            return end + 1
+        end += 1
+    return end
+
+
+def _script_option(words: tuple[Word, ...], index: int, spec: Flagged, found: list[Flag]) -> bool:
+    """Check the script of `-e SCRIPT`, `--expression=SCRIPT` or a cluster ending in e; True when there is one."""
+    text = words[index].text
+    if spec.script != "sed":
+        return False
+    if text == "--expression" or (not text.startswith("--") and text.endswith("e")):
+        script = words[index + 1] if index + 1 < len(words) else None
+        if script is None or not script.literal or not sed_is_harmless(script.text):
+            found.append(Flag(index, min(index + 2, len(words)), "is a sed script that may do more than read", text))
+        return True
+    if text.startswith("--expression="):
+        if not words[index].literal or not sed_is_harmless(text.split("=", 1)[1]):
+            found.append(Flag(index, index + 1, "is a sed script that may do more than read", text))
+        return True
+    if not text.startswith("--") and "e" in text:
+        found.append(Flag(index, index + 1, "is a sed script that may do more than read", text))
+        return True
+    return False
+
+
+def _check_operand(word: Word, index: int, operands: int, spec: Flagged, found: list[Flag], globs: bool) -> None:
+    text = word.text
+    effect = ""
+    if spec.plus and text.startswith("+"):
+        effect = spec.plus
+    elif text in spec.words:
+        effect = spec.words[text]
+    elif spec.operand and operands == 0:
+        effect = spec.operand
+    elif spec.assigned and _ASSIGNED.match(text):
+        effect = spec.assigned
+    elif spec.beyond is not None and operands >= spec.beyond:
+        effect = spec.beyond_effect
+    elif spec.schemes and (scheme := _SCHEME.match(text)):
+        effect = "" if scheme[1].lower() in spec.schemes else "loads"
+    elif spec.remote and _REMOTE.match(text):
+        effect = "runs"
+    elif spec.refspec and text[:1] in "+:":
+        effect = "deletes"
+    if effect:
+        found.append(Flag(index, index + 1, effect, text))
+    elif globs and word.glob and text[0] in "*?[" and not spec.empty:
+        # a file called --output=x would become an option
+        found.append(Flag(index, index + 1, "may match a file whose name is an option", text))
+
+
+def _check_old_style(word: Word, index: int, spec: Flagged, found: list[Flag]) -> None:
+    """`tar xIf`: the first operand is a cluster of options."""
+    for char in word.text:
+        effect = spec.short.get(char)
+        if effect is not None:
+            found.append(Flag(index, index + 1, effect, word.text))
+            return

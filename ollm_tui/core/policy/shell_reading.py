@@ -1,0 +1,84 @@
+"""Arguments of a program on the read-only list, read strictly by its option table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ollm_tui.core.policy.shell_tables import Reading
+from ollm_tui.core.policy.shell_words import Word
+
+
+class NotReading(ValueError):
+    """Something in the command is not on the read-only list; the message says what."""
+
+
+@dataclass
+class Given:
+    """What was given: option names (`-e`, `--regexp`), paths named by options, scripts of `-e`, and operands.
+
+    `separated` is how many operands stood before a `--`, or None without one.
+    """
+
+    options: set[str] = field(default_factory=set[str])
+    paths: list[str] = field(default_factory=list[str])
+    scripts: list[str] = field(default_factory=list[str])
+    operands: list[str] = field(default_factory=list[str])
+    separated: int | None = None
+
+
+def read_arguments(words: tuple[Word, ...], start: int, spec: Reading) -> Given:
+    """Sort the words from `start` on into options and operands; raises NotReading at an option that is not listed."""
+    given = Given()
+    values = spec.values
+    index = start
+    count = len(words)
+    while index < count:
+        text = words[index].text
+        index += 1
+        if given.separated is not None or text[:1] != "-" or text == "-":
+            given.operands.append(text)
+        elif text == "--":
+            given.separated = len(given.operands)
+        elif text in spec.exact:
+            given.options.add(text)
+        elif text.startswith("--"):
+            name, equals, value = text.partition("=")
+            given.options.add(name)
+            if name in spec.long:
+                continue
+            index = _take_value(name, value if equals else None, words, index, spec, given)
+        else:
+            for position in range(1, len(text)):
+                name = "-" + text[position]
+                given.options.add(name)
+                if name in values or name in spec.script_options:
+                    attached = text[position + 1 :] or None
+                    index = _take_value(name, attached, words, index, spec, given)
+                    break
+                if text[position] not in spec.flags:
+                    raise NotReading(f"the option {name} is not among those that only read")
+    return given
+
+
+def _take_value(name: str, value: str | None, words: tuple[Word, ...], index: int, spec: Reading, given: Given) -> int:
+    kind = "script" if name in spec.script_options else spec.values.get(name)
+    if kind is None:
+        raise NotReading(f"the option {name} is not among those that only read")
+    if value is None:
+        if index >= len(words):
+            raise NotReading(f"the option {name} lacks its value")
+        value = words[index].text
+        index += 1
+    match kind:
+        case "script":
+            given.scripts.append(value)
+        case "path":
+            if value != "-":
+                given.paths.append(value)
+        case "glob":
+            plain = value.lstrip("!")
+            if not value.startswith("!") and plain:
+                given.paths.append(plain.replace("*", "").replace("?", "").strip("/") or ".")
+        case _:
+            pass
+    return index

@@ -1,0 +1,97 @@
+"""Read-only forms of git, and which of its words may be paths."""
+
+from __future__ import annotations
+
+from ollm_tui.core.policy.shell_reading import Given, NotReading, read_arguments
+from ollm_tui.core.policy.shell_tables import Reading, tables
+from ollm_tui.core.policy.shell_words import Word
+
+_SECRET_KEYS = ("credential", "extraheader", "token", "password", "passwd", "secret", "cookie", "proxy", "sslkey")
+
+
+def git_paths(words: tuple[Word, ...], spec: Reading) -> tuple[Given, list[str], list[str]]:
+    """The arguments read, the directories git takes configuration from, and the paths it would read."""
+    index = 1
+    while index < len(words) and words[index].text.startswith("-"):
+        index += 1
+    options = read_arguments(words[:index], 1, spec)
+    if index >= len(words):
+        if not options.options & {"--version", "-v"}:
+            raise NotReading("it names no sub-command")
+        return options, [], []
+    name = words[index].text
+    sub = spec.sub.get(name)
+    if sub is None:
+        raise NotReading(f"the sub-command {name} is not among those that only read")
+    given = read_arguments(words, index + 1, sub)
+    return given, ["."], [*given.paths, *_operand_paths(name, given, sub)]
+
+
+def _operand_paths(name: str, given: Given, sub: Reading) -> list[str]:
+    operands = given.operands
+    match sub.operands:
+        case "none":
+            if operands:
+                raise NotReading(f"the word {operands[0]} may change something")
+            return []
+        case "text":
+            return []
+        case "git" | "git-revision":
+            return _candidates(operands)
+        case "git-pattern":
+            if given.options & sub.pattern_options:
+                return _candidates(operands)
+            if not operands:
+                raise NotReading("it lacks what to look for")
+            return _candidates(operands[1:])
+        case "git-list":
+            if operands and not given.options & tables().word_lists["git_lists"]:
+                raise NotReading(f"git {name} {operands[0]} would make something new")
+            return []
+        case "git-remote":
+            if operands and (operands[0] != "get-url" or len(operands) != 2):
+                raise NotReading(f"git remote {operands[0]} does more than list")
+            return []
+        case "git-stash":
+            if not operands or operands[0] not in ("list", "show"):
+                raise NotReading("only git stash list and git stash show just look")
+            return _candidates(operands[1:])
+        case "git-worktree":
+            if operands != ["list"]:
+                raise NotReading("only git worktree list just looks")
+            return []
+        case "git-reflog":
+            if operands and operands[0] in tables().word_lists["git_reflog_actions"]:
+                raise NotReading(f"git reflog {operands[0]} does more than show")
+            return _candidates(operands)
+        case "git-config":
+            return _config(given)
+        case _:
+            raise NotReading(f"its operands ({sub.operands}) cannot be judged")
+
+
+def _config(given: Given) -> list[str]:
+    if not given.options & {"--get", "--get-all"} or not 1 <= len(given.operands) <= 2:
+        raise NotReading("only git config --get KEY just looks")
+    key = given.operands[0].lower()
+    if any(secret in key for secret in _SECRET_KEYS):
+        raise NotReading(f"{given.operands[0]} may hold a credential")
+    return []
+
+
+def _candidates(operands: list[str]) -> list[str]:
+    """Whatever git might take for a path: the operand itself and what stands behind a revision's colon."""
+    paths: list[str] = []
+    for operand in operands:
+        if operand.startswith((":!", ":^")):
+            continue
+        if operand.startswith(":(") or any(char in operand for char in "*?["):
+            raise NotReading(f"git would expand {operand}")
+        paths.append(operand)
+        start = operand.find(":")
+        while start >= 0:
+            behind = operand[start + 1 :]
+            if behind:
+                paths.append(behind)
+            start = operand.find(":", start + 1)
+    return paths

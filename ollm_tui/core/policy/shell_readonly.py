@@ -1,0 +1,202 @@
+"""The shipped read-only list: which commands only look around, and which paths they would look at.
+
+An allowlist throughout: a program, an option or a spelling that is not in the table is not covered and asks. Paths are
+handed back as the command names them; the caller judges each as `read_file` would (outside, credentials, `.ollm`).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, replace
+
+from ollm_tui.core.policy.shell_reading import Given, NotReading, read_arguments
+from ollm_tui.core.policy.shell_reading_find import find_paths, printf_problem, test_paths
+from ollm_tui.core.policy.shell_reading_git import git_paths
+from ollm_tui.core.policy.shell_scripts import awk_is_harmless, jq_is_harmless, sed_is_harmless
+from ollm_tui.core.policy.shell_syntax import ShellLine
+from ollm_tui.core.policy.shell_tables import Reading, tables
+from ollm_tui.core.policy.shell_words import SimpleCommand
+
+MAX_DIRECTORIES = 6
+"""Directories a line with `cd` may find itself in before it is no longer followed."""
+
+
+@dataclass(frozen=True)
+class ReadOnlyVerdict:
+    """Whether the shipped list covers a command, and what is left for the caller to judge.
+
+    `paths` are to be judged as read_file would judge them, relative ones from the command's working directory;
+    `descends` says that it also reads files below them; `repositories` are directories in which git would pick up
+    configuration: the caller refuses one that looks like a bare repository or belongs to another than the workspace's.
+    """
+
+    covered: bool
+    reason: str = ""
+    paths: tuple[str, ...] = ()
+    descends: bool = False
+    repositories: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.covered
+
+
+def read_only(command: SimpleCommand) -> ReadOnlyVerdict:
+    """Judge one command by itself, run in the directory the line starts in."""
+    if not command.plain or not command.words:
+        return ReadOnlyVerdict(False, command.reasons[0] if command.reasons else "it names no program")
+    name = command.name
+    spec = tables().reading.get(name)
+    if _asks_version(command):
+        return ReadOnlyVerdict(True)
+    if spec is None:
+        return ReadOnlyVerdict(False, f"{name} is not on the read-only list")
+    try:
+        return _judge(command, spec)
+    except NotReading as obstacle:
+        return ReadOnlyVerdict(False, f"{name}: {obstacle}")
+
+
+def read_only_parts(line: ShellLine) -> tuple[ReadOnlyVerdict, ...]:
+    """Judge every part of a line, following `cd`: behind one, paths are judged from both the old and the new place.
+
+    A `cd` may fail or stand in a subshell, so each directory the line may be in counts. One verdict for each part.
+    """
+    directories = ["."]
+    verdicts: list[ReadOnlyVerdict] = []
+    for part in line.parts:
+        verdict = read_only(part)
+        if verdict.covered and len(directories) > 1:
+            verdict = _from_directories(verdict, directories)
+        if part.name == "cd" and verdict.covered:
+            target = part.argv[-1]
+            moved = _moved(directories, target)
+            if moved is None:
+                verdict = ReadOnlyVerdict(False, f"cd {target}: where this leads cannot be told beforehand")
+            else:
+                directories = moved
+        verdicts.append(verdict)
+    if any(part.name == "cd" and not verdict.covered for part, verdict in zip(line.parts, verdicts, strict=True)):
+        return _behind_unknown_cd(line, verdicts)
+    return tuple(verdicts)
+
+
+def _behind_unknown_cd(line: ShellLine, verdicts: list[ReadOnlyVerdict]) -> tuple[ReadOnlyVerdict, ...]:
+    """Behind a `cd` that is not covered nothing that looks at paths is either: they would be judged from elsewhere."""
+    lost = False
+    result: list[ReadOnlyVerdict] = []
+    for part, verdict in zip(line.parts, verdicts, strict=True):
+        if lost and verdict.covered and (verdict.paths or verdict.repositories):
+            result.append(ReadOnlyVerdict(False, "it stands behind a cd that is not on the read-only list"))
+        else:
+            result.append(verdict)
+        lost = lost or (part.name == "cd" and not verdict.covered)
+    return tuple(result)
+
+
+def _from_directories(verdict: ReadOnlyVerdict, directories: list[str]) -> ReadOnlyVerdict:
+    return replace(
+        verdict,
+        paths=tuple(dict.fromkeys([posixpath.join(base, path) if base != "." else path
+                                   for base in directories for path in verdict.paths])),
+        repositories=tuple(directories) if verdict.repositories else (),
+    )  # fmt: skip
+
+
+def _moved(directories: list[str], target: str) -> list[str] | None:
+    components = target.split("/")
+    if ".." in components and (len(directories) > 1 or any(part not in ("..", "") for part in components)):
+        # bash takes .. off the name, the kernel off the place behind a link: they may differ
+        return None
+    moved = list(
+        dict.fromkeys([*directories, *[posixpath.normpath(posixpath.join(base, target)) for base in directories]])
+    )
+    return moved if len(moved) <= MAX_DIRECTORIES else None
+
+
+def _asks_version(command: SimpleCommand) -> bool:
+    argv = command.argv
+    if len(argv) != 2 or not command.words[1].literal:
+        return False
+    known = tables()
+    name, option = argv
+    return (
+        name in known.version_names
+        and option in known.version_options
+        and option not in known.version_exceptions.get(name, ())
+    )
+
+
+def _judge(command: SimpleCommand, spec: Reading) -> ReadOnlyVerdict:
+    words = command.words
+    for word in words:
+        if word.glob:
+            raise NotReading(f"{word.shown} stands for whatever files match it")
+        if word.variable and not spec.variables:
+            raise NotReading(f"{word.shown} stands for a value that is not known here")
+    if spec.operands == "git":
+        given, repositories, paths = git_paths(words, spec)
+        return ReadOnlyVerdict(True, "", tuple(paths), False, tuple(repositories))
+    match spec.operands:
+        case "echo":
+            return ReadOnlyVerdict(True)
+        case "find":
+            return ReadOnlyVerdict(True, "", tuple(find_paths(command.argv)))
+        case "test":
+            return ReadOnlyVerdict(True, "", tuple(test_paths(command.argv)))
+        case "printf":
+            problem = printf_problem(command.words)
+            if problem:
+                raise NotReading(problem)
+            return ReadOnlyVerdict(True)
+        case _:
+            given = read_arguments(words, 1, spec)
+    return ReadOnlyVerdict(True, "", tuple(_paths(given, spec)), bool(given.options & spec.descends))
+
+
+def _paths(given: Given, spec: Reading) -> list[str]:
+    operands = list(given.operands)
+    paths = list(given.paths)
+    if spec.most is not None and len(operands) > spec.most:
+        raise NotReading(f"{operands[spec.most]} would be written to")
+    match spec.operands:
+        case "none":
+            if operands:
+                raise NotReading(f"the word {operands[0]} may change something")
+        case "date":
+            for operand in operands:
+                if not operand.startswith("+"):
+                    raise NotReading(f"{operand} would set the clock")
+        case "cd":
+            if len(operands) != 1 or operands[0] in ("-", ""):
+                raise NotReading("only one directory named literally is followed")
+            paths.append(operands[0])
+        case "command":
+            if not given.options & {"-v", "-V"}:
+                raise NotReading("it runs its words")
+        case "text":
+            pass
+        case "path":
+            paths.extend(operand for operand in operands if operand != "-")
+            if not operands and spec.directory:
+                paths.append(".")
+        case "pattern" | "sed" | "awk" | "jq":
+            _check_scripts(given, spec, operands)
+            paths.extend(operand for operand in operands if operand != "-")
+            if not operands and (spec.directory or given.options & spec.descends):
+                paths.append(".")
+        case _:
+            raise NotReading(f"its operands ({spec.operands}) cannot be judged")
+    return paths
+
+
+def _check_scripts(given: Given, spec: Reading, operands: list[str]) -> None:
+    """Take the pattern or script off the operands, unless an option gave it, and judge the script."""
+    judge = {"sed": sed_is_harmless, "awk": awk_is_harmless, "jq": jq_is_harmless}.get(spec.operands)
+    scripts = list(given.scripts)
+    if not given.options & spec.pattern_options:
+        if not operands:
+            raise NotReading("it lacks what to look for")
+        scripts.append(operands.pop(0))
+    for script in scripts:
+        if judge is not None and not judge(script):
+            raise NotReading(f"the script {script} may do more than read")

@@ -1,0 +1,190 @@
+"""The strict reader of command lines: an own, small reading of bash's grammar that must agree with tree-sitter's."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from ollm_tui.core.policy.shell_words import RESERVED_WORDS, SimpleCommand, UnreadableWord, Word, read_word
+
+_BLANKS = re.compile(r"(?:[ \t]|(?<=[ \t])\\\n)+")
+_COMMENT = re.compile(r"#[^\n]*")
+_REDIRECTION = re.compile(r"(?:&>>?|[0-9]*(?:<<<|<<-?|<>|<&|>>|>&|>\||>|<))")
+_OPERATOR = re.compile(r"&&|\|\||\|&|;;&?|;&|[;|&\n()]")
+_DESCRIPTOR_VARIABLE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}\Z", re.ASCII)
+
+NULL_DEVICE = "/dev/null"
+
+
+@dataclass
+class Scan:
+    """What the strict reader made of a line; `complete` is False where it gave up and everything after is unknown."""
+
+    commands: list[SimpleCommand] = field(default_factory=list[SimpleCommand])
+    reasons: list[str] = field(default_factory=list[str])
+    redirections: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    file_targets: list[str] = field(default_factory=list[str])
+    complete: bool = False
+
+
+def scan(line: str) -> Scan:
+    """Split a line into its simple commands; never raises, reasons say what cannot be allowed."""
+    scanner = _Scanner(line)
+    try:
+        scanner.read()
+    except UnreadableWord as surprise:
+        scanner.result.reasons.append(f"it holds {surprise}")
+    else:
+        scanner.result.complete = not scanner.broken
+    return scanner.result
+
+
+class _Scanner:
+    """One pass from left to right: words and redirections of the command at hand, operators between, open groups."""
+
+    def __init__(self, line: str) -> None:
+        self.line = line
+        self.position = 0
+        self.result = Scan()
+        self.words: list[Word] = []
+        self.redirected = False
+        self.groups: list[str] = []
+        self.after_group = False
+        self.needs_command = False
+        self.broken = False
+
+    def read(self) -> None:
+        line, length = self.line, len(self.line)
+        while self.position < length and not self.broken:
+            char = line[self.position]
+            if char == " " and line[self.position + 1 : self.position + 2] not in " \t\\":
+                self.position += 1
+            elif char in " \t":
+                blanks = _BLANKS.match(line, self.position)
+                assert blanks is not None
+                self.position = blanks.end()
+            elif char == "#":
+                comment = _COMMENT.match(line, self.position)
+                assert comment is not None
+                self.position = comment.end()
+            elif char in "<>&0123456789" and (redirection := _REDIRECTION.match(line, self.position)):
+                self._redirect(redirection[0], self.position, redirection.end())
+            elif char in ";|&()\n":
+                self._operator()
+            else:
+                self._word()
+        if self.broken:
+            return
+        self._end_command()
+        if self.groups:
+            self._give_up("a group that is never closed")
+        elif self.needs_command:
+            self._give_up("an operator with no command behind it")
+
+    def _word(self) -> None:
+        word = read_word(self.line, self.position)
+        self.position = word.end
+        if not self.words and word.raw in RESERVED_WORDS and self._reserved(word.raw):
+            return
+        if self.after_group:
+            self._give_up("a word behind a group")
+            return
+        if (
+            word.raw[-1] == "}"
+            and self.line[word.end : word.end + 1] in ("<", ">")
+            and _DESCRIPTOR_VARIABLE.match(word.raw)
+        ):
+            self.result.reasons.append("it stores a file descriptor in a variable")
+        self.words.append(word)
+
+    def _reserved(self, word: str) -> bool:
+        """Handle grammar words; True when the word is used up."""
+        if self.redirected or (self.after_group and word != "}"):
+            self._give_up(f"the word {word} in an unexpected place")
+        elif word == "!":
+            self.needs_command = True
+        elif word == "{":
+            self.groups.append("}")
+            self.needs_command = True
+        elif word == "}":
+            self._close("}")
+        else:
+            self._give_up(f"shell grammar ({word})")
+        return True
+
+    def _operator(self) -> None:
+        match = _OPERATOR.match(self.line, self.position)
+        assert match is not None
+        operator = match[0]
+        self.position = match.end()
+        match operator:
+            case "(":
+                if self.words or self.redirected or self.after_group:
+                    self._give_up("a function or an array")
+                elif self.line[self.position : self.position + 1] == "(":
+                    self._give_up("arithmetic")
+                else:
+                    self.groups.append(")")
+                    self.needs_command = True
+            case ")":
+                self._end_command()
+                self._close(")")
+            case "\n":
+                if self.words or self.redirected or self.after_group:
+                    self._end_command()
+            case ";" | "&&" | "||" | "|" | "|&" | "&":
+                if not (self.words or self.redirected or self.after_group):
+                    self._give_up("an operator with no command before it")
+                    return
+                self._end_command()
+                self.needs_command = operator not in (";", "&")
+                if operator == "&":
+                    self.result.reasons.append("it leaves a command running in the background")
+            case _:
+                self._give_up(f"the operator {operator}")
+
+    def _close(self, bracket: str) -> None:
+        if not self.groups or self.groups.pop() != bracket or self.needs_command:
+            self._give_up(f"an unexpected {bracket}")
+            return
+        self.after_group = True
+
+    def _redirect(self, operator: str, start: int, end: int) -> None:
+        blanks = _BLANKS.match(self.line, end)
+        self.position = blanks.end() if blanks else end
+        if operator.lstrip("0123456789").startswith("<<"):
+            self._give_up("a here-document or here-string")
+            return
+        if self.position >= len(self.line) or self.line[self.position] in " \t\n;|&()<>":
+            self._give_up("a redirection without a target")
+            return
+        target = read_word(self.line, self.position)
+        self.position = target.end
+        self.redirected = True
+        self.result.redirections.append((start, target.end))
+        bare = operator.lstrip("0123456789")
+        if bare == ">&" and target.raw.isdigit() and target.raw.isascii():
+            return
+        if target.raw == NULL_DEVICE and bare in (">", ">>", "<", "&>", "&>>"):
+            return
+        self.result.file_targets.append(target.text)
+        verb = "reads from" if bare.startswith("<") else "writes to"
+        self.result.reasons.append(f"a redirection {verb} {target.shown}")
+
+    def _end_command(self) -> None:
+        if self.words:
+            start, end = self.words[0].start, self.words[-1].end
+            self.result.commands.append(SimpleCommand(tuple(self.words), self.line[start:end]))
+            self.words = []
+            self.needs_command = False
+        elif self.redirected and not self.after_group:
+            self.result.reasons.append("a redirection without a command")
+            self.needs_command = False
+        elif self.after_group:
+            self.needs_command = False
+        self.redirected = False
+        self.after_group = False
+
+    def _give_up(self, what: str) -> None:
+        self.result.reasons.append(f"it holds {what}")
+        self.broken = True

@@ -1,0 +1,46 @@
+"""Whether the small languages of sed, awk and jq stay within reading: an allowlist, anything unusual counts as more."""
+
+from __future__ import annotations
+
+import re
+
+_ADDRESS = r"(?:[0-9]+|\$|/(?:[^/\\\n]|\\[^\n])*/I?)"
+_RANGE = rf"(?:{_ADDRESS}(?:,(?:{_ADDRESS}|[+~][0-9]+))?\s*!?\s*)?"
+_SUBSTITUTION = "|".join(
+    rf"s{mark}(?:[^{mark}\\\n]|\\[^\n]){{0,2000}}{mark}(?:[^{mark}\\\n]|\\[^\n]){{0,2000}}{mark}[gpiI0-9]{{0,8}}"
+    for mark in ("/", r"\|", "#", ",", "@", ":", "!")
+)
+_TRANSLATION = r"y/(?:[^/\\\n]|\\[^\n])*/(?:[^/\\\n]|\\[^\n])*/"
+_SED_COMMAND = re.compile(rf"\s*{_RANGE}(?:[pdqQ=lnNgGhHxD]|{_SUBSTITUTION}|{_TRANSLATION})\s*(?:[;\n]+|\Z)")
+_MAX_SCRIPT = 2_000
+
+_AWK_FORBIDDEN = re.compile(
+    r"[>|@`]|\b(?:system|getline|close|fflush|ARGV|ARGC|ARGIND|ENVIRON|SYMTAB|FUNCTAB|PROCINFO|load|include|print_to|"
+    r"BEGINFILE|ENDFILE|nextfile|extension)\b"
+)
+_JQ_FORBIDDEN = re.compile(
+    r"\b(?:include|import|input_filename|env|modulemeta|getpath_file|debug|stderr|halt)\b|\$ENV|\$__"
+)
+
+
+def sed_is_harmless(script: str) -> bool:
+    """Whether a sed script only prints, deletes, substitutes and moves text: no w, r, e, no labels, no blocks."""
+    if len(script) > _MAX_SCRIPT:
+        return False
+    position = 0
+    while position < len(script):
+        command = _SED_COMMAND.match(script, position)
+        if command is None:
+            return not script[position:].strip()
+        position = command.end()
+    return True
+
+
+def awk_is_harmless(program: str) -> bool:
+    """Whether an awk program neither starts commands nor writes or chooses files (`$1 > 5` is refused with them)."""
+    return len(program) <= _MAX_SCRIPT and not _AWK_FORBIDDEN.search(program)
+
+
+def jq_is_harmless(program: str) -> bool:
+    """Whether a jq filter loads no modules and reads no environment."""
+    return len(program) <= _MAX_SCRIPT and not _JQ_FORBIDDEN.search(program)

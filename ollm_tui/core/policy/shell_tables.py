@@ -1,0 +1,245 @@
+"""The packaged table of programs (`shell_commands.toml`) as typed values, loaded with the first line that is judged."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import resources
+from typing import Any  # what tomllib returns; turned into the classes below before it leaves this module
+
+EFFECTS = {
+    "runs": "runs a program",
+    "writes": "writes",
+    "deletes": "deletes or overwrites",
+    "sends": "sends data",
+    "loads": "loads foreign configuration or files",
+}
+_VERSIONED = re.compile(r"(.*?[a-z])-?[0-9]+(?:\.[0-9]+)*\Z")
+_Raw = Mapping[str, Any]  # a TOML table
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """How a program that runs another is called, so that the inner command can be found."""
+
+    values: frozenset[str] = frozenset()
+    operands: int = 0
+    assignments: bool = False
+    line: frozenset[str] = frozenset()
+    joined: bool = False
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A project tool that starts a program (`uv run X`); `after` holds the sub-commands behind which X stands."""
+
+    after: frozenset[str]
+    values: frozenset[str] = frozenset()
+    operands: int = 0
+
+
+@dataclass(frozen=True)
+class Flagged:
+    """Options and operands an approval covers only where its pattern spells them; effects are `EFFECTS` keys."""
+
+    short: Mapping[str, str] = field(default_factory=dict[str, str])
+    single: Mapping[str, str] = field(default_factory=dict[str, str])
+    long: Mapping[str, str] = field(default_factory=dict[str, str])
+    plus: str = ""
+    dash: str = ""
+    values: frozenset[str] = frozenset()
+    safe: frozenset[str] = frozenset()
+    operand: str = ""
+    beyond: int | None = None
+    beyond_effect: str = "writes"
+    words: Mapping[str, str] = field(default_factory=dict[str, str])
+    assigned: str = ""
+    script: str = ""
+    region: bool = False
+    remote: bool = False
+    refspec: bool = False
+    old_style: bool = False
+    schemes: frozenset[str] = frozenset()
+    commands: frozenset[str] | None = None
+    command_values: frozenset[str] = frozenset()
+    every: Flagged | None = None
+    sub: Mapping[str, Flagged] = field(default_factory=dict[str, "Flagged"])
+
+    @property
+    def empty(self) -> bool:
+        """Whether no option at all is flagged, so that an unknown word cannot turn out to be one."""
+        return not (self.short or self.single or self.long or self.plus or self.dash)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a program of the read-only list may be given."""
+
+    operands: str = "text"
+    flags: frozenset[str] = frozenset()
+    long: frozenset[str] = frozenset()
+    values: Mapping[str, str] = field(default_factory=dict[str, str])
+    pattern_options: frozenset[str] = frozenset()
+    script_options: frozenset[str] = frozenset()
+    exact: frozenset[str] = frozenset()
+    most: int | None = None
+    descends: frozenset[str] = frozenset()
+    directory: bool = False
+    variables: bool = False
+    sub: Mapping[str, Reading] = field(default_factory=dict[str, "Reading"])
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Everything the shell policy knows of programs by name."""
+
+    wrappers: Mapping[str, Wrapper]
+    runners: Mapping[str, Runner]
+    flagged: Mapping[str, Flagged]
+    reading: Mapping[str, Reading]
+    word_lists: Mapping[str, frozenset[str]]
+    state_builtins: frozenset[str]
+    version_names: frozenset[str]
+    version_options: frozenset[str]
+    version_exceptions: Mapping[str, frozenset[str]]
+    exact_only: frozenset[str]
+    two_words: frozenset[str]
+    three_words: Mapping[str, frozenset[str]]
+    deleting: frozenset[str]
+    privileged: frozenset[str]
+    risky_sub: Mapping[str, frozenset[str]]
+
+
+@cache
+def tables() -> Tables:
+    """The packaged table, read once (about 15 ms)."""
+    raw: _Raw = tomllib.loads((resources.files("ollm_tui.core.policy") / "shell_commands.toml").read_text("utf-8"))
+    arity, risk, versions = raw["arity"], raw["risk"], raw["versions"]
+    return Tables(
+        wrappers={name: _wrapper(entry) for name, entry in raw["wrappers"].items()},
+        runners={name: _runner(entry) for name, entry in raw["runners"].items()},
+        flagged={name: _flagged(entry) for name, entry in raw["flagged"].items()},
+        reading=_readings(raw["reading"]),
+        word_lists=_each(raw["words"]),
+        state_builtins=_words(raw["builtins"]["state"]),
+        version_names=_words(versions["names"]),
+        version_options=_words(versions["options"]),
+        version_exceptions=_each(versions["except"]),
+        exact_only=_words(arity["exact"]),
+        two_words=_words(arity["two"]),
+        three_words=_each(arity["three"]),
+        deleting=_words(risk["deletes"]),
+        privileged=_words(risk["privilege"]),
+        risky_sub=_each(risk["sub"]),
+    )
+
+
+@cache
+def program_key(name: str) -> str:
+    """The name a program is looked up by: without directory, version number and capitals (`/usr/bin/Python3.11`)."""
+    base = name.rsplit("/", 1)[-1].lower()
+    known = tables()
+    for table in (known.wrappers, known.flagged, known.reading, known.runners):
+        if base in table:
+            return base
+    versioned = _VERSIONED.match(base)
+    return versioned[1] if versioned else base
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _each(entries: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    return {name: _words(text) for name, text in entries.items()}
+
+
+def _wrapper(raw: _Raw) -> Wrapper:
+    return Wrapper(
+        values=_words(raw.get("values", "")),
+        operands=raw.get("operands", 0),
+        assignments=raw.get("assignments", False),
+        line=_words(raw.get("line", "")),
+        joined=raw.get("joined", False),
+    )
+
+
+def _runner(raw: _Raw) -> Runner:
+    return Runner(frozenset(raw["after"]), _words(raw.get("values", "")), raw.get("operands", 0))
+
+
+def _flagged(raw: _Raw) -> Flagged:
+    short: dict[str, str] = {}
+    single: dict[str, str] = {}
+    long: dict[str, str] = {}
+    plus = dash = ""
+    for effect in EFFECTS:
+        for option in raw.get(effect, "").split():
+            if option == "+":
+                plus = effect
+            elif option == "-":
+                dash = effect
+            elif option.startswith("--"):
+                long[option] = effect
+            elif len(option) == 2 and option[0] == "-":
+                short[option[1]] = effect
+            else:
+                single[option.lstrip("-")] = effect
+    return Flagged(
+        short=short,
+        single=single,
+        long=long,
+        plus=plus,
+        dash=dash,
+        values=frozenset(raw.get("values", "").replace(" ", "")),
+        safe=_words(raw.get("safe", "")),
+        operand=raw.get("operand", ""),
+        beyond=raw.get("beyond"),
+        beyond_effect=raw.get("beyond_effect", "writes"),
+        words={word: effect for effect, words in raw.get("words", {}).items() for word in words.split()},
+        assigned=raw.get("assigned", ""),
+        script=raw.get("script", ""),
+        region=raw.get("region", False),
+        remote=raw.get("remote", False) or raw.get("operand_remote", False),
+        refspec=raw.get("refspec", False),
+        old_style=raw.get("old_style", False),
+        schemes=_words(raw.get("schemes", "")),
+        commands=_words(raw["commands"]) if "commands" in raw else None,
+        command_values=_words(raw.get("command_values", "")),
+        every=_flagged(raw["every"]) if "every" in raw else None,
+        sub={name: _flagged(entry) for name, entry in raw.get("sub", {}).items()},
+    )
+
+
+def _readings(raw: _Raw) -> dict[str, Reading]:
+    found: dict[str, Reading] = {}
+    for name, entry in raw.items():
+        same = entry.get("same")
+        found[name] = found[same] if same else _reading(entry, found)
+    return found
+
+
+def _reading(raw: _Raw, earlier: Mapping[str, Reading]) -> Reading:
+    values = {option: kind for kind in ("text", "path", "glob") for option in raw.get(kind, "").split()}
+    flags = frozenset(raw.get("flags", "")) - frozenset(raw.get("deny_flags", ""))
+    own = Reading(
+        operands=raw["operands"],
+        flags=flags,
+        long=frozenset("--" + name for name in raw.get("long", "").split()),
+        values=values,
+        pattern_options=_words(raw.get("pattern_options", "")),
+        script_options=_words(raw.get("script_options", "")),
+        exact=_words(raw.get("exact", "")),
+        most=raw.get("most"),
+        descends=_words(raw.get("descends", "")),
+        directory=raw.get("directory", False),
+        variables=raw.get("variables", False),
+        sub=_readings(raw["sub"]) if "sub" in raw else {},
+    )
+    base = earlier.get(raw.get("same_as", ""))
+    if base is None:
+        return own
+    return replace(own, flags=own.flags | base.flags, long=own.long | base.long, values={**base.values, **own.values})

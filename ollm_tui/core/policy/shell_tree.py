@@ -1,0 +1,160 @@
+"""The tree-sitter reading of a command line: where words begin and end, and every command hidden anywhere inside."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+
+from tree_sitter import Language, Node, Parser, Tree
+
+_LEAVES = frozenset({"word", "number", "raw_string"})
+_STRUCTURE = frozenset(
+    {"program", "list", "pipeline", "subshell", "compound_statement", "negated_command", "redirected_statement"}
+)
+_INSIDE_WORDS = frozenset(
+    {
+        "word",
+        "number",
+        "raw_string",
+        "string",
+        "string_content",
+        "concatenation",
+        "simple_expansion",
+        "variable_name",
+        '"',
+        "$",
+    }
+)
+_OPERATORS = frozenset({"&&", "||", ";", "|", "|&", "&", "\n", "(", ")", "{", "}", "!"})
+_NOT_WORDS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect", "variable_assignment"})
+COMMAND_NODES = frozenset({"command", "declaration_command", "unset_command", "test_command"})
+
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+
+Span = tuple[int, int]
+
+
+@dataclass
+class TreeReading:
+    """Spans (in characters) of the words of each command and of each redirection; `problem` ends the agreement."""
+
+    commands: list[list[Span]] = field(default_factory=list[list[Span]])
+    redirections: list[Span] = field(default_factory=list[Span])
+    problem: str = ""
+
+
+@cache
+def _parser() -> Parser:
+    import tree_sitter_bash  # loaded with the first line that is judged, not at start-up
+
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+def parse(line: str) -> Tree:
+    """The tree of a line, its spans counting characters.
+
+    Letters beyond ASCII are parsed as `%`, to bash as ordinary inside a word as they are: the grammar's C scanner looks
+    them up in a table of 256 entries and crashes the process (tree-sitter-bash 0.25.1, its issue 337: `{` and U+31860).
+    """
+    plain = line if line.isascii() else _BEYOND_ASCII.sub("%", line)
+    return _parser().parse(plain.encode("ascii"))
+
+
+def read_tree(tree: Tree) -> TreeReading:
+    """The words of every command, if the tree consists of nothing but understood node types."""
+    reading = TreeReading()
+    root = tree.root_node
+    if root.has_error:
+        reading.problem = "the parser reports a syntax error"
+        return reading
+    todo = [root]
+    while todo:
+        node = todo.pop()
+        for child in node.children:
+            kind = child.type
+            if kind == "command":
+                spans: list[Span] = []
+                if not _command_words(child, spans, reading):
+                    return reading
+                reading.commands.append(spans)
+            elif kind == "file_redirect":
+                reading.redirections.append((child.start_byte, child.end_byte))
+            elif kind in _STRUCTURE:
+                todo.append(child)
+            elif kind not in _OPERATORS and kind != "comment":
+                reading.problem = f"{_kind_for_people(kind)} is not among what can be judged"
+                return reading
+    reading.commands.sort()
+    reading.redirections.sort()
+    return reading
+
+
+def _command_words(command: Node, spans: list[Span], reading: TreeReading) -> bool:
+    for child in command.children:
+        kind = child.type
+        if kind == "file_redirect":
+            reading.redirections.append((child.start_byte, child.end_byte))
+            continue
+        if kind not in _LEAVES:
+            inner = child.children[0] if kind == "command_name" else child
+            stranger = "" if inner.type in _LEAVES else _stranger_within(inner)
+            if stranger:
+                reading.problem = f"{_kind_for_people(stranger)} is not among what can be judged"
+                return False
+        spans.append((child.start_byte, child.end_byte))
+    return True
+
+
+def _stranger_within(word: Node) -> str:
+    todo = [word]
+    while todo:
+        node = todo.pop()
+        if node.type not in _INSIDE_WORDS:
+            return node.type
+        todo.extend(node.children)
+    return ""
+
+
+def _kind_for_people(kind: str) -> str:
+    return kind.replace("_", " ")
+
+
+@dataclass(frozen=True)
+class FoundCommand:
+    """A command anywhere in a tree: its words and its whole text; `fed` are here-texts given to it."""
+
+    words: tuple[str, ...]
+    source: str
+    fed: tuple[str, ...] = ()
+
+
+def commands_anywhere(tree: Tree, line: str, limit: int) -> list[FoundCommand]:
+    """Every command of the tree of `line` down to the innermost substitution, outermost first, at most `limit`."""
+    found: list[FoundCommand] = []
+    todo: list[tuple[Node, tuple[str, ...]]] = [(tree.root_node, ())]
+    while todo and len(found) < limit:
+        node, fed = todo.pop()
+        children = node.children
+        if node.type == "redirected_statement":
+            fed = (*fed, *_here_texts(children, line))
+        elif node.type in COMMAND_NODES:
+            words = tuple([_slice(child, line) for child in children if child.type not in _NOT_WORDS])
+            found.append(FoundCommand(words, _slice(node, line), (*fed, *_here_texts(children, line))))
+            fed = ()
+        todo.extend([(child, fed) for child in reversed(children)])
+    return found
+
+
+def _here_texts(children: list[Node], line: str) -> list[str]:
+    texts: list[str] = []
+    for child in children:
+        if child.type == "heredoc_redirect":
+            texts.extend(_slice(part, line) for part in child.children if part.type == "heredoc_body")
+        elif child.type == "herestring_redirect":
+            texts.extend(_slice(part, line) for part in child.named_children)
+    return texts
+
+
+def _slice(node: Node, line: str) -> str:
+    return line[node.start_byte : node.end_byte]

@@ -1,0 +1,346 @@
+"""The words of a simple command as bash would see them: value, canonical spelling, what may still expand in them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+RESERVED_WORDS = frozenset(
+    {
+        "!", "[[", "]]", "{", "}", "case", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if",
+        "in", "select", "then", "until", "while",
+    }
+)  # fmt: skip
+"""Words bash reads as grammar where a command may begin; `time` and `coproc` are judged as wrappers instead."""
+
+MANAGED_VARIABLES = re.compile(
+    r"_\Z|IFS\Z|REPLY\Z|COMP|BASH|FUNCNAME\Z|MAPFILE\Z|OPT|PIPESTATUS\Z|GROUPS\Z|HIST|PS[0-4]\Z"
+)
+"""Names whose value the line itself determines: `$_` is the last word, `$BASH_EXECUTION_STRING` the whole line."""
+
+DIRECTORY_VARIABLES = frozenset({"PWD", "OLDPWD", "DIRSTACK"})
+"""One word when quoted; unquoted, a directory called `a -delete` turns into an option."""
+
+_UNQUOTED = re.compile(r"[A-Za-z0-9_@%+=:,./^\-](?:[A-Za-z0-9_@%+=:,./^!#\-]|(?<![=:])~|\{\w*\})*|\{\}", re.ASCII)
+_SIMPLE = re.compile(rf"(?:{_UNQUOTED.pattern})(?=[ \t\n;|&()<>]|\Z)", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\+?=|\[)", re.ASCII)
+_TILDE = re.compile(r"(?:\A|[=:])~")
+_SAFE_PIECE = re.compile(r"[A-Za-z0-9_@%+=:,./-]*", re.ASCII)
+_LITERAL_RUN = re.compile(r"[A-Za-z0-9_@%+=:,./^~!#{}\]\-\x80-\U0010ffff]+")
+_DOUBLE_RUN = re.compile(r'[^"$`\\]+')
+_PLAIN_DOLLAR_UNQUOTED = re.compile(r"\$(?=[ \t\n;|&)]|\Z)")
+_PLAIN_DOLLAR_QUOTED = re.compile(r'\$(?=["\s|/).,:;%&=+<>\]])')
+_ENDS_WORD = frozenset(" \t\n;|&()<>")
+
+
+class Word(NamedTuple):
+    """One word of a command.
+
+    `text` is its value with `$NAME` and globs unexpanded, `shown` a spelling bash reads as this same word, `start`
+    and `end` its place in the line. `variable` and `glob` say what may still expand; `problem` why it is not plain.
+    """
+
+    text: str
+    shown: str
+    start: int = 0
+    end: int = 0
+    variable: bool = False
+    glob: bool = False
+    problem: str = ""
+    raw: str = ""
+
+    @property
+    def literal(self) -> bool:
+        """Whether bash passes exactly `text`."""
+        return not (self.variable or self.glob or self.problem)
+
+    @property
+    def assignment(self) -> bool:
+        """Whether it would set a variable, standing before the program's name."""
+        return _ASSIGNMENT.match(self.raw) is not None
+
+
+class UnreadableWord(ValueError):
+    """The word holds something this reader does not understand; the message says what."""
+
+
+def quoted(value: str) -> str:
+    """A spelling of `value` that bash reads as exactly this one literal word."""
+    if _UNQUOTED.fullmatch(value):
+        return value
+    return "'" + value.replace("'", "'\\''") + "'"
+
+
+def literal_word(value: str) -> Word:
+    """A word standing for `value` as it is, for commands found inside the words of others."""
+    shown = quoted(value)
+    return Word(value, shown, 0, 0, raw=shown)
+
+
+@dataclass(frozen=True)
+class SimpleCommand:
+    """One simple command of a line: a program and its words, redirections left out.
+
+    `reasons` says why it can never be allowed by itself (empty for a plain one); `source` is its spelling in the line.
+    """
+
+    words: tuple[Word, ...]
+    source: str = ""
+    reasons: tuple[str, ...] = ()
+
+    @cached_property
+    def argv(self) -> tuple[str, ...]:
+        """The words without their quotes; `$NAME` and globs stand as written."""
+        return tuple([word.text for word in self.words])
+
+    @property
+    def name(self) -> str:
+        """The program as written, or an empty string."""
+        return self.words[0].text if self.words else ""
+
+    @cached_property
+    def text(self) -> str:
+        """Canonical spelling: the same for every way of quoting and spacing the same words."""
+        if not self.words:
+            return ""
+        first = self.words[0]
+        name = first.shown
+        if first.literal and (name in RESERVED_WORDS or _ASSIGNMENT.match(name)):
+            name = f"'{name}'"
+        return " ".join([name, *[word.shown for word in self.words[1:]]])
+
+    @cached_property
+    def spellings(self) -> tuple[str, ...]:
+        """Every text deny and ask rules are tried on: canonical, unquoted, without the directory, as written."""
+        plain = " ".join(self.argv)
+        found = dict.fromkeys((self.text, plain))
+        if "/" in self.name:
+            base = self.name.rsplit("/", 1)[1]
+            found[" ".join([base, *self.argv[1:]])] = None
+            found[" ".join([quoted(base), *[word.shown for word in self.words[1:]]])] = None
+        if self.source:
+            found[self.source] = None
+        return tuple(found)
+
+    @property
+    def plain(self) -> bool:
+        """Whether every word is literal, a plain `$NAME` or a glob, and the program is named literally."""
+        return not self.reasons
+
+    @property
+    def has_variable(self) -> bool:
+        return any(word.variable for word in self.words)
+
+    @property
+    def has_glob(self) -> bool:
+        return any(word.glob for word in self.words)
+
+
+def command_of(argv: tuple[str, ...] | list[str]) -> SimpleCommand:
+    """A command of literal words, for one found inside another's words."""
+    words = tuple([literal_word(value) for value in argv])
+    return SimpleCommand(words, " ".join([word.shown for word in words]))
+
+
+def read_word(line: str, start: int) -> Word:
+    """Read the word beginning at `start`, following bash's quoting rules for the plain subset.
+
+    Raises UnreadableWord at substitutions, arithmetic, ANSI-C and locale quotes, unfinished quotes and anything else
+    outside that subset: whoever cannot read a word must not guess where it ends.
+    """
+    simple = _SIMPLE.match(line, start)
+    if simple is not None:
+        text = simple[0]
+        return Word(text, text, start, simple.end(), False, False, "", text)
+    run = _LITERAL_RUN.match(line, start)
+    if run is not None:
+        end = run.end()
+        if end == len(line) or line[end] in _ENDS_WORD:
+            text = run[0]
+            problem = _expansion_problem(text)
+            return Word(text, text if problem else quoted(text), start, end, False, False, problem, text)
+    return _WordReader(line, start).read()
+
+
+class _WordReader:
+    """Reads one word piece by piece; made only for words with quotes, escapes, variables or globs."""
+
+    def __init__(self, line: str, start: int) -> None:
+        self.line = line
+        self.start = start
+        self.position = start
+        self.value: list[str] = []
+        self.shown: list[str] = []
+        self.pending: list[str] = []  # literal text not yet in `shown`: adjacent pieces get one spelling
+        self.skeleton: list[str] = []  # unquoted characters as they are, quoted ones as "\0": what expansion can see
+        self.variable = False
+        self.glob = False
+        self.empty_quotes = False
+        self.bare_dollar = False
+        self.problem = ""
+
+    def read(self) -> Word:
+        line, length = self.line, len(self.line)
+        while self.position < length:
+            char = line[self.position]
+            if char in _ENDS_WORD:
+                break
+            if char == "'":
+                self._single_quoted()
+            elif char == '"':
+                self._double_quoted()
+            elif char == "\\":
+                self._escaped()
+            elif char == "$":
+                self._dollar(quoted_variable=False)
+            elif char in "*?[":
+                self.glob = True
+                self._take_special(char, char)
+                self.skeleton.append(char)
+                self.position += 1
+            else:
+                run = _LITERAL_RUN.match(line, self.position)
+                if run is None:
+                    raise UnreadableWord("a command substitution" if char == "`" else f"the character {char!r}")
+                self._take(run[0], run[0])
+                self.position = run.end()
+        text = "".join(self.value)
+        raw = line[self.start : self.position]
+        if self.bare_dollar and self.variable:
+            # bash 5.2 does not split `$V"b c"$` as it splits `$V"b c"`
+            self.problem = "a variable beside a bare $"
+        problem = self.problem or _expansion_problem("".join(self.skeleton))
+        if problem:
+            shown = raw
+        elif self.variable or self.glob:
+            self._flush()
+            shown = "".join(self.shown)
+            if self.empty_quotes and shown[0] == "$":
+                # `''$x` stays a word when $x is empty, `$x` does not
+                shown = "''" + shown
+        else:
+            shown = quoted(text)
+        return Word(text, shown, self.start, self.position, self.variable, self.glob, problem, raw)
+
+    def _take(self, text: str, seen: str) -> None:
+        """Add literal text; `seen` is what expansion sees of it."""
+        self.value.append(text)
+        self.pending.append(text)
+        self.skeleton.append(seen)
+
+    def _take_quoted(self, text: str) -> None:
+        self.empty_quotes = self.empty_quotes or not text
+        self._take(text, "\0")
+
+    def _take_special(self, text: str, shown: str) -> None:
+        """Add a variable or a glob character."""
+        self._flush()
+        self.value.append(text)
+        self.shown.append(shown)
+
+    def _flush(self) -> None:
+        """Spell the pending literal text; behind a bare `$NAME` a letter is quoted, or it would lengthen the name."""
+        text = "".join(self.pending)
+        self.pending.clear()
+        if not text:
+            return
+        lengthens = self.shown and self.shown[-1][0] == "$" and (text[0].isalnum() or text[0] == "_")
+        safe = _SAFE_PIECE.fullmatch(text) and not lengthens
+        self.shown.append(text if safe else "'" + text.replace("'", "'\\''") + "'")
+
+    def _single_quoted(self) -> None:
+        end = self.line.find("'", self.position + 1)
+        if end < 0:
+            raise UnreadableWord("a quote that is never closed")
+        self._take_quoted(self.line[self.position + 1 : end])
+        self.position = end + 1
+
+    def _escaped(self) -> None:
+        following = self.line[self.position + 1 : self.position + 2]
+        if following in ("", "\n"):
+            raise UnreadableWord("a line continuation inside a word")
+        self._take_quoted(following)
+        self.position += 2
+
+    def _double_quoted(self) -> None:
+        self.position += 1
+        line, length = self.line, len(self.line)
+        literal: list[str] = []
+        while True:
+            if self.position >= length:
+                raise UnreadableWord("a quote that is never closed")
+            char = line[self.position]
+            if char == '"':
+                break
+            if char == "\\":
+                following = line[self.position + 1 : self.position + 2]
+                if following in ("", "\n"):
+                    raise UnreadableWord("a line continuation inside quotes")
+                literal.append(following if following in '$`"\\' else "\\" + following)
+                self.position += 2
+            elif char == "$":
+                if _PLAIN_DOLLAR_QUOTED.match(line, self.position):
+                    literal.append("$")
+                    self.position += 1
+                else:
+                    if literal:
+                        self._take_quoted("".join(literal))
+                        literal.clear()
+                    self._dollar(quoted_variable=True)
+            elif char == "`":
+                raise UnreadableWord("a command substitution")
+            else:
+                run = _DOUBLE_RUN.match(line, self.position)
+                assert run is not None
+                literal.append(run[0])
+                self.position = run.end()
+        if literal or line[self.position - 1] == '"':
+            self._take_quoted("".join(literal))
+        self.position += 1
+
+    def _dollar(self, *, quoted_variable: bool) -> None:
+        line, position = self.line, self.position
+        name = _NAME.match(line, position + 1)
+        if name is None:
+            if not quoted_variable and _PLAIN_DOLLAR_UNQUOTED.match(line, position):
+                self._take_quoted("$")
+                self.bare_dollar = True
+                self.position += 1
+                return
+            raise UnreadableWord(_dollar_kind(line[position + 1 : position + 3]))
+        if line[name.end() : name.end() + 1] == "[":
+            # bash reads `$a[0]` as $a and a pattern, but other readers disagree on it
+            raise UnreadableWord("an array element")
+        variable = name[0]
+        if MANAGED_VARIABLES.match(variable) or (variable in DIRECTORY_VARIABLES and not quoted_variable):
+            self.problem = f"${variable}, whose value depends on the line itself"
+        self.variable = True
+        self._take_special(f"${variable}", f'"${variable}"' if quoted_variable else f"${variable}")
+        self.skeleton.append("\0")
+        self.position = name.end()
+
+
+def _dollar_kind(following: str) -> str:
+    match following[:1]:
+        case "(":
+            return "arithmetic" if following == "((" else "a command substitution"
+        case "{":
+            return "a parameter expansion ${...}"
+        case "[":
+            return "arithmetic"
+        case "'" | '"':
+            return "a $'...' or $\"...\" string"
+        case _:
+            return "a special parameter"
+
+
+def _expansion_problem(skeleton: str) -> str:
+    """Why the unquoted characters of a word would still expand, or an empty string."""
+    if "~" in skeleton and _TILDE.search(skeleton):
+        return "a tilde expansion"
+    if "{" in skeleton and ("," in skeleton or ".." in skeleton or "\0" in skeleton):
+        return "a brace expansion"
+    return ""

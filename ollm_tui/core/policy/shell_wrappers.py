@@ -1,0 +1,165 @@
+"""Programs that run others: which commands stand inside their words, so that deny and ask rules reach them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ollm_tui.core.policy.shell_tables import Runner, Wrapper, program_key, tables
+from ollm_tui.core.policy.shell_words import SimpleCommand
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=", re.ASCII)
+_FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_FD_ACTIONS = frozenset({"-x", "--exec", "-X", "--exec-batch"})
+_STDIN_SHELLS = frozenset({"bash", "sh", "dash", "ash", "zsh", "ksh", "mksh", "fish", "rbash", "csh", "tcsh"})
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What a command runs: argument lists taken as they are, and texts to be read as command lines."""
+
+    argvs: tuple[tuple[str, ...], ...] = ()
+    lines: tuple[str, ...] = ()
+
+
+def is_wrapper(argv: tuple[str, ...]) -> bool:
+    """Whether the program runs whatever else stands in its words (`command -v NAME` only looks)."""
+    if not argv:
+        return False
+    key = program_key(argv[0])
+    if key == "command" and len(argv) == 3 and argv[1] in ("-v", "-V") and not argv[2].startswith("-"):
+        return False
+    return key in tables().wrappers
+
+
+def changes_state(argv: tuple[str, ...]) -> bool:
+    """Whether it is a builtin that changes what the commands behind it mean."""
+    if not argv:
+        return False
+    name = argv[0]
+    if name == "printf":
+        return any(word.startswith("-v") for word in argv[1:2])
+    return name in tables().state_builtins
+
+
+def reads_commands(argv: tuple[str, ...]) -> bool:
+    """Whether it is a shell that takes command lines from its input: no `-c`, no script."""
+    if not argv or program_key(argv[0]) not in _STDIN_SHELLS:
+        return False
+    values = tables().wrappers[program_key(argv[0])].values
+    index = 1
+    while index < len(argv) and argv[index][:1] in "-+" and argv[index] not in ("-", "--"):
+        if not argv[index].startswith("--") and "c" in argv[index]:
+            return False
+        if not argv[index].startswith("--") and "s" in argv[index]:
+            return True
+        index += 2 if argv[index] in values else 1
+    return index >= len(argv) or argv[index] in ("-", "--", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+
+
+def inside(command: SimpleCommand) -> Inside:
+    """The commands within a command's words, one level down."""
+    argv = command.argv
+    if len(argv) < 2:
+        return Inside()
+    key = program_key(argv[0])
+    if key == "find":
+        return Inside(_actions(argv, _FIND_ACTIONS))
+    if key in ("fd", "fdfind"):
+        return Inside(_actions(argv, _FD_ACTIONS))
+    if key == "alias":
+        return Inside(lines=tuple([word.partition("=")[2] for word in argv[1:]]))
+    wrapper = tables().wrappers.get(key)
+    if wrapper is not None:
+        return _inside_wrapper(argv, wrapper)
+    runner = tables().runners.get(key)
+    if runner is not None:
+        start = runner_start(argv, runner)
+        return Inside((argv[start:],)) if start is not None else Inside()
+    return Inside()
+
+
+def runner_start(argv: tuple[str, ...], runner: Runner) -> int | None:
+    """Where the inner command of `uv run X` begins, or None when it names none or cannot be told."""
+    index = 1
+    if "" not in runner.after:
+        index = _skip_options(argv, index, runner.values)
+        if index >= len(argv) or argv[index] not in runner.after:
+            return None
+        index += 1
+    for remaining in range(runner.operands, -1, -1):
+        index = _skip_options(argv, index, runner.values)
+        if remaining:
+            index += 1
+    if index < len(argv) and argv[index] == "--":
+        index += 1
+    return index if index < len(argv) else None
+
+
+def _inside_wrapper(argv: tuple[str, ...], wrapper: Wrapper) -> Inside:
+    lines = _option_lines(argv, wrapper.line) if wrapper.line else []
+    index = 1
+    operands = wrapper.operands
+    while index < len(argv):
+        index = _skip_options(argv, index, wrapper.values | wrapper.line)
+        if index < len(argv) and argv[index] == "--":
+            index += 1
+        if index < len(argv) and wrapper.assignments and _ASSIGNMENT.match(argv[index]):
+            index += 1
+        elif operands and index < len(argv):
+            operands -= 1
+            index += 1
+        else:
+            break
+    rest = argv[index:]
+    if not rest:
+        return Inside(lines=tuple(lines))
+    if wrapper.joined:
+        lines.append(" ".join(rest))
+        return Inside((rest,), (*lines, rest[0]))
+    if wrapper.line and lines:
+        return Inside(lines=tuple(lines))
+    return Inside((rest,), tuple(lines))
+
+
+def _option_lines(argv: tuple[str, ...], options: frozenset[str]) -> list[str]:
+    lines: list[str] = []
+    for index in range(1, len(argv)):
+        word = argv[index]
+        name, equals, value = word.partition("=")
+        if word in options:
+            lines.extend(argv[index + 1 : index + 2])
+        elif equals and name in options:
+            lines.append(value)
+        elif word.startswith("-") and not word.startswith("--"):
+            for option in options:
+                if len(option) == 2 and option[1] in word[1:]:
+                    attached = word[word.index(option[1], 1) + 1 :]
+                    if attached:
+                        lines.append(attached)
+                    lines.extend(argv[index + 1 : index + 2])
+    return lines
+
+
+def _skip_options(argv: tuple[str, ...], index: int, values: frozenset[str]) -> int:
+    while index < len(argv):
+        word = argv[index]
+        if not word.startswith("-") or word in ("-", "--"):
+            break
+        index += 2 if word in values else 1
+    return index
+
+
+def _actions(argv: tuple[str, ...], names: frozenset[str]) -> tuple[tuple[str, ...], ...]:
+    found: list[tuple[str, ...]] = []
+    index = 1
+    while index < len(argv):
+        if argv[index] in names:
+            end = index + 1
+            while end < len(argv) and argv[end] != ";" and not (argv[end] == "+" and argv[end - 1] == "{}"):
+                end += 1
+            if end > index + 1:
+                found.append(argv[index + 1 : end])
+            index = end
+        index += 1
+    return tuple(found)

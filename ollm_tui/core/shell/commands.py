@@ -1,0 +1,293 @@
+"""Every live command by id: the one door to their output, their input and their end.
+
+Raw terminal bytes go through here and nowhere else; what the model reads is folded elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import TypeVar
+
+from ollm_tui.core.shell.environment import command_environment, own_environment, person_environment
+from ollm_tui.core.shell.family import ProcessName
+from ollm_tui.core.shell.ladder import GRACE
+from ollm_tui.core.shell.live import LiveCommand, OnBytes, OnState
+from ollm_tui.core.shell.person import start_person_shell, usual_shell
+from ollm_tui.core.shell.process import Child, StartFailed, bash_line, start_command
+from ollm_tui.core.shell.rawlog import RawLog
+from ollm_tui.core.shell.state import CommandKind, CommandState, Ending, Phase, TimeLimits
+
+__all__ = [
+    "CommandHub",
+    "CommandKind",
+    "CommandRequest",
+    "CommandState",
+    "Ending",
+    "Phase",
+    "StartFailed",
+    "TimeLimits",
+    "UnknownCommand",
+    "arrival",
+]
+
+KEPT_AFTER_END = 50
+"""Commands that are over and can still be looked at, before the oldest is forgotten."""
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class UnknownCommand(KeyError):
+    """No command of that id; the message names those there are."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+@dataclass(frozen=True)
+class CommandRequest:
+    """A command to start. `argv` is what really runs where it is not `command` by bash (a sandbox around it)."""
+
+    command: str
+    cwd: Path
+    attended: bool = False
+    """Whether somebody can type into it; without, its input is empty."""
+    background: bool = False
+    call_id: str = ""
+    limits: TimeLimits = field(default_factory=TimeLimits)
+    argv: Sequence[str] | None = None
+
+
+class CommandHub:
+    """All commands of this process. Belongs to one event loop; the listeners of `attach` are called in other threads.
+
+    `folder` is where long logs go; without one a temporary folder is used and removed at the end. `passed` names
+    variables that commands get although they look like secrets.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        environment: Mapping[str, str] | None = None,
+        passed: Collection[str] = (),
+        keep: int = KEPT_AFTER_END,
+        grace: float = GRACE,
+    ) -> None:
+        self._folder = folder
+        self._scratch: Path | None = None
+        self._environment = environment
+        self._passed = tuple(passed)
+        self._keep = keep
+        self._grace = grace
+        self._commands: dict[str, LiveCommand] = {}
+        self._over: list[str] = []
+        self._numbers = {prefix: count(1) for prefix in "jcs"}
+        self._listeners: list[OnState] = []
+        self._closed = False
+
+    # Looking
+
+    def list(self) -> tuple[CommandState, ...]:
+        """All commands that run or are still kept, in order of start."""
+        return tuple(command.state for command in self._commands.values())
+
+    def state(self, command_id: str) -> CommandState:
+        """Raises UnknownCommand, as everything here that takes an id."""
+        return self.find(command_id).state
+
+    def find(self, command_id: str) -> LiveCommand:
+        """The command itself, for what runs in the core."""
+        command = self._commands.get(command_id)
+        if command is None:
+            known = ", ".join(self._commands) or "none has been started"
+            raise UnknownCommand(f"There is no command {command_id!r}; known: {known}.")
+        return command
+
+    def subscribe(self, callback: OnState) -> Callable[[], None]:
+        """Call `callback` in the event loop with each new state of each command; returns how to stop."""
+        self._listeners.append(callback)
+
+        def unsubscribe() -> None:
+            if callback in self._listeners:
+                self._listeners.remove(callback)
+
+        return unsubscribe
+
+    # Starting
+
+    async def start(self, request: CommandRequest, on_bytes: OnBytes | None = None) -> LiveCommand:
+        """Start an agent's command; `on_bytes` gets every byte from the first. Raises StartFailed."""
+        mark = secrets.token_hex(8)
+        environment = command_environment(
+            self._own_environment(),
+            attended=request.attended,
+            cwd=str(request.cwd),
+            mark=mark,
+            passed=self._passed,
+        )
+        argv = request.argv or bash_line(request.command)
+        state = CommandState(
+            id=self._new_id("j" if request.background else "c"),
+            command=request.command,
+            cwd=str(request.cwd),
+            call_id=request.call_id,
+            kind=CommandKind.AGENT,
+            started=time.monotonic(),
+            background=request.background,
+        )
+
+        def start() -> Child:
+            return start_command(argv, request.cwd, environment, with_input=request.attended)
+
+        return await self._begin(state, start, mark, request.limits, on_bytes)
+
+    async def open_person_shell(self, columns: int, lines: int, cwd: Path | None = None) -> str:
+        """Start the person's own shell in `cwd` (else where this process is); returns its id. Raises StartFailed."""
+        mark = secrets.token_hex(8)
+        environment = person_environment(self._own_environment(), mark)
+        shell = usual_shell(environment)
+        where = cwd or Path.cwd()
+        state = CommandState(
+            id=self._new_id("s"),
+            command=shell,
+            cwd=str(where),
+            call_id="",
+            kind=CommandKind.PERSON,
+            started=time.monotonic(),
+        )
+
+        def start() -> Child:
+            return start_person_shell(shell, where, environment, columns, lines, self._scratch_folder())
+
+        command = await self._begin(state, start, mark, TimeLimits(), None)
+        return command.state.id
+
+    # Using
+
+    def attach(self, command_id: str, callback: OnBytes) -> Callable[[], None]:
+        """Hand `callback` the last bytes now and all further ones as they come, from other threads; returns how to
+        stop. Who is slow in it slows the command down; who fails in it is dropped."""
+        return self.find(command_id).attach(callback)
+
+    def write(self, command_id: str, data: bytes) -> bool:
+        """Type into the command; never waits. False when it is over or takes no input."""
+        return self.find(command_id).write(data)
+
+    def resize(self, command_id: str, columns: int, lines: int) -> None:
+        self.find(command_id).resize(columns, lines)
+
+    def interrupt(self, command_id: str) -> None:
+        """Ctrl+C."""
+        self.find(command_id).interrupt()
+
+    async def kill(self, command_id: str) -> CommandState:
+        """End the command and everything it started; what outlives even SIGKILL is in the state's `leftovers`."""
+        command = self.find(command_id)
+        if command.state.running:
+            command.end(Ending.KILLED)
+            await arrival(command.done)
+        if command.state.leftovers:
+            await asyncio.to_thread(command.end_leftovers)
+        return command.state
+
+    def unfinished(self) -> tuple[CommandState, ...]:
+        """What `close` will end: commands that run, and those whose processes went on."""
+        return tuple(state for state in self.list() if state.running or state.leftovers)
+
+    async def close(self) -> tuple[ProcessName, ...]:
+        """End everything and wait for it; returns the processes that could not be ended."""
+        self._closed = True
+        unfinished = [command for command in self._commands.values() if command.needs_end]
+        for command in unfinished:
+            # All at once: each ends in its own thread, and those below only wait for it.
+            command.end()
+        survivors = await asyncio.gather(*(asyncio.to_thread(command.end_leftovers) for command in unfinished))
+        if self._scratch is not None:
+            await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
+            self._scratch = None
+        return tuple(process for group in survivors for process in group)
+
+    # Within
+
+    async def _begin(
+        self,
+        state: CommandState,
+        start: Callable[[], Child],
+        mark: str,
+        limits: TimeLimits,
+        on_bytes: OnBytes | None,
+    ) -> LiveCommand:
+        if self._closed:
+            raise StartFailed("The commands of this process are being ended; nothing new is started.")
+        loop = asyncio.get_running_loop()
+
+        def tell(state: CommandState) -> None:
+            # From the command's thread; the loop may be gone when the last command ends.
+            try:
+                loop.call_soon_threadsafe(self._changed, state)
+            except RuntimeError:
+                log.debug("Nobody is left to hear of command %s", state.id)
+
+        command = LiveCommand(
+            state, start, mark, RawLog(self.log_folder, state.id), limits, tell, on_bytes, self._grace
+        )
+        self._commands[state.id] = command
+        try:
+            command.begin()
+            failure = await arrival(command.started)
+        except RuntimeError as error:
+            failure = StartFailed(f"{error}. The command was not started.")
+        except asyncio.CancelledError:
+            command.end(Ending.ABORTED)
+            raise
+        if failure is not None:
+            del self._commands[state.id]
+            raise failure
+        return command
+
+    def _changed(self, state: CommandState) -> None:
+        if not state.running and state.id not in self._over and state.id in self._commands:
+            self._over.append(state.id)
+            self._forget_old()
+        for listener in tuple(self._listeners):
+            listener(state)
+
+    def _forget_old(self) -> None:
+        for command_id in self._over[: -self._keep]:
+            if not self._commands[command_id].state.leftovers:
+                self._over.remove(command_id)
+                del self._commands[command_id]
+
+    def _new_id(self, prefix: str) -> str:
+        return f"{prefix}{next(self._numbers[prefix])}"
+
+    def _own_environment(self) -> Mapping[str, str]:
+        return own_environment() if self._environment is None else self._environment
+
+    def log_folder(self) -> Path:
+        """Where long outputs go; made if need be. May be called from any thread."""
+        if self._folder is None:
+            return self._scratch_folder()
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return self._folder
+
+    def _scratch_folder(self) -> Path:
+        if self._scratch is None:
+            self._scratch = Path(tempfile.mkdtemp(prefix="ollm-tui-"))
+        return self._scratch
+
+
+def arrival(future: Future[T]) -> asyncio.Future[T]:
+    """The result of a command's future, to be awaited; giving up the wait leaves the command's own alone."""
+    return asyncio.shield(asyncio.wrap_future(future))

@@ -1,0 +1,162 @@
+"""Which processes belong to a command: its session, what its members started, and what carries its mark.
+
+Killing the leader's group does not reach job-control children (each job has a group of its own), and `setsid`
+leaves the session altogether; so a command's processes are found, not assumed (001 R5.3).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from signal import Signals
+
+from ollm_tui.core.shell.environment import MARK
+
+_PROC = Path("/proc")
+_GONE_STATES = ("Z", "X")
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process as the system lists it. `started` and `cpu` are in clock ticks; `started` tells pids apart that
+    were used twice."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    started: int
+    cpu: int
+    name: str
+
+
+@dataclass(frozen=True)
+class ProcessName:
+    """A process as it is told to people."""
+
+    pid: int
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.pid} ({self.name})"
+
+
+def running_processes() -> list[Process]:
+    """Every process of the system that has not ended. Takes milliseconds; not for the event loop."""
+    if sys.platform != "linux":
+        return _processes_by_ps()
+    found: list[Process] = []
+    with os.scandir(_PROC) as entries:
+        for entry in entries:
+            if entry.name.isdecimal():
+                process = _read_process(int(entry.name))
+                if process is not None:
+                    found.append(process)
+    return found
+
+
+class Family:
+    """The processes of one command, looked for anew each time: members come and go.
+
+    Belongs to one thread. `leader` is the pid of the session's leader.
+    """
+
+    def __init__(self, leader: int, mark: str) -> None:
+        self.leader = leader
+        self._mark = f"{MARK}={mark}".encode()
+        own = _read_process(leader, even_ended=True) if sys.platform == "linux" else None
+        self._since = own.started if own is not None else 0
+        self._session: int | None = leader
+        self._leader_runs = True
+        self._known: dict[int, int] = {}
+        """Members seen so far, by pid, with their start: children that left the session stay ours."""
+
+    def members(self) -> list[Process]:
+        """The members that run now."""
+        everyone = running_processes()
+        members = [process for process in everyone if self._is_member(process)]
+        taken = {process.pid for process in members}
+        grown = True
+        while grown:
+            children = [p for p in everyone if p.parent in taken and p.pid not in taken and p.started >= self._since]
+            members += children
+            taken.update(child.pid for child in children)
+            grown = bool(children)
+        self._known = {process.pid: process.started for process in members}
+        if not self._leader_runs and not any(process.session == self._session for process in members):
+            self._session = None
+        return members
+
+    def leader_ended(self) -> None:
+        """Say that the leader was reaped: its number stays the session's only as long as somebody is in it."""
+        self._leader_runs = False
+
+    def send(self, signals: Sequence[Signals], members: Iterable[Process]) -> None:
+        """Signal every process group of the session, and each member that is in none of them."""
+        members = list(members)
+        groups = {process.group for process in members if process.session == self._session}
+        for signal in signals:
+            for group in groups:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(group, signal)
+            for process in members:
+                if process.group not in groups:
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.kill(process.pid, signal)
+
+    def _is_member(self, process: Process) -> bool:
+        if process.session == self._session and self._session is not None:
+            return True
+        if self._known.get(process.pid) == process.started:
+            return True
+        return process.started >= self._since and self._mark in _environment_of(process.pid)
+
+
+def _read_process(pid: int, *, even_ended: bool = False) -> Process | None:
+    try:
+        stat = (_PROC / str(pid) / "stat").read_bytes()
+    except OSError:
+        return None
+    opening, closing = stat.index(b"("), stat.rindex(b")")
+    fields = stat[closing + 2 :].split()
+    if fields[0].decode() in _GONE_STATES and not even_ended:
+        return None
+    return Process(
+        pid=pid,
+        parent=int(fields[1]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        started=int(fields[19]),
+        cpu=int(fields[11]) + int(fields[12]),
+        name=stat[opening + 1 : closing].decode("utf-8", "replace"),
+    )
+
+
+def _environment_of(pid: int) -> list[bytes]:
+    if sys.platform != "linux":
+        return []
+    try:
+        return (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def _processes_by_ps() -> list[Process]:
+    """The same without /proc: no start times and no marks, so only sessions and descent tell."""
+    listing = subprocess.run(
+        ["ps", "-A", "-o", "pid=,ppid=,pgid=,stat=,comm="], capture_output=True, text=True, check=False
+    ).stdout
+    found: list[Process] = []
+    for line in listing.splitlines():
+        pid, parent, group, state, *name = line.split(None, 4)
+        if state[:1] in _GONE_STATES:
+            continue
+        with suppress(OSError):
+            session = os.getsid(int(pid))
+            found.append(Process(int(pid), int(parent), int(group), session, 0, 0, name[0] if name else "?"))
+    return found

@@ -1,0 +1,61 @@
+"""Ending a command for good: all its processes, asked first, then forced; who outlives that is named (001 R5.3)."""
+
+from __future__ import annotations
+
+import time
+from signal import Signals
+
+from ollm_tui.core.shell.family import Family, ProcessName
+
+ASKING = (Signals.SIGTERM, Signals.SIGCONT)
+"""How an agent's command is asked to end; stopped processes have to be woken to hear it."""
+
+ASKING_A_SHELL = (Signals.SIGHUP, Signals.SIGTERM, Signals.SIGCONT)
+"""An interactive shell ignores SIGTERM; a closed terminal ends it."""
+
+GRACE = 2.0
+"""Seconds between asking and forcing."""
+
+_PATIENCE = 0.7
+"""Seconds that forced processes get to go away before they are named."""
+
+_LOOK_EVERY = 0.03
+
+
+class KillLadder:
+    """SIGTERM, then SIGKILL, one step at a time: its owner goes on reading output in between."""
+
+    def __init__(
+        self, family: Family, asking: tuple[Signals, ...] = ASKING, grace: float = GRACE, reason: str = ""
+    ) -> None:
+        self._family = family
+        self._asking = asking
+        self._grace = grace
+        self._asked_at: float | None = None
+        self.reason = reason
+        self.done = False
+        self.survivors: tuple[ProcessName, ...] = ()
+        self.forced = False
+        """Whether asking was not enough."""
+
+    def step(self, now: float) -> float:
+        """Do what is due; returns the monotonic time of the next look."""
+        members = self._family.members()
+        if self._asked_at is None:
+            self._asked_at = now
+            self._family.send(self._asking, members)
+        elif not members:
+            self.done = True
+        elif now >= self._asked_at + self._grace + _PATIENCE:
+            self.done = True
+            self.survivors = tuple(ProcessName(process.pid, process.name) for process in members)
+        elif now >= self._asked_at + self._grace:
+            # Every time: a process may have started another in between.
+            self.forced = True
+            self._family.send((Signals.SIGKILL,), members)
+        return now + _LOOK_EVERY
+
+    def climb(self) -> None:
+        """All steps at once; blocks for up to `grace` and a bit, so not on the event loop."""
+        while not self.done:
+            time.sleep(max(0.0, self.step(time.monotonic()) - time.monotonic()))

@@ -1,0 +1,254 @@
+"""One running command: a thread that reads, writes, keeps the limits, ends and reaps it.
+
+Everything that can block happens in that thread, so nothing here holds up the event loop; what other threads ask for
+is noted down and the thread woken.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import termios
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import replace
+from signal import Signals
+from typing import TypeAlias
+
+from ollm_tui.core.shell.family import Family, ProcessName
+from ollm_tui.core.shell.ladder import ASKING, ASKING_A_SHELL, GRACE, KillLadder
+from ollm_tui.core.shell.process import Child, StartFailed
+from ollm_tui.core.shell.pump import Pump
+from ollm_tui.core.shell.rawlog import RawLog
+from ollm_tui.core.shell.state import CommandKind, CommandState, Ending, Phase, TimeLimits
+
+log = logging.getLogger(__name__)
+
+OnBytes: TypeAlias = Callable[[bytes], None]
+OnState: TypeAlias = Callable[[CommandState], None]
+
+
+class LiveCommand:
+    """A command from its start to the last byte of its terminal. All methods may be called from any thread."""
+
+    def __init__(
+        self,
+        state: CommandState,
+        start: Callable[[], Child],
+        mark: str,
+        log: RawLog,
+        limits: TimeLimits,
+        on_state: OnState,
+        on_bytes: OnBytes | None = None,
+        grace: float = GRACE,
+    ) -> None:
+        self._state = state
+        self._start = start
+        self._mark = mark
+        self._log = log
+        self._limits = limits
+        self._on_state = on_state
+        self._grace = grace
+        self.started: Future[StartFailed | None] = Future()
+        """Set once the process runs, or with why it does not."""
+        self.done: Future[CommandState] = Future()
+        """Set when the command is complete: its leader has exited and its output is read."""
+        self._order = threading.RLock()
+        """Held while bytes are handed on, so that a late listener gets the backlog and then all that follows."""
+        self._lock = threading.Lock()
+        self._listeners: tuple[OnBytes, ...] = () if on_bytes is None else (on_bytes,)
+        self.typed: deque[bytes] = deque()
+        self.read_to = 0
+        """The byte that reading goes on from, where the reader does not say."""
+        self._asked: Ending | None = None
+        self._wake_write = -1
+        self._child: Child | None = None
+        self._family: Family | None = None
+        self._ladder_climbed = False
+        self._thread = threading.Thread(target=self._run, name=f"command {state.id}", daemon=True)
+
+    @property
+    def state(self) -> CommandState:
+        return self._state
+
+    def begin(self) -> None:
+        self._thread.start()
+
+    def attach(self, listener: OnBytes) -> Callable[[], None]:
+        """Hand `listener` the backlog now and every further byte as it comes, from the command's thread."""
+        with self._order:
+            backlog = self._log.backlog()
+            if backlog:
+                listener(backlog)
+            with self._lock:
+                self._listeners = (*self._listeners, listener)
+
+        return lambda: self.detach(listener)
+
+    def output(self, start: int) -> Iterator[bytes]:
+        """What was written from byte `start` up to now, in pieces. Reads the disk."""
+        with self._order:
+            return self._log.pieces(start)
+
+    @property
+    def output_size(self) -> int:
+        """Bytes written so far."""
+        return self._log.size
+
+    def write(self, data: bytes) -> bool:
+        """Queue input; False when the command is over or its input is empty."""
+        child = self._child
+        if child is None or not child.takes_input or self._wake_write < 0:
+            return False
+        self.typed.append(data)
+        self._wake()
+        return True
+
+    def interrupt(self) -> None:
+        """What Ctrl+C does."""
+        child = self._child
+        if child is None or not self._state.running:
+            return
+        if child.takes_input:
+            self.write(b"\x03")
+        else:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, Signals.SIGINT)
+
+    def resize(self, columns: int, lines: int) -> None:
+        with self._lock:
+            if self._child is not None and self._wake_write >= 0 and self._child.terminal is not None:
+                with suppress(OSError, termios.error):
+                    termios.tcsetwinsize(self._child.end, (lines, columns))
+
+    def end(self, ending: Ending = Ending.KILLED) -> None:
+        """Ask for the command's end; `done` tells when that is reached."""
+        with self._lock:
+            self._asked = self._asked or ending
+        self._wake()
+
+    def move_to_background(self) -> None:
+        """Let it run on without a limit on its time."""
+        self._limits = replace(self._limits, wall=None)
+        self._change(background=True)
+
+    @property
+    def needs_end(self) -> bool:
+        """Whether anything of it may still run or read."""
+        return self._thread.is_alive() or bool(self._state.leftovers)
+
+    def end_leftovers(self) -> tuple[ProcessName, ...]:
+        """After `done`: end what the command left running, and return what outlived that. Blocks."""
+        self.end()
+        self._thread.join()
+        if self._family is None or not self._state.leftovers or self._ladder_climbed:
+            return self._state.leftovers
+        ladder = KillLadder(self._family, grace=self._grace)
+        ladder.climb()
+        if self._state.leftovers != ladder.survivors:
+            self._change(leftovers=ladder.survivors)
+        return ladder.survivors
+
+    def detach(self, listener: OnBytes) -> None:
+        with self._lock:
+            self._listeners = tuple(other for other in self._listeners if other is not listener)
+
+    def _wake(self) -> None:
+        with self._lock:
+            if self._wake_write >= 0:
+                with suppress(BlockingIOError):
+                    os.write(self._wake_write, b"!")
+
+    def _change(self, **changes: object) -> None:
+        with self._lock:
+            self._state = state = replace(self._state, **changes)
+        self._on_state(state)
+
+    # What the pump asks and tells, in the command's thread.
+
+    @property
+    def limits(self) -> TimeLimits:
+        return self._limits
+
+    def wanted_end(self) -> Ending | None:
+        return self._asked
+
+    def publish(self, data: bytes) -> None:
+        with self._order:
+            self._log.append(data)
+            for listener in self._listeners:
+                try:
+                    listener(data)
+                except Exception:  # whoever listens may fail; the command must be read on, or it would hang
+                    log.exception("A listener of command %s failed and is dropped", self._state.id)
+                    self.detach(listener)
+
+    def waits_for_input(self, waiting: bool) -> None:
+        if self._state.waiting_for_input != waiting:
+            self._change(waiting_for_input=waiting)
+
+    def settle(
+        self, exit_code: int | None, signal: str | None, ending: Ending | None, leftovers: tuple[ProcessName, ...]
+    ) -> None:
+        self._change(
+            state=Phase.KILLED if signal or ending else Phase.EXITED,
+            exit_code=exit_code,
+            signal=signal,
+            ending=ending,
+            leftovers=leftovers,
+            waiting_for_input=False,
+        )
+        self.done.set_result(self._state)
+
+    def new_ladder(self, family: Family) -> KillLadder:
+        asking = ASKING_A_SHELL if self._state.kind is CommandKind.PERSON else ASKING
+        return KillLadder(family, asking, self._grace)
+
+    def _not_started(self, failure: StartFailed | OSError) -> None:
+        if isinstance(failure, OSError):
+            failure = StartFailed(f"{failure.strerror or failure}. The command was not started.")
+        self._change(state=Phase.EXITED)
+        self.started.set_result(failure)
+        self.done.set_result(self._state)
+
+    def _run(self) -> None:
+        try:
+            wake, wake_write = os.pipe()
+        except OSError as error:
+            self._not_started(error)
+            return
+        try:
+            child = self._start()
+        except (StartFailed, OSError) as failure:
+            os.close(wake)
+            os.close(wake_write)
+            self._not_started(failure)
+            return
+        os.set_blocking(wake, False)
+        os.set_blocking(wake_write, False)
+        family = Family(child.pid, self._mark)
+        with self._lock:
+            self._child, self._family, self._wake_write = child, family, wake_write
+        self._change(pid=child.pid, on_terminal=child.terminal is not None)
+        self.started.set_result(None)
+        try:
+            pump = Pump(self, child, family, wake, watch_prompts=self._state.kind is CommandKind.AGENT)
+            pump.run()
+            if pump.survivors is not None:
+                self._ladder_climbed = True
+                self._change(leftovers=pump.survivors)
+        except Exception:  # a defect here must not leave a command running that nobody reads
+            log.exception("Command %s is no longer read; it is ended", self._state.id)
+            self.new_ladder(family).climb()
+            if not self.done.done():
+                self.settle(None, None, Ending.KILLED, ())
+        finally:
+            with self._lock:
+                self._wake_write = -1
+            os.close(wake)
+            os.close(wake_write)
+            child.close()
+            self._log.close()

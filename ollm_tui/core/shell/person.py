@@ -1,0 +1,116 @@
+"""The person's own interactive shell: started through ptyprocess, with marks that tell prompts, commands and folders.
+
+The marks are OSC 133 (prompt A, command line B, output C, end with exit code D) and OSC 7 (the working directory);
+the person's own start files are read first.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from ptyprocess import PtyProcess, PtyProcessError  # pyright: ignore[reportMissingTypeStubs]  # it has none
+
+from ollm_tui.core.shell.process import BASH, StartFailed
+
+_BASH_START = r"""
+[ -r ~/.bashrc ] && . ~/.bashrc
+__ollm_prompt() {
+  local status=$?
+  printf '\e]133;D;%s\a\e]7;file://%s%s\a' "$status" "${HOSTNAME-}" "$PWD"
+  return $status
+}
+PROMPT_COMMAND="__ollm_prompt${PROMPT_COMMAND:+; $PROMPT_COMMAND}"
+PS1='\[\e]133;A\a\]'"$PS1"'\[\e]133;B\a\]'
+PS0="${PS0-}"'\e]133;C\a'
+"""
+
+_ZSH_START = r"""
+ZDOTDIR="${OLLM_USER_ZDOTDIR:-$HOME}"
+unset OLLM_USER_ZDOTDIR
+[ -r "$ZDOTDIR/.zshenv" ] && . "$ZDOTDIR/.zshenv"
+[ -r "$ZDOTDIR/.zshrc" ] && . "$ZDOTDIR/.zshrc"
+__ollm_precmd() { print -Pn '\e]133;D;%?\a\e]7;file://%m%/\a\e]133;A\a' }
+__ollm_preexec() { print -n '\e]133;C\a' }
+autoload -Uz add-zsh-hook
+add-zsh-hook precmd __ollm_precmd
+add-zsh-hook preexec __ollm_preexec
+"""
+
+
+class PersonChild:
+    """A shell that ptyprocess started; its sleeping calls are only made in `close`, in the command's own thread."""
+
+    takes_input = True
+
+    def __init__(self, process: PtyProcess) -> None:
+        self._process = process
+        self.pid: int = process.pid
+        self.end: int = process.fd
+        with suppress(OSError):
+            os.set_inheritable(self.end, False)
+        os.set_blocking(self.end, False)
+
+    @property
+    def terminal(self) -> str | None:
+        return f"the terminal of {self.pid}"
+
+    def reap(self) -> int | None:
+        if self._process.isalive():
+            return None
+        signal = self._process.signalstatus
+        return -signal if signal is not None else self._process.exitstatus
+
+    def close(self) -> None:
+        with suppress(OSError, PtyProcessError):
+            self._process.close(force=True)
+
+
+def usual_shell(environment: Mapping[str, str]) -> str:
+    """The person's shell: $SHELL, else the one of the account, else bash."""
+    for candidate in (environment.get("SHELL", ""), _account_shell(), BASH, "/bin/sh"):
+        if candidate and os.access(candidate, os.X_OK):
+            return candidate
+    raise StartFailed("No shell was found: set SHELL to one.")
+
+
+def start_person_shell(
+    shell: str, cwd: Path, environment: Mapping[str, str], columns: int, lines: int, folder: Path
+) -> PersonChild:
+    """Start `shell` interactively; start files for the marks are written into `folder`. Raises StartFailed."""
+    environment = dict(environment)
+    argv = [shell, "-i"]
+    try:
+        match Path(shell).name:
+            case "bash":
+                start = folder / "bash-start"
+                start.write_text(_BASH_START, "utf-8")
+                argv = [shell, "--rcfile", str(start), "-i"]
+            case "zsh":
+                own = folder / "zsh"
+                own.mkdir(exist_ok=True)
+                (own / ".zshrc").write_text(_ZSH_START, "utf-8")
+                environment["OLLM_USER_ZDOTDIR"] = environment.get("ZDOTDIR", "")
+                environment["ZDOTDIR"] = str(own)
+            case _:
+                pass
+        process = PtyProcess.spawn(  # pyright: ignore[reportUnknownMemberType]  # the package is untyped
+            argv,
+            env=environment,
+            dimensions=(lines, columns),
+            # Its own `cwd` lets a child that can not go there run on as a copy of this process.
+            preexec_fn=lambda: os.chdir(cwd),
+        )
+    except (OSError, ValueError) as error:
+        raise StartFailed(f"{shell}: {error}. The shell was not started.") from None
+    return PersonChild(process)
+
+
+def _account_shell() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_shell
+    except KeyError:
+        return ""

@@ -1,0 +1,301 @@
+"""The loop of one command's thread: output in, input out, limits kept, the leader reaped, the end made sure of."""
+
+from __future__ import annotations
+
+import os
+import select
+import selectors
+import sys
+import time
+from collections import deque
+from contextlib import suppress
+from typing import Protocol
+
+from ollm_tui.core.shell.family import Family, ProcessName
+from ollm_tui.core.shell.ladder import KillLadder
+from ollm_tui.core.shell.process import Child
+from ollm_tui.core.shell.state import Ending, TimeLimits, exit_code_of
+from ollm_tui.core.shell.waiting import reads_terminal
+
+READ_AT_ONCE = 65_536
+SLICE = 262_144
+"""Bytes joined before they are handed on: a terminal gives about 4 KB a read, and readers like more."""
+
+_FLOOD = 2_048
+"""Bytes that came at once from which on it is worth waiting for more."""
+
+_MOMENT_MS = 1
+_LONGEST_GATHERING = 0.02
+
+QUIET = 0.1
+"""Seconds without output after which a command whose leader has exited is complete, although others hold its
+terminal: a daemon may hold it for ever."""
+
+LONGEST_DRAIN = 1.0
+"""Seconds after the leader's exit at which it is complete even if others go on writing."""
+
+_FIRST_LOOK_FOR_A_PROMPT = 0.2
+_LATER_LOOKS = 1.0
+_REFUSALS = 2
+_END_OF_INPUT = b"\x04"
+_REAP_EVERY = 0.02
+_NEVER = float("inf")
+_LONGEST_WAIT = 3600.0
+
+
+class Owner(Protocol):
+    """What the loop serves; its methods may be used by other threads at the same time."""
+
+    @property
+    def limits(self) -> TimeLimits: ...
+    @property
+    def typed(self) -> deque[bytes]:
+        """What is still to be written; filled by others at its right end."""
+        ...
+
+    def wanted_end(self) -> Ending | None: ...
+    def publish(self, data: bytes) -> None: ...
+    def waits_for_input(self, waiting: bool) -> None: ...
+    def settle(
+        self, exit_code: int | None, signal: str | None, ending: Ending | None, leftovers: tuple[ProcessName, ...]
+    ) -> None: ...
+    def new_ladder(self, family: Family) -> KillLadder: ...
+
+
+class Pump:
+    """Runs once, in the command's thread. `wake` is a descriptor that becomes readable when the owner has news."""
+
+    def __init__(self, owner: Owner, child: Child, family: Family, wake: int, *, watch_prompts: bool) -> None:
+        self._owner = owner
+        self._child = child
+        self._family = family
+        self._selector = selectors.PollSelector() if sys.platform == "linux" else selectors.SelectSelector()
+        self._more = select.poll()
+        self._wake = wake
+        self._leader = _watch_leader(child.pid)
+        self._returncode: int | None = None
+        self._ended_at: float | None = None
+        self._at_end_of_output = False
+        self._settled = False
+        self._ladder: KillLadder | None = None
+        self._ending: Ending | None = None
+        self._begun = self._last_output = self._last_activity = time.monotonic()
+        self._cpu: int | None = None
+        self._refused = 0
+        self._watch_prompts = watch_prompts and child.terminal is not None
+        self._look_for_prompt_at = self._begun + _FIRST_LOOK_FOR_A_PROMPT if self._watch_prompts else _NEVER
+
+    def run(self) -> None:
+        """Until the command is complete and its terminal closed by everybody, or its end was asked for and reached."""
+        self._selector.register(self._child.end, selectors.EVENT_READ)
+        self._more.register(self._child.end, select.POLLIN)
+        self._selector.register(self._wake, selectors.EVENT_READ)
+        if self._leader is not None:
+            self._selector.register(self._leader, selectors.EVENT_READ)
+        try:
+            wait = 0.0
+            while not self._finished():
+                for key, events in self._selector.select(wait):
+                    self._attend(key.fd, events)
+                wait = min(_LONGEST_WAIT, max(0.0, self._step() - time.monotonic()))
+        finally:
+            self._selector.close()
+            if self._leader is not None:
+                os.close(self._leader)
+
+    @property
+    def survivors(self) -> tuple[ProcessName, ...] | None:
+        """Who outlived the command's end; None where its end was never asked for."""
+        return None if self._ladder is None or not self._ladder.done else self._ladder.survivors
+
+    def _finished(self) -> bool:
+        return self._settled and (self._at_end_of_output or (self._ladder is not None and self._ladder.done))
+
+    def _attend(self, descriptor: int, events: int) -> None:
+        if descriptor == self._wake:
+            with suppress(BlockingIOError):
+                os.read(self._wake, 4096)
+        elif descriptor == self._child.end:
+            if events & selectors.EVENT_WRITE:
+                self._write()
+            if events & selectors.EVENT_READ:
+                self._read()
+        else:
+            self._reap()
+
+    def _step(self) -> float:
+        """Do what is due; returns the monotonic time of the next thing to do."""
+        now = time.monotonic()
+        due: list[float] = []
+        if self._returncode is None and self._leader is None:
+            self._reap()
+            due.append(now + _REAP_EVERY)
+        if self._ladder is None:
+            ending = self._owner.wanted_end() or self._overrun(now)
+            if ending is not None:
+                self._ending = ending if self._returncode is None else None
+                self._ladder = self._owner.new_ladder(self._family)
+        if self._ladder is not None and not self._ladder.done:
+            due.append(self._ladder.step(now))
+        if not self._settled:
+            due += [self._settle_when_complete(now), *self._limits_due()]
+            due.append(self._look_for_prompt(now))
+        if not self._at_end_of_output:
+            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._owner.typed else 0)
+            if self._selector.get_key(self._child.end).events != wanted:
+                self._selector.modify(self._child.end, wanted)
+        return min(due, default=_NEVER)
+
+    def _read(self) -> None:
+        pieces: list[bytes] = []
+        size = 0
+        give_up_at = time.monotonic() + _LONGEST_GATHERING
+        while size < SLICE:
+            try:
+                piece = os.read(self._child.end, READ_AT_ONCE)
+            except BlockingIOError:
+                # In a flood the next piece is a moment away; what comes slowly is handed on at once.
+                if size < _FLOOD or time.monotonic() > give_up_at or not self._more.poll(_MOMENT_MS):
+                    break
+                continue
+            except OSError:
+                # Linux says EIO when the last process has closed the terminal; nothing more can come.
+                self._end_of_output()
+                break
+            if not piece:
+                self._end_of_output()
+                break
+            pieces.append(piece)
+            size += len(piece)
+        if pieces:
+            self._last_output = time.monotonic()
+            self._active(self._last_output)
+            self._owner.publish(b"".join(pieces))
+
+    def _end_of_output(self) -> None:
+        self._at_end_of_output = True
+        self._selector.unregister(self._child.end)
+
+    def _write(self) -> None:
+        if not self._owner.typed:
+            return
+        data = self._owner.typed.popleft()
+        try:
+            written = os.write(self._child.end, data)
+        except BlockingIOError:
+            written = 0
+        except OSError:
+            return
+        if written < len(data):
+            self._owner.typed.appendleft(data[written:])
+        self._active(time.monotonic())
+
+    def _active(self, now: float) -> None:
+        self._last_activity = now
+        self._cpu = None
+        if self._watch_prompts:
+            self._look_for_prompt_at = now + _FIRST_LOOK_FOR_A_PROMPT
+            self._owner.waits_for_input(False)
+
+    def _reap(self) -> None:
+        self._returncode = self._child.reap()
+        if self._returncode is None:
+            return
+        self._ended_at = time.monotonic()
+        self._family.leader_ended()
+        if self._leader is not None:
+            self._selector.unregister(self._leader)
+            os.close(self._leader)
+            self._leader = None
+
+    def _settle_when_complete(self, now: float) -> float:
+        """Settle if the command is complete; returns when to look again."""
+        if self._ladder is not None:
+            if not self._ladder.done:
+                return _NEVER
+            if self._returncode is None:
+                self._reap()
+        elif self._ended_at is None:
+            return _NEVER
+        # A leader that even SIGKILL does not end is not waited for.
+        ended = now - LONGEST_DRAIN if self._ended_at is None else self._ended_at
+        complete_at = min(max(ended, self._last_output) + QUIET, ended + LONGEST_DRAIN)
+        leftovers = self._family.members() if self._at_end_of_output or now >= complete_at else []
+        if now < complete_at and not (self._at_end_of_output and not leftovers):
+            # What still runs may be on its way out, too.
+            return min(complete_at, now + QUIET / 3) if self._at_end_of_output else complete_at
+        code, signal = (None, None) if self._returncode is None else exit_code_of(self._returncode)
+        self._settled = True
+        self._look_for_prompt_at = _NEVER
+        self._owner.settle(code, signal, self._ending, tuple(ProcessName(p.pid, p.name) for p in leftovers))
+        return _NEVER
+
+    def _limits_due(self) -> list[float]:
+        if self._ladder is not None or self._returncode is not None:
+            return []
+        limits = self._owner.limits
+        due: list[float] = []
+        if limits.wall is not None:
+            due.append(self._begun + limits.wall)
+        if limits.idle is not None:
+            silent_until = self._last_activity + limits.idle
+            halfway = limits.idle_counts_cpu and self._cpu is None
+            due.append(silent_until - limits.idle / 2 if halfway else silent_until)
+        return due
+
+    def _refuse_input(self) -> None:
+        """Somebody asks for input that nobody can give: say that there is none, then end it."""
+        self._refused += 1
+        if self._refused <= _REFUSALS:
+            with suppress(OSError):
+                os.write(self._child.end, _END_OF_INPUT)
+
+    def _overrun(self, now: float) -> Ending | None:
+        """Which limit the command is beyond."""
+        if self._returncode is not None:
+            return None
+        if self._refused > _REFUSALS:
+            return Ending.NEEDS_INPUT
+        limits = self._owner.limits
+        if limits.wall is not None and now >= self._begun + limits.wall:
+            return Ending.TIMED_OUT
+        if limits.idle is None or now < self._last_activity + limits.idle / 2:
+            return None
+        if limits.idle_counts_cpu and self._cpu is None:
+            # Compared at the end of the silence: a compiler says nothing for long and is not idle.
+            self._cpu = self._processor_ticks()
+        if now < self._last_activity + limits.idle:
+            return None
+        if limits.idle_counts_cpu:
+            ticks = self._processor_ticks()
+            if ticks != self._cpu:
+                self._cpu = ticks
+                self._last_activity = now - limits.idle / 2
+                return None
+        return Ending.IDLE
+
+    def _processor_ticks(self) -> int:
+        return sum(process.cpu for process in self._family.members())
+
+    def _look_for_prompt(self, now: float) -> float:
+        if self._returncode is not None:
+            return _NEVER
+        if now >= self._look_for_prompt_at and self._child.terminal is not None:
+            # Looking also makes members known that will have cut all ties by the time they are to be ended.
+            waiting = reads_terminal(self._child.end, self._child.terminal, self._family.members())
+            if self._child.takes_input:
+                self._owner.waits_for_input(waiting)
+            elif waiting:
+                self._refuse_input()
+            self._look_for_prompt_at = now + (_LATER_LOOKS if self._refused == 0 else _FIRST_LOOK_FOR_A_PROMPT)
+        return self._look_for_prompt_at
+
+
+def _watch_leader(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends; None where the system has none."""
+    if sys.platform != "linux":
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None

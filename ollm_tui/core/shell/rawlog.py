@@ -1,0 +1,189 @@
+"""What a command wrote, byte by byte: the end of it in memory, all of it on disk once it no longer fits."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+BACKLOG = 262_144
+"""Bytes kept in memory: what a terminal that is attached late is shown."""
+
+MOST_ON_DISK = 268_435_456
+"""Bytes of one file; what a command writes beyond is counted and not kept."""
+
+_READ = 262_144
+log = logging.getLogger(__name__)
+
+
+class Folder(Protocol):
+    """Gives the place for logs; made when the first one is needed."""
+
+    def __call__(self) -> Path: ...
+
+
+class LogFile:
+    """A file of its own that is only appended to. Trouble with the disk ends the file, never the command."""
+
+    def __init__(self, folder: Folder, name: str, most: int = MOST_ON_DISK) -> None:
+        self._folder = folder
+        self._name = name
+        self._most = most
+        self._descriptor: int | None = None
+        self._failed = False
+        self.path: Path | None = None
+        self.size = 0
+
+    def write(self, data: bytes) -> int:
+        """Append as much as fits; returns how many bytes that were."""
+        if self._failed:
+            return 0
+        data = data[: self._most - self.size]
+        try:
+            if self._descriptor is None:
+                self._open()
+            written = _write_all(self._descriptor, data) if self._descriptor is not None else 0
+        except OSError as error:
+            log.warning("The log of a command ends early: %s", error)
+            self._failed = True
+            return 0
+        self.size += written
+        return written
+
+    def read(self, start: int, length: int) -> bytes:
+        """Bytes from `start`; fewer at the end, none where the file is gone."""
+        if self.path is None:
+            return b""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError:
+            return b""
+        try:
+            return os.pread(descriptor, length, start)
+        finally:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+        self._failed = True
+
+    def _open(self) -> None:
+        path = self._folder() / f"{self._name}-{secrets.token_hex(4)}.log"
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, 0o600)
+        self.path = path
+
+
+class RawLog:
+    """All output of one command. Appended to by one thread, read by others: the owner holds a lock around each call."""
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        self._file = LogFile(folder, name)
+        self._recent: deque[bytes] = deque()
+        self._recent_size = 0
+        self._on_disk = False
+        self.size = 0
+        """Bytes written by the command so far."""
+
+    @property
+    def path(self) -> Path | None:
+        """Where all of it can be read; None while it is small enough for memory."""
+        return self._file.path
+
+    def append(self, data: bytes) -> None:
+        if not self._on_disk and self._recent_size + len(data) > BACKLOG:
+            self._on_disk = True
+            self._file.write(b"".join(self._recent))
+        if self._on_disk:
+            self._file.write(data)
+        self.size += len(data)
+        self._recent.append(data)
+        self._recent_size += len(data)
+        while self._recent_size - len(self._recent[0]) >= BACKLOG:
+            self._recent_size -= len(self._recent.popleft())
+
+    def backlog(self) -> bytes:
+        """The last bytes, from the start of a line where some were left out."""
+        recent = b"".join(self._recent)
+        if self._recent_size == self.size:
+            return recent
+        return recent[recent.find(b"\n") + 1 :]
+
+    def pieces(self, start: int) -> Iterator[bytes]:
+        """The bytes from `start` to what is the end now; what is kept nowhere is passed over.
+
+        Going through them needs no lock.
+        """
+        return self._pieces(start, self.size - self._recent_size, b"".join(self._recent))
+
+    def _pieces(self, start: int, in_memory_from: int, recent: bytes) -> Iterator[bytes]:
+        while start < in_memory_from:
+            piece = self._file.read(start, min(_READ, in_memory_from - start))
+            if not piece:
+                break
+            yield piece
+            start += len(piece)
+        rest = recent[max(0, start - in_memory_from) :]
+        if rest:
+            yield rest
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A file with the text that was too long to show; `described` is how people are pointed to it."""
+
+    path: Path
+    described: str
+
+
+class Capture:
+    """Takes settled text for an excerpt and, from the moment it is too much to show, for a file with all of it."""
+
+    def __init__(self, feed: Callable[[str], None], most_chars: int, folder: Folder, name: str) -> None:
+        self._feed = feed
+        self._room = most_chars
+        self._file = LogFile(folder, name)
+        self._early: list[str] = []
+        self._wanted = 0
+
+    def take(self, text: str) -> None:
+        self._feed(text)
+        self._room -= len(text)
+        self._early.append(text)
+        if self._room < 0:
+            self._spill()
+
+    def finish(self) -> Kept | None:
+        """Write what is not written yet; None where the disk does not take it."""
+        self._spill()
+        path = self._file.path
+        if path is None:
+            return None
+        whole = self._file.size == self._wanted
+        return Kept(path, str(path) if whole else f"{path} (the first {self._file.size} of {self._wanted} bytes)")
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _spill(self) -> None:
+        data = "".join(self._early).encode("utf-8", "replace")
+        self._early = []
+        self._wanted += len(data)
+        self._file.write(data)
+
+
+def _write_all(descriptor: int, data: bytes) -> int:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+    return len(data)

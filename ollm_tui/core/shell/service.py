@@ -1,0 +1,264 @@
+"""Running a command to its end and reading a job: what tools do with commands, in text and within limits (001 R5)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import OperationCancelled
+from ollm_tui.core.base.output import ExcerptBuffer, Truncated
+from ollm_tui.core.base.results import UpdateOutput
+from ollm_tui.core.shell.commands import CommandHub, CommandRequest, CommandState, Ending, arrival
+from ollm_tui.core.shell.live import LiveCommand
+from ollm_tui.core.shell.newtext import NewText
+from ollm_tui.core.shell.plain import FoldedText
+from ollm_tui.core.shell.rawlog import Capture
+
+UPDATE_EVERY = 0.1
+"""Seconds between two pieces of live output: as often as anybody can read."""
+
+FAILED_START_WITHIN = 0.8
+"""Seconds that a job is watched before it counts as started; the call returns within one second."""
+
+_SETTLING = 0.05
+"""Seconds after a first byte in which more is likely to come with it."""
+
+_UNFINISHED = re.compile(
+    rb"(?:\x1b(?:\[[0-?]{0,64}[ -/]{0,8})?|\r|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z"
+)
+"""The beginning of a sequence, a line end or a character that the next bytes will complete."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """An output as the model reads it, and where all of it is when that is only an excerpt."""
+
+    text: Truncated
+    full_text: Path | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a command. With `state.running` it goes on in the background. `seconds` is how long it ran."""
+
+    state: CommandState
+    output: Told
+    seconds: float
+
+
+@dataclass(frozen=True)
+class JobOutput:
+    """A part of a job's output; `next` is the byte the following part starts at."""
+
+    state: CommandState
+    output: Told
+    next: int
+
+
+class Reading:
+    """Folds a command's bytes as they come: fed in the command's thread, asked in the event loop."""
+
+    def __init__(self, hub: CommandHub, name: str, max_chars: int, max_lines: int) -> None:
+        self._lock = threading.Lock()
+        self._buffer = ExcerptBuffer(max_chars, max_lines)
+        self._capture = Capture(self._buffer.feed, max_chars, hub.log_folder, f"{name}-text")
+        self._new = NewText()
+        self._folded = FoldedText(self._settle)
+        self._finished = False
+        self.taken = 0
+        """Bytes of the command that are in what `finish` gives."""
+        self.on_bytes: Callable[[], None] | None = None
+
+    def feed(self, data: bytes) -> None:
+        with self._lock:
+            if not self._finished:
+                self._folded.feed(data)
+                self.taken += len(data)
+        if self.on_bytes is not None:
+            self.on_bytes()
+
+    def new_text(self) -> str:
+        """What can be told since the last time."""
+        with self._lock:
+            return self._new.take("" if self._finished else self._folded.rest(), final=self._finished)
+
+    def finish(self, *, to_be_continued: bool = False) -> Told:
+        """All of it; further bytes are ignored. Where another reading goes on, it starts with a whole character."""
+        with self._lock:
+            if not self._finished:
+                if to_be_continued:
+                    self.taken -= self._folded.let_go()
+                self._folded.finish()
+                self._finished = True
+            text = self._buffer.excerpt()
+            kept = self._capture.finish() if text.truncated else None
+            self._capture.close()
+            return Told(text) if kept is None else Told(self._buffer.excerpt(kept.described), kept.path)
+
+    def _settle(self, text: str) -> None:
+        self._capture.take(text)
+        self._new.settle(text)
+
+
+class _Updates:
+    """Hands new text to a callback in the event loop: the first at once, then at intervals, the last for certain."""
+
+    def __init__(self, reading: Reading, update_output: UpdateOutput) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._reading = reading
+        self._update_output = update_output
+        self._asked = False
+        self._last = 0.0
+        self._handle: asyncio.TimerHandle | None = None
+        reading.on_bytes = self._notice
+
+    def finish(self) -> None:
+        """After the reading's end: tell the rest."""
+        self._reading.on_bytes = None
+        if self._handle is not None:
+            self._handle.cancel()
+        self._tell()
+
+    def _notice(self) -> None:
+        if not self._asked:
+            self._asked = True
+            try:
+                self._loop.call_soon_threadsafe(self._schedule)
+            except RuntimeError:
+                # The loop has ended before the command.
+                self._reading.on_bytes = None
+
+    def _schedule(self) -> None:
+        if self._reading.on_bytes is not None:
+            self._handle = self._loop.call_later(max(0.0, self._last + UPDATE_EVERY - self._loop.time()), self._tell)
+
+    def _tell(self) -> None:
+        self._asked = False
+        self._last = self._loop.time()
+        text = self._reading.new_text()
+        if text:
+            self._update_output(text)
+
+
+class ShellService:
+    """Commands as tools see them. `max_chars` and `max_lines` bound the text of each answer."""
+
+    def __init__(self, hub: CommandHub, max_chars: int, max_lines: int) -> None:
+        self.hub = hub
+        self._max_chars = max_chars
+        self._max_lines = max_lines
+
+    async def run(
+        self,
+        request: CommandRequest,
+        signal: AbortSignal,
+        update_output: UpdateOutput | None = None,
+        move_after: float | None = None,
+    ) -> Outcome:
+        """Run to the end, or for `move_after` seconds and then on in the background.
+
+        Raises StartFailed; OperationCancelled with the output so far when the signal aborts, the command being ended.
+        """
+        signal.throw_if_aborted()
+        reading = self._reading("shell")
+        updates = None if update_output is None else _Updates(reading, update_output)
+        began = time.monotonic()
+        command = await self.hub.start(request, reading.feed)
+        try:
+            await self._end_of(command, signal, move_after)
+        except TimeoutError:
+            command.move_to_background()
+        except OperationCancelled as cancelled:
+            told = reading.finish()
+            raise OperationCancelled(signal.reason, partial=told.text.content) from cancelled
+        finally:
+            command.detach(reading.feed)
+            told = await asyncio.to_thread(reading.finish, to_be_continued=command.state.running)
+            command.read_to = reading.taken
+            if updates is not None:
+                updates.finish()
+        return Outcome(command.state, told, time.monotonic() - began)
+
+    async def start_job(self, request: CommandRequest, signal: AbortSignal) -> Outcome:
+        """Start in the background and watch for a moment whether it stays up. Raises as `run`."""
+        signal.throw_if_aborted()
+        began = time.monotonic()
+        command = await self.hub.start(request)
+        try:
+            await self._end_of(command, signal, FAILED_START_WITHIN)
+        except TimeoutError:
+            return Outcome(command.state, Told(Truncated("", truncated=False)), time.monotonic() - began)
+        told, command.read_to = await asyncio.to_thread(self._fold, command, 0)
+        return Outcome(command.state, told, time.monotonic() - began)
+
+    async def read(self, command_id: str, since: int | None, wait: float, signal: AbortSignal) -> JobOutput:
+        """The output from byte `since` (else from where the last reading ended); waits up to `wait` seconds for some.
+
+        Raises UnknownCommand; OperationCancelled on abort, which leaves the job alone.
+        """
+        command = self.hub.find(command_id)
+        start = command.read_to if since is None else since
+        if wait > 0 and command.state.running and command.output_size <= start:
+            await signal.guard(_more_output(command, start, wait))
+        state = command.state
+        told, command.read_to = await asyncio.to_thread(self._fold, command, start)
+        return JobOutput(state, told, command.read_to)
+
+    async def _end_of(self, command: LiveCommand, signal: AbortSignal, seconds: float | None) -> None:
+        """Wait for the end; whoever gives up the wait ends the command. Raises TimeoutError after `seconds`."""
+        try:
+            await signal.guard(asyncio.wait_for(arrival(command.done), seconds))
+        except (OperationCancelled, asyncio.CancelledError):
+            command.end(Ending.ABORTED)
+            await arrival(command.done)
+            raise
+
+    def _reading(self, name: str) -> Reading:
+        return Reading(self.hub, name, self._max_chars, self._max_lines)
+
+    def _fold(self, command: LiveCommand, start: int) -> tuple[Told, int]:
+        running = command.state.running
+        reading = self._reading(command.state.id)
+        end = start
+        for piece in ending_whole(command.output(start), keep_unfinished=running):
+            reading.feed(piece)
+            end += len(piece)
+        return reading.finish(), end
+
+
+def ending_whole(pieces: Iterator[bytes], *, keep_unfinished: bool) -> Iterator[bytes]:
+    """The pieces of an output, the last one without what has only begun, where more is to come."""
+    last = b""
+    for piece in pieces:
+        if last:
+            yield last
+        last = piece
+    unfinished = _UNFINISHED.search(last[-80:]) if keep_unfinished else None
+    yield last if unfinished is None else last[: len(last) - len(unfinished.group())]
+
+
+async def _more_output(command: LiveCommand, start: int, seconds: float) -> None:
+    """Until there is something behind byte `start`, the command ends, or the time is over."""
+    loop = asyncio.get_running_loop()
+    more = asyncio.Event()
+
+    def heard(_: bytes) -> None:
+        if command.output_size > start:
+            loop.call_soon_threadsafe(more.set)
+
+    detach = command.attach(heard)
+    waits = [asyncio.ensure_future(more.wait()), arrival(command.done)]
+    try:
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if more.is_set() and command.state.running:
+            await asyncio.wait(waits[1:], timeout=_SETTLING)
+    finally:
+        detach()
+        for wait in waits:
+            wait.cancel()

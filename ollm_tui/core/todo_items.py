@@ -1,0 +1,165 @@
+"""Todos as values: what an item is, which one a reference means, and how a whole list is written over another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from ollm_tui.core.base.errors import TodoFailed
+from ollm_tui.core.base.quoting import quoted_unless_plain
+
+
+class TodoStatus(StrEnum):
+    """Where a todo stands."""
+
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+
+    @property
+    def finished(self) -> bool:
+        """Nothing is left to do about it."""
+        return self in (TodoStatus.COMPLETED, TodoStatus.CANCELLED)
+
+
+@dataclass(frozen=True)
+class Todo:
+    """One item. `id` is `t1`, `t2`, ... and is never used again in its workspace; `created_at` is UTC in ISO 8601."""
+
+    id: str
+    task: str
+    status: TodoStatus
+    created_at: str
+
+    @property
+    def completed(self) -> bool:
+        return self.status is TodoStatus.COMPLETED
+
+
+@dataclass(frozen=True)
+class TodoDraft:
+    """An item of a whole list as somebody wrote it: without `id` the task's text says which item is meant."""
+
+    task: str
+    status: TodoStatus | None = None
+    """None keeps the status of an item that is there already; a new one is pending."""
+    id: str | None = None
+
+
+@dataclass(frozen=True)
+class TodoState:
+    """The list at one moment."""
+
+    todos: tuple[Todo, ...]
+    revision: int
+    """Grows by one with each change, whoever makes it."""
+    changed_by: str
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """What writing a whole list did beyond what it says itself."""
+
+    todos: tuple[Todo, ...]
+    kept: tuple[Todo, ...] = ()
+    """Unfinished items that the new list did not name; they stay, at its end."""
+    reworded: tuple[tuple[Todo, Todo], ...] = ()
+    """Items named by id whose text changed: before, after."""
+    archived: tuple[Todo, ...] = ()
+    """Finished items that the new list did not name."""
+
+
+def halted(todos: Sequence[Todo]) -> list[Todo]:
+    """Nothing in progress any more."""
+    return [
+        replace(todo, status=TodoStatus.PENDING) if todo.status is TodoStatus.IN_PROGRESS else todo for todo in todos
+    ]
+
+
+def find_todo(todos: Sequence[Todo], reference: str) -> int:
+    """The index of the item meant: by id, else 1-based index, else exact text, else unique beginning, else part."""
+    asked = reference.strip()
+    folded = asked.casefold()
+    for index, todo in enumerate(todos):
+        if todo.id == folded:
+            return index
+    if asked.isascii() and asked.isdigit() and 1 <= int(asked[:9]) <= len(todos):
+        return int(asked[:9]) - 1
+    for matches in (
+        [i for i, todo in enumerate(todos) if todo.task == reference],
+        [i for i, todo in enumerate(todos) if folded and todo.task.strip().casefold() == folded],
+        [i for i, todo in enumerate(todos) if folded and todo.task.strip().casefold().startswith(folded)],
+        [i for i, todo in enumerate(todos) if folded and folded in todo.task.casefold()],
+    ):
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            ids = ", ".join(todos[index].id for index in matches)
+            raise TodoFailed(f"{quoted_unless_plain(reference)} fits several todos: {ids}. Name one of them by its id.")
+    raise unknown_todo(reference, todos)
+
+
+def unknown_todo(reference: str, todos: Sequence[Todo]) -> TodoFailed:
+    """No item of that name; says which there are."""
+    known = ", ".join(todo.id for todo in todos)
+    remedy = f"The ids are: {known}." if known else "The list is empty; add a todo first."
+    return TodoFailed(f"No todo {quoted_unless_plain(reference)}. {remedy}", {"validIds": [todo.id for todo in todos]})
+
+
+def merged(todos: Sequence[Todo], drafts: Sequence[TodoDraft], new_id: Callable[[], str], moment: str) -> Replacement:
+    meant = _meant(todos, drafts)
+    written: list[Todo] = []
+    reworded: list[tuple[Todo, Todo]] = []
+    for draft, old in zip(drafts, meant, strict=True):
+        if old is None:
+            new = Todo(new_id(), draft.task, draft.status or TodoStatus.PENDING, moment)
+        else:
+            new = replace(old, task=draft.task, status=draft.status or old.status)
+            if new.task != old.task:
+                reworded.append((old, new))
+        written.append(new)
+    named = {old.id for old in meant if old is not None}
+    left = [todo for todo in todos if todo.id not in named]
+    kept = [todo for todo in left if not todo.status.finished]
+    if any(todo.status is TodoStatus.IN_PROGRESS for todo in written):
+        kept = halted(kept)
+    working = [todo.id for todo in written if todo.status is TodoStatus.IN_PROGRESS]
+    if len(working) > 1:
+        raise TodoFailed(
+            f"Only one todo can be in progress, not {len(working)}. Leave one in_progress and make the others pending.",
+        )
+    return Replacement(
+        todos=(*written, *kept),
+        kept=tuple(kept),
+        reworded=tuple(reworded),
+        archived=tuple(todo for todo in left if todo.status.finished),
+    )
+
+
+def _meant(todos: Sequence[Todo], drafts: Sequence[TodoDraft]) -> list[Todo | None]:
+    """For each draft the item it names, or None for a new one. Ids first, so that a text cannot take a named item."""
+    by_id = {todo.id: todo for todo in todos}
+    taken: set[str] = set()
+    meant: list[Todo | None] = []
+    for place, draft in enumerate(drafts, 1):
+        if not draft.task:
+            raise TodoFailed(f"Todo {place} of the list has no text. Give it as task.")
+        todo = None
+        if draft.id is not None:
+            todo = by_id.get(draft.id.strip().casefold())
+            if todo is None:
+                raise unknown_todo(draft.id, todos)
+            if todo.id in taken:
+                raise TodoFailed(f"{todo.id} stands twice in the list. Name each id once; leave id out for new todos.")
+            taken.add(todo.id)
+        meant.append(todo)
+    for index, draft in enumerate(drafts):
+        if draft.id is None:
+            alike = [todo for todo in todos if todo.task == draft.task and todo.id not in taken]
+            alike.sort(key=lambda todo: todo.status.finished)
+            if alike:
+                meant[index] = alike[0]
+                taken.add(alike[0].id)
+    return meant

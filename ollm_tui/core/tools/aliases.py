@@ -1,0 +1,77 @@
+"""Other names that models and the seeds use for our tools: accepted, never listed (contract section 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ollm_tui.core.base.results import JsonObject
+
+NO_DEPTH_LIMIT = 1_000_000
+EXEC_TIMEOUT_SECONDS = 180
+"""004's default for `exec`, which counts in seconds where `shell` counts in milliseconds."""
+
+
+@dataclass(frozen=True)
+class Alias:
+    """A foreign name, the tools it can stand for, and how its arguments become theirs."""
+
+    name: str
+    tools: tuple[str, ...]
+    translate: Callable[[JsonObject], tuple[str, JsonObject]]
+
+
+def _renamed(arguments: JsonObject, **names: str) -> JsonObject:
+    return {names.get(key, key): value for key, value in arguments.items()}
+
+
+def _file_read(arguments: JsonObject) -> tuple[str, JsonObject]:
+    wants_range = any(key in arguments for key in ("startLine", "endLine", "start_line", "end_line"))
+    return "read_file", {**arguments, "lineNumbers": True} if wants_range else arguments
+
+
+def _file_write(arguments: JsonObject) -> tuple[str, JsonObject]:
+    return "write_file", {**arguments, "overwrite": True}
+
+
+def _file_search(arguments: JsonObject) -> tuple[str, JsonObject]:
+    rest = {key: value for key, value in arguments.items() if key != "type"}
+    tool = "grep" if arguments.get("type") == "grep" else "glob"
+    return tool, _renamed(rest, path="directory")
+
+
+def _list_directory(arguments: JsonObject) -> tuple[str, JsonObject]:
+    if arguments.get("recursive") is True and not {"maxDepth", "max_depth"} & arguments.keys():
+        return "ls", {**arguments, "maxDepth": NO_DEPTH_LIMIT}
+    return "ls", arguments
+
+
+def _exec(arguments: JsonObject) -> tuple[str, JsonObject]:
+    renamed = _renamed(arguments, workdir="cwd")
+    seconds = renamed.get("timeout", EXEC_TIMEOUT_SECONDS)
+    if isinstance(seconds, str) and seconds.isdecimal():
+        seconds = int(seconds)
+    if isinstance(seconds, int | float) and not isinstance(seconds, bool):
+        seconds = round(seconds * 1000)
+    return "shell", {**renamed, "timeout": seconds}
+
+
+ALIASES: dict[str, Alias] = {
+    alias.name: alias
+    for alias in (
+        Alias("file_read", ("read_file",), _file_read),
+        Alias("file_write", ("write_file",), _file_write),
+        Alias("file_search", ("glob", "grep"), _file_search),
+        Alias("list_directory", ("ls",), _list_directory),
+        Alias("exec", ("shell",), _exec),
+    )
+}
+
+POLICY_NAMES: dict[str, tuple[str, ...]] = {
+    "file_read": ("read_file",),
+    "file_write": ("write_file",),
+    "file_search": ("glob", "grep"),
+    "list_directory": ("ls",),
+    "exec": ("shell", "run_code", "shell_output", "shell_kill"),
+}
+"""What a foreign name means in a policy: denying `exec` denies everything that runs commands."""

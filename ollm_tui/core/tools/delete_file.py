@@ -1,0 +1,253 @@
+"""`delete_file`: take a file or directory away, into the trash (003 `delete_file`, contract section 1)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import Field
+
+from ollm_tui.core.base import places
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.atomic import check_writable
+from ollm_tui.core.base.commitment import carry_out, exclusive
+from ollm_tui.core.base.errors import (
+    FileNotFound,
+    FileWriteFailed,
+    InvalidPath,
+    IsADirectory,
+    ToolFailure,
+    from_os_error,
+)
+from ollm_tui.core.base.protected import fold, holds_credentials
+from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
+from ollm_tui.core.base.snapshots import ABSENT
+from ollm_tui.core.base.trees import MOUNTED, TreeEntry, TreeError, list_tree
+from ollm_tui.core.base.visible import quote_name, visible
+from ollm_tui.core.base.workspace import Access, Location, Workspace
+from ollm_tui.core.confirmation import DeletionPreview, DoomedFile, Preview, Risk
+from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
+from ollm_tui.core.trash import Trash
+
+_FILES_SHOWN = 1_000
+"""Entries listed in a confirmation; their number and size are always those of all."""
+
+
+class DeleteFileParameters(Parameters):
+    path: str = Field(description="File or directory to delete, relative to the workspace")
+    recursive: bool = Field(False, description="Delete a directory with all in it")
+
+
+class DeleteFileData(ToolData):
+    """`deleted` names what went, the entry asked for first; `trash_id` is what `trash restore` takes."""
+
+    deleted: tuple[str, ...]
+    trash_id: str | None = None
+    size: int = 0
+    failed: tuple[str, ...] = ()
+    """What was copied to the trash but is still in its place too."""
+
+
+@dataclass(frozen=True)
+class Doomed:
+    """What a deletion would take."""
+
+    location: Location
+    entries: tuple[TreeEntry, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(entry.size for entry in self.entries)
+
+    @property
+    def is_directory(self) -> bool:
+        return self.entries[0].is_directory
+
+    def shown(self, fence: Workspace, entry_path: str) -> str:
+        return fence.shown(self.location.real.parent / entry_path)
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256()
+        for entry in self.entries:
+            status = entry.status
+            state = (status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns)
+            digest.update(f"{entry.path!r}{state}\0".encode())
+        return digest.hexdigest()
+
+
+class DeleteFileInvocation(ToolInvocation[DeleteFileParameters]):
+    def get_description(self) -> str:
+        return f"Delete {visible(self.params.path)}{' with all in it' if self.params.recursive else ''}"
+
+    def touched_paths(self) -> list[TouchedPath]:
+        return [TouchedPath(self.params.path, Access.WRITE, follow=False)]
+
+    async def check(self, signal: AbortSignal) -> ToolResult | None:
+        """Raises what must fail, and refuses what is never deleted, before anyone is asked."""
+        await signal.in_thread(self._survey, signal)
+        return None
+
+    async def preview(self) -> Preview | None:
+        signal = AbortSignal()
+        doomed = await signal.in_thread(self._survey, signal)
+        fence = self.context.fence
+        files = [entry for entry in doomed.entries if not entry.is_directory] or list(doomed.entries)
+        return DeletionPreview(
+            files=tuple(
+                DoomedFile(path=doomed.shown(fence, entry.path), size=entry.size) for entry in files[:_FILES_SHOWN]
+            ),
+            count=len(files),
+            total_size=doomed.size,
+            concerns=tuple(_concerns(doomed)),
+        )
+
+    async def state_digest(self) -> str:
+        signal = AbortSignal()
+        try:
+            doomed = await signal.in_thread(self._survey, signal)
+        except ToolFailure as failure:
+            return f"{ABSENT}: {failure.code}"
+        return doomed.fingerprint()
+
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        async with exclusive(signal, self._locate().real):
+            return await carry_out(signal, self._delete, signal)
+
+    def _locate(self) -> Location:
+        return self.context.fence.resolve(self.params.path, Access.WRITE, follow=False)
+
+    def _survey(self, signal: AbortSignal) -> Doomed:
+        """Blocking. What would go. Raises ToolFailure; changes nothing."""
+        fence, location = self.context.fence, self._locate()
+        _refuse_precious(fence, location)
+        status = fence.status(location)
+        if status is None:
+            raise FileNotFound(
+                f"{location.shown}: no such file or directory. Check the path with ls or glob.",
+                {"path": location.shown},
+            )
+        if stat.S_ISDIR(status.st_mode) and not self.params.recursive:
+            raise IsADirectory(
+                f"{location.shown} is a directory. Send recursive=true to delete it with all in it.",
+                {"path": location.shown},
+            )
+        directory, name = fence.open_parent(location)
+        try:
+            if stat.S_ISREG(status.st_mode):
+                check_writable(directory, name)
+            entries = tuple(list_tree(directory, name, signal))
+        except TreeError as error:
+            shown = fence.shown(location.real.parent / error.place)
+            raise _refusal(error, shown) from None
+        except OSError as error:
+            raise from_os_error(error, location.shown, FileWriteFailed) from None
+        finally:
+            os.close(directory)
+        return Doomed(location, entries)
+
+    def _delete(self, signal: AbortSignal) -> ToolResult:
+        """Blocking; where the trash lies on the same file system all goes in one step."""
+        doomed = self._survey(signal)
+        fence, location = self.context.fence, doomed.location
+        trash = self.context.trash or Trash(places.state_folder())
+        directory, name = fence.open_parent(location)
+        try:
+            signal.throw_if_aborted()
+            taken = trash.put(directory, name, location.real, doomed.size, signal)
+        except TreeError as error:
+            raise _refusal(error, fence.shown(location.real.parent / error.place)) from None
+        except OSError as error:
+            raise from_os_error(error, location.shown, FileWriteFailed) from None
+        finally:
+            os.close(directory)
+        stayed = {failure.place for failure in taken.failures}
+        if stayed:
+            stayed |= {entry.path for entry in doomed.entries if any(p.startswith(f"{entry.path}/") for p in stayed)}
+        most = self.context.limits.entries
+        deleted = [doomed.shown(fence, entry.path) for entry in doomed.entries if entry.path not in stayed]
+        data = DeleteFileData(
+            deleted=tuple(deleted[:most]),
+            trash_id=taken.entry.id,
+            size=doomed.size,
+            failed=tuple(doomed.shown(fence, place) for place in sorted(stayed)),
+        )
+        if taken.failures:
+            raise _partial(location, data, taken.failures[0])
+        inside = len(deleted) - 1
+        what = location.shown
+        if doomed.is_directory:
+            what = f"{what} and {inside:,} {'entry' if inside == 1 else 'entries'} in it"
+        return ToolResult.of_text(
+            f"Deleted {what}",
+            f"Deleted {what}. Undo: ollm-tui trash restore {taken.entry.id}",
+            data=data,
+        )
+
+
+def _refuse_precious(fence: Workspace, location: Location) -> None:
+    """Raises InvalidPath for what is not deleted whatever anybody answers."""
+    real, home = location.real, Path(os.path.realpath(os.path.expanduser("~")))
+    why = ""
+    if real in fence.roots or any(real in root.parents for root in (*fence.roots, *fence.readable_roots)):
+        why = "is or holds a directory that the workspace is made of"
+    elif real == home or real in home.parents:
+        why = "is or holds the home directory"
+    elif fold(real.name) == ".git":
+        why = "is the data of a git repository"
+    elif os.path.ismount(real):
+        why = "is where another file system is mounted"
+    if why:
+        raise InvalidPath(f"{location.shown} {why} and is never deleted.", {"path": location.shown})
+
+
+def _refusal(error: TreeError, shown: str) -> ToolFailure:
+    if error.strerror == MOUNTED:
+        return InvalidPath(f"{shown}: {error.strerror}. Nothing was deleted.", {"path": shown})
+    return from_os_error(error, shown, FileWriteFailed)
+
+
+def _partial(location: Location, data: DeleteFileData, first: TreeError) -> ToolFailure:
+    named = ", ".join(data.failed[:20])
+    return FileWriteFailed(
+        f"{location.shown} was deleted in part only: {len(data.deleted)} entries went, these stayed: {named} "
+        f"({first.strerror}). A whole copy is in the trash as {data.trash_id}.",
+        {
+            "path": location.shown,
+            "deleted": list(data.deleted),
+            "failed": list(data.failed),
+            "trashId": data.trash_id,
+            "reason": first.strerror,
+        },
+    )
+
+
+def _concerns(doomed: Doomed) -> list[str]:
+    concerns: list[str] = []
+    top = doomed.entries[0]
+    if stat.S_ISLNK(top.status.st_mode):
+        concerns.append("A symbolic link: what it points to stays")
+    repositories = [entry.path for entry in doomed.entries if fold(entry.path.rpartition("/")[2]) == ".git"]
+    if repositories:
+        concerns.append(f"It holds a git repository: {quote_name(repositories[0])}")
+    secret = next((entry.path for entry in doomed.entries if holds_credentials(entry.path.split("/"))), None)
+    if secret is not None:
+        concerns.append(f"It holds credentials: {quote_name(secret)}")
+    return concerns
+
+
+DELETE_FILE = Tool(
+    name="delete_file",
+    display_name="Delete File",
+    description="Delete a file, or a directory with recursive=true. A symbolic link is deleted alone.",
+    group=ToolGroup.FS,
+    effect=Effect.WRITES,
+    parameters=DeleteFileParameters,
+    invocation=DeleteFileInvocation,
+    risk=Risk.HIGH,
+    returns=DeleteFileData,
+    requires_approval=True,
+    dangerous=True,
+)

@@ -1,0 +1,306 @@
+"""`edit_file`: replace passages of a file and not one byte beside them (001 R3.5-R3.7, 000 Properties 13-15)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace as replace_field
+
+from pydantic import Field, field_validator, model_validator
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.commitment import carry_out, exclusive
+from ollm_tui.core.base.diff import EqualEnds, FileDiff, diff_texts
+from ollm_tui.core.base.errors import (
+    EditNoChange,
+    EditTargetAmbiguous,
+    EditTargetNotFound,
+    FileChanged,
+    FileEditFailed,
+    FileNotFound,
+    ToolFailure,
+)
+from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
+from ollm_tui.core.base.snapshots import ABSENT, Snapshot, read_snapshot, replace, require_file
+from ollm_tui.core.base.text_files import Encoding, decode
+from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.workspace import Access, Location
+from ollm_tui.core.confirmation import DiffPreview, Preview, Risk
+from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
+from ollm_tui.core.tools.edit_matching import Ambiguous, Match, MatchKind, NoMatch, Text, Wanted, find
+from ollm_tui.core.tools.edit_messages import ambiguous, not_found
+from ollm_tui.core.tools.file_concerns import link_concerns, link_notes
+
+
+class Edit(Parameters):
+    target: str = Field(description="Text to replace, exactly as in the file; must occur once, or be placed by lines")
+    replacement: str = Field(description="Text to put there, taken literally; empty to delete the target")
+    line_hint: int | None = Field(None, ge=1, description="Line of the occurrence meant, where there are several")
+    start_line: int | None = Field(None, ge=1, description="First line that the occurrence may touch")
+    end_line: int | None = Field(None, ge=1, description="Last line that the occurrence may touch")
+
+    @field_validator("target")
+    @classmethod
+    def _not_empty(cls, target: str) -> str:
+        if not target:
+            raise ValueError("the target is empty; write_file creates or replaces whole files")
+        return target
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Edit:
+        if self.start_line is not None and self.end_line is not None and self.start_line > self.end_line:
+            raise ValueError(f"startLine {self.start_line} is behind endLine {self.end_line}")
+        return self
+
+    def wanted(self) -> Wanted:
+        return Wanted(self.target, self.replacement, self.line_hint, self.start_line, self.end_line)
+
+
+class EditFileParameters(Parameters):
+    path: str = Field(description="File to edit, relative to the workspace")
+    edits: list[Edit] = Field(
+        min_length=1, description="Applied in order, each to the result of the one before; all of them or none"
+    )
+
+
+class AppliedEdit(Wire):
+    """Where one edit was made: lines of the text as the edits before had left it."""
+
+    match: MatchKind
+    first_line: int
+    last_line: int
+
+
+class EditFileData(ToolData):
+    """`match` is the least exact of `applied`; `size` is in bytes."""
+
+    path: str
+    size: int
+    edits: int
+    match: MatchKind
+    applied: tuple[AppliedEdit, ...]
+    encoding: str
+    diff: FileDiff
+
+
+@dataclass(frozen=True)
+class EditPlan:
+    """The edits worked out on one state of the file."""
+
+    snapshot: Snapshot
+    raw: bytes
+    """The whole new content."""
+    encoding: Encoding
+    matches: tuple[Match, ...]
+    diff: FileDiff
+
+
+class EditFileInvocation(ToolInvocation[EditFileParameters]):
+    _kept: EditPlan | None = None
+    """The edits worked out when the call was checked or shown."""
+    _previewed: FileDiff | None = None
+    """The diff that a person was shown."""
+
+    def get_description(self) -> str:
+        count = len(self.params.edits)
+        return f"Edit {visible(self.params.path)} ({count} {'edit' if count == 1 else 'edits'})"
+
+    def touched_paths(self) -> list[TouchedPath]:
+        return [TouchedPath(self.params.path, Access.WRITE)]
+
+    async def check(self, signal: AbortSignal) -> ToolResult | None:
+        """Raises FileNotFound, BinaryFile, EDIT_* and the like before anyone is asked."""
+        await signal.in_thread(self._plan, self._locate())
+        return None
+
+    async def preview(self) -> Preview | None:
+        """The diff; none where the edits do not fit, which the call itself then says."""
+        signal = AbortSignal()
+        try:
+            location = self._locate()
+            plan = await signal.in_thread(self._plan, location)
+        except (EditTargetNotFound, EditTargetAmbiguous, EditNoChange):
+            return None
+        self._previewed = plan.diff
+        concerns = (*_concerns(plan), *link_concerns(location, plan.snapshot.status))
+        return DiffPreview(diff=plan.diff, created=False, concerns=concerns)
+
+    async def state_digest(self) -> str:
+        return await AbortSignal().in_thread(self._digest)
+
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        location = self._locate()
+        async with exclusive(signal, location.real):
+            return await carry_out(signal, self._apply, location, signal)
+
+    def _locate(self) -> Location:
+        return self.context.fence.resolve(self.params.path, Access.WRITE)
+
+    def _read(self, location: Location) -> Snapshot:
+        if require_file(self.context.fence, location) is None:
+            raise FileNotFound(
+                f"{location.shown}: no such file. Check the path with ls or glob; write_file creates new files.",
+                {"path": location.shown},
+            )
+        return read_snapshot(self.context.fence, location, self.context.limits.file_bytes)
+
+    def _digest(self) -> str:
+        try:
+            location = self._locate()
+            state = self._read(location).fingerprint
+            return hashlib.sha256(f"{location.shown}\0{state}".encode()).hexdigest()
+        except ToolFailure as failure:
+            return f"{ABSENT}: {failure.code}"
+
+    def _plan(self, location: Location) -> EditPlan:
+        """Blocking. Raises ToolFailure; changes nothing."""
+        snapshot = self._read(location)
+        kept = self._kept
+        if kept is not None and kept.snapshot.raw == snapshot.raw:
+            return replace_field(kept, snapshot=snapshot)
+        self._kept = plan_edits(location.shown, snapshot, self.params.edits, strict=self.context.strict_edits)
+        return self._kept
+
+    def _apply(self, location: Location, signal: AbortSignal) -> ToolResult:
+        """Blocking; all or nothing."""
+        plan, notes = self._plan_for_writing(location)
+        written = replace(
+            self.context.fence, location, [plan.raw], plan.snapshot.status, signal, otherwise=FileEditFailed
+        )
+        self._kept = None
+        if read_snapshot(self.context.fence, location, len(plan.raw) + 1).raw != plan.raw:
+            notes.append("another program has changed the file again since it was written")
+        notes += [*_match_notes(plan.matches), *link_notes(location, plan.snapshot.status)]
+        count = len(self.params.edits)
+        return ToolResult.of_text(
+            f"Successfully applied {count} {'edit' if count == 1 else 'edits'} to {location.shown}",
+            plan.diff.as_text(),
+            data=EditFileData(
+                path=location.shown,
+                size=written.st_size,
+                edits=count,
+                match=max((match.kind for match in plan.matches), key=lambda kind: kind.rank),
+                applied=tuple(
+                    AppliedEdit(match=match.kind, first_line=match.first_line, last_line=match.last_line)
+                    for match in plan.matches
+                ),
+                encoding=plan.encoding.codec,
+                diff=plan.diff,
+            ),
+            notes=tuple(notes),
+        )
+
+    def _plan_for_writing(self, location: Location) -> tuple[EditPlan, list[str]]:
+        """Work the edits out once more; what a person was shown has to be what is written."""
+        before = self._kept
+        try:
+            plan = self._plan(location)
+        except (EditTargetNotFound, EditTargetAmbiguous, EditNoChange) as failure:
+            if self._previewed is None:
+                raise
+            raise self._changed(location, failure.message) from None
+        if before is None or before.snapshot.raw == plan.snapshot.raw:
+            return plan, []
+        if self._previewed is None:
+            return plan, ["the file was changed while the call waited; the targets still fit and the edit was applied"]
+        if not _same_change(self._previewed, plan.diff):
+            raise self._changed(location, "The edits would now change something else.")
+        return plan, ["the file was changed after the edit was shown; the edit still fits and was applied"]
+
+    @staticmethod
+    def _changed(location: Location, why: str) -> FileChanged:
+        return FileChanged(
+            f"{location.shown} was changed after the edit was shown to the person, and nothing was written. {why} "
+            "Read it again and send the edit anew.",
+            {"path": location.shown},
+        )
+
+
+def plan_edits(shown: str, snapshot: Snapshot, edits: Sequence[Edit], *, strict: bool) -> EditPlan:
+    """Apply `edits` to the bytes of a file, in order, splicing only what each replaces.
+
+    Raises EditTargetNotFound, EditTargetAmbiguous, EditNoChange, BinaryFile, EncodingFailure.
+    """
+    advice = "Only text can be edited; write_file with encoding=base64 replaces the whole file."
+    decoded = decode(snapshot.raw, shown, advice)
+    raw, encoding, text = snapshot.raw, decoded.encoding, Text(decoded.text)
+    same = EqualEnds(len(text.text), len(text.text))
+    matches: list[Match] = []
+    for number, edit in enumerate(edits, 1):
+        match = _locate(shown, number, len(edits), edit, text, strict=strict)
+        head, tail = _byte_span(match, text.text, len(raw), encoding, shown)
+        rest = memoryview(raw)
+        raw = b"".join((rest[:head], encoding.encode_part(match.replacement, shown), rest[tail:]))
+        same = EqualEnds(min(same.start, match.start), min(same.end, len(text.text) - match.end))
+        text = Text(f"{text.text[: match.start]}{match.replacement}{text.text[match.end :]}")
+        matches.append(match)
+    if raw == snapshot.raw:
+        raise EditNoChange(
+            f"The edits leave {shown} as it is: what one of them changes another changes back.", {"path": shown}
+        )
+    return EditPlan(snapshot, raw, encoding, tuple(matches), diff_texts(shown, decoded.text, text.text, same))
+
+
+def _locate(shown: str, number: int, count: int, edit: Edit, text: Text, *, strict: bool) -> Match:
+    if edit.target == edit.replacement:
+        raise EditNoChange(
+            f"Edit {number} of {count}: target and replacement are the same text. Nothing was written to {shown}.",
+            {"path": shown, "edit": number},
+        )
+    wanted = edit.wanted()
+    match find(text, wanted, strict=strict):
+        case Match() as match:
+            return match
+        case NoMatch() as miss:
+            raise not_found(shown, number, count, wanted, text, miss)
+        case Ambiguous() as found:
+            raise ambiguous(shown, number, count, found)
+
+
+def _byte_span(match: Match, text: str, size: int, encoding: Encoding, shown: str) -> tuple[int, int]:
+    """Where the matched characters stand in the file's bytes; encodes the shorter side only, ASCII not at all."""
+    if encoding.unit == 1 and text.isascii():
+        return match.start, match.end
+    span = len(encoding.encode_part(text[match.start : match.end], shown))
+    if match.start <= len(text) - match.end:
+        head = len(encoding.mark) + len(encoding.encode_part(text[: match.start], shown))
+        return head, head + span
+    tail = size - len(encoding.encode_part(text[match.end :], shown))
+    return tail - span, tail
+
+
+def _same_change(shown: FileDiff, now: FileDiff) -> bool:
+    """Whether the same lines change in the same surroundings, wherever they stand by now."""
+    return [hunk.lines for hunk in shown.hunks] == [hunk.lines for hunk in now.hunks] and shown.omitted == now.omitted
+
+
+def _match_notes(matches: Sequence[Match]) -> list[str]:
+    notes: list[str] = []
+    for number, match in enumerate(matches, 1):
+        place = f"edit {number} was matched at lines {match.first_line}-{match.last_line}"
+        if match.kind is MatchKind.TRAILING_SPACE:
+            notes.append(f"{place}, which differ from the target in trailing white space")
+        elif match.kind is MatchKind.INDENTATION:
+            notes.append(f"{place}, which differ from the target in indentation; the replacement was indented to fit")
+    return notes
+
+
+def _concerns(plan: EditPlan) -> list[str]:
+    return [note.capitalize() for note in _match_notes(plan.matches)]
+
+
+EDIT_FILE = Tool(
+    name="edit_file",
+    display_name="Edit File",
+    description=(
+        "Replace passages of a text file. Each target must be in the file exactly once; copy it from read_file "
+        "with its white space. Nothing is written unless all edits fit."
+    ),
+    group=ToolGroup.FS,
+    effect=Effect.WRITES,
+    parameters=EditFileParameters,
+    invocation=EditFileInvocation,
+    risk=Risk.MEDIUM,
+    returns=EditFileData,
+)

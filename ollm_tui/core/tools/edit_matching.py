@@ -1,0 +1,277 @@
+"""Where an edit's target is: exactly, else as whole lines that differ in white space only (contract section 1).
+
+Nothing here guesses between two places, and nothing less than whole lines is matched inexactly: that would
+eat or double what stands beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from itertools import islice
+from typing import TypeAlias
+
+from ollm_tui.core.tools.indentation import Reindent, indent_of
+
+HINT_REACH = 20
+"""Lines around `lineHint` in which the nearest occurrence is taken."""
+
+_MOST_NEAR = 10_000
+"""Occurrences around a hint that are compared; so many are only on lines that name no place."""
+_MOST_NAMED = 100
+"""Lines that an answer names; a target of one letter may be there millions of times."""
+
+
+class MatchKind(StrEnum):
+    """How exactly a target was found, the most exact first."""
+
+    EXACT = "exact"
+    TRAILING_SPACE = "trailing-space"
+    INDENTATION = "indentation"
+
+    @property
+    def rank(self) -> int:
+        return list(MatchKind).index(self)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an edit asks for. Lines count from 1 in the text as the edits before left it."""
+
+    target: str
+    replacement: str
+    line_hint: int | None = None
+    start_line: int | None = None
+    end_line: int | None = None
+
+
+@dataclass(frozen=True)
+class Match:
+    """Characters `start:end` of the text are to become `replacement`."""
+
+    start: int
+    end: int
+    replacement: str
+    kind: MatchKind
+    first_line: int
+    last_line: int
+
+
+@dataclass(frozen=True)
+class NoMatch:
+    """The target is not there. `elsewhere` are lines it starts at outside the lines asked for."""
+
+    elsewhere: tuple[int, ...] = ()
+    inexact: tuple[int, ...] = ()
+    """Lines at which it would be there but for white space, where that was not applied."""
+
+
+@dataclass(frozen=True)
+class Ambiguous:
+    """The target is there `count` times; `lines` are where the first of them start."""
+
+    count: int
+    lines: tuple[int, ...]
+    hint_was_a_tie: bool = False
+
+
+class Text:
+    """A text with its lines, for looking up line numbers; only LF, CRLF and CR end a line."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where each line starts."""
+        ends = [match.end() for match in _LINE_END.finditer(self.text)]
+        if ends and ends[-1] == len(self.text):
+            ends.pop()
+        return [0, *ends]
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines without their ends."""
+        edges = [*self.starts, len(self.text)]
+        return [self.text[edges[i] : edges[i + 1]].rstrip("\r\n") for i in range(len(self.starts))]
+
+    @property
+    def count(self) -> int:
+        """How many lines there are."""
+        return len(self.starts)
+
+    def line_at(self, position: int) -> int:
+        """The number of the line that the character at `position` stands in."""
+        if "starts" in self.__dict__ or "\r" in self.text:
+            return bisect_right(self.starts, position)
+        return self.text.count("\n", 0, position) + 1  # no list of all lines for one number
+
+    def lines_of(self, start: int, end: int) -> tuple[int, int]:
+        """The first and the last line that the characters `start:end` touch."""
+        first, last = self.line_at(start), max(start, end - 1)
+        crossed = "\n" in self.text[start:last] or "\r" in self.text[start:last]
+        return first, self.line_at(last) if crossed else first
+
+    def stretch(self, first: int, last: int) -> tuple[int, int]:
+        """The characters of the lines `first` to `last`, as far as there are such lines."""
+        low = self.starts[first - 1] if first <= self.count else len(self.text)
+        return low, self.starts[last] if last < self.count else len(self.text)
+
+    def ends_in_crlf(self, start: int, end: int) -> bool:
+        """Whether the lines of `start:end` end in CRLF: those inside, else the one around it or before it."""
+        place = self.text.rfind("\n", start, end)
+        if place < 0:
+            place = self.text.find("\n", end)
+        if place < 0:
+            place = self.text.rfind("\n", 0, start)
+        return place > 0 and self.text[place - 1] == "\r"
+
+
+_LINE_END = re.compile(r"\r\n|\n|\r")
+
+
+def find(text: Text, wanted: Wanted, *, strict: bool) -> Match | NoMatch | Ambiguous:
+    """The one place that an edit means. `strict` turns off whatever is not exact."""
+    search = _exact_search(text.text, wanted.target)
+    if search is not None:
+        return _choose(text, wanted, search)
+    if strict:
+        return NoMatch(inexact=tuple(first for first, _ in _loose_spans(text, wanted.target)))
+    return _find_loosely(text, wanted)
+
+
+Search: TypeAlias = Callable[[int, int], Iterator[tuple[int, int]]]
+"""Gives the occurrences that lie between two positions, in order."""
+
+
+def _exact_search(text: str, target: str) -> Search | None:
+    """How to look for the target; None where it is nowhere."""
+    if target in text:
+        return lambda low, high: _literally(text, target, low, high)
+    if "\n" not in target or "\r\n" not in text:
+        return None
+    # The target's bare LF stands for the line ends of the file.
+    pattern = re.compile(r"\r?\n".join(map(re.escape, re.split(r"\r?\n", target))))
+    if pattern.search(text) is None:
+        return None
+    return lambda low, high: (match.span() for match in pattern.finditer(text, low, high))
+
+
+def _literally(text: str, target: str, low: int, high: int) -> Iterator[tuple[int, int]]:
+    """Occurrences as `str.count` counts them; of targets of several lines also those that overlap.
+
+    A repeated run of lines (`}` below `}`) is no place that a target of lines from it names.
+    """
+    step = 1 if "\n" in target.rstrip("\n") and not target.isspace() else len(target)
+    start = text.find(target, low, high)
+    while start >= 0:
+        yield start, start + len(target)
+        start = text.find(target, start + step, high)
+
+
+def _choose(text: Text, wanted: Wanted, search: Search) -> Match | NoMatch | Ambiguous:
+    everywhere = 0, len(text.text)
+    ranged = wanted.start_line is not None or wanted.end_line is not None
+    first, *more = islice(search(*everywhere), 2)
+    if not more and not ranged:
+        return _match(text, wanted, first)
+    stretch = text.stretch(wanted.start_line or 1, wanted.end_line or text.count) if ranged else everywhere
+    inside = list(islice(search(*stretch), 2))
+    if not inside:
+        return NoMatch(elsewhere=_first_lines(text, search(*everywhere)))
+    if len(inside) == 1:
+        return _match(text, wanted, inside[0])
+    if wanted.line_hint is not None:
+        nearest = _nearest(text, wanted, wanted.line_hint, search, stretch)
+        if len(nearest) == 1:
+            return _match(text, wanted, nearest[0])
+    else:
+        nearest = []
+    count = sum(1 for _ in search(*stretch))
+    return Ambiguous(count, _first_lines(text, search(*stretch)), hint_was_a_tie=bool(nearest))
+
+
+def _nearest(text: Text, wanted: Wanted, hint: int, search: Search, stretch: tuple[int, int]) -> list[tuple[int, int]]:
+    """The occurrences nearest to the hinted line, of those within reach; several where they are equally near."""
+    reach = HINT_REACH + wanted.target.count("\n")
+    low, high = text.stretch(max(1, hint - reach), hint + reach)
+    distances: dict[int, list[tuple[int, int]]] = {}
+    for span in islice(search(max(low, stretch[0]), min(high, stretch[1])), _MOST_NEAR):
+        distances.setdefault(_distance(hint, text.lines_of(*span)), []).append(span)
+    nearest = min(distances, default=HINT_REACH + 1)
+    return distances[nearest] if nearest <= HINT_REACH else []
+
+
+def _first_lines(text: Text, spans: Iterator[tuple[int, int]]) -> tuple[int, ...]:
+    return tuple(bisect_right(text.starts, start) for start, _ in islice(spans, _MOST_NAMED))
+
+
+def _distance(hint: int, lines: tuple[int, int]) -> int:
+    first, last = lines
+    return 0 if first <= hint <= last else min(abs(hint - first), abs(hint - last))
+
+
+def _match(text: Text, wanted: Wanted, span: tuple[int, int]) -> Match:
+    start, end = span
+    first, last = text.lines_of(start, end)
+    replacement = _with_line_ends(wanted.replacement, text.ends_in_crlf(start, end))
+    return Match(start, end, replacement, MatchKind.EXACT, first, last)
+
+
+def _with_line_ends(replacement: str, crlf: bool) -> str:
+    return re.sub(r"(?<!\r)\n", "\r\n", replacement) if crlf else replacement
+
+
+def _find_loosely(text: Text, wanted: Wanted) -> Match | NoMatch:
+    places = _loose_spans(text, wanted.target)
+    first = wanted.start_line or 1
+    last = wanted.end_line or text.count
+    inside = [(top, bottom) for top, bottom in places if first <= top and bottom <= last]
+    if len(inside) != 1:
+        lines = tuple(top for top, _ in places)
+        return NoMatch(inexact=lines) if len(inside) else NoMatch(elsewhere=lines)
+    top, bottom = inside[0]
+    wanted_lines = _target_lines(wanted.target)
+    there = text.lines[top - 1 : bottom]
+    start = text.starts[top - 1]
+    content_end = text.starts[bottom - 1] + len(text.lines[bottom - 1])
+    line_end = text.starts[bottom] if bottom < len(text.starts) else len(text.text)
+    whole_lines = wanted.target.endswith("\n")
+    replacement = wanted.replacement
+    if whole_lines and line_end == content_end:  # the file's last line has no end: it is to get none
+        replacement = replacement.removesuffix("\n")
+    kind = MatchKind.TRAILING_SPACE
+    if any(indent_of(one) != indent_of(other) for one, other in zip(wanted_lines, there, strict=True) if one.strip()):
+        reindent = Reindent.between(wanted_lines, there)
+        if reindent is None:
+            return NoMatch(inexact=(top,))
+        replacement, kind = reindent.apply(replacement), MatchKind.INDENTATION
+    replacement = _with_line_ends(replacement, text.ends_in_crlf(start, line_end))
+    return Match(start, line_end if whole_lines else content_end, replacement, kind, top, bottom)
+
+
+def _loose_spans(text: Text, target: str) -> list[tuple[int, int]]:
+    """First and last lines of the places whose lines are the target's but for leading and trailing blanks."""
+    wanted = [line.strip() for line in _target_lines(target)]
+    anchor = next((index for index, line in enumerate(wanted) if line), None)
+    if anchor is None:
+        return []
+    lines = text.lines
+    found: list[tuple[int, int]] = []
+    for index, line in enumerate(lines):
+        if wanted[anchor] not in line or line.strip() != wanted[anchor]:
+            continue
+        first = index - anchor
+        there = lines[max(first, 0) : first + len(wanted)]
+        if first >= 0 and len(there) == len(wanted) and [each.strip() for each in there] == wanted:
+            found.append((first + 1, first + len(wanted)))
+    return found
+
+
+def _target_lines(target: str) -> list[str]:
+    lines = _LINE_END.split(target)
+    return lines[:-1] if lines[-1] == "" and len(lines) > 1 else lines

@@ -1,0 +1,97 @@
+"""What a model is told when an edit does not fit: which one, what stands there instead, and what to send (001 R3.6)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from pydantic import JsonValue
+
+from ollm_tui.core.base.errors import EditTargetAmbiguous, EditTargetNotFound
+from ollm_tui.core.base.visible import visible_blanks
+from ollm_tui.core.tools.edit_matching import Ambiguous, NoMatch, Text, Wanted
+
+_NEAREST = 3
+_MOST_COMPARED = 4_000
+"""Lines that the search for the nearest one looks at in detail."""
+_WIDTH = 160
+_LINES_NAMED = 20
+
+
+def not_found(shown: str, number: int, count: int, wanted: Wanted, text: Text, miss: NoMatch) -> EditTargetNotFound:
+    """The failure for a target that is not there, quoting what comes nearest with its white space visible."""
+    said = [f"Edit {number} of {count}: the target is not in {shown}. Nothing was written."]
+    if miss.elsewhere:
+        bounds = f"{wanted.start_line or 1} to {wanted.end_line or len(text.starts)}"
+        said[0] = (
+            f"Edit {number} of {count}: the target is not in lines {bounds} of {shown}, but at "
+            f"{_named(miss.elsewhere)}. Nothing was written; send startLine and endLine that contain it, or neither."
+        )
+        near: Sequence[int] = miss.elsewhere
+    elif miss.inexact:
+        said.append(f"It would be there but for white space at {_named(miss.inexact)} (· is a space, → a tab):")
+        near = miss.inexact
+    else:
+        near = _nearest(text, wanted.target)
+        if near:
+            said.append("The nearest lines to its first one (· is a space, → a tab):")
+    said += [f"  {line}: {_cut(text.lines[line - 1])}" for line in near[:_NEAREST]]
+    if not miss.elsewhere:
+        said.append(f"The target's first line: {_cut(_first_line(wanted.target))}")
+        said.append("Read the file again and send the target exactly as it stands there, white space included.")
+    details: dict[str, JsonValue] = {"path": shown, "edit": number, "nearest": list[JsonValue](near[:_NEAREST])}
+    return EditTargetNotFound("\n".join(said), details)
+
+
+def ambiguous(shown: str, number: int, count: int, found: Ambiguous) -> EditTargetAmbiguous:
+    """The failure for a target that is there more than once."""
+    tie = " The line hint is equally near to two of them." if found.hint_was_a_tie else ""
+    return EditTargetAmbiguous(
+        f"Edit {number} of {count}: the target is in {shown} {found.count} times, at "
+        f"{_named(found.lines, found.count)}.{tie} Nothing was written; send more of the text around the one you mean, "
+        "or its line as lineHint.",
+        {"path": shown, "edit": number, "count": found.count, "lines": list[JsonValue](found.lines[:_LINES_NAMED])},
+    )
+
+
+def _named(lines: Sequence[int], count: int = 0) -> str:
+    count = max(count, len(lines))
+    listed = ", ".join(map(str, lines[:_LINES_NAMED]))
+    rest = count - _LINES_NAMED
+    return f"{'line' if len(lines) == 1 else 'lines'} {listed}{f' and {rest:,} more' if rest > 0 else ''}"
+
+
+def _first_line(target: str) -> str:
+    lines = target.splitlines() or [""]
+    return next((line for line in lines if line.strip()), lines[0])
+
+
+def _nearest(text: Text, target: str) -> list[int]:
+    wanted = _first_line(target).strip()[:_WIDTH]
+    if not wanted:
+        return []
+    holding = [number for number, line in enumerate(text.lines, 1) if wanted in line]
+    if holding:
+        return holding[:_NEAREST]
+    candidates = _candidates(text, wanted)
+    matcher = difflib.SequenceMatcher(autojunk=False)
+    matcher.set_seq2(wanted)
+    rated: list[tuple[float, int]] = []
+    for number, line in candidates:
+        matcher.set_seq1(line.strip()[:_WIDTH])
+        if matcher.real_quick_ratio() > 0.6 and matcher.quick_ratio() > 0.6 and (ratio := matcher.ratio()) > 0.6:
+            rated.append((-ratio, number))
+    return [number for _, number in sorted(rated)[:_NEAREST]]
+
+
+def _candidates(text: Text, wanted: str) -> list[tuple[int, str]]:
+    """The lines worth comparing: of a long file those that share a word with the target."""
+    lines = list(enumerate(text.lines, 1))
+    if len(lines) <= _MOST_COMPARED:
+        return lines
+    words = [word for word in wanted.split() if len(word) > 2] or [wanted]
+    return [(number, line) for number, line in lines if any(word in line for word in words)][:_MOST_COMPARED]
+
+
+def _cut(line: str) -> str:
+    return visible_blanks(line if len(line) <= _WIDTH else f"{line[:_WIDTH]}…")

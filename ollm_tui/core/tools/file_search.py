@@ -1,0 +1,191 @@
+"""How grep goes through files: in the order of their paths where it may stop soon, else all at once with ripgrep.
+
+Which files are searched is always the lister's word; ripgrep's own choice is used only where both are known to agree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.glob_pattern import GlobPattern
+from ollm_tui.core.base.line_search import search_files
+from ollm_tui.core.base.listing import Folder, Listing
+from ollm_tui.core.base.ripgrep import Ripgrep
+from ollm_tui.core.base.search import FoundFile, FoundLine, Query, SearchTally
+
+_FIRST_BATCH = 256
+_LARGEST_BATCH = 16384
+_GROWTH = 4
+"""Batches of files grow, so that the first results come soon and many files need few processes."""
+
+_WORTH_TRYING = 5000
+"""Files searched in order before giving up the hope that the first few hold all that is wanted."""
+
+_SWEEP_LIMIT = 200_000
+"""Lines taken from one sweep over everything; of more the first ones in order are wanted, which needs the other way."""
+
+_MAX_ARGUMENT_BYTES = 800_000
+"""Of the two megabytes that the paths on a command line may have by default."""
+
+
+@dataclass
+class Findings:
+    """What a search found, sorted by path; the first `limit` matches count."""
+
+    limit: int
+    files: list[FoundFile] = field(default_factory=list[FoundFile])
+    tally: SearchTally = field(default_factory=SearchTally)
+    listing: Listing | None = None
+    matches: int = 0
+
+    @property
+    def stopped(self) -> bool:
+        """There is more than the limit."""
+        return self.matches > self.limit
+
+    def take(self, files: Iterable[FoundFile]) -> None:
+        for file in files:
+            self.files.append(file)
+            self.matches += sum(line.column is not None for line in file.lines)
+
+    def lines(self) -> Iterator[tuple[bytes, FoundLine]]:
+        """The matches up to the limit, with their context."""
+        left = self.limit
+        for file in self.files:
+            for line in file.lines:
+                if line.column is not None:
+                    if left == 0:
+                        return
+                    left -= 1
+                yield file.path, line
+
+    def notes(self) -> tuple[str, ...]:
+        notes: list[str] = []
+        binaries = sum(file.binary for file in self.files)
+        if binaries:
+            notes.append(f"{binaries} binary {'file matches' if binaries == 1 else 'files match'}, but cannot be shown")
+        if self.tally.unreadable:
+            count = self.tally.unreadable
+            notes.append(f"{count} {'file' if count == 1 else 'files'} could not be read")
+        return tuple(notes)
+
+
+@dataclass(frozen=True)
+class FileSearch:
+    """One search. Without `ripgrep` the engine in this process does it, in a thread. Raises InvalidPattern."""
+
+    query: Query
+    limit: int
+    file_pattern: GlobPattern | None
+    ripgrep: Ripgrep | None
+    signal: AbortSignal
+
+    async def in_files(self, folder: bytes, paths: Sequence[bytes]) -> Findings:
+        """Search files that were named; `folder` ends with a slash, `paths` are relative to it."""
+        findings = Findings(self.limit)
+        findings.take(await self._batch(folder, paths, findings))
+        return findings
+
+    async def below(self, open_listing: Callable[[], Listing], *, may_stop: bool) -> Findings:
+        """Search the files of a listing. `may_stop` says that a few matches may do. Raises OSError."""
+        if self.ripgrep is not None and self.file_pattern is None:
+            if may_stop:
+                findings, finished = await self._in_order(open_listing, _WORTH_TRYING)
+                if finished:
+                    return findings
+            swept = await self._all_at_once(self.ripgrep, open_listing)
+            if swept is not None:
+                return swept
+        findings, _ = await self._in_order(open_listing, None)
+        return findings
+
+    async def _in_order(self, open_listing: Callable[[], Listing], max_files: int | None) -> tuple[Findings, bool]:
+        """File by file in the order of the paths; False where `max_files` did not do."""
+        listing = await self.signal.in_thread(open_listing)
+        findings = Findings(self.limit, listing=listing)
+        paths = listing.files(links=False)
+        size, searched = _FIRST_BATCH, 0
+        while max_files is None or searched < max_files:
+            batch = await self.signal.in_thread(_next_batch, paths, size)
+            if not batch:
+                return findings, True
+            wanted = batch if self.file_pattern is None else self.file_pattern.matching(batch)
+            if wanted:
+                findings.take(await self._batch(listing.start, wanted, findings))
+            if findings.stopped:
+                return findings, True
+            searched += len(batch)
+            size = min(size * _GROWTH, _LARGEST_BATCH)
+        return findings, False
+
+    async def _batch(self, folder: bytes, paths: Sequence[bytes], findings: Findings) -> list[FoundFile]:
+        wanted = self.limit - findings.matches
+        if self.ripgrep is not None:
+            return await self.ripgrep.search_files(folder, paths, self.query, findings.tally, wanted)
+        return await self.signal.in_thread(self._search_here, folder, paths, findings.tally, wanted)
+
+    def _search_here(self, folder: bytes, paths: Sequence[bytes], tally: SearchTally, wanted: int) -> list[FoundFile]:
+        found: list[FoundFile] = []
+        for file in search_files(folder, paths, self.query, tally, self.signal.throw_if_aborted):
+            found.append(file)
+            wanted -= sum(line.column is not None for line in file.lines)
+            if wanted < 0:
+                break
+        return found
+
+    async def _all_at_once(self, ripgrep: Ripgrep, open_listing: Callable[[], Listing]) -> Findings | None:
+        """Ripgrep walks by itself while the lister does; None where they might disagree, or there is far too much."""
+        listing = await self.signal.in_thread(open_listing)
+        if not listing.common:
+            return None
+        tally = SearchTally()
+        walk = asyncio.create_task(self.signal.in_thread(_folders_of, listing))
+        try:
+            files = await ripgrep.search_tree(listing.start, _flags_for(listing), self.query, tally, _SWEEP_LIMIT)
+            folders = await walk
+        finally:
+            walk.cancel()
+        findings = Findings(self.limit, tally=tally, listing=listing)
+        findings.take(file for file in files if _is_listed(file.path, folders))
+        if not listing.common or sum(len(file.lines) for file in files) > _SWEEP_LIMIT:
+            return None
+        # Ripgrep stumbled over the same folders.
+        tally.unreadable = max(0, tally.unreadable - len(listing.unreadable))
+        return findings
+
+
+def _next_batch(paths: Iterator[bytes], size: int) -> list[bytes]:
+    """So many paths, or fewer where they would not fit on a command line."""
+    batch: list[bytes] = []
+    length = 0
+    for path in islice(paths, size):
+        batch.append(path)
+        length += len(path) + 9  # its end and the pointer to it
+        if length > _MAX_ARGUMENT_BYTES:
+            break
+    return batch
+
+
+def _folders_of(listing: Listing) -> dict[bytes, Folder]:
+    """Every folder by its path below the start, empty or ending with a slash."""
+    return {folder.path[len(listing.start) :]: folder for folder in listing.folders()}
+
+
+def _is_listed(path: bytes, folders: dict[bytes, Folder]) -> bool:
+    parent, slash, name = path.rpartition(b"/")
+    folder = folders.get(parent + slash)
+    return folder is not None and name in folder.files
+
+
+def _flags_for(listing: Listing) -> list[bytes]:
+    """What makes ripgrep choose as the lister does."""
+    flags = [b"--no-ignore-dot", b"--no-ignore-messages", b"--glob=!.git"]
+    if listing.options.include_hidden:
+        flags.append(b"--hidden")
+    if listing.options.include_ignored:
+        return [*flags, b"--no-ignore"]
+    return flags if listing.in_repository else [*flags, b"--no-require-git", b"--no-ignore-parent"]

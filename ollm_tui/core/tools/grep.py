@@ -1,0 +1,199 @@
+"""`grep`: find the lines that match an expression (001 R4.5-R4.8, 000 Properties 19-21, 24)."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from pydantic import Field, JsonValue
+from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import GrepFailed, InvalidArguments, from_os_error
+from ollm_tui.core.base.glob_pattern import GlobPattern
+from ollm_tui.core.base.listing import Listing, ListingOptions, with_slash
+from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
+from ollm_tui.core.base.ripgrep import Ripgrep, RipgrepFailed, find_ripgrep
+from ollm_tui.core.base.search import InvalidPattern, Query
+from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.workspace import Access, Location
+from ollm_tui.core.confirmation import Risk
+from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
+from ollm_tui.core.tools.file_search import FileSearch, Findings
+from ollm_tui.core.tools.glob import pattern_below
+from ollm_tui.core.tools.listed_files import listing_of, notes_of, shown_path, shown_prefix, status_of, stopped_at
+
+
+class GrepMatch(TypedDict):
+    """A line that matches. `line` and `column` (of the first match in it, in characters) count from 1; a long line
+    is cut around the match.
+    """
+
+    path: str
+    line: int
+    column: int
+    text: str
+
+
+class GrepData(ToolData):
+    """The matches sorted by path and line; `total` counts them."""
+
+    matches: tuple[GrepMatch, ...]
+    total: int
+
+
+class GrepParameters(Parameters):
+    pattern: str = Field(description="Regular expression (Rust syntax: no look-around, no back-references)")
+    directory: str = Field(".", description="Directory to search below, or one file, relative to the workspace")
+    file_pattern: str | None = Field(
+        None, description="Glob for the files to search: without / it matches names, with / paths below `directory`"
+    )
+    case_sensitive: bool = Field(False, description="Tell upper from lower case")
+    max_results: int | None = Field(None, ge=1, description="Stop after this many matching lines")
+    fixed_string: bool = Field(False, description="Take the pattern as plain text")
+    context: int = Field(0, ge=0, le=100, description="Lines to show before and behind each match")
+    include_hidden: bool = Field(False, description="Also search paths with a name that starts with a dot")
+    include_ignored: bool = Field(False, description="Also search files that git ignores")
+
+
+class GrepInvocation(ToolInvocation[GrepParameters]):
+    """Searches below one directory, or one file."""
+
+    def get_description(self) -> str:
+        params = self.params
+        files = f" in files {visible(params.file_pattern)}" if params.file_pattern else ""
+        return f"Search for {visible(params.pattern)}{files} in {visible(params.directory)}"
+
+    def touched_paths(self) -> list[TouchedPath]:
+        return [TouchedPath(self.params.directory, Access.READ)]
+
+    async def check(self, signal: AbortSignal) -> ToolResult | None:
+        """Raises InvalidArguments for patterns; FileNotFound with the path."""
+        await signal.in_thread(self._prepare)
+        try:
+            await signal.guard(self._check_pattern())
+        except InvalidPattern as error:
+            raise _invalid(self.params.pattern, error) from None
+        return None
+
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        """Raises InvalidArguments for patterns; FileNotFound and NoPermission with the path."""
+        location, file_pattern = await signal.in_thread(self._prepare)
+        query = self._query()
+        search = FileSearch(query, self._limit, file_pattern, self._ripgrep(), signal)
+        try:
+            query.check_text()
+            if stat.S_ISREG(os.lstat(location.real).st_mode):
+                folder = with_slash(os.fsencode(location.real.parent))
+                findings = await signal.guard(search.in_files(folder, [os.fsencode(location.real.name)]))
+                prefix = shown_prefix(location.real.parent, self.context.fence)
+            else:
+                may_stop = self.params.max_results is not None
+                findings = await signal.guard(search.below(lambda: self._listing(location, signal), may_stop=may_stop))
+                prefix = shown_prefix(location.real, self.context.fence)
+        except InvalidPattern as error:
+            raise _invalid(self.params.pattern, error) from None
+        except OSError as error:
+            raise from_os_error(error, location.shown, GrepFailed) from None
+        return await signal.in_thread(_as_result, findings, location, prefix)
+
+    @property
+    def _limit(self) -> int:
+        return min(self.params.max_results or self.context.limits.entries, self.context.limits.entries)
+
+    def _query(self) -> Query:
+        params = self.params
+        return Query(
+            params.pattern,
+            case_sensitive=params.case_sensitive,
+            fixed=params.fixed_string,
+            context=params.context,
+            max_per_file=self._limit + 1,
+        )
+
+    def _prepare(self) -> tuple[Location, GlobPattern | None]:
+        location = self.context.fence.resolve(self.params.directory)
+        status_of(location, GrepFailed)
+        if not self.params.pattern:
+            raise InvalidArguments("pattern is empty, so that every line would match. Give something to search for.")
+        text = self.params.file_pattern
+        if text is None:
+            return location, None
+        return location, pattern_below(text if "/" in text else f"**/{text}", location)
+
+    async def _check_pattern(self) -> None:
+        query = self._query()
+        query.check_text()
+        try:
+            query.compiled()
+        except InvalidPattern:
+            # Ripgrep takes some expressions that the engine in this process does not, and names the place of a fault.
+            ripgrep = self._ripgrep()
+            if ripgrep is None:
+                raise
+            try:
+                await ripgrep.check(query)
+            except RipgrepFailed:
+                pass
+            else:
+                return
+            raise
+
+    def _ripgrep(self) -> Ripgrep | None:
+        program = find_ripgrep((*self.context.fence.roots, *self.context.fence.readable_roots))
+        return None if program is None else Ripgrep(program)
+
+    def _listing(self, location: Location, signal: AbortSignal) -> Listing:
+        options = ListingOptions(self.params.include_hidden, self.params.include_ignored, skip_credentials=True)
+        return listing_of(self.context.fence, location, options, signal)
+
+
+def _as_result(findings: Findings, location: Location, prefix: str) -> ToolResult:
+    lines: list[str] = []
+    matches: list[GrepMatch] = []
+    for path, found in findings.lines():
+        shown = shown_path(prefix, path)
+        if found.column is None:
+            lines.append(f"{shown}-{found.number}- {found.text}")
+            continue
+        lines.append(f"{shown}:{found.number}: {found.text}")
+        matches.append({"path": shown, "line": found.number, "column": found.column, "text": found.text})
+    if findings.stopped:
+        lines.append(stopped_at(findings.limit))
+    count = len(matches)
+    notes = findings.notes()
+    if findings.listing is not None:
+        notes = (*notes, *notes_of(findings.listing, location))
+    return ToolResult(
+        llm_content="\n".join(lines) or "No matches found",
+        return_display=f"Found {count} matching {'line' if count == 1 else 'lines'}",
+        data=GrepData.model_construct(matches=tuple(matches), total=count),
+        notes=notes,
+    )
+
+
+def _invalid(pattern: str, error: InvalidPattern) -> InvalidArguments:
+    where = "" if error.position is None else f" at position {error.position + 1}"
+    details: dict[str, JsonValue] = {"pattern": pattern}
+    if error.position is not None:
+        details["position"] = error.position + 1
+    return InvalidArguments(
+        f"pattern {visible(pattern)}: {error.reason}{where}. Mend it, or send fixedString=true for plain text.",
+        details,
+    )
+
+
+GREP = Tool(
+    name="grep",
+    display_name="Search Files",
+    description=(
+        "Find the lines that match a regular expression, as `path:line: text`. Case does not count unless "
+        "caseSensitive is true. Files that git ignores, hidden and binary files are left out."
+    ),
+    group=ToolGroup.FS,
+    effect=Effect.READS,
+    parameters=GrepParameters,
+    invocation=GrepInvocation,
+    risk=Risk.LOW,
+    returns=GrepData,
+)

@@ -1,0 +1,111 @@
+"""What glob, grep and ls share: a walk inside the fence, and the words for what it left out."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+
+from ollm_tui.core.base import places
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import NotADirectory, ToolFailure, from_os_error
+from ollm_tui.core.base.listing import Listing, ListingOptions, with_slash
+from ollm_tui.core.base.visible import quote_name
+from ollm_tui.core.base.workspace import Location, Workspace
+
+_NAMED_FOLDERS = 3
+"""So many unreadable folders are named in a note; of more only the number."""
+
+
+def status_of(location: Location, failure: type[ToolFailure]) -> os.stat_result:
+    """What lies at a resolved place; raises FileNotFound and its like. `failure` stands for what has no name."""
+    try:
+        return os.lstat(location.real)
+    except OSError as error:
+        raise from_os_error(error, location.shown, failure) from None
+
+
+def directory_at(workspace: Workspace, path: str, failure: type[ToolFailure]) -> Location:
+    """The directory a caller named. Raises InvalidPath, FileNotFound, NotADirectory. Blocking, asks for status only."""
+    location = workspace.resolve(path)
+    if not stat.S_ISDIR(status_of(location, failure).st_mode):
+        raise NotADirectory(
+            f"{location.shown} is a file, not a directory. Read it with read_file.", {"path": location.shown}
+        )
+    return location
+
+
+def listing_of(workspace: Workspace, location: Location, options: ListingOptions, signal: AbortSignal) -> Listing:
+    """A walk below a directory; it stops with OperationCancelled once the signal aborts."""
+    readable = any(location.real == root or root in location.real.parents for root in workspace.readable_roots)
+    own = () if readable else (places.config_folder(), places.data_folder(), places.state_folder())
+    off_limits = frozenset(with_slash(os.fsencode(os.path.realpath(folder))) for folder in own)
+    return Listing(
+        os.fsencode(location.real),
+        os.fsencode(location.root),
+        replace(options, off_limits=off_limits),
+        signal.throw_if_aborted,
+    )
+
+
+def notes_of(listing: Listing, location: Location) -> tuple[str, ...]:
+    """What a reader of the result must know about what is not in it."""
+    notes: list[str] = []
+    if listing.start_ignored:
+        notes.append(f"{location.shown} is ignored by git; it was searched because it was asked for")
+    if listing.credentials_skipped:
+        count = listing.credentials_skipped
+        what = "entry that holds" if count == 1 else "entries that hold"
+        notes.append(f"{count} {what} credentials or settings left out; read_file asks a person")
+    if listing.unreadable:
+        shown = ", ".join(quote_name(os.fsdecode(path)) for path in listing.unreadable[:_NAMED_FOLDERS])
+        more = len(listing.unreadable) - _NAMED_FOLDERS
+        shown += f" and {more} more" if more > 0 else ""
+        what = "folder" if len(listing.unreadable) == 1 else "folders"
+        notes.append(f"{len(listing.unreadable)} {what} could not be read: {shown}")
+    return tuple(notes)
+
+
+def stopped_at(count: int) -> str:
+    """The last line of a result that holds only the first entries."""
+    return f"[stopped at {count} results; there are more]"
+
+
+def shown_prefix(directory: Path, workspace: Workspace) -> str:
+    """What stands in front of the names below a directory in results: empty for the workspace itself, else with `/`."""
+    if directory == workspace.root:
+        return ""
+    inside = workspace.root in directory.parents
+    return f"{directory.relative_to(workspace.root) if inside else directory}/"
+
+
+def shown_path(prefix: str, path: bytes) -> str:
+    """A path below a directory as results show it."""
+    return shown_name(prefix + os.fsdecode(path))
+
+
+def shown_name(name: str) -> str:
+    """As `quote_name`, quick for the names that nearly all files have."""
+    if name.isascii() and name.isprintable() and '"' not in name and "\\" not in name:
+        return name
+    return quote_name(name)
+
+
+def iso_time(nanoseconds: int) -> str:
+    """A file's time stamp as results show it: UTC, ISO 8601, milliseconds."""
+    seconds, fraction = divmod(nanoseconds, 1_000_000_000)
+    minutes, second = divmod(seconds, 60)
+    return f"{_minute(minutes)}:{second:02}.{fraction // 1_000_000:03}Z"
+
+
+@lru_cache(maxsize=4096)
+def _minute(minutes: int) -> str:
+    """A minute since 1970; a cache, as files of one directory were often written together."""
+    try:
+        moment = datetime.fromtimestamp(minutes * 60, UTC)
+    except (ValueError, OverflowError, OSError):  # beyond the years that calendars here know
+        moment = datetime.max.replace(tzinfo=UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M")

@@ -1,0 +1,255 @@
+"""`ls`: what lies in a directory, ignored entries left out (001 R4.9-R4.12, 000 Properties 22-24)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pydantic import Field
+from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import LsFailed, from_os_error
+from ollm_tui.core.base.listing import Folder, Listing, ListingOptions
+from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
+from ollm_tui.core.base.visible import quote_name
+from ollm_tui.core.base.workspace import Access, Location, Workspace
+from ollm_tui.core.confirmation import Risk
+from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
+from ollm_tui.core.tools.listed_files import (
+    directory_at,
+    iso_time,
+    listing_of,
+    notes_of,
+    shown_name,
+    shown_prefix,
+    stopped_at,
+)
+
+DEFAULT_DEPTH = 3
+"""Levels below the directory that `recursive` descends when `maxDepth` is not given (000)."""
+
+_NAMED_FOLDERS = 5
+"""So many of the folders that were not entered are named."""
+
+
+class EntryKind(StrEnum):
+    """What an entry is; a link is never followed to find out."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    SYMLINK = "symlink"
+
+
+class LsEntry(TypedDict):
+    """One entry for programs; a plain dictionary, as there may be a hundred thousand of them.
+
+    `path` is shown as in all results, `size` in bytes, `modified` in UTC (ISO 8601); both are None where the entry
+    has vanished meanwhile. `depth` counts levels below the directory asked for.
+    """
+
+    name: str
+    path: str
+    type: EntryKind
+    size: int | None
+    modified: str | None
+    depth: int
+
+
+class LsData(ToolData):
+    """The entries in the order of the listing."""
+
+    entries: tuple[LsEntry, ...]
+
+
+class LsParameters(Parameters):
+    path: str = Field(".", description="Directory to list, relative to the workspace")
+    recursive: bool = Field(False, description=f"Also list what lies in subdirectories, {DEFAULT_DEPTH} levels deep")
+    include_hidden: bool = Field(False, description="Also list names that start with a dot")
+    max_depth: int | None = Field(
+        None, ge=0, description="Levels to descend below the directory; 0 lists it alone. Implies recursive"
+    )
+
+    @property
+    def depth(self) -> int:
+        if self.max_depth is not None:
+            return self.max_depth
+        return DEFAULT_DEPTH if self.recursive else 0
+
+
+class LsInvocation(ToolInvocation[LsParameters]):
+    """Lists one directory."""
+
+    def get_description(self) -> str:
+        return f"List {quote_name(self.params.path)}"
+
+    def touched_paths(self) -> list[TouchedPath]:
+        return [TouchedPath(self.params.path, Access.READ)]
+
+    async def check(self, signal: AbortSignal) -> ToolResult | None:
+        """Raises FileNotFound and NotADirectory with the path."""
+        await signal.in_thread(directory_at, self.context.fence, self.params.path, LsFailed)
+        return None
+
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        """Raises FileNotFound, NotADirectory and NoPermission with the path."""
+        return await signal.in_thread(self._list, signal)
+
+    def _list(self, signal: AbortSignal) -> ToolResult:
+        location = directory_at(self.context.fence, self.params.path, LsFailed)
+        options = ListingOptions(include_hidden=self.params.include_hidden)
+        listing = listing_of(self.context.fence, location, options, signal)
+        try:
+            walk = _Walk(listing, location, self.context.fence, self.params.depth, self.context.limits.entries).run()
+        except OSError as error:
+            raise from_os_error(error, location.shown, LsFailed) from None
+        lines = [*walk.lines, stopped_at(len(walk.lines))] if walk.stopped else walk.lines
+        notes = notes_of(listing, location)
+        if walk.not_entered and (self.params.recursive or self.params.max_depth):
+            notes += (_where_it_stopped(walk, self.params.depth),)
+        count = len(walk.lines)
+        return ToolResult(
+            llm_content="\n".join(lines) or "Directory is empty",
+            return_display=f"Listed {count} {'entry' if count == 1 else 'entries'} of {location.shown}",
+            # The entries are made here, checking a hundred thousand of them again would take longer than listing.
+            data=LsData.model_construct(entries=tuple(walk.entries)),
+            notes=notes,
+        )
+
+
+@dataclass
+class _Walk:
+    """Directories first, their content below them; stops at `limit` entries."""
+
+    listing: Listing
+    location: Location
+    workspace: Workspace
+    max_depth: int
+    limit: int
+    lines: list[str] = field(default_factory=list[str])
+    entries: list[LsEntry] = field(default_factory=list[LsEntry])
+    not_entered: list[str] = field(default_factory=list[str])
+    stopped: bool = False
+
+    def run(self) -> _Walk:
+        """Raises OSError where the directory itself cannot be read."""
+        base = shown_prefix(self.location.real, self.workspace)
+        first = self.listing.first()
+        stack = [(base, first, self._show(first, base, 0))]
+        while stack and not self.stopped:
+            shown, folder, directories = stack[-1]
+            depth = len(stack)
+            for name in directories:
+                path = f"{shown}{os.fsdecode(name)}/"
+                if depth > self.max_depth:
+                    self.not_entered.append(shown_name(path[:-1]))
+                    continue
+                inner = self.listing.enter(folder, name)
+                if inner is not None:
+                    stack.append((path, inner, self._show(inner, path, depth)))
+                    break
+            else:
+                stack.pop()
+        return self
+
+    def _show(self, folder: Folder, shown: str, depth: int) -> Iterator[bytes]:
+        """Adds the entries of a folder; each directory is given out right after its own line."""
+        indent = "  " * depth
+        for name in sorted(folder.directories):
+            if not self._add(folder, name, EntryKind.DIRECTORY, shown, indent + "d ", depth):
+                return
+            yield name
+        self._add_files(folder, shown, indent + "- ", depth)
+
+    def _add_files(self, folder: Folder, shown: str, mark: str, depth: int) -> None:
+        if folder.links:
+            kinds = [(name, EntryKind.FILE) for name in folder.files]
+            kinds += [(name, EntryKind.SYMLINK) for name in folder.links]
+            for name, kind in sorted(kinds):
+                if not self._add(folder, name, kind, shown, mark, depth):
+                    return
+            return
+        # By far the most entries come this way: nothing but what each of them needs.
+        free = self.limit - len(self.lines)
+        self.stopped = len(folder.files) > free
+        add_line, add_entry = self.lines.append, self.entries.append
+        plain = shown_name(shown) == shown
+        for raw in sorted(folder.files)[:free]:
+            decoded = os.fsdecode(raw)
+            name = shown_name(decoded)
+            add_line(mark + name)
+            path = shown + name if plain and name is decoded else shown_name(shown + decoded)
+            size, modified = _size_and_time(folder.path + raw)
+            add_entry(
+                {
+                    "name": name,
+                    "path": path,
+                    "type": EntryKind.FILE,
+                    "size": size,
+                    "modified": modified,
+                    "depth": depth,
+                }
+            )
+
+    def _add(self, folder: Folder, raw: bytes, kind: EntryKind, shown: str, mark: str, depth: int) -> bool:
+        if len(self.lines) >= self.limit:
+            self.stopped = True
+            return False
+        decoded = os.fsdecode(raw)
+        name = shown_name(decoded)
+        line = mark + name
+        if kind is EntryKind.SYMLINK:
+            line += f" -> {_target(folder.path + raw)}"
+        self.lines.append(line)
+        size, modified = _size_and_time(folder.path + raw)
+        self.entries.append(
+            {
+                "name": name,
+                "path": name if shown == "" else shown_name(shown + decoded),
+                "type": kind,
+                "size": size,
+                "modified": modified,
+                "depth": depth,
+            }
+        )
+        return True
+
+
+def _size_and_time(path: bytes) -> tuple[int | None, str | None]:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None, None
+    return status.st_size, iso_time(status.st_mtime_ns)
+
+
+def _target(path: bytes) -> str:
+    try:
+        return shown_name(os.fsdecode(os.readlink(path)))
+    except OSError:
+        return "(unreadable link)"
+
+
+def _where_it_stopped(walk: _Walk, depth: int) -> str:
+    named = ", ".join(walk.not_entered[:_NAMED_FOLDERS])
+    more = len(walk.not_entered) - _NAMED_FOLDERS
+    named += f" and {more} more" if more > 0 else ""
+    return f"stopped {depth} levels below the directory; not listed: what lies in {named} (maxDepth goes deeper)"
+
+
+LS = Tool(
+    name="ls",
+    display_name="List Directory",
+    description=(
+        "List a directory: directories first (d), then files and links (-). Entries that git ignores are left out, "
+        "as are names that start with a dot unless includeHidden is true."
+    ),
+    group=ToolGroup.FS,
+    effect=Effect.READS,
+    parameters=LsParameters,
+    invocation=LsInvocation,
+    risk=Risk.LOW,
+    returns=LsData,
+)

@@ -1,0 +1,188 @@
+"""`memory`: remember texts under keys, across sessions (001 R11.1-R11.4, 000 Properties 50-52)."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.quoting import quoted_unless_plain
+from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
+from ollm_tui.core.base.secrets import looks_secret_under
+from ollm_tui.core.confirmation import ConfirmationDetails, Preview, Risk, TextPreview
+from ollm_tui.core.memory import Memory, MemoryScope, Remembered
+from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolContext, ToolGroup, ToolInvocation
+
+_SYNONYMS = {
+    "save": "set",
+    "store": "set",
+    "add": "set",
+    "recall": "get",
+    "read": "get",
+    "remove": "delete",
+    "forget": "delete",
+    "keys": "list",
+}
+
+_OLD_VALUE_CHARS = 200
+"""How much of a value that was overwritten a note repeats."""
+
+
+def _known_action(given: object) -> object:
+    """What other tools of this kind call the same things."""
+    return _SYNONYMS.get(given.lower(), given.lower()) if isinstance(given, str) else given
+
+
+class MemoryAction(StrEnum):
+    """What is to be done with a memory."""
+
+    SET = "set"
+    GET = "get"
+    DELETE = "delete"
+    LIST = "list"
+
+
+class MemoryParameters(Parameters):
+    action: Annotated[MemoryAction, BeforeValidator(_known_action)] = Field(description="What to do")
+    key: str | None = Field(None, description="Name of the memory; needed unless listing")
+    value: str | None = Field(None, description="Text to remember; needed for set")
+    scope: MemoryScope | None = Field(
+        None, description="workspace (the default) or user; get and list without it look in both"
+    )
+
+    @model_validator(mode="after")
+    def _has_what_the_action_needs(self) -> MemoryParameters:
+        faults: list[str] = []
+        if self.key is None and self.action is not MemoryAction.LIST:
+            faults.append(f"{self.action} needs a key")
+        if self.value is None and self.action is MemoryAction.SET:
+            faults.append("set needs a value (an empty text is one)")
+        if faults:
+            raise ValueError("; ".join(faults))
+        return self
+
+
+class MemoryData(ToolData):
+    """What one key holds; `value` is missing where there is nothing."""
+
+    key: str
+    value: str | None = None
+    scope: MemoryScope | None = None
+
+
+class MemoryKeysData(ToolData):
+    keys: tuple[str, ...]
+
+
+class MemoryInvocation(ToolInvocation[MemoryParameters]):
+    def get_description(self) -> str:
+        if self.params.action is MemoryAction.LIST:
+            return "List what is remembered"
+        words = {MemoryAction.SET: "Remember", MemoryAction.GET: "Recall", MemoryAction.DELETE: "Forget"}
+        where = " for this user, in every workspace" if self.params.scope is MemoryScope.USER else ""
+        return f"{words[self.params.action]} {quoted_unless_plain(self._key)}{where}"
+
+    def effect(self) -> Effect:
+        changes = self.params.action in (MemoryAction.SET, MemoryAction.DELETE)
+        return Effect.REMEMBERS if changes else Effect.READS
+
+    async def should_confirm_execute(self, signal: AbortSignal) -> ConfirmationDetails | Literal[False]:
+        """Asks before something is kept that looks like a secret: every later session and its model reads it."""
+        if await self._secret() is None:
+            return await super().should_confirm_execute(signal)
+        return await self.confirmation_details(Risk.MEDIUM, await self.preview())
+
+    async def preview(self) -> Preview | None:
+        if self.params.action is not MemoryAction.SET:
+            return None
+        found = await self._secret()
+        concerns = () if found is None else (f"looks like {found}; it is stored readably and shown to later sessions",)
+        return TextPreview(text=self._value, concerns=concerns)
+
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        """Raises MemoryFailed for what is too long, and StorageFailed. A key that is not there is no error."""
+        signal.throw_if_aborted()
+        return await signal.in_thread(self._run)
+
+    @property
+    def _key(self) -> str:
+        return self.params.key or ""
+
+    @property
+    def _value(self) -> str:
+        return self.params.value or ""
+
+    async def _secret(self) -> str | None:
+        if self.params.action is not MemoryAction.SET:
+            return None
+        return await asyncio.to_thread(looks_secret_under, self._key, self._value)
+
+    def _run(self) -> ToolResult:
+        memory = memory_of(self.context)
+        match self.params.action:
+            case MemoryAction.SET:
+                return self._set(memory)
+            case MemoryAction.GET:
+                return recalled(self._key, memory.get(self._key, self.params.scope))
+            case MemoryAction.DELETE:
+                return self._delete(memory)
+            case MemoryAction.LIST:
+                keys = memory.keys(self.params.scope)
+                lines = "\n".join(quoted_unless_plain(key) for key in keys) or "No keys"
+                return ToolResult.of_text(
+                    lines, f"{len(keys)} {'key' if len(keys) == 1 else 'keys'}", data=MemoryKeysData(keys=keys)
+                )
+
+    def _set(self, memory: Memory) -> ToolResult:
+        scope = self.params.scope or MemoryScope.WORKSPACE
+        old = memory.set(self._key, self._value, scope)
+        notes: tuple[str, ...] = ()
+        if old is not None and old != self._value:
+            shown = quoted_unless_plain(old[:_OLD_VALUE_CHARS])
+            cut = f" ... ({len(old)} characters)" if len(old) > _OLD_VALUE_CHARS else ""
+            notes = (f"replaced the value: {shown}{cut}",)
+        data = MemoryData(key=self._key, value=self._value, scope=scope)
+        return ToolResult.of_text(f"Stored {quoted_unless_plain(self._key)}", data=data, notes=notes)
+
+    def _delete(self, memory: Memory) -> ToolResult:
+        scope = self.params.scope or MemoryScope.WORKSPACE
+        done = memory.delete(self._key, scope)
+        left = memory.get(self._key, MemoryScope.USER) if self.params.scope is None else None
+        notes = (
+            ("scope user has the key, too, and get falls back to it; delete it there with scope user",) if left else ()
+        )
+        said = f"Deleted {quoted_unless_plain(self._key)}" if done else "Key not found"
+        return ToolResult.of_text(said, data=MemoryData(key=self._key, scope=scope if done else None), notes=notes)
+
+
+def memory_of(context: ToolContext) -> Memory:
+    """The memory a call works on; RuntimeError where a caller built a context without one."""
+    if context.memory is None:
+        raise RuntimeError("this tool needs a memory: build its ToolContext with one")
+    return context.memory
+
+
+def recalled(key: str, memory: Remembered | None, notes: tuple[str, ...] = ()) -> ToolResult:
+    """What get answers: the value itself, exact in `data`."""
+    if memory is None:
+        return ToolResult.of_text("Key not found", data=MemoryData(key=key), notes=notes)
+    data = MemoryData(key=key, value=memory.value, scope=memory.scope)
+    return ToolResult.of_text(memory.value or "(value is empty)", data=data, notes=notes)
+
+
+MEMORY = Tool(
+    name="memory",
+    display_name="Memory",
+    description=(
+        "Remember short texts under keys, for this workspace or (scope user) everywhere, beyond this session: "
+        "set, get, delete, list."
+    ),
+    group=ToolGroup.MEMORY,
+    effect=Effect.REMEMBERS,
+    parameters=MemoryParameters,
+    invocation=MemoryInvocation,
+    risk=Risk.LOW,
+)

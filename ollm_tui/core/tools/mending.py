@@ -1,0 +1,152 @@
+"""Forgiveness before validation: small models' near-misses become what they meant, each with a note.
+
+Nothing is guessed: a parameter is renamed only by the table below, and only where the right one is missing
+and required (contract section 1, "Mending").
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+from pydantic.alias_generators import to_snake
+
+from ollm_tui.core.base.results import JsonObject
+from ollm_tui.core.tools.base import AnyTool
+from ollm_tui.core.tools.schema import compact_schema
+
+NEAR_MISSES: dict[str, tuple[str, ...]] = {
+    "path": ("file_path", "filename", "file", "filepath", "file_name"),
+    "paths": ("files", "file_paths", "filenames"),
+    "target": ("old_string", "old", "old_text", "old_str", "search"),
+    "replacement": ("new_string", "new", "new_text", "new_str", "replace"),
+    "command": ("cmd", "command_line"),
+    "content": ("contents", "text", "file_text"),
+    "pattern": ("regex", "query", "glob"),
+    "from": ("source", "src", "from_path"),
+    "to": ("destination", "dest", "dst", "to_path"),
+    "id": ("job_id", "jobId"),
+    "url": ("uri", "link"),
+    "query": ("q", "search"),
+}
+
+
+@dataclass
+class Mended:
+    """Arguments as they will be validated, and what was done to them."""
+
+    arguments: JsonValue
+    notes: list[str] = field(default_factory=list[str])
+
+
+def mend(tool: AnyTool, arguments: JsonValue) -> Mended:
+    """Bring `arguments` closer to the tool's schema; what still does not fit is for validation to name."""
+    schema = compact_schema(tool.parameters)
+    mended = Mended(arguments)
+    decoded = _decoded(arguments, ("object",)) if isinstance(arguments, str) else arguments
+    if isinstance(decoded, list):
+        decoded = _wrapped(decoded, schema, mended.notes)
+    if arguments is None:
+        decoded = {}
+    if isinstance(decoded, dict):
+        mended.arguments = _mend_object(decoded, schema, mended.notes, where="")
+    return mended
+
+
+def _mend_object(arguments: JsonObject, schema: JsonObject, notes: list[str], where: str) -> JsonObject:
+    properties = _objects(schema.get("properties"))
+    required_names = schema.get("required")
+    required = [str(name) for name in required_names] if isinstance(required_names, list) else []
+    wire_names = {to_snake(name): name for name in properties}
+    named = {wire_names.get(key, key): value for key, value in arguments.items()}
+    for name in required:
+        if name not in named:
+            stray = _near_miss(name, named, properties)
+            if stray is not None:
+                named[name] = named.pop(stray)
+                notes.append(f"{where}{stray} was read as {name}")
+    result: JsonObject = {}
+    for name, value in named.items():
+        if name in properties:
+            result[name] = _mend_value(value, properties[name], notes, f"{where}{name}")
+        else:
+            notes.append(f"unknown parameter {where}{name} was dropped")
+    return result
+
+
+def _near_miss(name: str, named: JsonObject, properties: dict[str, JsonObject]) -> str | None:
+    strays = [key for key in named if key not in properties]
+    table = NEAR_MISSES.get(name, ())
+    for stray in strays:
+        if stray in table or to_snake(stray) in table or _folded(stray) == _folded(name):
+            return stray
+    return None
+
+
+def _mend_value(value: JsonValue, schema: JsonObject, notes: list[str], where: str) -> JsonValue:
+    kind = schema.get("type")
+    match kind:
+        case "integer":
+            return _as_integer(value, notes, where)
+        case "boolean" if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+            notes.append(f"{where}: the text {value!r} was read as a boolean")
+            return value.strip().lower() == "true"
+        case "array" | "object" if isinstance(value, str):
+            decoded = _decoded(value, (str(kind),))
+            if decoded is not value:
+                notes.append(f"{where}: a JSON text was read as an {kind}")
+                return _mend_value(decoded, schema, notes, where)
+            return value
+        case "array" if isinstance(value, list):
+            items = schema.get("items")
+            if isinstance(items, dict) and items.get("type") == "object":
+                return [
+                    _mend_object(item, items, notes, f"{where}[{index}].") if isinstance(item, dict) else item
+                    for index, item in enumerate(value)
+                ]
+            return value
+        case "object" if isinstance(value, dict) and "properties" in schema:
+            return _mend_object(value, schema, notes, f"{where}.")
+        case _:
+            return value
+
+
+def _as_integer(value: JsonValue, notes: list[str], where: str) -> JsonValue:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str):
+        digits = value.strip()
+        if digits.lstrip("-").isascii() and digits.lstrip("-").isdigit() and len(digits) <= 18:
+            notes.append(f"{where}: the text {value!r} was read as a number")
+            return int(digits)
+    return value
+
+
+def _decoded(text: str, kinds: tuple[str, ...]) -> JsonValue:
+    try:
+        value: JsonValue = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return text
+    if ("array" in kinds and isinstance(value, list)) or ("object" in kinds and isinstance(value, dict)):
+        return value
+    return text
+
+
+def _wrapped(items: list[JsonValue], schema: JsonObject, notes: list[str]) -> JsonValue:
+    """A bare array, for a tool whose one required parameter is an array."""
+    properties, required = _objects(schema.get("properties")), schema.get("required")
+    if isinstance(required, list):
+        arrays = [str(name) for name in required if properties.get(str(name), {}).get("type") == "array"]
+        if len(arrays) == 1 == len(required):
+            notes.append(f"a bare array was read as {arrays[0]}")
+            return {arrays[0]: items}
+    return items
+
+
+def _objects(value: JsonValue) -> dict[str, JsonObject]:
+    return {key: part for key, part in value.items() if isinstance(part, dict)} if isinstance(value, dict) else {}
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").replace("-", "").casefold()

@@ -1,0 +1,278 @@
+"""`move_file`: rename or move a file, directory or link (003 `move_file`, contract section 1)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from dataclasses import dataclass
+
+from pydantic import Field, JsonValue
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.atomic import rename_without_replacing, sync_directory
+from ollm_tui.core.base.commitment import carry_out, exclusive
+from ollm_tui.core.base.errors import (
+    FileChanged,
+    FileExists,
+    FileNotFound,
+    FileWriteFailed,
+    InvalidArguments,
+    InvalidPath,
+    IsADirectory,
+    NotADirectory,
+    ToolFailure,
+    from_os_error,
+)
+from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
+from ollm_tui.core.base.snapshots import ABSENT
+from ollm_tui.core.base.trees import TreeError, copy_tree, list_tree, remove_tree
+from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.workspace import Access, Location
+from ollm_tui.core.confirmation import Preview, Risk, TextPreview
+from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
+
+
+class MoveFileParameters(Parameters):
+    from_: str = Field(alias="from", description="File or directory to move, relative to the workspace")
+    to: str = Field(description="Its new path; missing parent directories are created")
+    overwrite: bool = Field(False, description="Replace a file that is at the new path")
+
+
+class MoveFileData(ToolData):
+    from_: str = Field(alias="from")
+    to: str
+
+
+@dataclass(frozen=True)
+class MovePlan:
+    """A move that can be made as things stand."""
+
+    source: Location
+    target: Location
+    status: os.stat_result
+    replaced: os.stat_result | None
+
+    @property
+    def changes_nothing(self) -> bool:
+        return self.source.real == self.target.real
+
+    @property
+    def only_spelling(self) -> bool:
+        """The target is the source itself under another spelling of its name, on a file system that folds case."""
+        return (
+            self.replaced is not None
+            and os.path.samestat(self.status, self.replaced)
+            and self.source.real.parent == self.target.real.parent
+            and self.source.real.name.casefold() == self.target.real.name.casefold()
+        )
+
+
+class MoveFileInvocation(ToolInvocation[MoveFileParameters]):
+    _judged_free: bool = False
+    """The policy was told that nothing is at the new path."""
+
+    def get_description(self) -> str:
+        return f"Move {visible(self.params.from_)} to {visible(self.params.to)}"
+
+    def touched_paths(self) -> list[TouchedPath]:
+        return [
+            TouchedPath(self.params.from_, Access.WRITE, follow=False),
+            TouchedPath(self.params.to, Access.WRITE, follow=False),
+        ]
+
+    def virtual_parameters(self) -> dict[str, JsonValue]:
+        exists = os.path.lexists(self._locate(self.params.to).real)
+        self._judged_free = not exists
+        return {"$exists": exists}
+
+    async def check(self, signal: AbortSignal) -> ToolResult | None:
+        """Raises FileExists and the like before anyone is asked; a result where both paths are one place."""
+        plan = await signal.in_thread(self._plan)
+        return self._result(plan, f"No change: {plan.source.shown} is there already") if plan.changes_nothing else None
+
+    async def preview(self) -> Preview | None:
+        plan = await AbortSignal().in_thread(self._plan)
+        concerns: list[str] = []
+        if plan.replaced is not None:
+            concerns.append(f"Replaces a file of {plan.replaced.st_size:,} bytes at {plan.target.shown}")
+        if stat.S_ISLNK(plan.status.st_mode):
+            concerns.append("A symbolic link: the link is moved, not what it points to")
+        return TextPreview(text=f"{plan.source.shown} → {plan.target.shown}", concerns=tuple(concerns))
+
+    async def state_digest(self) -> str:
+        return await AbortSignal().in_thread(self._digest)
+
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        source, target = self._locate(self.params.from_), self._locate(self.params.to)
+        async with exclusive(signal, source.real, target.real):
+            return await carry_out(signal, self._move, signal)
+
+    def _locate(self, path: str) -> Location:
+        return self.context.fence.resolve(path, Access.WRITE, follow=False)
+
+    def _digest(self) -> str:
+        try:
+            plan = self._plan()
+        except ToolFailure as failure:
+            return f"{ABSENT}: {failure.code}"
+        return f"{plan.source.real}\0{_identity(plan.status)}\0{plan.target.real}\0{_identity(plan.replaced)}"
+
+    def _plan(self) -> MovePlan:
+        """Blocking. Raises ToolFailure; changes nothing."""
+        fence = self.context.fence
+        source, target = self._locate(self.params.from_), self._locate(self.params.to)
+        if any(source.real == root or source.real in root.parents for root in fence.roots):
+            raise InvalidPath(
+                f"{source.shown} is or holds a directory that the workspace is made of and is never moved.",
+                {"path": source.shown},
+            )
+        status = fence.status(source)
+        if status is None:
+            raise FileNotFound(
+                f"{source.shown}: no such file or directory. Check the path with ls or glob.", {"path": source.shown}
+            )
+        plan = MovePlan(source, target, status, fence.status(target))
+        if not plan.changes_nothing:
+            self._refuse_target(plan)
+        return plan
+
+    def _refuse_target(self, plan: MovePlan) -> None:
+        source, target, is_directory = plan.source, plan.target, stat.S_ISDIR(plan.status.st_mode)
+        if source.real in target.real.parents:
+            raise InvalidArguments(f"move_file: {source.shown} cannot be moved into itself ({target.shown}).")
+        if plan.replaced is None:
+            if self.params.to.endswith("/") and not is_directory:
+                raise self._is_directory(plan)
+            return
+        if plan.only_spelling:
+            return
+        if target.real.is_dir():
+            raise self._is_directory(plan)
+        if not self.params.overwrite:
+            raise FileExists(
+                f"{target.shown} exists already. Send overwrite=true to replace it, or choose another path.",
+                {"path": target.shown},
+            )
+        if is_directory:
+            raise NotADirectory(
+                f"{target.shown} is a file and cannot be replaced by the directory {source.shown}.",
+                {"path": target.shown},
+            )
+
+    def _is_directory(self, plan: MovePlan) -> IsADirectory:
+        inside = self.context.fence.shown(plan.target.real / plan.source.real.name)
+        return IsADirectory(
+            f"{plan.target.shown} is a directory. To move {plan.source.shown} into it give its new path: {inside}.",
+            {"path": plan.target.shown},
+        )
+
+    def _move(self, signal: AbortSignal) -> ToolResult:
+        """Blocking; on one file system it is done in one step."""
+        plan = self._plan()
+        if plan.changes_nothing:
+            return self._result(plan, f"No change: {plan.source.shown} is there already")
+        if self._judged_free and plan.replaced is not None and not plan.only_spelling:
+            raise FileChanged(
+                f"{plan.target.shown} was created by somebody else while the call waited. Nothing was moved.",
+                {"path": plan.target.shown},
+            )
+        fence = self.context.fence
+        source_directory, source = fence.open_parent(plan.source)
+        try:
+            made = fence.create_parents(plan.target)
+            try:
+                directory, name = fence.open_parent(plan.target)
+                try:
+                    signal.throw_if_aborted()
+                    self._rename(plan, source_directory, source, directory, name, signal)
+                finally:
+                    os.close(directory)
+            except BaseException:
+                fence.remove_created(plan.target, made)
+                raise
+        finally:
+            os.close(source_directory)
+        return self._result(plan, f"Moved {plan.source.shown} to {plan.target.shown}")
+
+    def _rename(
+        self, plan: MovePlan, source_directory: int, source: str, directory: int, name: str, signal: AbortSignal
+    ) -> None:
+        try:
+            try:
+                _rename_once(plan, source_directory, source, directory, name)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                self._move_across(plan, source_directory, source, directory, name, signal)
+        except TreeError as error:
+            raise from_os_error(error, plan.source.shown, FileWriteFailed) from None
+        except FileExistsError:
+            raise FileExists(
+                f"{plan.target.shown}: something is there by now. Nothing was moved.", {"path": plan.target.shown}
+            ) from None
+        except OSError as error:
+            raise from_os_error(error, plan.source.shown, FileWriteFailed) from None
+        sync_directory(directory)
+        sync_directory(source_directory)
+
+    def _move_across(
+        self, plan: MovePlan, source_directory: int, source: str, directory: int, name: str, signal: AbortSignal
+    ) -> None:
+        """Between file systems: a whole copy first, which then takes its name in one step, then the removal."""
+        for _ in list_tree(source_directory, source, signal):
+            pass  # raises where a part of it could not be read, before anything is copied
+        incoming = f".ollm-moving-{secrets.token_hex(4)}"
+        try:
+            copy_tree(source_directory, source, directory, incoming, signal)
+            signal.throw_if_aborted()
+            if plan.replaced is None:
+                rename_without_replacing(directory, incoming, directory, name)
+            else:
+                os.replace(incoming, name, src_dir_fd=directory, dst_dir_fd=directory)
+        except BaseException:
+            remove_tree(directory, incoming)
+            raise
+        failures = remove_tree(source_directory, source)
+        if failures:
+            stayed = [self.context.fence.shown(plan.source.real.parent / failure.place) for failure in failures]
+            raise FileWriteFailed(
+                f"{plan.target.shown} is complete, but of {plan.source.shown} these could not be removed: "
+                f"{', '.join(stayed[:20])} ({failures[0].strerror}).",
+                {"from": plan.source.shown, "to": plan.target.shown, "failed": list[JsonValue](stayed)},
+            )
+
+    @staticmethod
+    def _result(plan: MovePlan, said: str) -> ToolResult:
+        data = MoveFileData.model_validate({"from": plan.source.shown, "to": plan.target.shown})
+        return ToolResult.of_text(said, data=data)
+
+
+def _rename_once(plan: MovePlan, source_directory: int, source: str, directory: int, name: str) -> None:
+    if plan.replaced is None:
+        rename_without_replacing(source_directory, source, directory, name)
+        return
+    os.replace(source, name, src_dir_fd=source_directory, dst_dir_fd=directory)
+    if os.path.samestat(plan.status, plan.replaced) and not plan.only_spelling:
+        # Two names of one file: the system then leaves both as they are.
+        os.unlink(source, dir_fd=source_directory)
+
+
+def _identity(status: os.stat_result | None) -> str:
+    if status is None:
+        return ABSENT
+    return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
+
+
+MOVE_FILE = Tool(
+    name="move_file",
+    display_name="Move File",
+    description="Move or rename a file or directory. A symbolic link is moved as a link.",
+    group=ToolGroup.FS,
+    effect=Effect.WRITES,
+    parameters=MoveFileParameters,
+    invocation=MoveFileInvocation,
+    risk=Risk.MEDIUM,
+    returns=MoveFileData,
+)

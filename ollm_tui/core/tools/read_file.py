@@ -1,0 +1,333 @@
+"""`read_file`: the content of a file, all of it or some lines (001 R2, 000 Properties 6-8)."""
+
+from __future__ import annotations
+
+import base64
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import FileReadFailed, FileTooLarge, from_os_error
+from ollm_tui.core.base.line_index import LineIndexes, line_offset
+from ollm_tui.core.base.output import OutputFormatter, TruncationConfig
+from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
+from ollm_tui.core.base.text_files import (
+    SAMPLE_BYTES,
+    Encoding,
+    Newline,
+    NotText,
+    binary_file,
+    newline_style,
+    recognise,
+)
+from ollm_tui.core.base.visible import quote_name
+from ollm_tui.core.base.workspace import Access, Location
+from ollm_tui.core.confirmation import Risk
+from ollm_tui.core.tools.base import Effect, Limits, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
+from ollm_tui.core.tools.listed_files import iso_time
+
+BASE64_ADVICE = "Read it with encoding=base64."
+_BOM = "\ufeff"
+_PIECE = 1 << 20
+
+_indexes = LineIndexes()
+
+
+class ReadEncoding(StrEnum):
+    """How a caller wants the content: as text, or any bytes as base64."""
+
+    UTF_8 = "utf-8"
+    BASE64 = "base64"
+
+
+class ReadFileData(ToolData):
+    """The content, exact, and what it was made from.
+
+    `content` keeps line ends and a UTF-8 byte-order mark (as U+FEFF). `size` is the file's, in bytes; `modified` in UTC
+    (ISO 8601). `start_line` and `end_line` say which lines `content` holds; None where it holds none.
+    """
+
+    content: str
+    encoding: str
+    newline: Newline
+    bom: bool
+    size: int
+    modified: str
+    total_lines: int | None = None
+    start_line: int | None = None
+    end_line: int | None = None
+
+
+class ReadFileParameters(Parameters):
+    path: str = Field(description="File to read, relative to the workspace")
+    start_line: int | None = Field(
+        None, description="First line to read, counted from 1; -n reads the last n lines (then without endLine)"
+    )
+    end_line: int | None = Field(None, ge=1, description="Last line to read, inclusive")
+    encoding: ReadEncoding | None = Field(None, description="base64 gives the bytes of any file; text otherwise")
+    line_numbers: bool = Field(False, description="Put `N|` in front of each line")
+
+    @model_validator(mode="after")
+    def _is_a_range(self) -> Self:
+        if self.start_line == 0:
+            raise ValueError("startLine counts from 1 (or from the end with -1); 0 is no line")
+        if self.end_line is not None and self.start_line is not None:
+            if self.start_line < 0:
+                raise ValueError("endLine does not go with a negative startLine, which reads to the end")
+            if self.start_line > self.end_line:
+                raise ValueError(f"startLine {self.start_line} is behind endLine {self.end_line}")
+        if self.encoding is ReadEncoding.BASE64 and (self.is_range or self.line_numbers):
+            raise ValueError("base64 gives the whole file: leave out startLine, endLine and lineNumbers")
+        return self
+
+    @property
+    def is_range(self) -> bool:
+        return self.start_line is not None or self.end_line is not None
+
+    def lines_of(self, total: int) -> range:
+        """The lines asked for that a file of `total` lines has, counted from 1."""
+        first = self.start_line or 1
+        if first < 0:
+            first = max(1, total + first + 1)
+        last = total if self.end_line is None else min(self.end_line, total)
+        return range(first, last + 1)
+
+
+class ReadFileInvocation(ToolInvocation[ReadFileParameters]):
+    """Reads one file."""
+
+    def get_description(self) -> str:
+        params = self.params
+        described = f"Read {quote_name(params.path)}"
+        if params.start_line is not None and params.start_line < 0:
+            return f"{described}, last {-params.start_line} lines"
+        if params.is_range:
+            last = "the end" if params.end_line is None else params.end_line
+            return f"{described}, lines {params.start_line or 1} to {last}"
+        return described
+
+    def touched_paths(self) -> list[TouchedPath]:
+        return [TouchedPath(self.params.path, Access.READ)]
+
+    async def check(self, signal: AbortSignal) -> ToolResult | None:
+        """Raises FileNotFound, IsADirectory, InvalidPath and NoPermission with the path."""
+        await signal.in_thread(self._open_and_close)
+        return None
+
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        """Raises FileNotFound, IsADirectory, NoPermission, FileTooLarge and BinaryFile with the path."""
+        return await signal.in_thread(self._read, signal)
+
+    def _open_and_close(self) -> None:
+        workspace = self.context.fence
+        os.close(workspace.open_for_reading(workspace.resolve(self.params.path)))
+
+    def _read(self, signal: AbortSignal) -> ToolResult:
+        workspace = self.context.fence
+        location = workspace.resolve(self.params.path)
+        descriptor = workspace.open_for_reading(location)
+        try:
+            content = read_content(descriptor, location, self.params, self.context.limits, signal)
+        except OSError as error:
+            raise from_os_error(error, location.shown, FileReadFailed) from None
+        finally:
+            os.close(descriptor)
+        return content.as_result(location, self.params, self.context.limits)
+
+
+@dataclass(frozen=True)
+class Content:
+    """What was read: for programs, and as a model reads it."""
+
+    data: ReadFileData
+    text: str
+    note: str | None = None
+
+    def as_result(self, location: Location, params: ReadFileParameters, limits: Limits) -> ToolResult:
+        """Cut to the limits of a result, with the lines to ask for next where something is left out."""
+        excerpt = OutputFormatter.excerpt(
+            self.text, TruncationConfig(limits.result_chars, limits.result_lines), location.shown
+        )
+        notes = [self.note] if self.note else []
+        if excerpt.gap is not None and self.data.start_line is not None:
+            notes.append(self._how_to_go_on(*excerpt.gap))
+        return ToolResult(
+            llm_content=excerpt.content,
+            return_display=f"Read {self._what()} of {location.shown}",
+            data=self.data,
+            notes=tuple(notes),
+            truncated=excerpt.truncated,
+        )
+
+    def _how_to_go_on(self, gap_start: int, gap_end: int) -> str:
+        first = (self.data.start_line or 1) + self.text.count("\n", 0, gap_start)
+        last = (self.data.start_line or 1) + self.text.count("\n", 0, gap_end - 1)
+        if first == last:
+            return f"line {first} is too long to be shown whole; grep shows lines around a match"
+        return f"lines {first} to {last} are not shown whole: read them with startLine={first}, endLine={last}"
+
+    def _what(self) -> str:
+        data = self.data
+        if data.encoding == ReadEncoding.BASE64:
+            return f"{data.size} bytes"
+        if data.start_line is None:
+            return "no lines"
+        if (data.start_line, data.end_line) == (1, data.total_lines):
+            return "1 line" if data.total_lines == 1 else f"{data.total_lines} lines"
+        return f"lines {data.start_line}-{data.end_line} of {data.total_lines}"
+
+
+def read_content(
+    descriptor: int, location: Location, params: ReadFileParameters, limits: Limits, signal: AbortSignal
+) -> Content:
+    """The content of an open file as asked for. Raises OSError, FileTooLarge and BinaryFile."""
+    status = os.fstat(descriptor)
+    if params.is_range and status.st_size > limits.file_bytes:
+        return _range_of_huge(descriptor, location, params, limits, signal)
+    raw = _all_of(descriptor, location, limits, signal)
+    if params.encoding is ReadEncoding.BASE64:
+        text = base64.b64encode(raw).decode("ascii")
+        data = ReadFileData(
+            content=text,
+            encoding=ReadEncoding.BASE64,
+            newline=Newline.NONE,
+            bom=False,
+            size=len(raw),
+            modified=iso_time(status.st_mtime_ns),
+        )
+        return Content(data, text or "(file is empty)")
+    encoding = _recognised(raw, location)
+    text = encoding.decode(raw)
+    # Old Macintosh files end lines with CR alone; a CR elsewhere is no line end, as for grep.
+    end = "\r" if newline_style(text) is Newline.CR else "\n"
+    total = text.count(end) + (text != "" and not text.endswith(end))
+    chosen = params.lines_of(total)
+    if params.is_range:
+        ended = len(chosen) > 0 and (chosen.stop <= total or text.endswith(end))
+        text = end.join(text.split(end)[chosen.start - 1 : chosen.stop - 1]) + (end if ended else "")
+    return _content(text, encoding, status, chosen, total, params)
+
+
+def _content(
+    text: str,
+    encoding: Encoding,
+    status: os.stat_result,
+    chosen: range,
+    total: int,
+    params: ReadFileParameters,
+    note: str | None = None,
+) -> Content:
+    newline = newline_style(text)
+    data = ReadFileData(
+        content=text,
+        encoding=encoding.codec,
+        newline=newline,
+        bom=bool(encoding.mark) or (chosen.start == 1 and text.startswith(_BOM)),
+        size=status.st_size,
+        modified=iso_time(status.st_mtime_ns),
+        total_lines=total,
+        start_line=chosen.start if chosen else None,
+        end_line=chosen.stop - 1 if chosen else None,
+    )
+    return Content(data, _for_model(text, newline, chosen, total, params), note)
+
+
+def _for_model(text: str, newline: Newline, chosen: range, total: int, params: ReadFileParameters) -> str:
+    if not chosen:
+        return f"(file has {total} {'line' if total == 1 else 'lines'})" if total else "(file is empty)"
+    # A carriage return elsewhere than in a line end is part of a line: counting it would shift what grep counts.
+    shown = text.removeprefix(_BOM).replace("\r\n", "\n")
+    if newline is Newline.CR:
+        shown = shown.replace("\r", "\n")
+    if params.line_numbers:
+        lines = shown.removesuffix("\n").split("\n")
+        numbered = "".join(f"{number}|{line}\n" for number, line in enumerate(lines, chosen.start))
+        shown = numbered if shown.endswith("\n") else numbered.removesuffix("\n")
+    if params.end_line is not None:
+        shown = shown.removesuffix("\n")
+    if not shown:
+        return "(the line is empty)" if params.is_range else "(file is empty)"
+    return shown
+
+
+def _recognised(raw: bytes, location: Location, *, complete: bool = True) -> Encoding:
+    try:
+        return recognise(raw, complete=complete)
+    except NotText as error:
+        raise binary_file(error, location.shown, BASE64_ADVICE) from None
+
+
+def _all_of(descriptor: int, location: Location, limits: Limits, signal: AbortSignal) -> bytes:
+    """Everything, unless it is more than the limit; the size told beforehand is not believed, files grow."""
+    pieces: list[bytes] = []
+    length = 0
+    size = os.fstat(descriptor).st_size
+    while size <= limits.file_bytes and length <= limits.file_bytes:
+        signal.throw_if_aborted()
+        piece = os.read(descriptor, min(_PIECE, limits.file_bytes + 1 - length))
+        if not piece:
+            return b"".join(pieces)
+        pieces.append(piece)
+        length += len(piece)
+    size = max(size, length)
+    raise FileTooLarge(
+        f"{location.shown} is {size:,} bytes, more than the limit of {limits.file_bytes:,} bytes. "
+        "Read a range of it with startLine and endLine, or search it with grep.",
+        {"path": location.shown, "size": size, "limit": limits.file_bytes},
+    )
+
+
+def _range_of_huge(
+    descriptor: int, location: Location, params: ReadFileParameters, limits: Limits, signal: AbortSignal
+) -> Content:
+    """Lines of a file over the limit, without holding more than them."""
+    status = os.fstat(descriptor)
+    encoding = _recognised(os.pread(descriptor, SAMPLE_BYTES * 8, 0), location, complete=False)
+    newline = "\n".encode(encoding.codec)
+    index = _indexes.of(descriptor, newline, signal.throw_if_aborted)
+    chosen = params.lines_of(index.total_lines)
+    start = line_offset(descriptor, index, newline, chosen.start) if chosen else 0
+    end = line_offset(descriptor, index, newline, chosen.stop) if chosen else 0
+    if end - start > limits.file_bytes:
+        raise FileTooLarge(
+            f"{location.shown}: lines {chosen.start} to {chosen.stop - 1} are {end - start:,} bytes, more than the "
+            f"limit of {limits.file_bytes:,} bytes. Ask for fewer lines, or search with grep.",
+            {"path": location.shown, "size": end - start, "limit": limits.file_bytes},
+        )
+    raw = _exactly(descriptor, start, end - start).removeprefix(encoding.mark if start == 0 else b"")
+    note = None
+    try:
+        text = raw.decode(encoding.codec)
+    except UnicodeDecodeError:
+        text = raw.decode(encoding.codec, "replace")
+        note = f"some bytes are not valid {encoding.codec}; U+FFFD stands for them"
+    return _content(text, encoding, status, chosen, index.total_lines, params, note)
+
+
+def _exactly(descriptor: int, offset: int, length: int) -> bytes:
+    pieces: list[bytes] = []
+    while length > 0 and (piece := os.pread(descriptor, min(length, _PIECE), offset)):
+        pieces.append(piece)
+        offset += len(piece)
+        length -= len(piece)
+    return b"".join(pieces)
+
+
+READ_FILE = Tool(
+    name="read_file",
+    display_name="Read File",
+    description=(
+        "Read a text file, whole or from startLine to endLine (counted from 1, inclusive; startLine=-n gives the last "
+        "n lines). Of files over 20 MB only a range can be read. encoding=base64 reads binary files."
+    ),
+    group=ToolGroup.FS,
+    effect=Effect.READS,
+    parameters=ReadFileParameters,
+    invocation=ReadFileInvocation,
+    risk=Risk.LOW,
+    returns=ReadFileData,
+)

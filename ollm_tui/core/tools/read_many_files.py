@@ -1,0 +1,214 @@
+"""`read_many_files`: several files in one answer, one bad one not spoiling the rest (001 R2.8, 000 Property 9)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import (
+    FileNotFound,
+    FileReadFailed,
+    FileTooLarge,
+    OperationCancelled,
+    ToolFailure,
+    from_os_error,
+)
+from ollm_tui.core.base.glob_pattern import has_magic
+from ollm_tui.core.base.listing import ListingOptions
+from ollm_tui.core.base.output import OutputFormatter, TruncationConfig
+from ollm_tui.core.base.results import ToolData, ToolError, ToolResult, UpdateOutput, Wire
+from ollm_tui.core.base.visible import quote_name, visible
+from ollm_tui.core.base.workspace import Access
+from ollm_tui.core.confirmation import Risk
+from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
+from ollm_tui.core.tools.glob import find_files, pattern_below
+from ollm_tui.core.tools.listed_files import notes_of
+from ollm_tui.core.tools.read_file import Content, ReadFileData, ReadFileParameters, read_content
+
+MAX_FILES_OF_GLOB = 1000
+"""So many files are read for one pattern."""
+
+
+class ReadFileOutcome(Wire):
+    """One file: what was read, or why it was not."""
+
+    path: str
+    file: ReadFileData | None = None
+    error: ToolError | None = None
+
+
+class ReadManyFilesData(ToolData):
+    """The files in the order they were asked for; each is read once, however often it was named."""
+
+    files: tuple[ReadFileOutcome, ...]
+
+
+class ReadManyFilesParameters(Parameters):
+    paths: list[Annotated[str, Field(min_length=1)]] = Field(
+        min_length=1, description="Files to read, or glob patterns, relative to the workspace"
+    )
+
+
+@dataclass(frozen=True)
+class _Section:
+    """One file's part of the answer; neither content nor failure while it is still to be read."""
+
+    path: str
+    content: Content | None = None
+    failure: ToolFailure | None = None
+
+    @property
+    def size(self) -> int:
+        return self.content.data.size if self.content is not None else 0
+
+    def for_model(self) -> str:
+        if self.content is not None:
+            return f"=== {self.path} ===\n{self.content.text}"
+        return f"=== {self.path} ===\nError: {self.failure.message if self.failure is not None else 'not read'}"
+
+    def outcome(self) -> ReadFileOutcome:
+        file = self.content.data if self.content is not None else None
+        return ReadFileOutcome(path=self.path, file=file, error=ToolError.of(self.failure) if self.failure else None)
+
+
+class ReadManyFilesInvocation(ToolInvocation[ReadManyFilesParameters]):
+    """Reads several files, one after the other."""
+
+    def get_description(self) -> str:
+        count = len(self.params.paths)
+        named = ", ".join(quote_name(path) for path in self.params.paths[:3])
+        return f"Read {named}" + (f" and {count - 3} more" if count > 3 else "")
+
+    def tool_locations(self) -> list[str]:
+        return list(self.params.paths)
+
+    def touched_paths(self) -> list[TouchedPath]:
+        """A path that is out of reach is no reason to refuse the others: it is left out here and fails on its own."""
+        touched: list[TouchedPath] = []
+        for path in self.params.paths:
+            try:
+                location = self.context.fence.resolve(path)
+            except ToolFailure:
+                continue
+            if os.path.lexists(location.real) or not has_magic(path):
+                touched.append(TouchedPath(path, Access.READ))
+        return touched
+
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        """Fails only where nothing could be read; a cancelled call keeps what it had read."""
+        sections: list[_Section] = []
+        notes: list[str] = []
+        try:
+            for wanted in await signal.in_thread(self._expanded, notes, signal):
+                read = sum(section.size for section in sections)
+                sections.append(await signal.in_thread(self._read, wanted, read, signal))
+        except OperationCancelled:
+            raise OperationCancelled(signal.reason, partial=_joined(sections)) from None
+        return self._as_result(sections, notes)
+
+    def _expanded(self, notes: list[str], signal: AbortSignal) -> list[_Section]:
+        """What is to be read: the paths as written, patterns replaced by the files they match. Each once."""
+        wanted: dict[str, _Section] = {}
+        for path in self.params.paths:
+            if not has_magic(path) or self._is_there(path):
+                wanted.setdefault(path, _Section(path))
+                continue
+            try:
+                found = self._matching(path, notes, signal)
+            except OperationCancelled:
+                raise
+            except ToolFailure as failure:
+                wanted.setdefault(path, _Section(path, failure=failure))
+                continue
+            for each in found:
+                wanted.setdefault(each, _Section(each))
+        return list(wanted.values())
+
+    def _is_there(self, path: str) -> bool:
+        try:
+            return os.path.lexists(self.context.fence.resolve(path).real)
+        except ToolFailure:
+            return False
+
+    def _matching(self, text: str, notes: list[str], signal: AbortSignal) -> list[str]:
+        """Raises FileNotFound where no file matches, InvalidArguments and InvalidPath for the pattern."""
+        workspace = self.context.fence
+        location = workspace.resolve(".")
+        hidden = any(name.startswith(".") for name in text.split("/"))
+        options = ListingOptions(include_hidden=hidden, skip_credentials=True)
+        found = find_files(workspace, location, pattern_below(text, location), options, MAX_FILES_OF_GLOB, signal)
+        notes += notes_of(found.listing, location)
+        if found.stopped:
+            notes.append(f"{visible(text)} matches more than {MAX_FILES_OF_GLOB} files; only the first were read")
+        if not found.paths:
+            raise FileNotFound(f"No file matches {visible(text)}. Try the pattern with glob.", {"path": text})
+        return found.paths
+
+    def _read(self, wanted: _Section, already: int, signal: AbortSignal) -> _Section:
+        if wanted.failure is not None:
+            return wanted
+        workspace, limits = self.context.fence, self.context.limits
+        try:
+            location = workspace.resolve(wanted.path)
+            descriptor = workspace.open_for_reading(location)
+            try:
+                size = os.fstat(descriptor).st_size
+                if already and already + size > limits.file_bytes:
+                    raise FileTooLarge(
+                        f"{location.shown} ({size:,} bytes) was not read: with it the answer would hold more than "
+                        f"{limits.file_bytes:,} bytes. Read it with read_file.",
+                        {"path": location.shown, "size": size, "limit": limits.file_bytes},
+                    )
+                content = read_content(
+                    descriptor, location, ReadFileParameters.model_validate({"path": wanted.path}), limits, signal
+                )
+            except OSError as error:
+                raise from_os_error(error, location.shown, FileReadFailed) from None
+            finally:
+                os.close(descriptor)
+        except OperationCancelled:
+            raise
+        except ToolFailure as failure:
+            return _Section(wanted.path, failure=failure)
+        return _Section(wanted.path, content)
+
+    def _as_result(self, sections: Sequence[_Section], notes: Sequence[str]) -> ToolResult:
+        limits = self.context.limits
+        excerpt = OutputFormatter.excerpt(_joined(sections), TruncationConfig(limits.result_chars, limits.result_lines))
+        failures = [section.failure for section in sections if section.failure is not None]
+        read = len(sections) - len(failures)
+        display = f"Read {read} {'file' if read == 1 else 'files'}"
+        if excerpt.truncated:
+            notes = [*notes, "what is left out can be read with read_file, file by file"]
+        return ToolResult(
+            llm_content=excerpt.content,
+            return_display=f"{display}, {len(failures)} failed" if failures else display,
+            error=ToolError.of(failures[0]) if failures and not read else None,
+            data=ReadManyFilesData(files=tuple(section.outcome() for section in sections)),
+            notes=tuple(notes),
+            truncated=excerpt.truncated,
+        )
+
+
+def _joined(sections: Sequence[_Section]) -> str:
+    """One blank line between sections, whether or not a file ends with a line end."""
+    texts = [section.for_model() for section in sections]
+    return "".join(text + ("\n" if text.endswith("\n") else "\n\n") for text in texts[:-1]) + "".join(texts[-1:])
+
+
+READ_MANY_FILES = Tool(
+    name="read_many_files",
+    display_name="Read Many Files",
+    description="Read several text files at once, each under a line `=== PATH ===`. Paths may be glob patterns.",
+    group=ToolGroup.FS,
+    effect=Effect.READS,
+    parameters=ReadManyFilesParameters,
+    invocation=ReadManyFilesInvocation,
+    risk=Risk.LOW,
+    returns=ReadManyFilesData,
+)

@@ -1,0 +1,87 @@
+"""Which tools there are (001 R1, 000 Properties 1-5, 003 and 004 registries)."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from ollm_tui.core.base.errors import ToolNotFound
+from ollm_tui.core.base.results import JsonObject
+from ollm_tui.core.tools.aliases import ALIASES, Alias
+from ollm_tui.core.tools.base import AnyTool, ToolGroup
+from ollm_tui.core.tools.schema import SchemaFormat, function_schema
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A tool found by any of its names, and its arguments as that tool takes them."""
+
+    tool: AnyTool
+    arguments: JsonObject | None
+    """None where they were no object: mending and validation deal with that."""
+
+
+class ToolRegistry:
+    """Tools by name. May change while running; lists are sorted by code point, whatever the order of registering."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, AnyTool] = {}
+
+    def register(self, tool: AnyTool) -> None:
+        """Add a tool; one of the same name is replaced."""
+        self._tools[tool.name] = tool
+
+    def unregister(self, name: str) -> None:
+        """Remove a tool; an unknown name is no error."""
+        self._tools.pop(name, None)
+
+    def get(self, name: str) -> AnyTool | None:
+        """The tool of exactly that name; aliases do not count."""
+        return self._tools.get(name)
+
+    def list(self) -> list[AnyTool]:
+        """All tools, sorted by name."""
+        return [self._tools[name] for name in sorted(self._tools)]
+
+    def get_by_group(self, group: ToolGroup) -> list[AnyTool]:
+        return [tool for tool in self.list() if tool.group is group]
+
+    def get_function_schemas(self, form: SchemaFormat = SchemaFormat.OLLM) -> list[JsonObject]:
+        """One schema for each tool, sorted by name."""
+        return [function_schema(tool, form) for tool in self.list()]
+
+    def to_openai_functions(self) -> list[JsonObject]:
+        """003's bare form: name, description and parameters of each tool."""
+        return self.get_function_schemas(SchemaFormat.OLLM)
+
+    def resolve(self, name: str, arguments: JsonObject | None = None) -> Resolved:
+        """The tool meant by `name`, with its arguments translated where the name is an alias.
+
+        Case, `-` and `_` are folded. Raises ToolNotFound naming the closest tools: nothing ever runs on similarity.
+        """
+        exact = self._tools.get(name)
+        if exact is not None:
+            return Resolved(exact, arguments)
+        folded = _folded(name)
+        for known in sorted(self._tools):
+            if _folded(known) == folded:
+                return Resolved(self._tools[known], arguments)
+        alias = next((alias for alias in ALIASES.values() if _folded(alias.name) == folded), None)
+        if alias is not None:
+            target, translated = alias.translate(arguments or {})
+            tool = self._tools.get(target)
+            if tool is not None:
+                return Resolved(tool, translated if arguments is not None else None)
+        raise self._not_found(name, alias)
+
+    def _not_found(self, name: str, alias: Alias | None) -> ToolNotFound:
+        if alias is not None:
+            return ToolNotFound(f"{name} stands for {' or '.join(alias.tools)}, not available in this version.")
+        names = [tool.name for tool in self.list()]
+        closest = difflib.get_close_matches(_folded(name), names, n=3, cutoff=0.5)
+        hint = f"Did you mean {' or '.join(closest)}?" if closest else f"The tools are: {', '.join(names) or 'none'}."
+        return ToolNotFound(f"There is no tool {name[:80]!r}. {hint}", {"name": name[:200], "closest": [*closest]})
+
+
+def _folded(name: str) -> str:
+    return name.replace("-", "_").replace("_", "").casefold()

@@ -1,0 +1,99 @@
+"""A tool's schema for models, made from its parameter model alone (001 R1.6, 000 Property 5, 004 step 3.5)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import lru_cache
+
+from pydantic import BaseModel, JsonValue
+
+from ollm_tui.core.base.results import JsonObject
+from ollm_tui.core.tools.base import AnyTool
+
+_NOISE = frozenset({"title", "additionalProperties", "$defs"})
+
+
+class SchemaFormat(StrEnum):
+    """The shapes that model servers take (contract section 7)."""
+
+    OLLM = "ollm"
+    OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+
+
+def function_schema(tool: AnyTool, form: SchemaFormat = SchemaFormat.OLLM) -> JsonObject:
+    """One tool's schema in the form asked for; a copy that the caller may change."""
+    parameters = compact_schema(tool.parameters)
+    match form:
+        case SchemaFormat.OLLM:
+            return {"name": tool.name, "description": tool.description, "parameters": parameters}
+        case SchemaFormat.OPENAI:
+            return {"type": "function", "function": function_schema(tool)}
+        case SchemaFormat.ANTHROPIC:
+            return {"name": tool.name, "description": tool.description, "input_schema": parameters}
+
+
+def compact_schema(model: type[BaseModel]) -> JsonObject:
+    """JSON Schema without `$defs`, titles and nulls: optional means "not required", which small models understand."""
+    return _copied(_compact_schema(model))
+
+
+@lru_cache(maxsize=256)
+def _compact_schema(model: type[BaseModel]) -> JsonObject:
+    raw: JsonObject = model.model_json_schema(by_alias=True)
+    definitions = raw.get("$defs")
+    defs = definitions if isinstance(definitions, dict) else {}
+    schema = _compact(raw, defs, ())
+    schema.pop("description", None)  # the class docstring: the tool's own description says it for models
+    schema.setdefault("properties", {})
+    return schema
+
+
+def _compact(node: JsonObject, defs: JsonObject, inside: tuple[str, ...]) -> JsonObject:
+    reference = node.get("$ref")
+    if isinstance(reference, str):
+        name = reference.rsplit("/", 1)[-1]
+        if name in inside:
+            raise ValueError(f"the schema refers to itself through {name}: no model can be offered it")
+        target = defs.get(name)
+        merged = {**(target if isinstance(target, dict) else {}), **{k: v for k, v in node.items() if k != "$ref"}}
+        merged.pop("title", None)
+        return _compact(merged, defs, (*inside, name))
+    choices = node.get("anyOf")
+    if isinstance(choices, list):
+        real = [choice for choice in choices if isinstance(choice, dict) and choice.get("type") != "null"]
+        rest = {key: value for key, value in node.items() if key not in ("anyOf", "default")}
+        if node.get("default") is not None:
+            rest["default"] = node["default"]
+        if len(real) == 1:
+            return _compact({**real[0], **rest}, defs, inside)
+        return {**_compact(rest, defs, inside), "anyOf": [_compact(choice, defs, inside) for choice in real]}
+    compact: JsonObject = {}
+    for key, value in node.items():
+        if key in _NOISE or (key == "default" and value is None):
+            continue
+        if key == "properties" and isinstance(value, dict):
+            compact[key] = {
+                name: _compact(part, defs, inside) for name, part in value.items() if isinstance(part, dict)
+            }
+        elif key == "items" and isinstance(value, dict):
+            compact[key] = _compact(value, defs, inside)
+        else:
+            compact[key] = value
+    if "enum" in compact and "type" not in compact:
+        compact["type"] = "string"
+    return compact
+
+
+def _copied(value: JsonObject) -> JsonObject:
+    return {key: _copied_value(part) for key, part in value.items()}
+
+
+def _copied_value(value: JsonValue) -> JsonValue:
+    match value:
+        case dict():
+            return _copied(value)
+        case list():
+            return [_copied_value(part) for part in value]
+        case _:
+            return value

@@ -1,0 +1,307 @@
+"""`shell`: run a command line in the workspace (001 R5, 000 Properties 25-28)."""
+
+from __future__ import annotations
+
+import os
+import signal as signals
+from pathlib import Path
+
+from pydantic import Field, field_validator
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import (
+    FileNotFound,
+    NotADirectory,
+    ShellExecutionFailed,
+    ShellIdleTimeout,
+    ShellTimeout,
+    ToolFailure,
+)
+from ollm_tui.core.base.output import NO_OUTPUT
+from ollm_tui.core.base.results import Artifact, ToolData, ToolError, ToolResult, UpdateOutput
+from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.workspace import Access
+from ollm_tui.core.confirmation import CommandPreview, Preview, Risk
+from ollm_tui.core.shell.answers import is_an_answer
+from ollm_tui.core.shell.commands import CommandHub, CommandRequest, CommandState, Ending, StartFailed, TimeLimits
+from ollm_tui.core.shell.service import Outcome, ShellService
+from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolContext, ToolGroup, ToolInvocation, TouchedPath
+
+DEFAULT_TIMEOUT_MS = 30_000
+"""Milliseconds a command gets when the call does not say (000)."""
+
+UNATTENDED_IDLE = 300.0
+"""Seconds without output and processor time after which a command that nobody watches is ended."""
+
+
+class ShellParameters(Parameters):
+    command: str = Field(min_length=1, description="The command line, run by bash")
+    cwd: str | None = Field(
+        None, description="Directory to run in, relative to the workspace; the workspace if left out"
+    )
+    timeout: int | None = Field(
+        None, ge=1, description=f"Milliseconds after which the command is ended; {DEFAULT_TIMEOUT_MS} if left out"
+    )
+    idle_timeout: int | None = Field(
+        None, ge=0, description="Milliseconds without output after which the command is ended; 0 for no such limit"
+    )
+    background: bool = Field(
+        False,
+        description="Return at once with an id while the command goes on; for servers and watchers. "
+        "Read it with shell_output, end it with shell_kill",
+    )
+
+    @field_validator("command")
+    @classmethod
+    def _can_be_run(cls, command: str) -> str:
+        if not command.strip():
+            raise ValueError("the command line is blank")
+        if "\0" in command:
+            raise ValueError("a command line can not hold a NUL character")
+        try:
+            command.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValueError("the command line holds half of a surrogate pair") from None
+        return command
+
+
+class ShellData(ToolData):
+    """`exit_code` is 128+n after signal n, none after a time-out and while the command runs."""
+
+    exit_code: int | None
+    signal: str | None
+    pid: int
+    id: str
+    cwd: str
+    timed_out: bool
+    output: str
+
+
+class ShellInvocation(ToolInvocation[ShellParameters]):
+    def get_description(self) -> str:
+        return f"Run {visible(self.params.command)}"
+
+    def touched_paths(self) -> list[TouchedPath]:
+        return [TouchedPath(self.params.cwd or ".", Access.READ)]
+
+    async def check(self, signal: AbortSignal) -> ToolResult | None:
+        self._directory()
+        return None
+
+    async def preview(self) -> Preview | None:
+        return CommandPreview(command=self.params.command, cwd=self.context.fence.shown(self._directory()))
+
+    async def state_digest(self) -> str:
+        """The directory itself, so that another one put in its place is noticed."""
+        directory = self._directory()
+        status = directory.stat()
+        return f"{os.fsencode(directory)!r} {status.st_dev}:{status.st_ino}"
+
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        """Raises ShellExecutionFailed where the command can not be started, InvalidPath, FileNotFound and
+        NotADirectory for `cwd`, OperationCancelled with the output so far."""
+        request = CommandRequest(
+            command=self.params.command,
+            cwd=self._directory(),
+            attended=self.context.attended,
+            background=self.params.background,
+            call_id=self.context.call_id,
+            limits=self._limits(),
+        )
+        service = shell_service(self.context)
+        try:
+            if self.params.background:
+                return self._job_result(await service.start_job(request, signal))
+            outcome = await service.run(request, signal, update_output, self._move_after())
+        except StartFailed as failure:
+            raise ShellExecutionFailed(str(failure)) from None
+        return self._result(outcome)
+
+    def _directory(self) -> Path:
+        location = self.context.fence.resolve(self.params.cwd or ".")
+        if location.real.is_dir():
+            return location.real
+        if location.real.exists():
+            raise NotADirectory(f"{location.shown} is not a directory. Give a directory as cwd.")
+        raise FileNotFound(f"{location.shown}: no such directory. Check cwd with ls.", {"path": location.shown})
+
+    def _limits(self) -> TimeLimits:
+        wall = self.params.timeout
+        if wall is None and not self.params.background and not self.context.attended:
+            wall = DEFAULT_TIMEOUT_MS
+        if self.params.idle_timeout is not None:
+            return TimeLimits(_seconds(wall), _seconds(self.params.idle_timeout or None))
+        silent = None if self.context.attended or self.params.background else UNATTENDED_IDLE
+        return TimeLimits(_seconds(wall), silent, idle_counts_cpu=True)
+
+    def _move_after(self) -> float | None:
+        """With a person there the default limit ends nothing: the command goes on where they can see it."""
+        if self.params.timeout is None and self.context.attended:
+            return _seconds(DEFAULT_TIMEOUT_MS)
+        return None
+
+    def _job_result(self, outcome: Outcome) -> ToolResult:
+        state = outcome.state
+        if state.running or (state.exit_code == 0 and state.ending is None):
+            over = () if state.running else (f"{state.id} is already over: it exited with code 0",)
+            said = f"Started job {state.id} (pid {state.pid})"
+            return ToolResult(
+                llm_content=said, return_display=said, data=self._data(outcome), notes=(*over, *_notes(outcome))
+            )
+        failure = ShellExecutionFailed(
+            f"Job {state.id} failed to start: it was over after {outcome.seconds:.1f} s with code {state.exit_code}",
+            {"exitCode": state.exit_code, "id": state.id},
+        )
+        return self._finished(outcome, failure)
+
+    def _result(self, outcome: Outcome) -> ToolResult:
+        state = outcome.state
+        if state.running:
+            return self._moved(outcome)
+        return self._finished(outcome, self._failure(outcome))
+
+    def _failure(self, outcome: Outcome) -> ToolFailure | None:
+        state, ran = outcome.state, round(outcome.seconds * 1000)
+        match state.ending:
+            case Ending.TIMED_OUT:
+                limit = self.params.timeout or DEFAULT_TIMEOUT_MS
+                return ShellTimeout(
+                    f"Command timed out after {limit}ms (it ran for {ran}ms) and was ended. "
+                    "Give a longer timeout, or background=true.",
+                    {"limitMs": limit, "elapsedMs": ran},
+                )
+            case Ending.IDLE:
+                limit = self.params.idle_timeout or round(UNATTENDED_IDLE * 1000)
+                return ShellIdleTimeout(
+                    f"Command was silent for {limit}ms (it ran for {ran}ms) and was ended. "
+                    "Give a longer idleTimeout, or 0 for none.",
+                    {"limitMs": limit, "elapsedMs": ran},
+                )
+            case Ending.NEEDS_INPUT:
+                return ShellExecutionFailed(
+                    "Command asked for input at its terminal and was ended: nobody is there to type. "
+                    "Pass the answer as an argument, by a pipe, or with the command's own option for it.",
+                    {"exitCode": state.exit_code},
+                )
+            case _:
+                pass
+        if state.exit_code == 0 or is_an_answer(self.params.command, state.exit_code):
+            return None
+        code = "unknown" if state.exit_code is None else state.exit_code
+        return ShellExecutionFailed(f"Command exited with code {code}", {"exitCode": state.exit_code})
+
+    def _finished(self, outcome: Outcome, failure: ToolFailure | None) -> ToolResult:
+        timed_out = _timed_out(outcome.state)
+        code = None if timed_out else outcome.state.exit_code
+        text = outcome.output.text.content
+        content = f"Exit code: {'none' if code is None else code}\n\nOutput:\n{text or NO_OUTPUT}"
+        if failure is not None and (timed_out or outcome.state.ending is Ending.NEEDS_INPUT):
+            content = "\n\n".join((content.removesuffix("\n"), f"{failure.type}: {failure.message}"))
+        return ToolResult(
+            llm_content=content,
+            return_display=text or NO_OUTPUT,
+            error=None if failure is None else ToolError.of(failure),
+            data=self._data(outcome),
+            notes=_notes(outcome),
+            exit_code=code,
+            artifacts=_artifacts(outcome),
+            truncated=outcome.output.text.truncated,
+        )
+
+    def _moved(self, outcome: Outcome) -> ToolResult:
+        state = outcome.state
+        text = outcome.output.text.content
+        said = (
+            f"Still running after {outcome.seconds:.0f} s; it goes on in the background as {state.id} "
+            f"(pid {state.pid}). Read it with shell_output, end it with shell_kill."
+        )
+        return ToolResult(
+            llm_content=f"{said}\n\nOutput so far:\n{text or NO_OUTPUT}",
+            return_display=f"{text}\n\n{said}" if text else said,
+            data=self._data(outcome),
+            notes=_notes(outcome),
+            artifacts=_artifacts(outcome),
+            truncated=outcome.output.text.truncated,
+        )
+
+    def _data(self, outcome: Outcome) -> ShellData:
+        state = outcome.state
+        timed_out = _timed_out(state)
+        return ShellData(
+            exit_code=None if timed_out else state.exit_code,
+            signal=state.signal,
+            pid=state.pid,
+            id=state.id,
+            cwd=os.fsencode(state.cwd).decode("utf-8", "replace"),
+            timed_out=timed_out,
+            output=outcome.output.text.content,
+        )
+
+
+def shell_service(context: ToolContext) -> ShellService:
+    """The service over the context's commands; raises RuntimeError where a caller built a context without them."""
+    return ShellService(_hub(context), context.limits.result_chars, context.limits.result_lines)
+
+
+def _hub(context: ToolContext) -> CommandHub:
+    if context.commands is None:
+        raise RuntimeError("this tool needs the live commands: build its ToolContext with a CommandHub")
+    return context.commands
+
+
+def _timed_out(state: CommandState) -> bool:
+    return state.ending in (Ending.TIMED_OUT, Ending.IDLE)
+
+
+def _notes(outcome: Outcome) -> tuple[str, ...]:
+    state = outcome.state
+    notes: list[str] = []
+    if not state.on_terminal:
+        notes.append("the system gave no terminal; the output came through a pipe")
+    if state.running and state.waiting_for_input:
+        notes.append("it waits for input; the person can type into its terminal")
+    if state.ending is Ending.KILLED:
+        notes.append("it was ended from outside before it was done")
+    elif state.signal is not None and state.ending is None:
+        notes.append(f"it was ended by {state.signal}")
+    elif state.exit_code is not None and 128 < state.exit_code <= 192 and state.ending is None:
+        name = _signal_name(state.exit_code - 128)
+        notes += (
+            [f"code {state.exit_code} usually means that a command in the line was ended by {name}"] if name else []
+        )
+    if state.leftovers:
+        processes = ", ".join(map(str, state.leftovers))
+        ended = "could not be ended and" if state.ending is not None else "of it"
+        notes.append(f"processes {ended} still run: {processes}")
+    return tuple(notes)
+
+
+def _signal_name(number: int) -> str | None:
+    try:
+        return signals.Signals(number).name
+    except ValueError:
+        return None
+
+
+def _artifacts(outcome: Outcome) -> tuple[Artifact, ...]:
+    path = outcome.output.full_text
+    return () if path is None else (Artifact(kind="full-text", path=str(path)),)
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
+
+
+SHELL = Tool(
+    name="shell",
+    display_name="Shell",
+    description="Run a command line with bash in the workspace and return its exit code and its output, errors "
+    "included. Each call starts anew: cd and variables do not last. For servers and watchers give background=true.",
+    group=ToolGroup.RUNTIME,
+    effect=Effect.RUNS,
+    parameters=ShellParameters,
+    invocation=ShellInvocation,
+    returns=ShellData,
+    risk=Risk.HIGH,
+    time_limit=None,
+)

@@ -1,0 +1,60 @@
+"""`shell_kill`: end a background command with everything it started."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
+from ollm_tui.core.confirmation import Risk
+from ollm_tui.core.shell.commands import Phase
+from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
+from ollm_tui.core.tools.shell import shell_service
+from ollm_tui.core.tools.shell_output import agents_command, standing
+
+
+class ShellKillParameters(Parameters):
+    id: str = Field(min_length=1, description="Id of the job, such as j1")
+
+
+class ShellKillData(ToolData):
+    """Where the job stands afterwards; `survivors` are processes that could not be ended."""
+
+    id: str
+    state: Phase
+    exit_code: int | None
+    survivors: tuple[str, ...] = ()
+
+
+class ShellKillInvocation(ToolInvocation[ShellKillParameters]):
+    def get_description(self) -> str:
+        return f"End {self.params.id}"
+
+    async def check(self, signal: AbortSignal) -> ToolResult | None:
+        agents_command(self.context, self.params.id)
+        return None
+
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        """Ending what is over changes nothing. Raises InvalidArguments for an unknown id."""
+        before = agents_command(self.context, self.params.id)
+        after = await signal.guard(shell_service(self.context).hub.kill(self.params.id))
+        survivors = tuple(map(str, after.leftovers))
+        said = standing(after) if before.running else f"{standing(after)}; it was over already"
+        return ToolResult.of_text(
+            said,
+            data=ShellKillData(id=after.id, state=after.state, exit_code=after.exit_code, survivors=survivors),
+            notes=(f"processes that could not be ended: {', '.join(survivors)}",) if survivors else (),
+        )
+
+
+SHELL_KILL = Tool(
+    name="shell_kill",
+    display_name="End Job",
+    description="End a command that runs in the background, with everything it started.",
+    group=ToolGroup.RUNTIME,
+    effect=Effect.RUNS,
+    parameters=ShellKillParameters,
+    invocation=ShellKillInvocation,
+    returns=ShellKillData,
+    risk=Risk.LOW,
+)

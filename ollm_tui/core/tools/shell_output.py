@@ -1,0 +1,103 @@
+"""`shell_output`: read what a background command has written since the last time."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import InvalidArguments
+from ollm_tui.core.base.output import NO_OUTPUT
+from ollm_tui.core.base.results import Artifact, ToolData, ToolResult, UpdateOutput
+from ollm_tui.core.confirmation import Risk
+from ollm_tui.core.shell.commands import CommandKind, CommandState, Phase
+from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolContext, ToolGroup, ToolInvocation
+from ollm_tui.core.tools.shell import shell_service
+
+LONGEST_WAIT_MS = 600_000
+
+
+class ShellOutputParameters(Parameters):
+    id: str = Field(min_length=1, description="Id of the job, such as j1")
+    since: int | None = Field(None, ge=0, description="Byte to read from; where the last reading ended if left out")
+    wait: int = Field(0, ge=0, le=LONGEST_WAIT_MS, description="Milliseconds to wait for output if there is none yet")
+
+
+class ShellOutputData(ToolData):
+    """`next` is the byte the following output starts at."""
+
+    id: str
+    state: Phase
+    output: str
+    next: int
+    exit_code: int | None
+
+
+class ShellOutputInvocation(ToolInvocation[ShellOutputParameters]):
+    def get_description(self) -> str:
+        return f"Read the output of {self.params.id}"
+
+    async def check(self, signal: AbortSignal) -> ToolResult | None:
+        agents_command(self.context, self.params.id)
+        return None
+
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        """Raises InvalidArguments for an unknown id or a byte beyond the end; OperationCancelled."""
+        agents_command(self.context, self.params.id)
+        service = shell_service(self.context)
+        written = service.hub.find(self.params.id).output_size
+        if self.params.since is not None and self.params.since > written:
+            raise InvalidArguments(
+                f"since: byte {self.params.since} lies beyond the end of {self.params.id}'s output; it has {written}."
+            )
+        part = await service.read(self.params.id, self.params.since, self.params.wait / 1000, signal)
+        text = part.output.text.content
+        path = part.output.full_text
+        return ToolResult(
+            llm_content=f"{standing(part.state)}\n\nOutput:\n{text or NO_OUTPUT}",
+            return_display=text or NO_OUTPUT,
+            data=ShellOutputData(
+                id=part.state.id, state=part.state.state, output=text, next=part.next, exit_code=part.state.exit_code
+            ),
+            notes=("it waits for input; the person can type into its terminal",)
+            if part.state.waiting_for_input
+            else (),
+            artifacts=() if path is None else (Artifact(kind="full-text", path=str(path)),),
+            truncated=part.output.text.truncated,
+        )
+
+
+def agents_command(context: ToolContext, command_id: str) -> CommandState:
+    """The agent's command of that id; raises InvalidArguments naming the valid ids. The person's shell is none."""
+    hub = shell_service(context).hub
+    states = [state for state in hub.list() if state.kind is CommandKind.AGENT]
+    for state in states:
+        if state.id == command_id:
+            return state
+    known = ", ".join(state.id for state in states) or "none; start one with shell and background=true"
+    raise InvalidArguments(f"id: there is no job {command_id!r}. Valid ids: {known}.")
+
+
+def standing(state: CommandState) -> str:
+    """One line on where a job stands."""
+    match state.state:
+        case Phase.RUNNING:
+            return f"Job {state.id}: running (pid {state.pid})"
+        case Phase.EXITED:
+            return f"Job {state.id}: exited with code {state.exit_code}"
+        case Phase.KILLED:
+            return f"Job {state.id}: killed ({state.signal or state.ending}), exit code {state.exit_code}"
+
+
+SHELL_OUTPUT = Tool(
+    name="shell_output",
+    display_name="Job Output",
+    description="Read the output of a command that runs in the background: what came since the last reading, "
+    "whether it still runs, and its exit code if not.",
+    group=ToolGroup.RUNTIME,
+    effect=Effect.READS,
+    parameters=ShellOutputParameters,
+    invocation=ShellOutputInvocation,
+    returns=ShellOutputData,
+    risk=Risk.LOW,
+    time_limit=None,
+)

@@ -1,0 +1,328 @@
+"""`write_file`: create a file or replace its whole content (001 R3.1-R3.4, 000 Properties 10-12)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.commitment import carry_out, exclusive
+from ollm_tui.core.base.diff import FileDiff, diff_texts
+from ollm_tui.core.base.errors import (
+    EncodingFailure,
+    FileChanged,
+    FileExists,
+    FileNotFound,
+    FileWriteFailed,
+    InvalidArguments,
+    IsADirectory,
+    ToolFailure,
+)
+from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
+from ollm_tui.core.base.snapshots import ABSENT, read_snapshot, replace, require_file
+from ollm_tui.core.base.text_files import (
+    UTF_8,
+    DecodedText,
+    Encoding,
+    Newline,
+    decode,
+    newline_style,
+)
+from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.workspace import Access, Location
+from ollm_tui.core.confirmation import DiffPreview, Preview, Risk, TextPreview
+from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
+from ollm_tui.core.tools.file_concerns import link_concerns, link_notes
+from ollm_tui.core.tools.omission import find_omission
+
+
+class WriteFileParameters(Parameters):
+    path: str = Field(description="File to write, relative to the workspace")
+    content: str = Field(description="The whole content, nothing left out")
+    overwrite: bool = Field(False, description="Replace the file if it exists")
+    encoding: Literal["utf-8", "base64"] = Field("utf-8", description="base64: content is base64 of the file's bytes")
+    create_dirs: bool = Field(True, description="Create missing parent directories")
+
+
+class WriteFileData(ToolData):
+    """`size` is in bytes; `diff` is None where old or new content is no text."""
+
+    path: str
+    size: int
+    created: bool
+    encoding: str | None = None
+    diff: FileDiff | None = None
+
+
+@dataclass(frozen=True)
+class Existing:
+    """The file that is there. `raw` is None where it is too large to look into, `decoded` where it is no text."""
+
+    status: os.stat_result
+    raw: bytes | None
+    decoded: DecodedText | None
+
+    @property
+    def fingerprint(self) -> str:
+        if self.raw is not None:
+            return hashlib.sha256(self.raw).hexdigest()
+        return f"{self.status.st_dev}:{self.status.st_ino}:{self.status.st_size}:{self.status.st_mtime_ns}"
+
+
+@dataclass(frozen=True)
+class WritePlan:
+    """What is to be written, worked out on one state of the place."""
+
+    raw: bytes
+    encoding: Encoding | None
+    """None for base64."""
+    old: Existing | None
+    diff: FileDiff | None
+    notes: tuple[str, ...]
+
+    @property
+    def changes_nothing(self) -> bool:
+        return self.old is not None and self.old.raw == self.raw
+
+    @property
+    def fingerprint(self) -> str:
+        return ABSENT if self.old is None else self.old.fingerprint
+
+
+class WriteFileInvocation(ToolInvocation[WriteFileParameters]):
+    _judged_new: bool = False
+    """The policy was told that nothing is there."""
+    _previewed: str | None = None
+    """Fingerprint of what was there when a person was shown the change."""
+
+    def get_description(self) -> str:
+        verb = "Overwrite" if self.params.overwrite else "Write"
+        return f"{verb} {visible(self.params.path)} ({_amount(self.params)})"
+
+    def touched_paths(self) -> list[TouchedPath]:
+        return [TouchedPath(self.params.path, Access.WRITE)]
+
+    def virtual_parameters(self) -> dict[str, JsonValue]:
+        exists = os.path.lexists(self._locate().real)
+        self._judged_new = not exists
+        return {"$exists": exists}
+
+    async def check(self, signal: AbortSignal) -> ToolResult | None:
+        """Raises FileExists and the like before anyone is asked; a result where the content is there already."""
+        location = self._locate()
+        plan = await signal.in_thread(self._plan, location)
+        return _no_change(location, plan) if plan.changes_nothing else None
+
+    async def preview(self) -> Preview | None:
+        location = self._locate()
+        plan = await AbortSignal().in_thread(self._plan, location)
+        self._previewed = plan.fingerprint
+        concerns = self._concerns(location, plan)
+        if plan.diff is not None:
+            return DiffPreview(diff=plan.diff, created=plan.old is None, concerns=concerns)
+        old = f" in the place of {plan.old.status.st_size:,}" if plan.old else ""
+        return TextPreview(text=f"Write {len(plan.raw):,} bytes{old} to {location.shown}", concerns=concerns)
+
+    async def state_digest(self) -> str:
+        return await AbortSignal().in_thread(self._digest)
+
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        location = self._locate()
+        async with exclusive(signal, location.real):
+            return await carry_out(signal, self._write, location, signal)
+
+    def _locate(self) -> Location:
+        return self.context.fence.resolve(self.params.path, Access.WRITE)
+
+    def _digest(self) -> str:
+        try:
+            location = self._locate()
+            old = self._existing(location)
+        except ToolFailure as failure:
+            return f"{ABSENT}: {failure.code}"
+        return f"{location.real}\0{ABSENT if old is None else old.fingerprint}"
+
+    def _existing(self, location: Location) -> Existing | None:
+        status = require_file(self.context.fence, location)
+        if status is None:
+            return None
+        if status.st_size > self.context.limits.file_bytes:
+            return Existing(status, None, None)
+        snapshot = read_snapshot(self.context.fence, location, self.context.limits.file_bytes)
+        try:
+            decoded = decode(snapshot.raw, location.shown, "")
+        except ToolFailure:
+            decoded = None
+        return Existing(snapshot.status, snapshot.raw, decoded)
+
+    def _plan(self, location: Location) -> WritePlan:
+        """Blocking. Raises ToolFailure; changes nothing."""
+        old = self._existing(location)
+        if old is None:
+            self._refuse_missing_place(location)
+        elif not self.params.overwrite:
+            raise FileExists(
+                f"{location.shown} exists already. To replace its whole content send overwrite=true; to change a part "
+                "of it use edit_file.",
+                {"path": location.shown, "size": old.status.st_size},
+            )
+        if self.params.encoding == "base64":
+            raw = _bytes_of(self.params.content)
+            return WritePlan(raw, None, old, None, ())
+        return _text_plan(self.params.content, location, old)
+
+    def _refuse_missing_place(self, location: Location) -> None:
+        if self.params.path.endswith("/"):
+            raise IsADirectory(
+                f"{visible(self.params.path)} names a directory. Give the path of the file.",
+                {"path": location.shown},
+            )
+        if not self.params.create_dirs and not location.real.parent.is_dir():
+            parent = self.context.fence.shown(location.real.parent)
+            raise FileNotFound(
+                f"{location.shown}: the directory {parent} does not exist. Send createDirs=true to create it.",
+                {"path": location.shown},
+            )
+
+    def _write(self, location: Location, signal: AbortSignal) -> ToolResult:
+        """Blocking; all or nothing."""
+        plan = self._plan(location)
+        if plan.changes_nothing:
+            return _no_change(location, plan)
+        self._refuse_unseen(location, plan)
+        made = self.context.fence.create_parents(location) if plan.old is None and self.params.create_dirs else []
+        try:
+            old_status = plan.old.status if plan.old else None
+            written = replace(self.context.fence, location, [plan.raw], old_status, signal, otherwise=FileWriteFailed)
+        except ToolFailure:
+            self.context.fence.remove_created(location, made)
+            raise
+        notes = (*plan.notes, *(link_notes(location, plan.old.status) if plan.old else ()))
+        return ToolResult.of_text(
+            f"Successfully wrote {_amount(self.params)} to {location.shown}",
+            plan.diff.as_text() if plan.diff else "",
+            data=WriteFileData(
+                path=location.shown,
+                size=written.st_size,
+                created=plan.old is None,
+                encoding=plan.encoding.codec if plan.encoding else None,
+                diff=plan.diff,
+            ),
+            notes=notes,
+        )
+
+    def _refuse_unseen(self, location: Location, plan: WritePlan) -> None:
+        """Nothing is replaced that neither the policy nor the person knew of."""
+        appeared = self._judged_new and plan.old is not None
+        if appeared or (self._previewed is not None and self._previewed != plan.fingerprint):
+            raise FileChanged(
+                f"{location.shown} was {'created' if appeared else 'changed'} by somebody else while the call waited. "
+                "Nothing was written; read it and decide again.",
+                {"path": location.shown},
+            )
+
+    def _concerns(self, location: Location, plan: WritePlan) -> tuple[str, ...]:
+        concerns: list[str] = []
+        omission = find_omission(self.params.content) if plan.encoding else None
+        if omission is not None:
+            concerns.append(
+                f"Line {omission.line} looks like a placeholder for left-out text: {visible(omission.text)}"
+            )
+        if plan.old is not None:
+            concerns += link_concerns(location, plan.old.status)
+            if plan.old.raw is None:
+                concerns.append("The old content is too large to be compared")
+        return (*concerns, *(note.capitalize() for note in plan.notes))
+
+
+def _text_plan(content: str, location: Location, old: Existing | None) -> WritePlan:
+    decoded = old.decoded if old else None
+    notes: list[str] = []
+    if decoded and decoded.newline is Newline.CRLF and newline_style(content) is Newline.LF:
+        content = content.replace("\n", "\r\n")
+        notes.append("the file's lines end in CRLF; the new content was given the same line ends")
+    raw, encoding = _encoded(content, location, decoded, notes)
+    before = decoded.text if decoded else None if old else ""
+    diff = None if before is None else diff_texts(location.shown, before, content)
+    return WritePlan(raw, encoding, old, diff, tuple(notes))
+
+
+def _encoded(content: str, location: Location, decoded: DecodedText | None, notes: list[str]) -> tuple[bytes, Encoding]:
+    """In the old file's encoding where that gives the content back when it is read, else in UTF-8."""
+    if decoded is not None and decoded.encoding != UTF_8:
+        kept = decoded.encoding
+        try:
+            raw = kept.encode(content, location.shown)
+            if decode(raw, location.shown, "").text == content.removeprefix("\ufeff" if kept.mark else ""):
+                notes.append(f"the file's encoding {kept.codec} was kept")
+                return raw, kept
+        except ToolFailure:
+            pass  # it cannot hold the new content, or would not be recognised by it
+        notes.append(f"the file's encoding {kept.codec} cannot hold the new content; it is UTF-8 now")
+    try:
+        return content.encode("utf-8"), UTF_8
+    except UnicodeEncodeError as error:
+        raise EncodingFailure(
+            f"{location.shown}: the content has half of a surrogate pair (U+{ord(content[error.start]):04X}) at "
+            f"character {error.start + 1}, which no file can hold. Send the whole character.",
+            {"path": location.shown},
+        ) from None
+
+
+def _bytes_of(content: str) -> bytes:
+    try:
+        return base64.b64decode("".join(content.split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidArguments(
+            f"write_file: content is no valid base64 ({error}). Send standard base64 with padding, or leave out "
+            "encoding to write text."
+        ) from None
+
+
+def _no_change(location: Location, plan: WritePlan) -> ToolResult:
+    return ToolResult.of_text(
+        f"No change: {location.shown} has this content already",
+        data=WriteFileData(
+            path=location.shown,
+            size=len(plan.raw),
+            created=False,
+            encoding=plan.encoding.codec if plan.encoding else None,
+            diff=plan.diff,
+        ),
+        notes=plan.notes,
+    )
+
+
+def _amount(params: WriteFileParameters) -> str:
+    """Characters of a text; of base64 the bytes it stands for."""
+    if params.encoding == "base64":
+        digits = sum(1 for character in params.content if not character.isspace() and character != "=")
+        return f"{digits * 3 // 4} bytes"
+    return f"{len(params.content)} characters"
+
+
+def _leaves_out(params: WriteFileParameters) -> bool:
+    return params.encoding == "utf-8" and find_omission(params.content) is not None
+
+
+WRITE_FILE = Tool(
+    name="write_file",
+    display_name="Write File",
+    description=(
+        "Create a file with the given content, or replace all of it with overwrite=true. "
+        "To change parts of a file use edit_file."
+    ),
+    group=ToolGroup.FS,
+    effect=Effect.WRITES,
+    parameters=WriteFileParameters,
+    invocation=WriteFileInvocation,
+    risk=Risk.MEDIUM,
+    returns=WriteFileData,
+    requires_approval=_leaves_out,
+)

@@ -1,0 +1,226 @@
+"""`write_todos`: keep the todo list that the person sees (001 R11.5-R11.8, 000 Properties 53-56)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.quoting import quoted_unless_plain
+from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
+from ollm_tui.core.confirmation import Risk
+from ollm_tui.core.todos import Replacement, Todo, TodoDraft, TodoList, TodoStatus
+from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
+
+EVERYTHING = "all"
+"""What `id` says where `clear` is to take unfinished items, too."""
+
+
+def _as_reference(given: object) -> object:
+    """Models send an index as a number; a reference is a text all the same."""
+    return str(given) if isinstance(given, int) and not isinstance(given, bool) else given
+
+
+Reference = Annotated[str, BeforeValidator(_as_reference)]
+
+
+class TodoAction(StrEnum):
+    """What is to be done with the list."""
+
+    ADD = "add"
+    START = "start"
+    COMPLETE = "complete"
+    REMOVE = "remove"
+    LIST = "list"
+    CLEAR = "clear"
+
+
+_ON_ONE_ITEM = frozenset({TodoAction.START, TodoAction.COMPLETE, TodoAction.REMOVE})
+
+
+class TodoItem(Parameters):
+    """One item of a whole list."""
+
+    task: str = Field(min_length=1, description="What is to be done")
+    status: TodoStatus | None = Field(None, description="Where it stands; kept, or pending for a new one, if left out")
+    id: Reference | None = Field(None, description="Id of the item if it is on the list already; none for a new one")
+
+
+class WriteTodosParameters(Parameters):
+    action: TodoAction | None = Field(None, description="What to do; leave out when todos is given")
+    task: str | None = Field(None, description="Text of the item to add")
+    id: Reference | None = Field(
+        None,
+        description="Item to start, complete or remove: its id, its place in the list (from 1) or its text. "
+        "With clear, 'all' also takes unfinished items",
+    )
+    todos: list[TodoItem] | None = Field(None, description="The whole list as it should be, in place of an action")
+
+    @model_validator(mode="after")
+    def _says_one_thing(self) -> WriteTodosParameters:
+        faults: list[str] = []
+        if (self.action is None) == (self.todos is None):
+            faults.append("give either action or todos")
+        if self.action is TodoAction.ADD and not self.task:
+            faults.append("add needs the text of the item as task")
+        if self.action in _ON_ONE_ITEM and not self.reference:
+            faults.append(f"{self.action} needs the item as id")
+        if self.action is TodoAction.CLEAR and self.id not in (None, EVERYTHING):
+            faults.append("clear takes no id but 'all'; to take one item off the list use remove")
+        working = [item for item in self.todos or () if item.status is TodoStatus.IN_PROGRESS]
+        if len(working) > 1:
+            faults.append(f"only one todo can be in_progress; {quoted_unless_plain(working[1].task)} is the second")
+        if faults:
+            raise ValueError("; ".join(faults))
+        return self
+
+    @property
+    def reference(self) -> str:
+        """The item meant; models often name it by its text under `task`."""
+        return self.id or self.task or ""
+
+
+class TodoEntry(Wire):
+    """An item as programs see it."""
+
+    id: str
+    task: str
+    status: TodoStatus
+    completed: bool
+    created_at: str
+
+
+class TodosData(ToolData):
+    todos: tuple[TodoEntry, ...]
+
+
+class WriteTodosInvocation(ToolInvocation[WriteTodosParameters]):
+    def get_description(self) -> str:
+        match self.params.action:
+            case None:
+                return f"Write the todo list: {_counted(len(self.params.todos or ()))}"
+            case TodoAction.ADD:
+                return f"Add todo: {quoted_unless_plain(self.params.task or '')}"
+            case TodoAction.LIST:
+                return "List the todos"
+            case TodoAction.CLEAR:
+                return "Clear all todos" if self.params.id else "Clear the finished todos"
+            case TodoAction.START | TodoAction.COMPLETE | TodoAction.REMOVE:
+                return f"{self.params.action.capitalize()} todo {quoted_unless_plain(self.params.reference)}"
+
+    def effect(self) -> Effect:
+        return Effect.READS if self.params.action is TodoAction.LIST else Effect.PLANS
+
+    async def check(self, signal: AbortSignal) -> ToolResult | None:
+        """Raises TodoFailed for an item that is not there, before anyone is asked."""
+        if self.params.action in _ON_ONE_ITEM:
+            await signal.in_thread(self._list.find, self.params.reference)
+        elif self.params.todos is not None:
+            await signal.in_thread(self._list.would_replace, self._drafts)
+        return None
+
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        """Raises TodoFailed naming the valid ids, and StorageFailed. Every result shows the whole list."""
+        signal.throw_if_aborted()
+        todos, notes = await signal.in_thread(self._run)
+        return ToolResult.of_text(
+            todos_for_model(todos),
+            _progress(todos),
+            data=TodosData(todos=tuple(_entry(todo) for todo in todos)),
+            notes=(*notes, *_standing(todos)),
+        )
+
+    @property
+    def _list(self) -> TodoList:
+        if self.context.todos is None:
+            raise RuntimeError("this tool needs a todo list: build its ToolContext with one")
+        return self.context.todos
+
+    @property
+    def _drafts(self) -> list[TodoDraft]:
+        return [TodoDraft(item.task, item.status, item.id) for item in self.params.todos or ()]
+
+    def _run(self) -> tuple[tuple[Todo, ...], list[str]]:
+        todos, reference = self._list, self.params.reference
+        notes: list[str] = []
+        match self.params.action:
+            case None:
+                notes = _beyond_the_list(todos.replace(self._drafts))
+            case TodoAction.ADD:
+                todos.add(self.params.task or "")
+            case TodoAction.START:
+                todos.start(reference)
+            case TodoAction.COMPLETE:
+                todos.complete(reference)
+            case TodoAction.REMOVE:
+                todos.remove(reference)
+            case TodoAction.CLEAR:
+                gone = todos.clear_all() if self.params.id else todos.clear()
+                notes = [f"cleared {_counted(len(gone))}"]
+            case TodoAction.LIST:
+                pass
+        return todos.list(), notes
+
+
+def todos_for_model(todos: Sequence[Todo]) -> str:
+    """`[x] t1: task` a line; a task that is not plain text on one line as a JSON string."""
+    lines = [f"[{'x' if todo.completed else ' '}] {todo.id}: {quoted_unless_plain(todo.task)}" for todo in todos]
+    return "\n".join(lines) or "No todos"
+
+
+def _beyond_the_list(outcome: Replacement) -> list[str]:
+    notes: list[str] = []
+    if outcome.kept:
+        notes.append(
+            f"kept at the end: {_ids(outcome.kept)}, unfinished and not in your list; "
+            "to drop one use action remove or status cancelled"
+        )
+    for before, after in outcome.reworded:
+        notes.append(f"{after.id} said before: {quoted_unless_plain(before.task)}")
+    return notes
+
+
+def _standing(todos: Sequence[Todo]) -> list[str]:
+    """What the two marks of the list cannot say."""
+    return [
+        f"{word}: {_ids(found)}"
+        for word, status in (("in progress", TodoStatus.IN_PROGRESS), ("cancelled", TodoStatus.CANCELLED))
+        if (found := [todo for todo in todos if todo.status is status])
+    ]
+
+
+def _ids(todos: Sequence[Todo]) -> str:
+    return ", ".join(todo.id for todo in todos)
+
+
+def _counted(number: int) -> str:
+    return f"{number} todo" if number == 1 else f"{number} todos"
+
+
+def _progress(todos: Sequence[Todo]) -> str:
+    return f"{sum(todo.completed for todo in todos)} of {_counted(len(todos))} done" if todos else "No todos"
+
+
+def _entry(todo: Todo) -> TodoEntry:
+    return TodoEntry(
+        id=todo.id, task=todo.task, status=todo.status, completed=todo.completed, created_at=todo.created_at
+    )
+
+
+WRITE_TODOS = Tool(
+    name="write_todos",
+    display_name="Todo List",
+    description=(
+        "Keep a todo list that the person sees: add, start, complete, remove, list or clear items, "
+        "or write the whole list with todos. Every answer shows the whole list with ids."
+    ),
+    group=ToolGroup.MEMORY,
+    effect=Effect.PLANS,
+    parameters=WriteTodosParameters,
+    invocation=WriteTodosInvocation,
+    risk=Risk.LOW,
+    returns=TodosData,
+)

@@ -1,0 +1,26 @@
+"""What a command line asks for: plain values, so that the first frame needs nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Options:
+    """Flags that outrank every file and variable; None where not given."""
+
+    workspace: Path | None = None
+    add_dirs: tuple[Path, ...] = ()
+    policy_file: Path | None = None
+    config_file: Path | None = None
+    mode: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    base_url: str | None = None
+    script: Path | None = None
+    theme: str | None = None
+    mouse: bool | None = None
+    reduced_motion: bool | None = None
+    prompt: str | None = None
+    """A first message, sent as soon as the dashboard stands."""

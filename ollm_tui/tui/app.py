@@ -1,0 +1,230 @@
+"""The dashboard's app: paints first, builds the house behind the first frame, and takes both down again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from ollm_tui.core.base.clock import Clock, SystemClock
+from ollm_tui.options import Options
+from ollm_tui.tui import news
+from ollm_tui.tui.intents import Intent, OpenHouse, Steward
+from ollm_tui.tui.panes.conversation import ConversationPane
+from ollm_tui.tui.screens.dashboard import Dashboard
+from ollm_tui.tui.theming import DEFAULT_THEME, packaged_theme, wanted_theme
+from ollm_tui.tui.values import Activity
+from ollm_tui.tui.widgets.prompt import Prompt
+
+log = logging.getLogger(__name__)
+
+STYLES = ("base", "dashboard", "panes", "confirm", "dialogs")
+MODES = ("ask", "auto-edit", "plan", "yolo")
+
+
+class DashboardApp(App[int]):
+    """Composition root of the screen; no agent logic. `open_house` builds what stands behind it."""
+
+    TITLE = "ollm-tui"
+    CSS_PATH = [Path(__file__).parent / "styles" / f"{name}.tcss" for name in STYLES]  # noqa: RUF012  # as in App
+    ENABLE_COMMAND_PALETTE = True
+    ESCAPE_TO_MINIMIZE = False
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f1", "help", "Help", id="app.help", tooltip="All keys", priority=True),
+        Binding(
+            "ctrl+p", "command_palette", "Palette", id="app.palette", tooltip="Find and run any action", priority=True
+        ),
+        Binding("ctrl+c", "copy_or_stop", "Copy", id="app.copy", tooltip="Copy what is selected; else stop the turn"),
+        Binding("ctrl+q", "leave", "Quit", id="app.quit", tooltip="Quit; asks while something is live", priority=True),
+    ]
+
+    def __init__(
+        self, options: Options, *, open_house: OpenHouse | None = None, clock: Clock | None = None, blink: bool = True
+    ) -> None:
+        super().__init__()
+        self.options = options
+        self.clock = clock or SystemClock()
+        self.dashboard = Dashboard(self.clock.monotonic, blink=blink)
+        self.animation_level = "none"
+        self._open_house = open_house
+        self._steward: Steward | None = None
+        self._held_back: list[Intent] = []
+        self._leaving = asyncio.Event()
+        self._house_closed = asyncio.Event()
+
+    def get_default_screen(self) -> Screen[None]:
+        return self.dashboard
+
+    def on_mount(self) -> None:
+        name = wanted_theme(self.options)
+        self.register_theme(packaged_theme(name if name not in self.available_themes else DEFAULT_THEME))
+        self.theme = name if name in self.available_themes else DEFAULT_THEME
+        self.call_after_refresh(self._start_house)
+
+    # -- the house ---------------------------------------------------------------------------------------------------
+
+    def _start_house(self) -> None:
+        self.run_worker(self._live_in_house(), name="house", exit_on_error=False)
+
+    async def _live_in_house(self) -> None:
+        """Keep the house open until the app is left; nothing that goes wrong in it takes the screen down."""
+        try:
+            async with await self._house() as steward:
+                self._steward = steward
+                for intent in self._held_back:
+                    steward.handle(intent)
+                self._held_back.clear()
+                await self._leaving.wait()
+        except Exception as error:
+            log.exception("the house could not be kept")
+            self.tell(news.ActivityChanged(Activity.FAILED, fault=f"{type(error).__name__}: {error}"))
+        finally:
+            self._steward = None
+            self._house_closed.set()
+
+    async def _house(self) -> AbstractAsyncContextManager[Steward]:
+        if self._open_house is not None:
+            return self._open_house(self.tell)
+        # Models, providers and the store take as long to import as the screen itself: not before it, not on its loop.
+        from importlib import import_module
+
+        await asyncio.to_thread(import_module, "ollm_tui.tui.bridge.house")
+        from ollm_tui.tui.bridge.house import open_house
+
+        return open_house(self.options, self.tell, self.clock)
+
+    def tell(self, message: news.News) -> bool:
+        """Hand news to the dashboard; from any task or thread."""
+        return self.dashboard.post_message(message)
+
+    @on(news.SettingsKnown)
+    def _adopt(self, message: news.SettingsKnown) -> None:
+        """Take over what the settings say about the screen, once they are known."""
+        settings = message.settings
+        for theme in settings.themes:
+            self.register_theme(theme)
+        if settings.theme in self.available_themes:
+            self.theme = settings.theme
+        self.set_keymap(settings.keys)
+        self.dashboard.reviewing.desk.auto_open = settings.auto_open
+
+    @on(Intent)
+    async def _take_intent(self, intent: Intent) -> None:
+        """Words for the shell and the app stay here; every other wish goes to the house."""
+        match intent:
+            case Prompt.Sent(text) if text.startswith("!"):
+                self.dashboard.prompt.clear_draft()
+                self.dashboard.show_terminal()
+                self.dashboard.term.type_into_shell(text[1:].strip())
+            case Prompt.Sent(text) if text.startswith("/"):
+                self.dashboard.prompt.clear_draft()
+                await self._run_words(text)
+            case _:
+                self._pass_on(intent)
+
+    def _pass_on(self, intent: Intent) -> None:
+        """What is wished before the house stands waits for it."""
+        if self._steward is None:
+            self._held_back.append(intent)
+        else:
+            self._steward.handle(intent)
+
+    async def _run_words(self, text: str) -> None:
+        name, _, rest = text[1:].partition(" ")
+        match name, rest.strip():
+            case ("help", _):
+                self.action_help()
+            case ("quit" | "exit", _):
+                await self.action_leave()
+            case ("mode", mode) if mode in MODES:
+                self.dashboard.action_choose_mode(mode)
+            case ("theme", theme) if theme in self.available_themes:
+                self.theme = theme
+            case ("theme", _):
+                self.action_change_theme()
+            case ("retry", _):
+                self._pass_on(ConversationPane.Retry())
+            case ("fold", _):
+                self.dashboard.action_fold()
+            case _:
+                self.notify(f"There is no {text.split()[0]}. /help lists what there is.", markup=False)
+
+    # -- actions -----------------------------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        # Textual asks priority bindings before the focused widget: a program in the terminal must get its keys.
+        if self.screen is self.dashboard and self.dashboard.term.captures_keys:
+            return action not in ("help", "command_palette", "leave", "copy_or_stop")
+        if action == "help":
+            return self.screen.id != "help"
+        return super().check_action(action, parameters)
+
+    def action_help(self) -> None:
+        from ollm_tui.tui.screens.help import HelpScreen
+
+        self.push_screen(HelpScreen())
+
+    def action_copy_or_stop(self) -> None:
+        if self.dashboard.status.activity not in (Activity.IDLE, Activity.FAILED):
+            self.dashboard.post_message(Dashboard.InterruptWanted())
+        else:
+            self.notify("ctrl+q quits.", markup=False)
+
+    async def action_leave(self) -> None:
+        """Quit; while something is live, ask first."""
+        unfinished = self._steward.unfinished() if self._steward is not None else ()
+        if not unfinished:
+            await self._leave()
+            return
+        from ollm_tui.tui.screens.ask import AskScreen
+
+        if not isinstance(self.screen, AskScreen):
+            self.push_screen(AskScreen("Quit?", unfinished, "quit, and end this"), self._leave_if)
+
+    async def _leave_if(self, leave: bool | None) -> None:
+        if leave:
+            await self._leave()
+
+    async def _leave(self) -> None:
+        """Close the house first: what it has to save is saved while the screen still stands."""
+        self._leaving.set()
+        if self._steward is not None:
+            self.notify("Closing ...", markup=False)
+            try:
+                await asyncio.wait_for(self._house_closed.wait(), 10)
+            except TimeoutError:
+                log.warning("the house did not close within 10 seconds")
+        self.exit(0)
+
+    def on_app_focus(self, event: events.AppFocus) -> None:
+        self.dashboard.reviewing.consider()
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette: every action that has a key, and the modes."""
+        owners = ((self, DashboardApp.BINDINGS), (self.dashboard, Dashboard.BINDINGS))
+        for owner, bindings in owners:
+            for binding in bindings:
+                if isinstance(binding, Binding) and binding.action != "command_palette":
+                    run = partial(self.run_action, binding.action, owner)
+                    yield SystemCommand(binding.description, binding.tooltip, run)
+        for mode in MODES:
+            words = "Everything but denies and floors runs unasked" if mode == "yolo" else "Change the policy mode"
+            yield SystemCommand(f"Mode: {mode}", words, partial(self.dashboard.action_choose_mode, mode))
+        yield SystemCommand("Theme", "Change the theme", self.action_change_theme)
+        yield SystemCommand("Screenshot", "Save an SVG picture of the screen", self.deliver_screenshot)
+
+
+def run_dashboard(options: Options) -> int:
+    """Run the dashboard until the person leaves; returns the exit code."""
+    app = DashboardApp(options)
+    return app.run(mouse=options.mouse is not False) or 0

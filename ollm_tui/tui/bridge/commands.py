@@ -1,0 +1,86 @@
+"""The hub's commands as tabs, and the bytes between them and the terminal views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ollm_tui.core.shell.commands import CommandHub, CommandKind, CommandState, StartFailed, UnknownCommand
+from ollm_tui.core.shell.state import Phase
+from ollm_tui.tui.values import CommandMark, CommandTab
+
+
+class CommandRelay:
+    """Raw bytes go from the hub's threads straight into a view's engine; nothing of them is an event."""
+
+    def __init__(self, hub: CommandHub, workspace: Path, changed: Callable[[tuple[CommandTab, ...]], object]) -> None:
+        self._hub = hub
+        self._workspace = workspace
+        self._changed = changed
+        self._attached: dict[str, Callable[[], None]] = {}
+        self._unsubscribe = hub.subscribe(self._on_state)
+
+    def close(self) -> None:
+        """Stop listening; the commands go on."""
+        self._unsubscribe()
+        for detach in self._attached.values():
+            detach()
+        self._attached.clear()
+
+    def tabs(self) -> tuple[CommandTab, ...]:
+        return tuple(_tab(state) for state in self._hub.list())
+
+    async def open_shell(self, columns: int, lines: int, typed: str) -> None:
+        """Start the person's shell. Raises StartFailed."""
+        command_id = await self._hub.open_person_shell(columns, lines, self._workspace)
+        self._changed(self.tabs())
+        if typed:
+            self._hub.write(command_id, typed.encode())
+
+    def attach(self, command_id: str, feed: Callable[[bytes], None]) -> None:
+        """Give a view the command's bytes, those of the past first; a command that is gone has none."""
+        self.detach(command_id)
+        try:
+            self._attached[command_id] = self._hub.attach(command_id, feed)
+        except UnknownCommand:
+            feed(b"[this command is no longer kept]\r\n")
+
+    def detach(self, command_id: str) -> None:
+        detach = self._attached.pop(command_id, None)
+        if detach is not None:
+            detach()
+
+    def write(self, command_id: str, data: bytes) -> bool:
+        """Type into a command; False when it takes no input any more."""
+        try:
+            return self._hub.write(command_id, data)
+        except UnknownCommand:
+            return False
+
+    def resize(self, command_id: str, columns: int, lines: int) -> None:
+        try:
+            self._hub.resize(command_id, columns, lines)
+        except UnknownCommand:
+            return
+
+    def running(self) -> int:
+        """Commands that quitting would end."""
+        return sum(state.running for state in self._hub.list() if state.kind is CommandKind.AGENT)
+
+    def _on_state(self, state: CommandState) -> None:
+        self._changed(self.tabs())
+
+
+def _tab(state: CommandState) -> CommandTab:
+    mark = {Phase.RUNNING: CommandMark.RUNNING, Phase.EXITED: CommandMark.EXITED, Phase.KILLED: CommandMark.KILLED}
+    waiting = state.running and state.waiting_for_input
+    return CommandTab(
+        id=state.id,
+        label=state.command,
+        state=CommandMark.WAITING if waiting else mark[state.state],
+        exit_code=state.exit_code,
+        person=state.kind is CommandKind.PERSON,
+    )
+
+
+__all__ = ["CommandRelay", "StartFailed"]

@@ -1,0 +1,233 @@
+"""Folds the stream's events into what the conversation shows; the same for a live turn and for a replayed log."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from ollm_tui.agent.events import (
+    AssistantMessage,
+    Compacted,
+    ConfirmationAnswered,
+    ConfirmationAsked,
+    Event,
+    Failed,
+    LoggedResult,
+    Noticed,
+    ReasoningDelta,
+    SessionStarted,
+    TextDelta,
+    ToolCalled,
+    ToolOutput,
+    ToolReturned,
+    TurnFinished,
+    TurnStatus,
+    UsageReported,
+    UserMessage,
+)
+from ollm_tui.core.base.results import JsonObject
+from ollm_tui.core.notices import Outcome
+from ollm_tui.tui.entries import (
+    AnswerEntry,
+    AnswerGrew,
+    CallEntry,
+    CallState,
+    Change,
+    EntriesChanged,
+    NoteEntry,
+    NoteKind,
+    UserEntry,
+)
+
+OUTPUT_KEPT = 20_000
+"""Characters of a running call's output that are kept for its block; the whole is in its terminal tab."""
+
+SUBJECTS = ("path", "command", "pattern", "url", "query", "from", "action", "key", "id", "language")
+"""Arguments that say best what a call is about, best first."""
+
+ENDINGS = {
+    "PolicyDeniedError": CallState.DENIED,
+    "ConfirmationDenied": CallState.DENIED,
+    "ConfirmationTimeout": CallState.EXPIRED,
+    "ConfirmationCancelled": CallState.CANCELLED,
+    "OperationCancelled": CallState.CANCELLED,
+}
+
+
+@dataclass
+class ConversationFolder:
+    """Remembers what is open: the answer that grows and the calls that run."""
+
+    model: str = ""
+    _live: AnswerEntry | None = None
+    _last: AnswerEntry | None = None
+    _calls: dict[str, CallEntry] = field(default_factory=dict[str, CallEntry])
+    _ordinals: dict[str, int] = field(default_factory=dict[str, int])
+    _asked_at: datetime | None = None
+    _count: int = 0
+
+    def fold(self, event: Event, ordinal: int | None = None) -> list[Change]:
+        """What an event changes. `ordinal` is the queue's number for a question that is asked."""
+        match event:
+            case SessionStarted():
+                self.model = event.model or event.provider
+                return []
+            case UserMessage():
+                self._asked_at = _moment(event.time)
+                return [_changed(UserEntry(self._new_id("user"), event.text, _clock(event.time)))]
+            case TextDelta() | ReasoningDelta():
+                return self._grow(event)
+            case AssistantMessage():
+                return self._finish_answer(event)
+            case ToolCalled():
+                return [self._put(self._begun(event))]
+            case ToolOutput():
+                return self._output(event)
+            case ConfirmationAsked():
+                return self._asked(event, ordinal)
+            case ConfirmationAnswered():
+                return self._answered(event)
+            case ToolReturned():
+                return self._returned(event)
+            case UsageReported():
+                return self._used(event)
+            case Compacted():
+                words = f"Older history was shortened: {event.before} to {event.after} tokens."
+                return [self._note(words, NoteKind.NOTICE)]
+            case Noticed():
+                return [self._note(event.text, NoteKind.NOTICE)]
+            case Failed():
+                return [self._note(f"{event.error.type}: {event.error.message}", NoteKind.ERROR)]
+            case TurnFinished():
+                return self._turn_over(event.status)
+            case _:
+                return []
+
+    def _grow(self, event: TextDelta | ReasoningDelta) -> list[Change]:
+        changes: list[Change] = []
+        if self._live is None:
+            self._live = AnswerEntry(self._new_id("answer"), self.model, time=_clock(event.time), live=True)
+            changes.append(_changed(self._live))
+        grown = AnswerGrew(self._live.id, text=event.text) if isinstance(event, TextDelta) else None
+        changes.append(grown or AnswerGrew(self._live.id, reasoning=event.text))
+        return changes
+
+    def _finish_answer(self, event: AssistantMessage) -> list[Change]:
+        live, self._live = self._live, None
+        if live is None and not event.text and not event.reasoning:
+            return []
+        entry = live or AnswerEntry(self._new_id("answer"), self.model, time=_clock(event.time))
+        begun, ended = self._asked_at, _moment(event.time)
+        seconds = (ended - begun).total_seconds() if begun and ended else None
+        self._asked_at = ended
+        self._last = replace(
+            entry, text=event.text, reasoning=event.reasoning, live=False, partial=event.partial, seconds=seconds
+        )
+        return [_changed(self._last)]
+
+    def _begun(self, event: ToolCalled) -> CallEntry:
+        arguments = json.dumps(event.arguments, indent=2, ensure_ascii=False)
+        return CallEntry(event.call_id, event.name, summary_of(event.arguments), CallState.RUN, arguments)
+
+    def _output(self, event: ToolOutput) -> list[Change]:
+        call = self._calls.get(event.call_id)
+        return [] if call is None else [self._put(replace(call, output=(call.output + event.text)[-OUTPUT_KEPT:]))]
+
+    def _asked(self, event: ConfirmationAsked, ordinal: int | None) -> list[Change]:
+        call = self._calls.get(event.call_id)
+        if call is None:
+            return []
+        details = event.request.details
+        return [self._put(replace(call, state=CallState.WAIT, ordinal=ordinal, preview=details.preview))]
+
+    def _answered(self, event: ConfirmationAnswered) -> list[Change]:
+        call = self._calls.get(event.call_id)
+        if call is None:
+            return []
+        reason = f": {event.reason}" if event.reason else ""
+        words = f"{event.outcome.value} by {event.by}{reason}{' with changed arguments' if event.modified_args else ''}"
+        state = {
+            Outcome.APPROVED: CallState.RUN,
+            Outcome.DENIED: CallState.DENIED,
+            Outcome.EXPIRED: CallState.EXPIRED,
+            Outcome.CANCELLED: CallState.CANCELLED,
+        }[event.outcome]
+        return [self._put(replace(call, state=state, verdict=words))]
+
+    def _returned(self, event: ToolReturned) -> list[Change]:
+        call = self._calls.pop(event.call_id, None)
+        if call is None:
+            return []
+        result = event.result
+        return [
+            _changed(
+                replace(
+                    call,
+                    state=_ending(result),
+                    output=result.return_display or result.llm_content,
+                    duration_ms=result.duration_ms,
+                    exit_code=result.exit_code,
+                    notes=result.notes,
+                )
+            )
+        ]
+
+    def _used(self, event: UsageReported) -> list[Change]:
+        if self._last is None or event.completion_tokens is None:
+            return []
+        self._last = replace(self._last, tokens=event.completion_tokens)
+        return [_changed(self._last)]
+
+    def _turn_over(self, status: TurnStatus) -> list[Change]:
+        changes: list[Change] = []
+        if self._live is not None:  # a turn that broke off without a message: what came is kept
+            self._live = None
+        if status is TurnStatus.INTERRUPTED:
+            changes.append(self._note("Interrupted.", NoteKind.NOTICE))
+        return changes
+
+    def _put(self, call: CallEntry) -> EntriesChanged:
+        self._calls[call.id] = call
+        return _changed(call)
+
+    def _note(self, text: str, kind: NoteKind) -> EntriesChanged:
+        return _changed(NoteEntry(self._new_id("note"), text, kind))
+
+    def _new_id(self, kind: str) -> str:
+        self._count += 1
+        return f"{kind}-{self._count}"
+
+
+def summary_of(arguments: JsonObject) -> str:
+    """What a call is about, from its arguments as the model sent them."""
+    names = [name for name in SUBJECTS if name in arguments] or list(arguments)[:1]
+    if not names:
+        return ""
+    value = arguments[names[0]]
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    first, *more = text.split("\n")
+    return f"{first} ..." if more else first
+
+
+def _ending(result: LoggedResult) -> CallState:
+    if result.error is None:
+        return CallState.OK
+    return ENDINGS.get(result.error.type, CallState.FAIL)
+
+
+def _changed(entry: UserEntry | AnswerEntry | CallEntry | NoteEntry) -> EntriesChanged:
+    return EntriesChanged((entry,))
+
+
+def _moment(time: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(time)
+    except ValueError:
+        return None
+
+
+def _clock(time: str) -> str:
+    """Hours and minutes where the person is."""
+    moment = _moment(time)
+    return "" if moment is None else moment.astimezone().strftime("%H:%M")

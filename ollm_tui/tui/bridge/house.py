@@ -1,0 +1,316 @@
+"""Opens the house behind the screen and stands between the two: events become news, wishes become deeds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from ollm_tui.agent.events import ConfirmationAnswered, ConfirmationAsked, Event, TodosReplaced, UsageReported
+from ollm_tui.assembly import Attendance, House, assemble
+from ollm_tui.core.base.clock import Clock
+from ollm_tui.core.base.errors import ToolFailure
+from ollm_tui.core.base.results import JsonObject
+from ollm_tui.core.policy.modes import Mode
+from ollm_tui.options import Options
+from ollm_tui.tui import news
+from ollm_tui.tui.bridge.commands import CommandRelay, StartFailed
+from ollm_tui.tui.bridge.conversation import ConversationFolder
+from ollm_tui.tui.bridge.queue import LINGER_SECONDS, QueueKeeper, review_value
+from ollm_tui.tui.bridge.todos import TodoKeeper
+from ollm_tui.tui.bridge.turns import ActivityFolder, TurnRunner
+from ollm_tui.tui.entries import AnswerEntry, EntriesChanged, NoteEntry, NoteKind
+from ollm_tui.tui.intents import Intent, Steward, Tell
+from ollm_tui.tui.keymap import faults_of
+from ollm_tui.tui.panes.confirmations import QueuePane
+from ollm_tui.tui.panes.conversation import ConversationPane
+from ollm_tui.tui.panes.terminal import TerminalPane
+from ollm_tui.tui.panes.todos import TodoPane
+from ollm_tui.tui.screens.confirm import ConfirmScreen
+from ollm_tui.tui.screens.dashboard import Dashboard
+from ollm_tui.tui.theming import load_themes
+from ollm_tui.tui.values import Activity, CommandTab, Fault, Surroundings
+from ollm_tui.tui.widgets.prompt import Prompt
+
+log = logging.getLogger(__name__)
+
+CIRCLE = (Mode.ASK, Mode.AUTO_EDIT, Mode.PLAN)
+"""What F4 goes through; yolo is chosen by name only."""
+
+
+@asynccontextmanager
+async def open_house(options: Options, tell: Tell, clock: Clock) -> AsyncGenerator[Steward]:
+    """Assemble core and agent, and stay until the screen is left. Raises ConfigurationError."""
+    async with assemble(options, Attendance.PERSON, clock=clock) as house:
+        bridge = Bridge(house, tell, clock)
+        await bridge.begin()
+        if options.prompt:
+            bridge.handle(Prompt.Sent(options.prompt))
+        try:
+            yield bridge
+        finally:
+            await bridge.close()
+
+
+class Bridge:
+    """The one place that knows both sides. Everything it tells is a frozen value; every wish is done in a task."""
+
+    def __init__(self, house: House, tell: Tell, clock: Clock) -> None:
+        self._house = house
+        self._tell = tell
+        self._core = house.core
+        self._workspace: Path = self._core.configuration.workspace.root
+        self._folder = ConversationFolder()
+        self._activity = ActivityFolder(clock.monotonic)
+        self._queue = QueueKeeper(self._core.bus, clock.monotonic)
+        self._todos = TodoKeeper(self._core.todos)
+        self._turns = TurnRunner(house.agent, self._turn_broke)
+        self._commands = CommandRelay(self._core.hub, self._workspace, self._commands_changed)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._around = self._surroundings()
+        self._folder.model = self._around.model
+        self._unsubscribe = house.stream.subscribe(self._on_event)
+
+    async def begin(self) -> None:
+        """Tell the screen how things stand."""
+        self._tell(news.SurroundingsChanged(self._around))
+        self._say_first_notices()
+        self._tell(news.TodosChanged(await self._todos.load()))
+        settings = self._core.configuration.settings
+        themes = await asyncio.to_thread(load_themes)
+        wanted = settings.ui.theme
+        chosen = news.ScreenSettings(tuple(themes.sound.values()), wanted, dict(settings.keys), settings.ui.auto_open)
+        self._tell(news.SettingsKnown(chosen))
+        found = [Fault(one.source, one.line, one.message, one.remedy) for one in self._core.configuration.faults]
+        faults = (*found, *themes.faults, *faults_of(settings.keys, "config.toml"))
+        if faults:
+            self._tell(news.FaultsFound(faults))
+            self._note(
+                *(NoteEntry(f"fault-{place}", one.as_text(), NoteKind.ERROR) for place, one in enumerate(faults))
+            )
+
+    async def close(self) -> None:
+        """Stop the turn, and listening."""
+        await self._turns.close()
+        self._unsubscribe()
+        self._commands.close()
+        for task in tuple(self._tasks):
+            task.cancel()
+
+    def unfinished(self) -> tuple[str, ...]:
+        facts: list[str] = []
+        if self._turns.busy:
+            facts.append("A turn is running.")
+        pending = len(self._queue.snapshot().pending)
+        if pending:
+            facts.append(f"{pending} approval{'s are' if pending > 1 else ' is'} waiting; quitting denies.")
+        running = self._commands.running()
+        if running:
+            facts.append(f"{running} command{'s' if running > 1 else ''} of the agent still run.")
+        return tuple(facts)
+
+    # -- events to news ----------------------------------------------------------------------------------------------
+
+    def _on_event(self, event: Event) -> None:
+        ordinal: int | None = None
+        match event:
+            case ConfirmationAsked():
+                ordinal = self._queue.asked(event)
+            case ConfirmationAnswered():
+                self._settled(event)
+            case TodosReplaced():
+                rows = self._todos.rows_of(event)
+                if rows is not None:
+                    self._tell(news.TodosChanged(rows))
+            case UsageReported():
+                used = (event.prompt_tokens or 0) + (event.completion_tokens or 0)
+                self._surround(tokens_used=used or None)
+            case _:
+                pass
+        for change in self._folder.fold(event, ordinal):
+            self._tell(news.ConversationChanged(change))
+        if isinstance(event, (ConfirmationAsked, ConfirmationAnswered)):
+            self._tell_queue()
+        activity = self._activity.fold(event)
+        if activity is not None:
+            self._tell(activity)
+
+    def _settled(self, event: ConfirmationAnswered) -> None:
+        lingers = self._queue.answered(event)
+        if lingers:
+            asyncio.get_running_loop().call_later(LINGER_SECONDS, self._forget, event.request_id)
+        else:
+            asyncio.get_running_loop().call_soon(self._forget, event.request_id)
+
+    def _forget(self, item_id: str) -> None:
+        self._queue.forget(item_id)
+        self._tell_queue()
+
+    def _tell_queue(self) -> None:
+        self._tell(news.QueueChanged(self._queue.snapshot()))
+
+    def _commands_changed(self, commands: tuple[CommandTab, ...]) -> None:
+        self._tell(news.CommandsChanged(commands))
+
+    def _turn_broke(self, error: BaseException) -> None:
+        log.error("a turn broke", exc_info=error)
+        self._tell(news.ActivityChanged(Activity.FAILED, fault=f"{type(error).__name__}: {error}"))
+
+    # -- wishes to deeds ---------------------------------------------------------------------------------------------
+
+    def handle(self, intent: Intent) -> None:
+        match intent:
+            case Prompt.Sent(text):
+                if self._turns.busy:
+                    self._tell(news.Said("Sent when this turn ends."))
+                self._turns.send(text)
+                self._tell(news.MessageTaken(text))
+            case ConversationPane.Retry():
+                self._turns.retry()
+            case Dashboard.InterruptWanted():
+                self._interrupt()
+            case Dashboard.ModeWanted(mode):
+                self._change_mode(mode)
+            case ConfirmScreen.Decided():
+                self._decide(intent)
+            case QueuePane.Denied(item_ids):
+                for item_id in item_ids:
+                    self._queue.answer(item_id, approved=False)
+            case ConfirmScreen.Looked(item_id):
+                self._queue.hold(item_id, held=True)
+                self._tell_queue()
+                self._begin(self._review(item_id, None))
+            case ConfirmScreen.LookedAway(item_id):
+                self._queue.hold(item_id, held=False)
+                self._tell_queue()
+            case ConfirmScreen.CheckWanted(item_id, arguments):
+                self._begin(self._review(item_id, arguments))
+            case TodoPane.Added() | TodoPane.Toggled() | TodoPane.Removed():
+                self._begin(self._change_todos(intent))
+            case _:
+                self._handle_terminal(intent)
+
+    def _handle_terminal(self, intent: Intent) -> None:
+        match intent:
+            case TerminalPane.ShellWanted(columns, lines, typed):
+                self._begin(self._open_shell(columns, lines, typed))
+            case TerminalPane.Attached(command_id, feed):
+                self._commands.attach(command_id, feed)
+            case TerminalPane.Detached(command_id):
+                self._commands.detach(command_id)
+            case TerminalPane.Typed(command_id, data):
+                self._commands.write(command_id, data)
+            case TerminalPane.Sized(command_id, columns, lines):
+                self._commands.resize(command_id, columns, lines)
+            case _:
+                log.warning("nobody knows what to do with %s", type(intent).__name__)
+
+    def _interrupt(self) -> None:
+        if self._turns.interrupt():
+            stopping = self._activity.stopping()
+            if stopping is not None:
+                self._tell(stopping)
+
+    def _change_mode(self, wanted: str | None) -> None:
+        executor = self._core.executor
+        if wanted is None:
+            place = CIRCLE.index(executor.mode) if executor.mode in CIRCLE else -1
+            executor.mode = CIRCLE[(place + 1) % len(CIRCLE)]
+        else:
+            executor.mode = Mode(wanted)
+        self._surround(mode=executor.mode.value)
+
+    def _decide(self, decision: ConfirmScreen.Decided) -> None:
+        won = self._queue.answer(
+            decision.item_id,
+            approved=decision.approved,
+            reason=decision.reason,
+            modified=decision.modified,
+            reach=decision.reach,
+            rule=decision.rule,
+        )
+        if not won:
+            self._tell(news.Said("That question was settled before your answer.", failed=True))
+            self._tell_queue()
+
+    async def _review(self, item_id: str, arguments: JsonObject | None) -> None:
+        item = self._queue.find(item_id)
+        if item is not None:
+            judged = item.arguments if arguments is None else arguments
+            review = await self._core.executor.review(item.tool, judged)
+            self._tell(news.Reviewed(item_id, review_value(review), arguments))
+
+    async def _change_todos(self, wish: TodoPane.Added | TodoPane.Toggled | TodoPane.Removed) -> None:
+        try:
+            await self._todos.change(wish)
+        except ToolFailure as failure:
+            self._tell(news.Said(failure.message, failed=True))
+
+    async def _open_shell(self, columns: int, lines: int, typed: str) -> None:
+        try:
+            await self._commands.open_shell(columns, lines, typed)
+        except StartFailed as failure:
+            self._tell(news.Said(str(failure), failed=True))
+
+    # -- small things ------------------------------------------------------------------------------------------------
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a wish could not be done", exc_info=error)
+            self._tell(news.Said(f"That went wrong: {type(error).__name__}: {error}", failed=True))
+
+    def _note(self, *notes: NoteEntry) -> None:
+        self._tell(news.ConversationChanged(EntriesChanged(tuple(notes))))
+
+    def _say_first_notices(self) -> None:
+        texts = list(self._house.notices)
+        greeting = self._house.agent.provider.describe().greeting
+        if greeting:
+            hello = AnswerEntry("greeting", self._around.model, greeting)
+            self._tell(news.ConversationChanged(EntriesChanged((hello,))))
+        fault = self._core.configuration.policy_fault
+        notes = [NoteEntry(f"first-{place}", text) for place, text in enumerate(texts)]
+        if fault is not None:
+            notes.append(NoteEntry("policy-fault", f"Everything is denied: {fault}", NoteKind.ERROR))
+        if notes:
+            self._note(*notes)
+
+    def _surround(self, *, mode: str | None = None, tokens_used: int | None = None) -> None:
+        around = self._around
+        self._around = Surroundings(
+            model=around.model,
+            workspace=around.workspace,
+            mode=mode or around.mode,
+            offline=around.offline,
+            denied_because=around.denied_because,
+            tokens_used=tokens_used or around.tokens_used,
+            tokens_limit=around.tokens_limit,
+        )
+        self._tell(news.SurroundingsChanged(self._around))
+
+    def _surroundings(self) -> Surroundings:
+        described = self._house.agent.provider.describe()
+        return Surroundings(
+            model=described.model or described.provider,
+            workspace=_short(self._workspace),
+            tokens_limit=described.context_window,
+            mode=self._core.executor.mode.value,
+            offline=described.badge is not None,
+            denied_because=self._core.configuration.policy_fault or "",
+        )
+
+
+def _short(path: Path) -> str:
+    """A folder as people call it: `~/src/app`."""
+    try:
+        return f"~/{path.relative_to(Path.home())}"
+    except ValueError:
+        return str(path)

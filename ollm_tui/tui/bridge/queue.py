@@ -1,0 +1,127 @@
+"""The bus's open questions as snapshots for the screen, and a person's answers back to the bus."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ollm_tui.agent.events import ConfirmationAnswered, ConfirmationAsked
+from ollm_tui.core.base.results import JsonObject
+from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.confirmation import ConfirmationRequest, ConfirmationResponse, RememberScope
+from ollm_tui.core.executor import Review
+from ollm_tui.core.notices import Outcome
+from ollm_tui.tui.values import QueueItem, QueueSnapshot, QueueState, Reach, ReviewValue, RiskLevel, RuleOffer
+
+LINGER_SECONDS = 5.0
+"""How long a question that ended by itself is still shown."""
+
+
+class QueueKeeper:
+    """Gives each question its number for this session and knows how each ended. Holds no futures."""
+
+    def __init__(self, bus: MessageBus, now: Callable[[], float]) -> None:
+        self._bus = bus
+        self._now = now
+        self._items: dict[str, QueueItem] = {}
+        self._count = 0
+
+    def asked(self, event: ConfirmationAsked) -> int:
+        """A question was put; returns its number."""
+        self._count += 1
+        self._items[event.request.id] = _item_of(event.request, self._count)
+        return self._count
+
+    def answered(self, event: ConfirmationAnswered) -> bool:
+        """A question ended. True when it should linger, to be forgotten after LINGER_SECONDS."""
+        item = self._items.get(event.request_id)
+        if item is None:
+            return False
+        self._items[item.id] = replace(item, state=_state(event.outcome), deadline=None, held=False)
+        return event.outcome in (Outcome.EXPIRED, Outcome.CANCELLED)
+
+    def forget(self, item_id: str) -> None:
+        """A question that ended is not shown any more."""
+        self._items.pop(item_id, None)
+
+    def find(self, item_id: str) -> QueueItem | None:
+        return self._items.get(item_id)
+
+    def snapshot(self) -> QueueSnapshot:
+        """The queue now, with the bus's clocks."""
+        return QueueSnapshot(tuple(self._timed(item) for item in self._items.values()))
+
+    def hold(self, item_id: str, *, held: bool) -> None:
+        """Stop a question's clock while it is looked at, or let it go on."""
+        if held:
+            self._bus.hold(item_id)
+        else:
+            self._bus.release(item_id)
+
+    def answer(
+        self,
+        item_id: str,
+        *,
+        approved: bool,
+        reason: str | None = None,
+        modified: JsonObject | None = None,
+        reach: Reach | None = None,
+        rule: str | None = None,
+    ) -> bool:
+        """The person's word; False when the question was settled before."""
+        remember = None if reach is None else RememberScope(reach.value)
+        return self._bus.respond_to_confirmation(
+            ConfirmationResponse(
+                id=item_id,
+                approved=approved,
+                reason=reason,
+                modified_args=modified,
+                remember=remember,
+                remember_pattern=rule if remember is not None else None,
+            )
+        )
+
+    def _timed(self, item: QueueItem) -> QueueItem:
+        if not item.pending or item.timeout is None:
+            return item
+        left = self._bus.seconds_left(item.id)
+        return replace(item, deadline=None if left is None else self._now() + left, held=left is None)
+
+
+def review_value(review: Review) -> ReviewValue:
+    """The core's review as the screen reads it."""
+    offers: tuple[RuleOffer, ...] = ()
+    if review.offer is not None:
+        text, editable = review.offer.text, review.offer.editable
+        offers = (RuleOffer(Reach.SESSION, text), RuleOffer(Reach.WORKSPACE, text, editable))
+    return ReviewValue(
+        faults=review.faults,
+        decision=review.decision.value,
+        risk=RiskLevel(review.risk.value),
+        reason=review.reason,
+        preview=review.preview,
+        offers=offers,
+    )
+
+
+def _item_of(request: ConfirmationRequest, ordinal: int) -> QueueItem:
+    details = request.details
+    return QueueItem(
+        id=request.id,
+        ordinal=ordinal,
+        call_id=request.call_id,
+        tool=details.tool_name,
+        description=details.description,
+        risk=RiskLevel(details.risk.value),
+        reason=request.reason,
+        origin=request.origin.value,
+        locations=details.locations,
+        arguments=details.args,
+        preview=details.preview,
+        timeout=request.timeout,
+        follows_change=request.replaces is not None,
+    )
+
+
+def _state(outcome: Outcome) -> QueueState:
+    return QueueState(outcome.value)

@@ -1,0 +1,232 @@
+"""What our own widgets draw with: lines of inked text, wrapped by cells, made into strips of the current theme.
+
+Foreign text enters a `Line` only through `visible` or `visible_block`; nothing here knows markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len, chop_cells
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color, ColorParseError
+from textual.strip import Strip
+
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.dom import DOMNode
+    from textual.widget import Widget
+
+TAB_SIZE = 4
+
+
+class Ink(StrEnum):
+    """What a piece of text is, which the theme gives a colour. A meaning is always in the words as well."""
+
+    PLAIN = "plain"
+    MUTED = "muted"
+    STRONG = "strong"
+    PRIMARY = "primary"
+    ACCENT = "accent"
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+    ADDED = "added"
+    REMOVED = "removed"
+    HUNK = "hunk"
+    CODE = "code"
+    CHOSEN = "chosen"
+    FOUND = "found"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A run of text in one ink; its text is safe to draw and has no line end."""
+
+    text: str
+    ink: Ink = Ink.PLAIN
+
+
+@dataclass(frozen=True)
+class Line:
+    """One logical line. `hang` is how far its wrapped continuations are indented, in cells.
+
+    `prose` may be folded at blanks, for sentences; commands and files are cut by cells and lose nothing.
+    """
+
+    pieces: tuple[Piece, ...] = ()
+    hang: int = 0
+    prose: bool = False
+
+    @property
+    def text(self) -> str:
+        return "".join(piece.text for piece in self.pieces)
+
+    @property
+    def cells(self) -> int:
+        return sum(cell_len(piece.text) for piece in self.pieces)
+
+    def wrapped(self, width: int) -> list[Line]:
+        """Cut by cells at `width`, losing nothing: blanks at a fold stay. At least one line."""
+        if width <= 0 or self.cells <= width:
+            return [self]
+        hang = self.hang if self.hang <= width // 2 else 0
+        rows: list[list[Piece]] = [[]]
+        room = width
+        for piece in self.pieces:
+            rest = piece.text
+            while rest:
+                if cell_len(rest) <= room:
+                    rows[-1].append(Piece(rest, piece.ink))
+                    room -= cell_len(rest)
+                    break
+                head = _head(rest, room)
+                blank = head.rfind(" ") if self.prose and rest[len(head)] != " " else -1
+                if blank > 0:
+                    head = head[: blank + 1]
+                if not head and room == width - (hang if len(rows) > 1 else 0):
+                    head = rest[0]  # one character wider than a whole line: better cut off than looped on
+                if head:
+                    rows[-1].append(Piece(head, piece.ink))
+                    rest = rest[len(head) :]
+                rows.append([Piece(" " * hang)] if hang else [])
+                room = width - hang
+        return [Line(tuple(row), self.hang, self.prose) for row in rows]
+
+    def cut(self, width: int) -> Line:
+        """At most `width` cells, the cut marked by two dots."""
+        if self.cells <= width:
+            return self
+        if width <= 2:
+            return Line((Piece(_head(self.text, max(0, width))),))
+        kept: list[Piece] = []
+        room = width - 2
+        for piece in self.pieces:
+            head = piece.text if cell_len(piece.text) <= room else _head(piece.text, room)
+            kept.append(Piece(head, piece.ink))
+            room -= cell_len(head)
+            if len(head) < len(piece.text):
+                break
+        return Line((*kept, Piece("..", Ink.MUTED)), self.hang)
+
+
+def app_of(node: DOMNode) -> App[object]:
+    """The running app, whose result type nobody here cares about."""
+    return node.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # textual: App[Unknown]
+
+
+def line(*parts: str | tuple[str, Ink], hang: int = 0, prose: bool = False) -> Line:
+    """Build a line from texts and (text, ink) pairs."""
+    pieces = (Piece(part) if isinstance(part, str) else Piece(*part) for part in parts)
+    return Line(tuple(piece for piece in pieces if piece.text), hang, prose)
+
+
+def spread(left: Line, right: Line, width: int) -> Line:
+    """`left` at the left edge, `right` at the right one; the left gives way where both do not fit."""
+    room = width - right.cells - 1
+    if room < 4:
+        return left.cut(width)
+    kept = left.cut(room)
+    gap = width - kept.cells - right.cells
+    return Line((*kept.pieces, Piece(" " * gap), *right.pieces))
+
+
+def lines_of(text: str, ink: Ink = Ink.PLAIN, *, indent: int = 0, prose: bool = False) -> list[Line]:
+    """A safe block of text as lines, tabs set out to blanks."""
+    lead = " " * indent
+    return [line((lead + row.expandtabs(TAB_SIZE), ink), hang=indent, prose=prose) for row in text.split("\n")]
+
+
+def wrap_all(lines: Iterable[Line], width: int) -> list[Line]:
+    """Every line cut at `width`."""
+    return [row for one in lines for row in one.wrapped(width)]
+
+
+class Palette:
+    """Inks of the current theme as terminal styles."""
+
+    def __init__(self, variables: dict[str, str], *, ansi: bool) -> None:
+        self._variables = variables
+        self._ansi = ansi
+        foreground, background = self._color("foreground"), self._color("background")
+        muted = (
+            Style(dim=True)
+            if ansi or foreground is None or background is None
+            else _style(foreground.blend(background, 0.38))
+        )
+        primary, accent = self._fore("text-primary", "primary"), self._fore("text-accent", "accent")
+        error, warning = self._fore("text-error", "error"), self._fore("text-warning", "warning")
+        ok = self._fore("text-success", "success")
+        self._styles: dict[Ink, Style] = {
+            Ink.PLAIN: Style(),
+            Ink.MUTED: muted,
+            Ink.STRONG: Style(bold=True),
+            Ink.PRIMARY: primary + Style(bold=True),
+            Ink.ACCENT: accent,
+            Ink.OK: ok,
+            Ink.WARNING: warning + Style(bold=True),
+            Ink.ERROR: error + Style(bold=True),
+            Ink.ADDED: ok + self._back("success-muted"),
+            Ink.REMOVED: error + self._back("error-muted"),
+            Ink.HUNK: accent,
+            Ink.CODE: self._fore("text-secondary", "secondary"),
+            Ink.CHOSEN: Style(bold=True) if ansi else Style(bold=True) + self._back("primary-muted"),
+            Ink.FOUND: Style(reverse=True),
+        }
+
+    @classmethod
+    def of(cls, widget: Widget) -> Palette:
+        app = app_of(widget)
+        return cls(app.theme_variables, ansi=app.current_theme.ansi)
+
+    def style(self, ink: Ink) -> Style:
+        return self._styles[ink]
+
+    def fore(self, name: str) -> str | None:
+        """A theme colour as rich writes it, for styles built elsewhere; None where the theme has none."""
+        color = self._color(name)
+        return None if color is None else color.rich_color.name
+
+    def strip(self, inked: Line, width: int, base: Style, fill: Ink = Ink.PLAIN) -> Strip:
+        """The line on exactly `width` cells, over `base`; `fill` inks the whole row."""
+        ground = base + self._styles[fill]
+        segments = [Segment(piece.text, ground + self._styles[piece.ink]) for piece in inked.pieces]
+        return Strip(segments).crop_extend(0, width, ground)
+
+    def _color(self, name: str) -> Color | None:
+        value = self._variables.get(name)
+        if value is None:
+            return None
+        try:
+            return Color.parse(value)
+        except ColorParseError:
+            return None
+
+    def _fore(self, *names: str) -> Style:
+        for name in names:
+            color = self._color(name)
+            if color is not None and color.a > 0:
+                return _style(color)
+        return Style()
+
+    def _back(self, name: str) -> Style:
+        color = self._color(name)
+        if color is None or self._ansi or color.a < 1:
+            return Style()
+        return Style(bgcolor=color.rich_color)
+
+
+def _style(color: Color) -> Style:
+    return Style(color=color.rich_color)
+
+
+def _head(text: str, cells: int) -> str:
+    """As many characters from the front as fit into `cells`."""
+    if cells <= 0:
+        return ""
+    first = chop_cells(text, cells)
+    return first[0] if first and cell_len(first[0]) <= cells else ""

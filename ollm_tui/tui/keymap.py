@@ -1,0 +1,62 @@
+"""All keys of the dashboard in one place: for the help, the palette, and the check of `[keys]` in the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from textual.binding import Binding, BindingType
+
+from ollm_tui.tui.values import Fault
+
+
+def shown_key(display: str) -> str:
+    """A key as people read it: `F8`, `^P`, `Esc`."""
+    named = {"esc": "Esc", "escape": "Esc", "^right_square_bracket": "^]", "⏎": "Enter", "enter": "Enter"}
+    known = named.get(display.lower())
+    if known is not None:
+        return known
+    if display.startswith("^"):
+        return display.upper()
+    return display.upper() if display[:1] == "f" and display[1:].isdigit() else display
+
+
+def key_groups() -> list[tuple[str, list[Binding]]]:
+    """Every binding with an id, by where it holds. Imports all screens, so it is called when needed, not at start."""
+    from ollm_tui.tui.app import DashboardApp
+    from ollm_tui.tui.panes.confirmations import QueuePane
+    from ollm_tui.tui.panes.conversation import ConversationPane
+    from ollm_tui.tui.panes.terminal import TerminalPane
+    from ollm_tui.tui.panes.todos import TodoPane
+    from ollm_tui.tui.screens.ask import AskScreen
+    from ollm_tui.tui.screens.confirm import ConfirmScreen
+    from ollm_tui.tui.screens.dashboard import Dashboard
+    from ollm_tui.tui.screens.help import HelpScreen
+    from ollm_tui.tui.widgets.prompt import Prompt
+    from ollm_tui.tui.widgets.rows import RowList
+    from ollm_tui.tui.widgets.transcript import Transcript
+
+    return [
+        ("Everywhere", [*_named(DashboardApp.BINDINGS), *_named(Dashboard.BINDINGS)]),
+        ("Prompt", _named(Prompt.BINDINGS)),
+        ("Chat", [*_named(Transcript.BINDINGS), *_named(ConversationPane.BINDINGS)]),
+        ("Confirmation", _named(ConfirmScreen.BINDINGS)),
+        ("Queue and todos", [*_named(RowList.BINDINGS), *_named(QueuePane.BINDINGS), *_named(TodoPane.BINDINGS)]),
+        ("Terminal tabs", _named(TerminalPane.BINDINGS)),
+        ("Dialogues", [*_named(HelpScreen.BINDINGS), *_named(AskScreen.BINDINGS)]),
+    ]
+
+
+def faults_of(keys: Mapping[str, str], source: str) -> tuple[Fault, ...]:
+    """What is wrong with `[keys]`: ids that do not exist, keys that no terminal sends."""
+    known = {binding.id for _, bindings in key_groups() for binding in bindings}
+    faults: list[Fault] = []
+    for name, key in keys.items():
+        if name not in known:
+            faults.append(Fault(source, None, f"[keys] knows no {name!r}.", "F1 lists all ids."))
+        elif not key or any(not part.strip() for part in key.split(",")):
+            faults.append(Fault(source, None, f"[keys] {name!r} has no key.", 'Write one like "f9" or "ctrl+b".'))
+    return tuple(faults)
+
+
+def _named(bindings: Iterable[BindingType]) -> list[Binding]:
+    return [binding for binding in bindings if isinstance(binding, Binding) and binding.id]

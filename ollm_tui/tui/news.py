@@ -1,0 +1,111 @@
+"""What the bridge tells the screen: messages of frozen values, safe to post from any task or thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+from textual.theme import Theme
+
+from ollm_tui.tui.entries import Change
+from ollm_tui.tui.values import Activity, CommandTab, Fault, QueueSnapshot, ReviewValue, Surroundings, TodoRow
+
+if TYPE_CHECKING:
+    from ollm_tui.core.base.results import JsonObject
+
+
+class News(Message):
+    """Base of all of them."""
+
+
+@dataclass
+class ConversationChanged(News):
+    """Something was said or done."""
+
+    change: Change
+
+
+@dataclass
+class QueueChanged(News):
+    """The queue as it is now."""
+
+    queue: QueueSnapshot
+
+
+@dataclass
+class TodosChanged(News):
+    """The todo list as it is now."""
+
+    todos: tuple[TodoRow, ...]
+
+
+@dataclass
+class ActivityChanged(News):
+    """What the turn does now; `what` names the running tool or the rate, `fault` says why it failed."""
+
+    activity: Activity
+    what: str = ""
+    fault: str = ""
+
+
+@dataclass
+class SurroundingsChanged(News):
+    """Model, workspace, mode, tokens."""
+
+    surroundings: Surroundings
+
+
+@dataclass
+class CommandsChanged(News):
+    """The commands that have or had a terminal."""
+
+    commands: tuple[CommandTab, ...]
+
+
+@dataclass
+class Reviewed(News):
+    """The core's word on a question's arguments, or on changed ones."""
+
+    item_id: str
+    review: ReviewValue
+    arguments: JsonObject | None = None
+
+
+@dataclass
+class MessageTaken(News):
+    """The draft is on its way and can go."""
+
+    text: str
+
+
+@dataclass
+class FaultsFound(News):
+    """Files of the person's that could not be used."""
+
+    faults: tuple[Fault, ...]
+
+
+@dataclass(frozen=True)
+class ScreenSettings:
+    """Themes that are sound, the chosen one, changed keys, and when the confirmation opens by itself."""
+
+    themes: tuple[Theme, ...] = ()
+    theme: str = ""
+    keys: dict[str, str] = field(default_factory=dict[str, str])
+    auto_open: str = "idle"
+
+
+@dataclass
+class SettingsKnown(News):
+    """What the settings say about the screen; for the app."""
+
+    settings: ScreenSettings
+
+
+@dataclass
+class Said(News):
+    """A short word to the person that they need not act on."""
+
+    text: str
+    failed: bool = False

@@ -1,0 +1,132 @@
+"""The queue pane: every open question with its number, risk and clock, and those that just ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.reactive import reactive
+from textual.widget import Widget
+from textual.widgets import Static
+
+from ollm_tui.core.base.visible import visible
+from ollm_tui.tui.ink import Ink, Line, line, spread
+from ollm_tui.tui.intents import Intent
+from ollm_tui.tui.values import QueueItem, QueueSnapshot, QueueState, RiskLevel
+from ollm_tui.tui.widgets.rows import Row, RowList
+from ollm_tui.tui.widgets.tool_call import clock_text
+
+RISK_WORDS = {RiskLevel.LOW: "LOW", RiskLevel.MEDIUM: "MED", RiskLevel.HIGH: "HIGH"}
+RISK_INKS = {RiskLevel.LOW: Ink.OK, RiskLevel.MEDIUM: Ink.WARNING, RiskLevel.HIGH: Ink.ERROR}
+LATE_SECONDS = 15.0
+"""With less time left the clock warns."""
+
+
+class QueuePane(Vertical):
+    """A view over the queue's snapshot. Opening a row asks for the review of that question."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n", "deny", "Deny", id="queue.deny", tooltip="Deny the marked question", show=False),
+        Binding("D", "deny_all", "Deny all", id="queue.deny_all", tooltip="Deny every open question", show=False),
+    ]
+
+    queue: reactive[QueueSnapshot] = reactive(QueueSnapshot(), always_update=True)
+    policy_words: reactive[str] = reactive("ask")
+
+    @dataclass
+    class ReviewAsked(Message):
+        """Open the confirmation on this question."""
+
+        item_id: str
+
+    @dataclass
+    class Denied(Intent):
+        """Deny these questions."""
+
+        item_ids: tuple[str, ...]
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        super().__init__(id="queue", classes="pane")
+        self._now = now
+        self._rows = RowList("queue-rows")
+        self._empty = Static("", markup=False, id="queue-empty")
+        self._empty.can_focus = True
+        self.border_title = "Queue"
+
+    def compose(self) -> ComposeResult:
+        yield self._empty
+        yield self._rows
+
+    @property
+    def focus_target(self) -> Widget:
+        """What to focus when somebody comes here."""
+        return self._rows if self.queue.items else self._empty
+
+    def watch_queue(self, queue: QueueSnapshot) -> None:
+        open_ = len(queue.pending)
+        self.border_title = f"Queue ({open_})" if open_ else "Queue"
+        self.border_subtitle = "F8 review" if open_ else ""
+        self._empty.display = not queue.items
+        self._rows.display = bool(queue.items)
+        self.draw_rows()
+
+    def watch_policy_words(self, words: str) -> None:
+        self._empty.update(f"Nothing to approve. policy: {visible(words)}")
+
+    def draw_rows(self) -> None:
+        """Draw anew, since a second has passed or the queue changed."""
+        width = max(10, self._rows.size.width or self.size.width - 2)
+        rows = [Row(item.id, _item_lines(item, self._now(), width)) for item in self.queue.items]
+        self._rows.show_rows(rows)
+        height = sum(len(row.lines) for row in rows)
+        self._rows.styles.height = max(1, height)
+
+    @on(RowList.Opened)
+    def _open(self, event: RowList.Opened) -> None:
+        event.stop()
+        self.post_message(self.ReviewAsked(event.row_id))
+
+    def action_deny(self) -> None:
+        chosen = self.queue.find(self._rows.chosen_id or "")
+        if chosen is not None and chosen.pending:
+            self.post_message(self.Denied((chosen.id,)))
+
+    def action_deny_all(self) -> None:
+        self.post_message(self.Denied(tuple(item.id for item in self.queue.pending)))
+
+
+def subject_of(item: QueueItem) -> str:
+    """What a question is about, in a few words: its first place, or the command, else its description."""
+    preview = item.preview
+    if preview is not None and preview.kind == "command":
+        return preview.command
+    if preview is not None and preview.kind == "diff":
+        return f"{preview.diff.path}  +{preview.diff.added} -{preview.diff.removed}"
+    return item.locations[0] if item.locations else item.description
+
+
+def time_words(item: QueueItem, now: float) -> tuple[str, Ink]:
+    """A question's clock, or how it ended."""
+    if not item.pending:
+        return (item.state.value.upper(), Ink.OK if item.state is QueueState.APPROVED else Ink.ERROR)
+    if item.held:
+        return ("HELD", Ink.MUTED)
+    left = item.seconds_left(now)
+    if left is None:
+        return ("", Ink.MUTED)
+    return (f"{clock_text(left)} !", Ink.WARNING) if left < LATE_SECONDS else (clock_text(left), Ink.PLAIN)
+
+
+def _item_lines(item: QueueItem, now: float, width: int) -> tuple[Line, ...]:
+    risk = f"{RISK_WORDS[item.risk]:<4}"
+    first = line((f"#{item.ordinal} ", Ink.STRONG), (risk, RISK_INKS[item.risk]), f" {visible(item.tool)}")
+    return (
+        spread(first, line(time_words(item, now)), width),
+        line(("   ", Ink.PLAIN), (visible(subject_of(item)), Ink.MUTED)),
+    )

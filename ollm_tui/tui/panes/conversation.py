@@ -1,0 +1,136 @@
+"""The conversation pane: transcript, search line, and the row that says why a turn failed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.reactive import reactive
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from ollm_tui.core.base.visible import visible
+from ollm_tui.tui.entries import Change
+from ollm_tui.tui.ink import app_of
+from ollm_tui.tui.intents import Intent
+from ollm_tui.tui.values import QueueSnapshot
+from ollm_tui.tui.widgets.transcript import Transcript
+
+EMPTY = "No messages yet. Type a task below; / for commands, ! for the shell."
+
+
+class ConversationPane(Vertical):
+    """Shows entries; `fault` stays in sight until the next attempt."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "r", "retry", "Retry", id="chat.retry", tooltip="Send the last message again after a failure", show=False
+        ),
+        Binding("slash", "search", "Search", id="chat.find", tooltip="Search the conversation", show=False),
+        Binding("n", "found(1)", "Next hit", id="chat.find_next", tooltip="Next hit of the search", show=False),
+        Binding(
+            "N", "found(-1)", "Previous hit", id="chat.find_previous", tooltip="Hit before of the search", show=False
+        ),
+    ]
+
+    fault: reactive[str] = reactive("")
+    """Why the last turn failed; safe text of one line."""
+
+    @dataclass
+    class Retry(Intent):
+        """Send the last message again."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(id="conversation", classes="pane")
+        self.transcript = Transcript(now)
+        self._fault_row = Static(markup=False, id="fault")
+        self._welcome = Static(EMPTY, markup=False, id="welcome")
+        self._welcome.can_focus = True
+        self._below = Static(markup=False, id="below")
+        self._search = Input(placeholder="Search; Enter finds, Esc leaves", id="search", compact=True)
+        self.border_title = "Chat"
+
+    def compose(self) -> ComposeResult:
+        yield self._welcome
+        yield self.transcript
+        yield self._below
+        yield self._search
+        yield self._fault_row
+
+    def on_mount(self) -> None:
+        self._search.display = False
+        self._fault_row.display = False
+        self.transcript.display = False
+        self.watch(self.transcript, "following", self._show_follow)
+        self.watch(self.transcript, "new_below", self._show_follow)
+
+    def apply(self, change: Change) -> None:
+        """Take what happened in the conversation."""
+        self.transcript.apply(change)
+        self._show_emptiness()
+
+    @property
+    def focus_target(self) -> Widget:
+        """What to focus when somebody comes here."""
+        return self.transcript if not self.transcript.empty else self._welcome
+
+    def show_queue(self, queue: QueueSnapshot) -> None:
+        self.transcript.show_queue(queue)
+
+    def welcome(self, lines: list[str]) -> None:
+        """What stands in an empty conversation, in our words."""
+        self._welcome.update("\n".join([EMPTY, "", *(visible(one) for one in lines)]))
+
+    def watch_fault(self, fault: str) -> None:
+        self._fault_row.display = bool(fault)
+        self._fault_row.update(f"! {visible(fault)}   [r] retry")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "retry":
+            return bool(self.fault)
+        if action == "found":
+            return bool(self._search.value)
+        return True
+
+    def action_retry(self) -> None:
+        self.post_message(self.Retry())
+
+    def action_search(self) -> None:
+        self._search.display = True
+        self._search.focus()
+
+    def action_found(self, step: int) -> None:
+        if self._search.value and not self.transcript.find(self._search.value, step):
+            app_of(self).notify(f"Nothing has {visible(self._search.value)!r} in it.", markup=False)
+
+    @on(Input.Submitted, "#search")
+    def _search_on(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.action_found(-1)
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key == "escape" and self._search.has_focus:
+            event.stop()
+            self._search.display = False
+            self.focus_target.focus()
+
+    def _show_emptiness(self) -> None:
+        empty = self.transcript.empty
+        if self._welcome.display is not empty:
+            self._welcome.display = empty
+            self.transcript.display = not empty
+            self._show_follow()
+
+    def _show_follow(self) -> None:
+        following, new = self.transcript.following, self.transcript.new_below
+        words = "follow" if following else f"{new} new below - End" if new else "End follows"
+        self.border_subtitle = words if not self.transcript.empty else ""
+        # In the narrow layout there is no border to write on.
+        self._below.update(words)
+        self._below.set_class(new > 0, "-new")

@@ -1,0 +1,131 @@
+"""The todo pane: the list as it stands; a person can tick off, add and delete."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.reactive import reactive
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from ollm_tui.core.base.visible import visible
+from ollm_tui.tui.ink import Ink, Line, line
+from ollm_tui.tui.intents import Intent
+from ollm_tui.tui.values import TodoRow, TodoState
+from ollm_tui.tui.widgets.rows import Row, RowList
+
+EMPTY = "No todos yet. The model keeps its plan here; press a to add one."
+STATE_INKS = {
+    TodoState.PENDING: Ink.PLAIN,
+    TodoState.IN_PROGRESS: Ink.STRONG,
+    TodoState.COMPLETED: Ink.MUTED,
+    TodoState.CANCELLED: Ink.MUTED,
+}
+
+
+class TodoPane(Vertical):
+    """Shows rows; wishes go upward and come back as new rows."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "toggle_done", "Done", id="todo.toggle", tooltip="Mark the todo as done, or open", show=False),
+        Binding("a", "add", "Add", id="todo.add", tooltip="Add a todo", show=False),
+        Binding("d", "remove", "Delete", id="todo.delete", tooltip="Delete the marked todo", show=False),
+    ]
+
+    todos: reactive[tuple[TodoRow, ...]] = reactive(())
+
+    @dataclass
+    class Added(Intent):
+        """A new todo."""
+
+        task: str
+
+    @dataclass
+    class Toggled(Intent):
+        """Done, or open again."""
+
+        todo_id: str
+        done: bool
+
+    @dataclass
+    class Removed(Intent):
+        """Delete it."""
+
+        todo_id: str
+
+    def __init__(self) -> None:
+        super().__init__(id="todo", classes="pane")
+        self._rows = RowList("todo-rows")
+        self._empty = Static(EMPTY, markup=False, id="todo-empty")
+        self._input = Input(placeholder="New todo, Enter adds, Esc leaves", id="todo-input", compact=True)
+        self.border_title = "Todo"
+
+    def compose(self) -> ComposeResult:
+        yield self._empty
+        yield self._rows
+        yield self._input
+
+    def on_mount(self) -> None:
+        self._input.display = False
+        self.watch_todos(self.todos)
+
+    @property
+    def focus_target(self) -> Widget:
+        """What to focus when somebody comes here."""
+        return self._rows
+
+    def watch_todos(self, todos: tuple[TodoRow, ...]) -> None:
+        done = sum(todo.state is TodoState.COMPLETED for todo in todos)
+        self.border_title = f"Todo {done}/{len(todos)}" if todos else "Todo"
+        self._empty.display = not todos
+        self._rows.show_rows([Row(todo.id, (_todo_line(number, todo),)) for number, todo in enumerate(todos, 1)])
+
+    def action_toggle_done(self) -> None:
+        todo = self._chosen
+        if todo is not None:
+            self.post_message(self.Toggled(todo.id, todo.state is not TodoState.COMPLETED))
+
+    def action_remove(self) -> None:
+        todo = self._chosen
+        if todo is not None:
+            self.post_message(self.Removed(todo.id))
+
+    def action_add(self) -> None:
+        self._input.display = True
+        self._input.focus()
+
+    @on(Input.Submitted, "#todo-input")
+    def _add(self, event: Input.Submitted) -> None:
+        event.stop()
+        task = event.value.strip()
+        if task:
+            self.post_message(self.Added(task))
+        self._leave_input()
+
+    @on(RowList.Opened)
+    def _opened(self, event: RowList.Opened) -> None:
+        event.stop()
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key == "escape" and self._input.has_focus:
+            event.stop()
+            self._leave_input()
+
+    @property
+    def _chosen(self) -> TodoRow | None:
+        return next((todo for todo in self.todos if todo.id == self._rows.chosen_id), None)
+
+    def _leave_input(self) -> None:
+        self._input.value = ""
+        self._rows.focus()
+        self._input.display = False
+
+
+def _todo_line(number: int, todo: TodoRow) -> Line:
+    mark_ink = Ink.ACCENT if todo.state is TodoState.IN_PROGRESS else STATE_INKS[todo.state]
+    return line((todo.state.mark, mark_ink), (f" {number} {visible(todo.task)}", STATE_INKS[todo.state]))

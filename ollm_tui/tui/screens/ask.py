@@ -1,0 +1,44 @@
+"""A short question about the app itself: quit while something is live, let everything run unasked."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+
+from ollm_tui.core.base.visible import visible
+from ollm_tui.tui.ink import Ink, line
+from ollm_tui.tui.widgets.inkbox import InkBox
+
+
+class AskScreen(ModalScreen[bool]):
+    """Dismissed with True for yes. Enter does nothing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", "Yes", id="ask.yes", tooltip="Yes"),
+        Binding("escape,n", "answer(False)", "No", id="ask.no", tooltip="No"),
+    ]
+
+    def __init__(self, title: str, facts: tuple[str, ...], yes: str) -> None:
+        super().__init__(id="ask")
+        self._title, self._facts, self._yes = title, facts, yes
+        self._words = InkBox("ask-words")
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="ask-box") as box:
+            box.border_title = Content(self._title)
+            yield self._words
+
+    def on_mount(self) -> None:
+        keys = line(("y", Ink.ACCENT), f" {self._yes}   ", ("Esc", Ink.ACCENT), " no")
+        self._words.show_lines(
+            [*(line(f"- {visible(fact)}", hang=2, prose=True) for fact in self._facts), line(), keys]
+        )
+
+    def action_answer(self, yes: bool) -> None:
+        if self.is_current:
+            self.dismiss(yes)

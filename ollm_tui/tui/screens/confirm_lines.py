@@ -1,0 +1,173 @@
+"""The words of the confirmation: title, head, keys and clock as lines; no widgets, so that each can be tested."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from ollm_tui.core.base.visible import visible
+from ollm_tui.tui.ink import Ink, Line, line
+from ollm_tui.tui.screens.consideration import Consideration, Lasting, Standing
+from ollm_tui.tui.values import QueueItem, QueueState, Reach, RuleOffer
+from ollm_tui.tui.widgets.inkbox import Spot
+from ollm_tui.tui.widgets.tool_call import clock_text
+
+COLUMN = 25
+BAR_CELLS = 14
+CONCERNS = 3
+"""Warnings in the head; with more of them the head says how many."""
+
+ENDED = {
+    QueueState.PENDING: "",
+    QueueState.APPROVED: "approved",
+    QueueState.DENIED: "denied",
+    QueueState.EXPIRED: "expired, so it is denied",
+    QueueState.CANCELLED: "withdrawn, nothing was run",
+}
+
+
+class Phase(StrEnum):
+    """What the person is doing in the confirmation."""
+
+    READING = "reading"
+    EDITING = "editing"
+    REASON = "reason"
+    REMEMBER = "remember"
+
+
+def title(case: Consideration, place: int, count: int) -> str:
+    """For the border; the tool's name is the only foreign word in it."""
+    word = "Approve?" if case.item.pending else case.item.state.value.upper()
+    edited = "   EDITED" if case.changed else ""
+    return f"{word}  {place} of {count}   {case.risk.value.upper()}   {visible(case.item.tool)}{edited}"
+
+
+def subtitle(item: QueueItem, now: float) -> str:
+    """The clock, or how it ended."""
+    if not item.pending:
+        return ENDED[item.state]
+    if item.held:
+        return "HELD: the clock stops while you look"
+    left = item.seconds_left(now)
+    if left is None:
+        return "waits until you decide"
+    full = round(BAR_CELLS * min(1.0, left / item.timeout)) if item.timeout else 0
+    bar = "#" * full + "-" * (BAR_CELLS - full) + "  " if item.timeout else ""
+    return f"{bar}{clock_text(left)} left, then denied"
+
+
+def head_lines(case: Consideration, *, tight: bool) -> list[Line]:
+    """What, where, why, and what to beware of, in our own words; nothing of it can be scrolled away."""
+    item, preview = case.item, case.preview
+    rows = [_fact("What", f"{item.description}{' (arguments changed by you)' if case.changed else ''}")]
+    if tight:
+        return rows
+    if item.follows_change:
+        rows.append(_fact("Again", "its arguments were changed; the changed call needs a yes of its own"))
+    where = item.locations
+    if preview is not None and preview.kind == "command":
+        rows.append(_fact("Where", "the workspace itself" if preview.cwd == "." else preview.cwd))
+    elif where:
+        rows.append(_fact("Where", where[0] + (f"   and {len(where) - 1} more" if len(where) > 1 else "")))
+    if case.reason:
+        rows.append(_fact("Why", case.reason))
+    if item.origin != "model":
+        rows.append(_fact("From", item.origin))
+    concerns = preview.concerns if preview is not None else ()
+    rows += [line((f"! {visible(one)}", Ink.WARNING), hang=2, prose=True) for one in concerns[:CONCERNS]]
+    if len(concerns) > CONCERNS:
+        rows.append(line((f"! and {len(concerns) - CONCERNS} more warnings below", Ink.WARNING)))
+    return rows
+
+
+def key_lines(
+    case: Consideration, standing: Standing, phase: Phase, offer: RuleOffer | None, *, tight: bool
+) -> tuple[list[Line], list[Spot]]:
+    """The keys with what they do; what is dead is dim, and why it is dead stands beside it."""
+    if not case.item.pending:
+        word = case.item.state.value.upper()
+        keys = line((word, Ink.STRONG), "   ", ("[ ]", Ink.ACCENT), " prev / next   ", ("Esc", Ink.ACCENT), " close")
+        return [keys], []
+    match phase:
+        case Phase.EDITING:
+            return [line(("The policy judges changed arguments anew, and they need a fresh y.", Ink.MUTED))], []
+        case Phase.REASON:
+            return [line(("Enter", Ink.ACCENT), " denies with this reason   ", ("Esc", Ink.ACCENT), " back")], []
+        case Phase.REMEMBER:
+            return (_remember_lines(offer, standing) if offer is not None else []), []
+        case Phase.READING:
+            return _tight_keys(case, standing) if tight else _key_grid(case, standing)
+
+
+def _key_grid(case: Consideration, standing: Standing) -> tuple[list[Line], list[Spot]]:
+    ready = standing is Standing.READY
+    session, saved = case.offer(Lasting.SESSION), case.offer(Lasting.SAVED)
+    grid = (
+        (
+            ("[y]", _approve_words(case, standing), ready, "approve"),
+            ("[a]", "Always this session", ready and session is not None, "remember('session')"),
+            ("[A]", "Always (save rule)", ready and saved is not None, "remember('saved')"),
+        ),
+        (
+            ("[n]", "Deny", True, "deny"),
+            ("[r]", "Deny with reason", True, "reason"),
+            ("[e]", "Edit arguments", True, "edit"),
+        ),
+        (
+            ("[ / ]", "prev / next", True, "step(1)"),
+            ("[D]", "Deny all pending", True, "deny_all"),
+            ("Esc", "Later (stays queued)", True, "back"),
+        ),
+    )
+    rows: list[Line] = []
+    spots: list[Spot] = []
+    for row, keys in enumerate(grid):
+        parts: list[str | tuple[str, Ink]] = []
+        for column, (key, words, alive, action) in enumerate(keys):
+            urgent = action == "approve" and case.pressed_once
+            parts.append((key, Ink.ACCENT if alive else Ink.MUTED))
+            parts.append(
+                (f" {words:<{COLUMN - len(key) - 1}}", Ink.ERROR if urgent else Ink.PLAIN if alive else Ink.MUTED)
+            )
+            spots.append(Spot(row, column * COLUMN, column * COLUMN + len(key) + 1 + len(words), action))
+        rows.append(line(*parts))
+    return rows, spots
+
+
+def _tight_keys(case: Consideration, standing: Standing) -> tuple[list[Line], list[Spot]]:
+    words = {Standing.ARMING: "y ..", Standing.UNREAD: "PgDn first", Standing.OVER: "sent"}.get(
+        standing, "y again" if case.pressed_once else "y yes"
+    )
+    ink = Ink.MUTED if standing is not Standing.READY else Ink.ERROR if case.pressed_once else Ink.ACCENT
+    keys = line((words, ink), "  n no  r why  e edit  [ ]  Esc")
+    return [keys], [Spot(0, 0, len(words), "approve"), Spot(0, len(words) + 2, len(words) + 6, "deny")]
+
+
+def _approve_words(case: Consideration, standing: Standing) -> str:
+    match standing:
+        case Standing.UNREAD:
+            return "(scroll to the end)"
+        case Standing.OVER:
+            return "(sent)"
+        case Standing.ARMING | Standing.READY:
+            return "Press y again" if case.pressed_once else "Approve once"
+
+
+def _remember_lines(offer: RuleOffer, standing: Standing) -> list[Line]:
+    session = offer.reach is Reach.SESSION
+    scope = {
+        Reach.SESSION: "Until this session ends",
+        Reach.WORKSPACE: "From now on in this workspace",
+        Reach.USER: "From now on in every workspace of yours",
+    }[offer.reach]
+    ink = Ink.ACCENT if standing is Standing.READY else Ink.MUTED
+    rule = [] if offer.editable and not session else offer.text.split("\n")
+    words = " again: approve and remember   " if session else " approve and save it   "
+    return [
+        line((f"{scope} this runs without a question{':' if rule else ' (you can change it above).'}", Ink.MUTED)),
+        *(line("  ", (visible(one), Ink.STRONG), hang=2) for one in rule),
+        line(("[a]" if session else "^S", ink), words, ("Esc", Ink.ACCENT), " back"),
+    ]
+
+
+def _fact(name: str, text: str) -> Line:
+    return line((f"{name:<6} ", Ink.MUTED), visible(text), hang=7, prose=True)

@@ -1,0 +1,108 @@
+"""One question while a person considers it: what they have read and changed, and whether a yes would count.
+
+Without widgets and with the clock as an argument, so that every safety rule can be tested by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from ollm_tui.tui.values import QueueItem, Reach, ReviewValue, RiskLevel, RuleOffer
+
+if TYPE_CHECKING:
+    from ollm_tui.core.base.results import JsonObject
+    from ollm_tui.core.confirmation import Preview
+
+ARM_SECONDS = 0.5
+"""Approve keys are dead this long after what is shown changes (contract section 6)."""
+
+
+class Standing(StrEnum):
+    """Whether the approve keys live."""
+
+    READY = "ready"
+    ARMING = "arming"
+    UNREAD = "unread"
+    OVER = "over"
+
+
+class Lasting(StrEnum):
+    """The two keys that remember."""
+
+    SESSION = "session"
+    SAVED = "saved"
+
+
+@dataclass
+class Consideration:
+    """`shown_at` is monotonic, in seconds. `effect_seen`: the end of what would happen has been in sight."""
+
+    item: QueueItem
+    shown_at: float
+    review: ReviewValue | None = None
+    edited: JsonObject | None = None
+    effect_seen: bool = False
+    pressed_once: bool = False
+    sent: bool = False
+    """The person's word is on its way."""
+
+    def standing(self, now: float) -> Standing:
+        """Whether a yes at this moment counts, and if not, why."""
+        if self.sent or not self.item.pending:
+            return Standing.OVER
+        if now - self.shown_at < ARM_SECONDS:
+            return Standing.ARMING
+        return Standing.READY if self.effect_seen else Standing.UNREAD
+
+    def say_yes(self, now: float) -> bool:
+        """A yes was pressed: True when the call is approved by it. HIGH risk takes two."""
+        if self.standing(now) is not Standing.READY:
+            return False
+        if self.risk is RiskLevel.HIGH and not self.pressed_once:
+            self.pressed_once = True
+            return False
+        return True
+
+    def disarm(self, now: float) -> None:
+        """What is shown has changed: a key pressed for what was there before must not count."""
+        self.shown_at = now
+        self.pressed_once = False
+
+    def change_arguments(self, arguments: JsonObject, review: ReviewValue, now: float) -> None:
+        """The core accepts other arguments: what they would do has to be read and approved anew."""
+        self.edited, self.review = arguments, review
+        self.effect_seen = False
+        self.disarm(now)
+
+    def offer(self, lasting: Lasting) -> RuleOffer | None:
+        """The rule a yes could leave behind; none for changed arguments, no saved one for HIGH risk."""
+        if self.review is None or self.edited is not None:
+            return None
+        if lasting is Lasting.SAVED and self.risk is RiskLevel.HIGH:
+            return None
+        wanted = (
+            offer for offer in self.review.offers if (offer.reach is Reach.SESSION) == (lasting is Lasting.SESSION)
+        )
+        return next(wanted, None)
+
+    @property
+    def changed(self) -> bool:
+        return self.edited is not None
+
+    @property
+    def risk(self) -> RiskLevel:
+        return self.review.risk if self.changed and self.review is not None else self.item.risk
+
+    @property
+    def reason(self) -> str:
+        return self.review.reason if self.changed and self.review is not None else self.item.reason
+
+    @property
+    def preview(self) -> Preview | None:
+        return self.review.preview if self.changed and self.review is not None else self.item.preview
+
+    @property
+    def arguments(self) -> JsonObject:
+        return self.edited if self.edited is not None else self.item.arguments

@@ -1,0 +1,63 @@
+"""Help: every key that can be pressed, written from the bindings themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from ollm_tui.tui.ink import Ink, Line, app_of, line
+from ollm_tui.tui.keymap import key_groups, shown_key
+from ollm_tui.tui.widgets.lines import LinesView
+
+WORDS = (
+    "/help  /mode ask|auto-edit|plan|yolo  /theme NAME  /retry  /fold  /quit   in the prompt",
+    "!command   in the prompt: types the command into your shell",
+)
+
+
+class HelpScreen(ModalScreen[None]):
+    """A scrollable list of keys by pane."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,f1,q", "close", "Close", id="help.close", tooltip="Close the help"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__(id="help")
+        self._lines = LinesView("help-lines")
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="help-box") as box:
+            box.border_title = "Help"
+            box.border_subtitle = "PgUp/PgDn scroll   Esc close"
+            yield self._lines
+
+    def on_mount(self) -> None:
+        self._lines.show_lines(list(help_lines(app_of(self))))
+        self._lines.focus()
+
+    def action_close(self) -> None:
+        if self.is_current:
+            self.dismiss()
+
+
+def help_lines(app: App[object]) -> Iterator[Line]:
+    """Groups of keys with what they do and the id that `[keys]` in the settings knows them by."""
+    changed = app._keymap  # pyright: ignore[reportPrivateUsage]  # textual has no reader for set_keymap
+    for title, bindings in key_groups():
+        yield line((title, Ink.PRIMARY))
+        for binding in bindings:
+            keys = changed.get(binding.id or "", binding.key)
+            shown = " ".join(shown_key(app.get_key_display(Binding(key, ""))) for key in keys.split(","))
+            yield line((f"  {shown:<14}", Ink.ACCENT), f"{binding.tooltip:<56}", (f" {binding.id}", Ink.MUTED), hang=16)
+        yield line()
+    yield line(("Prompt words", Ink.PRIMARY))
+    for words in WORDS:
+        yield line(f"  {words}", hang=2)
+    yield line()
+    yield line(('Keys are changed by id under [keys] in config.toml:  "queue.review" = "f9"', Ink.MUTED))

@@ -1,0 +1,104 @@
+"""Connects the queue's snapshots with the pane, the conversation and the one confirmation, and opens that in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from textual.timer import Timer
+
+from ollm_tui.tui.ink import app_of
+from ollm_tui.tui.review_desk import ReviewDesk, Scene
+from ollm_tui.tui.values import QueueSnapshot, ReviewValue
+
+if TYPE_CHECKING:
+    from ollm_tui.core.base.results import JsonObject
+    from ollm_tui.tui.screens.confirm import ConfirmScreen
+    from ollm_tui.tui.screens.dashboard import Dashboard
+
+
+class Reviewing:
+    """Belongs to the dashboard. Keeps the last snapshot; holds no futures and decides nothing."""
+
+    def __init__(self, dashboard: Dashboard, now: Callable[[], float]) -> None:
+        self.queue = QueueSnapshot()
+        self.desk = ReviewDesk()
+        self._dashboard = dashboard
+        self._now = now
+        self._last_key = float("-inf")
+        self._open: ConfirmScreen | None = None
+        self._timer: Timer | None = None
+
+    def take(self, queue: QueueSnapshot) -> None:
+        """Another snapshot: everybody who shows the queue gets it."""
+        grown = {item.id for item in queue.pending} - {item.id for item in self.queue.pending}
+        self.queue = queue
+        self._dashboard.queue.queue = queue
+        self._dashboard.chat.show_queue(queue)
+        if self._open is not None:
+            self._open.show_queue(queue)
+        app = app_of(self._dashboard)
+        if grown and not app.app_focus:
+            app.bell()
+        self.consider()
+
+    def show_review(self, item_id: str, review: ReviewValue, arguments: JsonObject | None) -> None:
+        if self._open is not None:
+            self._open.show_review(item_id, review, arguments)
+
+    def tick(self) -> None:
+        """A second has passed."""
+        self._dashboard.queue.draw_rows()
+        if self._open is not None:
+            self._open.draw()
+
+    def key_pressed(self) -> None:
+        """The person types: what wants to open waits until they stop."""
+        self._last_key = self._now()
+
+    def consider(self) -> None:
+        """Open the confirmation if that disturbs nobody, or look again when it may not any more."""
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        item_id = self.desk.unseen(tuple(item.id for item in self.queue.pending))
+        if item_id is None:
+            return
+        wait = self.desk.wait_before_opening(self._scene())
+        if wait == 0.0:
+            self.open(item_id)
+        elif wait is not None:
+            self._timer = self._dashboard.set_timer(wait + 0.01, self.consider)
+
+    def open_oldest(self) -> None:
+        pending = self.queue.pending
+        if pending:
+            self.open(pending[0].id)
+
+    def open(self, item_id: str) -> None:
+        """Show the confirmation on a question; there is only ever one."""
+        from ollm_tui.tui.screens.confirm import ConfirmScreen
+
+        if self._open is not None or self.queue.find(item_id) is None:
+            return
+        self._open = ConfirmScreen(self.queue, item_id, self._now)
+        self.desk.seen |= {item.id for item in self.queue.pending}
+        app_of(self._dashboard).push_screen(self._open, self._closed)
+
+    def _closed(self, result: None) -> None:
+        self._open = None
+        # What came while it was open stood in its "1 of 3"; a later is a later for all of them.
+        self.desk.seen |= {item.id for item in self.queue.pending}
+        self.consider()
+
+    def _scene(self) -> Scene:
+        app = app_of(self._dashboard)
+        return Scene(
+            modal_open=app.screen is not self._dashboard,
+            app_focused=app.app_focus,
+            terminal_focused=self._dashboard.term.captures_keys,
+            draft_empty=not self._dashboard.prompt.text,
+            mouse_down=app.mouse_captured is not None,
+            last_key=self._last_key,
+            now=self._now(),
+        )

@@ -1,0 +1,252 @@
+"""`TerminalCanvas`: draws a terminal engine, frame by frame, and scrolls, selects and copies its text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from rich.color import Color
+from textual import events
+from textual.app import App
+from textual.color import Color as TextualColor
+from textual.geometry import Region, Size
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.timer import Timer
+from textual.widget import Widget
+
+from ollm_tui.tui.terminal import messages
+from ollm_tui.tui.terminal.engine import TerminalEngine
+from ollm_tui.tui.terminal.frame import Frame, Look
+from ollm_tui.tui.terminal.modes import InputModes, MouseReports
+from ollm_tui.tui.terminal.osc import BellRang, ClipboardWrite, TerminalEvent, TitleSet
+from ollm_tui.tui.terminal.strips import Palette
+
+FRAME_SECONDS = 1 / 30
+RESIZE_SECONDS = 0.05
+"""Quiet time before the program hears of a new size, so that dragging a border does not flood it."""
+
+ANSI_NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+ANSI_VARIABLES = tuple(f"ansi-{name}" for name in ANSI_NAMES) + tuple(f"ansi-bright-{name}" for name in ANSI_NAMES)
+"""Theme variables of the sixteen colours; where a theme has none, the app's ANSI theme decides."""
+
+
+class TerminalCanvas(Widget):
+    """The drawing half of a `TerminalView`: knows no keys. One canvas at a time draws an engine."""
+
+    DEFAULT_CSS = """
+    TerminalCanvas {
+        width: 1fr;
+        height: 1fr;
+        min-height: 1;
+        background: $background;
+        color: $foreground;
+        text-wrap: nowrap;
+    }
+    """
+
+    Input = messages.Input
+    Resized = messages.Resized
+    TitleChanged = messages.TitleChanged
+    Bell = messages.Bell
+    Reported = messages.Reported
+    Scrolled = messages.Scrolled
+
+    def __init__(
+        self,
+        engine: TerminalEngine | None = None,
+        *,
+        interactive: bool = True,
+        name: str | None = None,
+        id: str | None = None,  # noqa: A002  # Textual's own name for it
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(name=name, id=id, classes=classes)
+        self.engine = engine or TerminalEngine()
+        self.interactive = interactive
+        """Whether keys and mouse go to a program; without one the view only scrolls and copies."""
+        self.follow_size = True
+        """Whether the engine takes the widget's size; a replayed recording keeps its own."""
+        self.frame = Frame(self.engine)
+        self._last_frame = 0.0
+        self._frame_timer: Timer | None = None
+        self._resize_timer: Timer | None = None
+
+    @property
+    def allow_select(self) -> bool:
+        """Text can be selected unless the program has the mouse."""
+        return self.modes.mouse is MouseReports.OFF
+
+    @property
+    def modes(self) -> InputModes:
+        """What the program asked of keyboard and mouse."""
+        with self.engine.lock:
+            return self.engine.screen.input_modes
+
+    @property
+    def host(self) -> App[object]:
+        """The app, with a type."""
+        return self.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # untyped in Textual
+
+    def send(self, data: bytes) -> None:
+        """Hand bytes for the program to whoever holds its PTY; safe from any thread."""
+        if data:
+            self.post_message(self.Input(self, data))
+
+    # Life
+
+    def on_mount(self) -> None:
+        self.engine.on_wake = self._wake
+        if self.engine.on_reply is None:
+            self.engine.on_reply = self.send
+        self.engine.on_event = self._event
+        self.host.theme_changed_signal.subscribe(self, lambda _theme: self.repaint())
+        self.repaint()
+
+    def on_unmount(self) -> None:
+        if self.engine.on_wake == self._wake:
+            self.engine.on_wake = None
+        if self.engine.on_reply == self.send:
+            self.engine.on_reply = None
+        if self.engine.on_event == self._event:
+            self.engine.on_event = None
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        if self.is_mounted:
+            self.repaint()
+
+    def _wake(self) -> None:
+        """Called by the engine in the feeding thread; posting a message is the one thing safe from there."""
+        self.post_message(messages.Wake(self))
+
+    def _event(self, event: TerminalEvent) -> None:
+        match event:
+            case TitleSet(title):
+                self.post_message(self.TitleChanged(self, title))
+            case BellRang():
+                self.post_message(self.Bell(self))
+            case ClipboardWrite(text):
+                self.post_message(messages.Clipboard(self, text))
+            case _:
+                self.post_message(self.Reported(self, event))
+
+    def on_terminal_view_clipboard(self, message: messages.Clipboard) -> None:
+        message.stop()
+        self.host.copy_to_clipboard(message.text)
+
+    # Size
+
+    def on_resize(self, event: events.Resize) -> None:
+        columns, lines = self.content_size
+        if columns <= 0 or lines <= 0 or not self.follow_size:
+            return
+        screen = self.engine.screen
+        if (screen.columns, screen.lines) == (columns, lines) and self._resize_timer is None:
+            self.post_message(self.Resized(self, columns, lines))
+            return
+        self.engine.resize(columns, lines)
+        if self._resize_timer is not None:
+            self._resize_timer.stop()
+        self._resize_timer = self.set_timer(RESIZE_SECONDS, self._report_size)
+        self.repaint()
+
+    def _report_size(self) -> None:
+        self._resize_timer = None
+        screen = self.engine.screen
+        self.post_message(self.Resized(self, screen.columns, screen.lines))
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return self.engine.screen.lines
+
+    # Drawing
+
+    def on_terminal_view_wake(self, message: messages.Wake) -> None:
+        message.stop()
+        self.schedule_frame()
+
+    def schedule_frame(self) -> None:
+        """Draw now, or when the frame before has stood long enough."""
+        if self._frame_timer is not None:
+            return
+        delay = self._last_frame + FRAME_SECONDS - time.monotonic()
+        if delay > 0:
+            self._frame_timer = self.set_timer(delay, self._draw_frame)
+        else:
+            self._draw_frame()
+
+    def _draw_frame(self) -> None:
+        """Take what changed from the engine and refresh those lines only."""
+        self._frame_timer = None
+        held = self.frame.held_for()
+        if held > 0:
+            self._frame_timer = self.set_timer(min(held, FRAME_SECONDS), self._draw_frame)
+            return
+        changed = self.frame.update(self._look())
+        self._last_frame = time.monotonic()
+        if len(changed) == len(self.frame.strips):
+            self.refresh()
+        elif changed:
+            width = self.content_size.width
+            self.refresh(*(Region(0, y, width, 1) for y in sorted(changed)))
+
+    def repaint(self) -> None:
+        """Draw everything anew: another theme or size."""
+        self.frame.repaint(self._palette(), self._look())
+        self.refresh()
+
+    def _look(self) -> Look:
+        style = self.screen.get_component_rich_style("screen--selection")
+        return Look(self.has_focus, self.interactive, self.text_selection, style)
+
+    def _palette(self) -> Palette:
+        variables = self.host.theme_variables
+        ansi = tuple(_theme_colour(variables.get(name), number) for number, name in enumerate(ANSI_VARIABLES))
+        style = self.rich_style
+        return Palette(style.color or Color.default(), style.bgcolor or Color.default(), ansi)
+
+    def render_line(self, y: int) -> Strip:
+        strips = self.frame.strips
+        width = self.content_size.width
+        if 0 <= y < len(strips):
+            return strips[y].crop_extend(0, width, self.rich_style)
+        return Strip.blank(width, self.rich_style)
+
+    # Selection
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        return self.frame.selected_text(selection), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.schedule_frame()
+
+    # Scrolling
+
+    @property
+    def scroll_mode(self) -> bool:
+        """Whether older lines are shown; the keys that move are then the view's own, any other key ends it."""
+        return self.frame.back > 0
+
+    def scroll_back(self, lines: int) -> None:
+        """Show older lines (negative: newer ones); at 0 lines back the view follows the program again."""
+        if self.frame.scroll(lines):
+            self.refresh()
+            self.post_message(self.Scrolled(self, self.frame.back))
+
+    def scroll_to_bottom(self) -> None:
+        """Follow the program again."""
+        self.scroll_back(-self.frame.back)
+
+    def visible_text(self) -> Iterable[str]:
+        """The lines as drawn, without trailing blanks: for tests and for reading the screen aloud."""
+        return [strip.text.rstrip() for strip in self.frame.strips]
+
+
+def _theme_colour(value: str | None, number: int) -> Color:
+    """A colour of the theme; one that is missing or cannot be parsed is the terminal's own."""
+    if value is None:
+        return Color.from_ansi(number)
+    try:
+        return TextualColor.parse(value).rich_color
+    except ValueError:
+        return Color.from_ansi(number)

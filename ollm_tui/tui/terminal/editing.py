@@ -1,0 +1,174 @@
+"""Moving the cursor, tab stops, erasing, inserting and deleting: the plain editing functions of a terminal."""
+
+from __future__ import annotations
+
+from pyte import modes as mo
+from pyte.screens import Margins
+
+from ollm_tui.tui.terminal.grid import Grid
+from ollm_tui.tui.terminal.rows import Row
+from ollm_tui.tui.terminal.writing import WritingScreen
+
+
+class MovingScreen(WritingScreen):
+    """Cursor movement as xterm does it: relative moves stop at the margins, none ever leaves the screen."""
+
+    def cursor_up(self, count: int | None = None) -> None:
+        top = self.region()[0]
+        self._settle()
+        limit = top if self.cursor.y >= top else 0
+        self.cursor.y = max(self.cursor.y - (count or 1), limit)
+
+    def cursor_down(self, count: int | None = None) -> None:
+        bottom = self.region()[1]
+        self._settle()
+        limit = bottom if self.cursor.y <= bottom else self.lines - 1
+        self.cursor.y = min(self.cursor.y + (count or 1), limit)
+
+    def cursor_back(self, count: int | None = None) -> None:
+        self._settle()
+        self.cursor.x = max(0, self.cursor.x - (count or 1))
+
+    def cursor_forward(self, count: int | None = None) -> None:
+        self._settle()
+        self.cursor.x = min(self.columns - 1, self.cursor.x + (count or 1))
+
+    def cursor_position(self, line: int | None = None, column: int | None = None) -> None:
+        """CUP; in origin mode lines count from the region's top and stay inside it."""
+        self.cursor_to_line(line)
+        self.cursor.x = min((column or 1) - 1, self.columns - 1)
+
+    def cursor_to_column(self, column: int | None = None) -> None:
+        self.cursor.x = min((column or 1) - 1, self.columns - 1)
+
+    def cursor_to_line(self, line: int | None = None) -> None:
+        self._settle()
+        if mo.DECOM in self.mode:
+            top, bottom = self.region()
+        else:
+            top, bottom = 0, self.lines - 1
+        self.cursor.y = min(top + (line or 1) - 1, bottom)
+
+    def line_relative(self, count: int | None = None) -> None:
+        """VPR: down, past a bottom margin too."""
+        self._settle()
+        self.cursor.y = min(self.cursor.y + (count or 1), self.lines - 1)
+
+    def line_back(self, count: int | None = None) -> None:
+        """VPB: up, past a top margin too."""
+        self._settle()
+        self.cursor.y = max(self.cursor.y - (count or 1), 0)
+
+    def next_line(self) -> None:
+        """NEL."""
+        self.cursor.x = 0
+        self.index()
+
+    def _settle(self) -> None:
+        """A cursor about to wrap stands on the last column for everything but writing."""
+        if self.cursor.x >= self.columns:
+            self.cursor.x = self.columns - 1
+
+    # Tab stops
+
+    def tab(self, count: int | None = None) -> None:
+        """HT and CHT: to the next stop, at most to the last column."""
+        x = self.cursor.x
+        if x >= self.columns - 1:
+            return
+        ahead = sorted(stop for stop in self.tabstops if x < stop < self.columns - 1)
+        number = (count or 1) - 1
+        self.cursor.x = ahead[number] if number < len(ahead) else self.columns - 1
+
+    def back_tab(self, count: int | None = None) -> None:
+        """CBT: to the stop before, at most to the first column."""
+        self._settle()
+        behind = sorted((stop for stop in self.tabstops if stop < self.cursor.x), reverse=True)
+        number = (count or 1) - 1
+        self.cursor.x = behind[number] if number < len(behind) else 0
+
+    def set_tab_stop(self) -> None:
+        self._settle()
+        self.tabstops.add(self.cursor.x)
+
+    def clear_tab_stop(self, how: int = 0) -> None:
+        if how == 0:
+            self.tabstops.discard(min(self.cursor.x, self.columns - 1))
+        elif how == 3:
+            self.tabstops.clear()
+
+    # Margins
+
+    def set_margins(self, top: int | None = None, bottom: int | None = None) -> None:
+        """DECSTBM with 1-based lines; a region of fewer than two lines is ignored; the cursor goes home."""
+        first = max((top or 1) - 1, 0)
+        last = min(bottom or self.lines, self.lines) - 1
+        if first >= last:
+            return
+        self.margins = None if (first, last) == (0, self.lines - 1) else Margins(first, last)
+        self.cursor_position()
+
+
+class EditingScreen(MovingScreen):
+    """Erasing, inserting and deleting. Erased cells take the pen's background (`bce`)."""
+
+    def insert_characters(self, count: int | None = None) -> None:
+        self._settle()
+        x = self.cursor.x
+        self._row().insert(x, min(count or 1, self.columns - x), self.columns, self.pen_erase)
+
+    def delete_characters(self, count: int | None = None) -> None:
+        self._settle()
+        x = self.cursor.x
+        self._row().delete(x, min(count or 1, self.columns - x), self.columns, self.pen_erase)
+
+    def erase_characters(self, count: int | None = None) -> None:
+        self._settle()
+        x = self.cursor.x
+        self._row().erase(x, min(x + (count or 1), self.columns), self.columns, self.pen_erase)
+
+    def erase_in_line(self, how: int = 0, private: bool = False) -> None:
+        """EL 0 to the end, 1 from the beginning, 2 all; anything else is ignored. Selective erase protects nothing."""
+        if how not in (0, 1, 2):
+            return
+        x = min(self.cursor.x, self.columns - 1)
+        row = self._row()
+        if how == 0:
+            if self.cursor.x < self.columns:
+                row.erase(x, self.columns, self.columns, self.pen_erase)
+            return
+        row.erase(0, x + 1 if how == 1 else self.columns, self.columns, self.pen_erase)
+
+    def erase_in_display(self, how: int = 0, private: bool = False) -> None:
+        """ED 0 below, 1 above, 2 all, 3 the scrollback; anything else is ignored."""
+        y = self.cursor.y
+        if how == 0:
+            self.erase_in_line(0)
+            self._blank_rows(y + 1, self.lines)
+        elif how == 1:
+            self._blank_rows(0, y)
+            self.erase_in_line(1)
+        elif how == 2:
+            self._blank_rows(0, self.lines)
+        elif how == 3:
+            self.scrollback.clear()
+            self.touch_all()
+
+    def alignment_display(self) -> None:
+        """DECALN: fill with E, drop the margins, home."""
+        self.margins = None
+        self.rows[:] = [Row("E" * self.columns) for _ in range(self.lines)]
+        self.cursor_position()
+        self.touch_all()
+
+    def _row(self) -> Row:
+        self.dirty.add(self.cursor.y)
+        return self.rows[self.cursor.y]
+
+    def _blank_rows(self, start: int, stop: int) -> None:
+        style = self.pen_erase
+        self.rows[start:stop] = [Row.blank(self.columns, style) for _ in range(start, stop)]
+        self.dirty.update(range(start, stop))
+
+
+__all__ = ["EditingScreen", "Grid", "MovingScreen"]

@@ -1,0 +1,107 @@
+"""A terminal engine that any thread may feed: screen, stream and the lock between parsing and drawing."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from ollm_tui.tui.terminal.emulator import SCROLLBACK_LINES, LiveScreen, LiveStream
+from ollm_tui.tui.terminal.osc import BellRang, TerminalEvent, TitleSet
+
+log = logging.getLogger(__name__)
+
+FEED_SLICE = 16_384
+"""Bytes parsed while the lock is held: a few milliseconds, so drawing never waits longer."""
+MAX_REPLY = 16_384
+"""Bytes of answers to one slice; a flood of questions gets no more."""
+MAX_EVENTS = 256
+"""Events kept of one slice."""
+
+
+class TerminalEngine:
+    """Parses what a program writes and tells the view, at most once a frame, that there is something to draw.
+
+    `feed` may be called from any thread. `on_wake`, `on_reply` and `on_event` are called in that thread with the
+    lock released. Read `screen` only while holding `lock`.
+    """
+
+    def __init__(self, columns: int = 80, lines: int = 24, scrollback_lines: int = SCROLLBACK_LINES) -> None:
+        self.lock = threading.RLock()
+        self.screen = LiveScreen(columns, lines, scrollback_lines)
+        self.stream = LiveStream(self.screen)
+        self.on_wake: Callable[[], None] | None = None
+        """Called when something changed after the last `frame_taken`."""
+        self.on_reply: Callable[[bytes], None] | None = None
+        """Called with bytes the terminal answers; they belong into the program's input."""
+        self.on_event: Callable[[TerminalEvent], None] | None = None
+        self.faults = 0
+        """Times parsing failed and started anew; 0 unless there is a defect in the engine."""
+        self._awake = False
+        self._replies: list[str] = []
+        self._reply_size = 0
+        self._events: list[TerminalEvent] = []
+        self.screen.on_reply = self._collect_reply
+        self.screen.on_event = self._collect_event
+
+    def feed(self, data: bytes) -> None:
+        """Take in output of the program; returns when it is parsed."""
+        for start in range(0, len(data), FEED_SLICE):
+            with self.lock:
+                try:
+                    self.stream.feed(data[start : start + FEED_SLICE])
+                except Exception:  # a defect here must not end the thread that reads the program's output
+                    log.exception("the terminal engine failed on a piece of output and goes on with the next")
+                    self.faults += 1
+                    self.stream.attach(self.screen)
+                replies, events = self._collected()
+            self._deliver(replies, events)
+            self._wake()
+            if start + FEED_SLICE < len(data):
+                time.sleep(0)  # lets a view that waits for the lock have it: Python's locks are not fair
+
+    def resize(self, columns: int, lines: int) -> None:
+        """Give the screen another size; the program is told by whoever holds its PTY."""
+        with self.lock:
+            self.screen.resize(lines, columns)
+        self._wake()
+
+    def frame_taken(self) -> None:
+        """The view has drawn, or decided to wait: the next change wakes it again."""
+        self._awake = False
+
+    def text(self) -> list[str]:
+        """Everything kept, scrollback first, as lines without trailing blanks."""
+        with self.lock:
+            screen = self.screen
+            lines = [screen.scrollback_text(number) for number in range(len(screen.scrollback))]
+            return [line.rstrip() for line in (*lines, *screen.display)]
+
+    def _wake(self) -> None:
+        if not self._awake and self.on_wake is not None:
+            self._awake = True
+            self.on_wake()
+
+    def _collect_reply(self, reply: str) -> None:
+        self._reply_size += len(reply)
+        if self._reply_size <= MAX_REPLY:
+            self._replies.append(reply)
+
+    def _collect_event(self, event: TerminalEvent) -> None:
+        if isinstance(event, (BellRang, TitleSet)):  # only the last one of a slice can be noticed
+            self._events = [kept for kept in self._events if type(kept) is not type(event)]
+        if len(self._events) < MAX_EVENTS:
+            self._events.append(event)
+
+    def _collected(self) -> tuple[bytes, list[TerminalEvent]]:
+        replies, events = "".join(self._replies).encode(), self._events
+        self._replies, self._events, self._reply_size = [], [], 0
+        return replies, events
+
+    def _deliver(self, replies: bytes, events: list[TerminalEvent]) -> None:
+        if replies and self.on_reply is not None:
+            self.on_reply(replies)
+        if self.on_event is not None:
+            for event in events:
+                self.on_event(event)

@@ -1,0 +1,107 @@
+"""Keys, pastes and focus as the bytes a program on a terminal expects (xterm's encoding)."""
+
+from __future__ import annotations
+
+import re
+
+from ollm_tui.tui.terminal.modes import InputModes
+
+PASTE_START, PASTE_END = b"\x1b[200~", b"\x1b[201~"
+
+_CURSOR_KEYS = {"up": "A", "down": "B", "right": "C", "left": "D", "home": "H", "end": "F"}
+_TILDE_KEYS = {"insert": 2, "delete": 3, "pageup": 5, "pagedown": 6} | dict(
+    zip((f"f{n}" for n in range(5, 13)), (15, 17, 18, 19, 20, 21, 23, 24), strict=True)
+)
+_F1_TO_F4 = {"f1": "P", "f2": "Q", "f3": "R", "f4": "S"}
+_PLAIN_KEYS = {"tab": "\t", "backspace": "\x7f", "escape": "\x1b", "space": " "}
+_CONTROL_KEYS = {
+    "@": "\x00",
+    "at": "\x00",
+    "space": "\x00",
+    "backslash": "\x1c",
+    "right_square_bracket": "\x1d",
+    "left_square_bracket": "\x1b",
+    "circumflex_accent": "\x1e",
+    "underscore": "\x1f",
+    "slash": "\x1f",
+    "backspace": "\x08",
+    "question_mark": "\x7f",
+    "2": "\x00",
+    "3": "\x1b",
+    "4": "\x1c",
+    "5": "\x1d",
+    "6": "\x1e",
+    "7": "\x1f",
+    "8": "\x7f",
+} | {chr(letter): chr(letter - 0x60) for letter in range(ord("a"), ord("z") + 1)}
+"""What Ctrl makes of a key, by Textual's name for it."""
+
+_NOT_PASTED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+"""Controls that are taken out of a paste: with ESC gone nothing in it can end the bracket or run as a sequence."""
+
+
+def encode_key(key: str, character: str | None, modes: InputModes) -> bytes:
+    """The bytes for a Textual key event (`event.key`, `event.character`); empty for a key no program could use."""
+    modifiers, name = _split(key)
+    text = _special_key(name, modifiers, modes)
+    if text is None:
+        text = _character_key(name, modifiers, character)
+    return text.encode("utf-8", "surrogatepass") if text else b""
+
+
+def encode_paste(text: str, modes: InputModes) -> bytes:
+    """A paste: line ends as Enter sends them, controls removed, bracketed when the program asked for that."""
+    text = text.replace("\r\n", "\r").replace("\n", "\r")
+    data = _NOT_PASTED.sub("", text).encode("utf-8", "replace")
+    return PASTE_START + data + PASTE_END if modes.bracketed_paste else data
+
+
+def encode_focus(focused: bool, modes: InputModes) -> bytes:
+    """Focus in or out; empty unless the program asked to be told."""
+    if not modes.focus_reports:
+        return b""
+    return b"\x1b[I" if focused else b"\x1b[O"
+
+
+def _split(key: str) -> tuple[frozenset[str], str]:
+    """Modifiers and name of a key such as `ctrl+shift+left`; a `+` that is the key itself is called `plus`."""
+    *modifiers, name = key.split("+")
+    return frozenset(modifiers), name
+
+
+def _special_key(name: str, modifiers: frozenset[str], modes: InputModes) -> str | None:
+    """Keys with a sequence of their own; None for the others."""
+    number = 1 + ("shift" in modifiers) + 2 * ("alt" in modifiers or "meta" in modifiers) + 4 * ("ctrl" in modifiers)
+    if name in _CURSOR_KEYS:
+        final = _CURSOR_KEYS[name]
+        if number > 1:
+            return f"\x1b[1;{number}{final}"
+        return f"\x1bO{final}" if modes.app_cursor else f"\x1b[{final}"
+    if name in _TILDE_KEYS:
+        return f"\x1b[{_TILDE_KEYS[name]};{number}~" if number > 1 else f"\x1b[{_TILDE_KEYS[name]}~"
+    if name in _F1_TO_F4:
+        return f"\x1b[1;{number}{_F1_TO_F4[name]}" if number > 1 else f"\x1bO{_F1_TO_F4[name]}"
+    escape = "\x1b" if "alt" in modifiers or "meta" in modifiers else ""
+    if name == "enter" or (name == "m" and "ctrl" in modifiers):
+        return escape + ("\r\n" if modes.newline else "\r")
+    if name == "tab":
+        return "\x1b[Z" if "shift" in modifiers else escape + "\t"
+    if name == "backspace":
+        return escape + ("\x08" if "ctrl" in modifiers else "\x7f")
+    if name == "escape":
+        return escape + "\x1b"
+    return None
+
+
+def _character_key(name: str, modifiers: frozenset[str], character: str | None) -> str:
+    escape = "\x1b" if "alt" in modifiers or "meta" in modifiers else ""
+    if "ctrl" in modifiers:
+        control = _CONTROL_KEYS.get(name.lower() if len(name) == 1 else name)
+        return escape + control if control is not None else ""
+    if escape:
+        if len(name) == 1:
+            return escape + (name.upper() if "shift" in modifiers else name)
+        return escape + character if character else escape + _PLAIN_KEYS[name] if name in _PLAIN_KEYS else ""
+    if character and (character.isprintable() or len(character) == 1):
+        return character
+    return _PLAIN_KEYS.get(name, name if len(name) == 1 else "")

@@ -1,0 +1,89 @@
+"""What a `TerminalView` tells the widgets above it; reachable there as `TerminalView.Input` and so on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from ollm_tui.tui.terminal.osc import TerminalEvent
+
+if TYPE_CHECKING:
+    from ollm_tui.tui.terminal.canvas import TerminalCanvas
+
+
+@dataclass
+class ViewMessage(Message, namespace="terminal_view"):
+    """A message of one view; `@on(TerminalView.Input, "#shell")` can select by it."""
+
+    view: TerminalCanvas
+
+    @property
+    def control(self) -> TerminalCanvas:
+        return self.view
+
+
+@dataclass
+class Input(ViewMessage, namespace="terminal_view"):
+    """Bytes for the program: keys, pastes, mouse reports, and answers of the terminal."""
+
+    data: bytes
+
+
+@dataclass
+class Resized(ViewMessage, namespace="terminal_view"):
+    """The screen has another size, in cells; the PTY needs it too."""
+
+    columns: int
+    lines: int
+
+
+@dataclass
+class TitleChanged(ViewMessage, namespace="terminal_view"):
+    """The program set its title. Untrusted: show it as `Content(title)` or with `markup=False`."""
+
+    title: str
+
+
+@dataclass
+class Bell(ViewMessage, namespace="terminal_view"):
+    """The program rang."""
+
+
+@dataclass
+class Reported(ViewMessage, namespace="terminal_view"):
+    """The program said something else about itself: its folder, command boundaries and exit codes."""
+
+    event: TerminalEvent
+
+
+@dataclass
+class Leave(ViewMessage, namespace="terminal_view"):
+    """The person pressed ctrl+]: give the focus to something else."""
+
+
+@dataclass
+class Scrolled(ViewMessage, namespace="terminal_view"):
+    """The person looks `lines` above the newest line (0 at the bottom)."""
+
+    lines: int
+
+
+@dataclass
+class Copied(ViewMessage, namespace="terminal_view"):
+    """The person selected text, which is on the clipboard now."""
+
+    text: str
+
+
+@dataclass
+class Wake(ViewMessage, namespace="terminal_view"):
+    """The engine has something to draw; sent by the feeding thread to the view itself."""
+
+
+@dataclass
+class Clipboard(ViewMessage, namespace="terminal_view"):
+    """The program put text on the clipboard, and its screen allows that; sent to the view itself."""
+
+    text: str

@@ -1,0 +1,281 @@
+"""Modes a program switches: the alternate screen, saved cursors, character sets, and what it wants to be told."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from enum import Enum, StrEnum
+
+from pyte import modes as mo
+
+from ollm_tui.tui.terminal.editing import EditingScreen
+from ollm_tui.tui.terminal.grid import LiveCursor
+from ollm_tui.tui.terminal.reflow import Place
+from ollm_tui.tui.terminal.rows import Row
+from ollm_tui.tui.terminal.styles import DEFAULT, Style
+from ollm_tui.tui.terminal.writing import CHARSETS
+
+ANSI_MODES = frozenset({4, 20})
+"""IRM and LNM."""
+PRIVATE_MODES = frozenset(
+    {1, 5, 6, 7, 9, 12, 25, 47, 66, 1000, 1002, 1003, 1004, 1005, 1006, 1007, 1015, 1047, 1048, 1049, 2004, 2026}
+)
+"""DEC modes that are kept; others are swallowed, so no input fills `screen.mode`."""
+
+
+class MouseReports(Enum):
+    """Which mouse events the program asked for, by the mode that asks."""
+
+    OFF = 0
+    CLICKS = 9
+    BUTTONS = 1000
+    DRAGS = 1002
+    MOTION = 1003
+
+
+class MouseFormat(StrEnum):
+    LEGACY = "legacy"
+    SGR = "sgr"
+    URXVT = "urxvt"
+
+
+@dataclass(frozen=True)
+class InputModes:
+    """What the program asked of its keyboard, mouse and pastes: all the encoder of keys needs to know."""
+
+    app_cursor: bool = False
+    app_keypad: bool = False
+    newline: bool = False
+    bracketed_paste: bool = False
+    focus_reports: bool = False
+    alternate_screen: bool = False
+    alternate_scroll: bool = True
+    mouse: MouseReports = MouseReports.OFF
+    mouse_format: MouseFormat = MouseFormat.LEGACY
+
+
+@dataclass(frozen=True)
+class SavedCursor:
+    """What DECSC keeps."""
+
+    x: int = 0
+    y: int = 0
+    style: Style = DEFAULT
+    origin: bool = False
+    charset: int = 0
+    g0: str = CHARSETS["B"]
+    g1: str = CHARSETS["B"]
+
+
+class ModalScreen(EditingScreen):
+    """A screen with modes. `mode` holds the same numbers as pyte's: private ones shifted left by five."""
+
+    def __init__(self, columns: int, lines: int, scrollback_lines: int) -> None:
+        self.saved = SavedCursor()
+        self._saved_of_main = SavedCursor()
+        self.synchronized_since: float | None = None
+        """Monotonic time at which the program began an update that should not be drawn in parts (mode 2026)."""
+        self.cursor_shape = 0
+        """DECSCUSR: 0-2 block, 3-4 underline, 5-6 bar."""
+        self._charset_tables = [CHARSETS["B"], CHARSETS["B"]]
+        super().__init__(columns, lines, scrollback_lines)
+        self.mode.add(1007 << 5)
+
+    @property
+    def input_modes(self) -> InputModes:
+        mode = self.mode
+        mouse = next((kind for kind in _BY_PRECEDENCE if kind.value << 5 in mode), MouseReports.OFF)
+        encoding = MouseFormat.LEGACY
+        if 1006 << 5 in mode:
+            encoding = MouseFormat.SGR
+        elif 1015 << 5 in mode:
+            encoding = MouseFormat.URXVT
+        return InputModes(
+            app_cursor=1 << 5 in mode,
+            app_keypad=66 << 5 in mode,
+            newline=mo.LNM in mode,
+            bracketed_paste=2004 << 5 in mode,
+            focus_reports=1004 << 5 in mode,
+            alternate_screen=self.alternate_screen,
+            alternate_scroll=1007 << 5 in mode,
+            mouse=mouse,
+            mouse_format=encoding,
+        )
+
+    def reset(self) -> None:
+        """RIS: everything as at power-up; the scrollback stays."""
+        self._leave_alternate()
+        self.rows[:] = [Row() for _ in range(self.lines)]
+        self.margins = None
+        self.mode = {mo.DECAWM, mo.DECTCEM, 1007 << 5}
+        self.title = ""
+        self.icon_name = ""
+        self.saved_columns = None
+        self.tabstops = set(range(8, self.columns, 8))
+        self.cursor = LiveCursor()
+        self.soft_reset()
+        self.dirty.clear()
+        self.touch_all()
+
+    def soft_reset(self) -> None:
+        """DECSTR: modes and pen to their defaults; what is on the screen stays."""
+        self.margins = None
+        self.mode.difference_update({mo.DECOM, mo.IRM, 1 << 5, 66 << 5})
+        self.mode.update({mo.DECAWM, mo.DECTCEM})
+        self.cursor.hidden = False
+        self.set_style(DEFAULT)
+        self.saved = SavedCursor()
+        self.cursor_shape = 0
+        self.synchronized_since = None
+        self._charset_tables = [CHARSETS["B"], CHARSETS["B"]]
+        self._select_charset(0)
+
+    # Character sets
+
+    def define_charset(self, code: str, mode: str) -> None:
+        """Designate G0 (`(`) or G1 (`)`); unknown sets are ASCII, G2 and G3 are not used."""
+        if mode in "()":
+            self._charset_tables["()".index(mode)] = CHARSETS.get(code, CHARSETS["B"])
+            self._select_charset(self.charset)
+
+    def shift_in(self) -> None:
+        self._select_charset(0)
+
+    def shift_out(self) -> None:
+        self._select_charset(1)
+
+    def _select_charset(self, number: int) -> None:
+        self.charset = number
+        self.g0_charset, self.g1_charset = self._charset_tables
+        table = self._charset_tables[number]
+        self.translation = None if table == CHARSETS["B"] else table
+
+    def keypad_application(self) -> None:
+        """DECKPAM."""
+        self.mode.add(66 << 5)
+
+    def keypad_numeric(self) -> None:
+        """DECKPNM."""
+        self.mode.discard(66 << 5)
+
+    # Saved cursors
+
+    def save_cursor(self) -> None:
+        """DECSC: one place for each of the two screens, not pyte's growing stack."""
+        cursor = self.cursor
+        g0, g1 = self._charset_tables
+        self.saved = SavedCursor(cursor.x, cursor.y, cursor.style, mo.DECOM in self.mode, self.charset, g0, g1)
+
+    def restore_cursor(self) -> None:
+        """DECRC; home and defaults when nothing was saved."""
+        saved = self.saved
+        if saved.origin:
+            self.mode.add(mo.DECOM)
+        else:
+            self.mode.discard(mo.DECOM)
+        self._charset_tables = [saved.g0, saved.g1]
+        self._select_charset(saved.charset)
+        self.set_style(saved.style)
+        self.cursor.x = min(saved.x, self.columns)
+        self.cursor.y = min(saved.y, self.lines - 1)
+
+    # The alternate screen
+
+    def _enter_alternate(self, *, clear: bool) -> None:
+        if self.main_rows is None:
+            self.main_rows = self.rows
+            self._saved_of_main, self.saved = self.saved, SavedCursor()
+            self.parked = (self.cursor.y, self.cursor.x)
+            self.rows = [Row() for _ in range(self.lines)]
+            self.alternate_screen = True
+        elif clear:
+            self.rows = [Row() for _ in range(self.lines)]
+        self.touch_all()
+
+    def _leave_alternate(self) -> None:
+        if self.main_rows is not None:
+            self.rows, self.main_rows = self.main_rows, None
+            self.saved = self._saved_of_main
+            self.alternate_screen = False
+            self.touch_all()
+
+    def park(self, place: Place) -> None:
+        """The primary screen's text moved: the cursor saved for it moves along."""
+        if (self._saved_of_main.y, self._saved_of_main.x) == self.parked:
+            self._saved_of_main = replace(self._saved_of_main, y=place[0], x=place[1])
+        super().park(place)
+
+    # Setting and resetting
+
+    def set_mode(self, *modes: int, **kwargs: bool) -> None:
+        """SM and DECSET; modes that are not known are ignored."""
+        for number in modes:
+            if kwargs.get("private"):
+                self._set_private(number)
+            elif number in ANSI_MODES:
+                self.mode.add(number)
+
+    def reset_mode(self, *modes: int, **kwargs: bool) -> None:
+        """RM and DECRST."""
+        for number in modes:
+            if kwargs.get("private"):
+                self._reset_private(number)
+            elif number in ANSI_MODES:
+                self.mode.discard(number)
+
+    def _set_private(self, number: int) -> None:
+        if number not in PRIVATE_MODES:
+            return
+        self.mode.add(number << 5)
+        match number:
+            case 5:
+                self.touch_all()
+            case 6:
+                self.cursor_position()
+            case 25:
+                self.cursor.hidden = False
+                self.dirty.add(self.cursor.y)
+            case 1048:
+                self.save_cursor()
+            case 1049:
+                if self.main_rows is None:
+                    self.save_cursor()
+                self._enter_alternate(clear=True)
+            case 47 | 1047:
+                self._enter_alternate(clear=False)
+            case 2026:
+                self.synchronized_since = time.monotonic()
+            case 9 | 1000 | 1002 | 1003:
+                self.mode.difference_update(kind.value << 5 for kind in MouseReports if kind.value != number)
+            case _:
+                pass
+
+    def _reset_private(self, number: int) -> None:
+        if number not in PRIVATE_MODES:
+            return
+        self.mode.discard(number << 5)
+        match number:
+            case 5:
+                self.touch_all()
+            case 6:
+                self.cursor_position()
+            case 25:
+                self.cursor.hidden = True
+                self.dirty.add(self.cursor.y)
+            case 1048:
+                self.restore_cursor()
+            case 1049:
+                if self.main_rows is not None:
+                    self._leave_alternate()
+                    self.restore_cursor()
+            case 47 | 1047:
+                self._leave_alternate()
+            case 2026:
+                self.synchronized_since = None
+            case _:
+                pass
+        if number in (47, 1047, 1049):
+            self.mode.difference_update({47 << 5, 1047 << 5, 1049 << 5})
+
+
+_BY_PRECEDENCE = (MouseReports.MOTION, MouseReports.DRAGS, MouseReports.BUTTONS, MouseReports.CLICKS)

@@ -1,0 +1,198 @@
+"""One line of the screen: a string with one code unit for a column, and styles only where there are any.
+
+Writing a run is two slices and a join instead of an object for every cell, which is what makes the engine fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ollm_tui.tui.terminal.styles import DEFAULT, Style
+from ollm_tui.tui.terminal.widths import STUB
+
+Span = tuple[int, Style]
+"""`(end, style)`: the style of the columns from the previous span's end up to `end`."""
+
+
+class Row:
+    """A line. Blank cells of the default style at its end are not stored.
+
+    `styles` (one for each stored column) and `spans` (runs, as finished lines have them) are two forms of the same
+    thing; at most one is set, and neither when every cell has the default style.
+    """
+
+    __slots__ = ("drawn", "spans", "styles", "text", "wrapped")
+
+    def __init__(self, text: str = "", spans: list[Span] | None = None) -> None:
+        self.text: str = text
+        self.spans: list[Span] | None = spans
+        self.styles: list[Style] | None = None
+        self.wrapped = False
+        """Whether the line went on in the next row because it was full."""
+        self.drawn: object = None
+        """What a view made of the row; every change forgets it."""
+
+    @classmethod
+    def blank(cls, columns: int, style: Style) -> Row:
+        """An erased row; a coloured background fills it."""
+        return cls() if style is DEFAULT else cls(" " * columns, [(columns, style)])
+
+    def copy(self) -> Row:
+        row = Row(self.text, self.spans)
+        row.styles = None if self.styles is None else self.styles.copy()
+        row.wrapped = self.wrapped
+        return row
+
+    # Reading
+
+    def runs(self) -> Iterator[tuple[str, Style]]:
+        """The stored text in pieces of one style."""
+        text = self.text
+        start = 0
+        if self.spans is not None:
+            for end, style in self.spans:
+                yield text[start:end], style
+                start = end
+        elif self.styles is not None:
+            current = DEFAULT
+            for x, style in enumerate(self.styles):
+                if style is not current and style != current:
+                    if x > start:
+                        yield text[start:x], current
+                    start, current = x, style
+            if start < len(text):
+                yield text[start:], current
+        elif text:
+            yield text, DEFAULT
+
+    def style_at(self, x: int) -> Style:
+        """The style of a column; the default beyond what is stored."""
+        if self.spans is not None:
+            for end, style in self.spans:
+                if x < end:
+                    return style
+        elif self.styles is not None and x < len(self.styles):
+            return self.styles[x]
+        return DEFAULT
+
+    # Writing
+
+    def dense(self) -> list[Style]:
+        """The styles, one for each stored column, made on first need."""
+        styles = self.styles
+        if styles is None:
+            styles = self.styles = []
+            if self.spans is None:
+                styles.extend([DEFAULT] * len(self.text))
+            else:
+                for end, style in self.spans:
+                    styles.extend([style] * (end - len(styles)))
+                self.spans = None
+        return styles
+
+    def write(self, x: int, run: str, style: Style) -> None:
+        """Put `run` (one code unit for a column, no half of a wide character at its ends) at column `x`."""
+        self.drawn = None
+        text = self.text
+        have = len(text)
+        end = x + len(run)
+        if style is not DEFAULT or self.styles is not None or self.spans is not None:
+            styles = self.dense()
+            if x > have:
+                styles.extend([DEFAULT] * (x - have))
+            styles[x:end] = [style] * (end - x)
+        if x == have:
+            self.text = text + run
+        elif x > have:
+            self.text = text + " " * (x - have) + run
+        else:
+            head = text[:x]
+            if text[x] == STUB:
+                head = head[:-1] + " "
+            if end < have and text[end] == STUB:
+                run += " "
+                end += 1
+            self.text = head + run + text[end:]
+
+    def erase(self, start: int, end: int, columns: int, style: Style) -> None:
+        """Blank the columns from `start` up to `end`; only a background in `style` leaves something to store."""
+        if style is DEFAULT:
+            have = len(self.text)
+            if start >= have:
+                return
+            if end >= have:
+                self.truncate(start)
+                return
+        if end > start:
+            self.write(start, " " * (min(end, columns) - start), style)
+
+    def truncate(self, length: int) -> None:
+        """Drop everything from a column on; a wide character cut in half becomes a blank."""
+        self.drawn = None
+        self.wrapped = False
+        text = self.text
+        if length >= len(text):
+            return
+        self.text = text[:length] if text[length] != STUB else text[: length - 1] + " "
+        if length == 0:
+            self.styles = self.spans = None
+        elif self.styles is not None or self.spans is not None:
+            del self.dense()[length:]
+
+    def insert(self, x: int, count: int, columns: int, style: Style) -> None:
+        """Shift what is at `x` and behind to the right by blanks of a style; what leaves the row is lost."""
+        if x >= len(self.text) and style is DEFAULT:
+            return
+        self._pad(x)
+        self._split_wide(x)
+        text = self.text
+        if style is not DEFAULT or self.styles is not None or self.spans is not None:
+            self.dense()[x:x] = [style] * count
+        self.text = text[:x] + " " * count + text[x:]
+        self.truncate(columns)
+        self.drawn = None
+
+    def delete(self, x: int, count: int, columns: int, style: Style) -> None:
+        """Take columns out and move the rest left; blanks of a style come in at the end."""
+        self.drawn = None
+        self.wrapped = False
+        have = len(self.text)
+        if style is not DEFAULT and have < columns:
+            self._pad(columns)
+        elif x >= have:
+            return
+        self._split_wide(x)
+        self._split_wide(x + count)
+        if self.styles is not None or self.spans is not None:
+            del self.dense()[x : x + count]
+        self.text = self.text[:x] + self.text[x + count :]
+        if style is not DEFAULT:
+            self.write(len(self.text), " " * (columns - len(self.text)), style)
+
+    def _pad(self, length: int) -> None:
+        have = len(self.text)
+        if have < length:
+            if self.styles is not None or self.spans is not None:
+                self.dense().extend([DEFAULT] * (length - have))
+            self.text += " " * (length - have)
+
+    def _split_wide(self, x: int) -> None:
+        """Make a border at a column: a wide character across it becomes two blanks."""
+        text = self.text
+        if 0 < x < len(text) and text[x] == STUB:
+            self.text = text[: x - 1] + "  " + text[x + 1 :]
+
+    def compact(self) -> Row | str:
+        """The cheapest form that keeps everything, for the scrollback."""
+        self.drawn = None
+        if self.styles is not None:
+            spans: list[Span] = []
+            end = 0
+            for piece, style in self.runs():
+                end += len(piece)
+                spans.append((end, style))
+            self.spans = spans if any(style is not DEFAULT for _, style in spans) else None
+            self.styles = None
+        if self.spans is None and not self.wrapped:
+            return self.text
+        return self

@@ -1,0 +1,283 @@
+"""Bytes to screen calls: one regular expression cuts the text into tokens, a table says what each sequence does.
+
+The grammar is ECMA-48's and xterm's: every CSI, escape and string sequence is recognised by form, so what is not
+known is swallowed whole and never shown as text. A sequence may be cut anywhere between two feeds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache, partial
+
+from pyte import ByteStream, Screen
+
+from ollm_tui.tui.terminal.screen import LiveScreen
+from ollm_tui.tui.terminal.sequences import CONTROLS, ESCAPES, SEQUENCES
+from ollm_tui.tui.terminal.widths import NARROW, WIDE
+
+SLICE = 65_536
+"""Bytes parsed at a time, however much is fed."""
+MAX_CSI = 256
+"""Characters of a control sequence; a longer one is swallowed."""
+MAX_STRING = 262_144
+"""Characters of an OSC that are kept; a longer one is swallowed. Other strings keep `MAX_CONTROL_STRING`."""
+MAX_CONTROL_STRING = 4_096
+
+_TOKEN = re.compile(
+    rf"([{NARROW}]+)"  # 1
+    rf"|(\r\n)"  # 2
+    rf"|\x1b\[([0-9;:]{{0,{MAX_CSI}}})m"  # 3
+    rf"|\x1b\[([<-?]?)([0-9;:]{{0,{MAX_CSI}}})([ -/]{{0,8}})([@-~])"  # 4 5 6 7
+    rf"|([{WIDE}]+)"  # 8
+    rf"|([\x00-\x1a\x1c-\x1f\x7f])"  # 9
+    rf"|([^\x00-\x1f\x7f-\x9f{NARROW}{WIDE}]+)"  # 10
+)
+_NARROW, _LINE_END, _SGR, _CSI, _WIDE, _CONTROL, _OTHER = 1, 2, 3, 7, 8, 9, 10
+
+_BLOCK = re.compile(rf"(?:[{NARROW}]*+(?:\x1b\[[0-9;:]{{0,{MAX_CSI}}}+m[{NARROW}]*+)*+\r\n){{2,4000}}+")
+"""Finished lines of narrow text and SGR; possessive, so a failure costs one pass."""
+
+_ESCAPE = re.compile(r"\x1b([ -/]{0,8})([0-~])")
+_CSI_START = re.compile(r"\x1b\[([^\x18\x1a\x1b@-~\x80-\U0010ffff]*)")
+_STRING_END = re.compile("[\x07\x18\x1a\x1b]")
+_CSI_END = re.compile("[\x18\x1a\x1b@-~\x80-\U0010ffff]")
+_C0 = re.compile("[\x00-\x17\x19\x1c-\x1f\x7f]+")
+_C1 = re.compile("[\x80-\x9f]")
+_STRING_KINDS = {"]": "OSC", "P": "DCS", "X": "SOS", "^": "PM", "_": "APC", "k": "TITLE"}
+
+
+class LiveStream(ByteStream):
+    """Feeds a `LiveScreen`. Bytes are UTF-8; bad ones become U+FFFD. Never raises on what a program wrote."""
+
+    def attach(self, screen: Screen) -> None:
+        """Use `screen`, which must be one of ours. Raises TypeError otherwise."""
+        if not isinstance(screen, LiveScreen):
+            raise TypeError(f"{type(self).__name__} feeds a LiveScreen, not {type(screen).__name__}")
+        self.listener = screen
+        self._screen = screen
+        self._tail = ""
+        self._string: str | None = None
+        self._string_parts: list[str] = []
+        self._string_size = 0
+        self._skipping_csi = False
+        self._no_block_before = 0
+        self._controls: dict[str, Callable[[], None]] = {key: getattr(screen, name) for key, name in CONTROLS.items()}
+        self._escapes: dict[str, Callable[[], None]] = {key: getattr(screen, name) for key, name in ESCAPES.items()}
+        self._sequences = _sequences_of(screen)
+
+    def feed(self, data: bytes) -> None:
+        """Take in what a program wrote, cut anywhere."""
+        if self.listener is None:
+            raise RuntimeError("the stream has no screen; attach one first")
+        for start in range(0, len(data), SLICE):
+            text = self.utf8_decoder.decode(data[start : start + SLICE])
+            if not text.isascii():
+                text = _C1.sub(_seven_bit, text)
+            if self._tail:
+                text, self._tail = self._tail + text, ""
+            self._run(text)
+
+    def _run(self, text: str) -> None:
+        position = 0
+        length = len(text)
+        screen = self._screen
+        self._no_block_before = 0
+        match_token = _TOKEN.match
+        draw_narrow = screen.draw_narrow
+        if self._string is not None or self._skipping_csi:
+            position = self._resume(text)
+        elif screen.cursor.x == 0:
+            position = self._block(text, 0)
+        while position < length:
+            match = match_token(text, position)
+            if match is None:
+                text, position = self._unusual(text, position)
+                if len(text) != length:  # a sequence was taken apart: places in the text are other ones now
+                    length = len(text)
+                    self._no_block_before = 0
+                continue
+            position = match.end()
+            kind = match.lastindex
+            if kind == _NARROW:
+                draw_narrow(match[1])
+            elif kind == _SGR:
+                screen.set_style(screen.memo.apply(screen.cursor.style, match[3]))
+                screen.last_run = ""
+            elif kind == _CSI:
+                self._dispatch(*match.group(4, 5, 6, 7))
+            elif kind == _LINE_END:
+                screen.cursor.x = 0
+                screen.index()
+                screen.last_run = ""
+                position = self._block(text, position)
+            elif kind == _WIDE:
+                screen.draw_wide(match[8])
+            elif kind == _OTHER:
+                screen.draw_other(match[10])
+            else:
+                self._run_controls(match[9])
+
+    def _block(self, text: str, position: int) -> int:
+        """Take as many finished lines as can be put down at once; the new position."""
+        if position < self._no_block_before or not self._screen.takes_blocks():
+            return position
+        match = _BLOCK.match(text, position)
+        if match is None:
+            return position
+        lines = match[0].split("\r\n")
+        lines.pop()
+        taken = self._screen.write_block(lines)
+        if taken == len(lines):
+            return match.end()
+        self._no_block_before = match.end()  # do not look over the same lines again and again
+        return position + sum(map(len, lines[:taken])) + 2 * taken
+
+    def _dispatch(self, prefix: str, parameters: str, intermediates: str, final: str) -> None:
+        entry = self._sequences.get(prefix + intermediates + final)
+        if entry is not None and len(prefix) + len(parameters) + len(intermediates) <= MAX_CSI:
+            call, arity = entry
+            call(*_numbers(parameters)[:arity])
+        self._screen.last_run = ""
+
+    # The rare cases
+
+    def _unusual(self, text: str, position: int) -> tuple[str, int]:
+        """What the token expression does not know: escapes, strings, sequences cut short or broken."""
+        match = _ESCAPE.match(text, position)
+        if match is None:
+            return self._unfinished_escape(text, position)
+        intermediates, final = match.groups()
+        if not intermediates and final == "[":
+            return self._odd_csi(text, position)
+        position = match.end()
+        self._screen.last_run = ""
+        if not intermediates and final in _STRING_KINDS:
+            self._string = _STRING_KINDS[final]
+            self._string_parts.clear()
+            self._string_size = 0
+            return text, self._resume_string(text, position)
+        if intermediates in ("(", ")"):
+            self._screen.define_charset(final, intermediates)
+        else:
+            call = self._escapes.get(intermediates + final)
+            if call is not None:
+                call()
+        return text, position
+
+    def _unfinished_escape(self, text: str, position: int) -> tuple[str, int]:
+        """ESC and nothing usable behind it: a control in between is done first; the end of the text waits."""
+        if text[position] != "\x1b":
+            return text, position + 1
+        controls = _C0.match(text, position + 1)
+        if controls:
+            return controls[0] + "\x1b" + text[controls.end() :], 0
+        rest = text[position:]
+        if re.fullmatch(r"\x1b[ -/]{0,8}", rest):
+            self._tail = rest
+            return text, len(text)
+        return text, position + 1
+
+    def _odd_csi(self, text: str, position: int) -> tuple[str, int]:
+        """A control sequence that is unfinished, has controls inside, or breaks the grammar."""
+        match = _CSI_START.match(text, position)
+        body = match[1] if match else ""
+        end = match.end() if match else position + 2
+        controls = "".join(_C0.findall(body))
+        if controls:
+            return controls + "\x1b[" + _C0.sub("", body) + text[end:], 0
+        if end == len(text):
+            if len(body) > MAX_CSI:
+                self._skipping_csi = True
+            else:
+                self._tail = text[position:]
+            return text, end
+        # Broken: a final byte ends it unheard, CAN and SUB cancel it, ESC and text begin something new.
+        return text, end + 1 if text[end] <= "~" and text[end] != "\x1b" else end
+
+    def _resume(self, text: str) -> int:
+        if self._string is not None:
+            return self._resume_string(text, 0)
+        end = _CSI_END.search(text)
+        stop = len(text) if end is None else end.start()
+        for control in _C0.findall(text[:stop]):
+            self._run_controls(control)
+        if end is None:
+            return stop
+        self._skipping_csi = False
+        return stop if end[0] == "\x1b" or end[0] > "~" else end.end()
+
+    def _run_controls(self, controls: str) -> None:
+        self._screen.last_run = ""
+        for control in controls:
+            call = self._controls.get(control)
+            if call is not None:
+                call()
+
+    def _resume_string(self, text: str, position: int) -> int:
+        """Collect a string up to ST, BEL (OSC and titles only), CAN, SUB or any other escape sequence."""
+        start = position
+        while True:
+            end = _STRING_END.search(text, position)
+            if end is None:
+                self._collect(text[start:])
+                return len(text)
+            position = end.end()
+            if end[0] == "\x07" and self._string not in ("OSC", "TITLE"):
+                continue
+            break
+        if end[0] == "\x1b" and position == len(text):
+            self._collect(text[start : end.start()])
+            self._tail = "\x1b"
+            return len(text)
+        self._collect(text[start : end.start()])
+        finished = end[0] == "\x07" or text[end.start() : end.start() + 2] == "\x1b\\"
+        self._finish_string(complete=finished)
+        if end[0] == "\x1b":
+            return position + 1 if finished else end.start()
+        return position
+
+    def _collect(self, piece: str) -> None:
+        limit = MAX_STRING if self._string == "OSC" else MAX_CONTROL_STRING
+        self._string_size += len(piece)
+        if self._string_size <= limit:
+            self._string_parts.append(piece)
+        else:
+            self._string_parts.clear()
+
+    def _finish_string(self, *, complete: bool) -> None:
+        kind, self._string = self._string, None
+        body = "".join(self._string_parts)
+        self._string_parts.clear()
+        limit = MAX_STRING if kind == "OSC" else MAX_CONTROL_STRING
+        if not complete or self._string_size > limit:
+            return
+        if kind == "OSC":
+            self._screen.operating_system_command(body)
+        elif kind == "DCS":
+            self._screen.device_control(body)
+        elif kind == "TITLE":
+            self._screen.set_title(body)
+
+
+def _seven_bit(match: re.Match[str]) -> str:
+    """A C1 control in its two-character form."""
+    return "\x1b" + chr(ord(match[0]) - 0x40)
+
+
+@lru_cache(maxsize=2048)
+def _numbers(parameters: str) -> tuple[int, ...]:
+    """The parameters of a control sequence; an empty one is 0, sub-parameters are left out, large ones are capped."""
+    if not parameters:
+        return ()
+    heads = [field.partition(":")[0] for field in parameters.split(";")]
+    return tuple(min(int(head), 9999) if head else 0 for head in heads)
+
+
+def _sequences_of(screen: LiveScreen) -> dict[str, tuple[Callable[..., None], int]]:
+    """What each control sequence calls, and how many of its parameters it hands over."""
+    table: dict[str, tuple[Callable[..., None], int]] = {}
+    for key, (name, arity) in SEQUENCES.items():
+        call: Callable[..., None] = getattr(screen, name)
+        table[key] = (partial(call, private=True), arity) if key.startswith("?") else (call, arity)
+    return table

@@ -1,0 +1,230 @@
+"""Rows of the engine as Textual strips, each exactly as many cells wide as the screen has columns."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.color import Color
+from rich.segment import Segment
+from rich.style import Style as RichStyle
+from textual.strip import Strip
+
+from ollm_tui.tui.terminal import styles
+from ollm_tui.tui.terminal.rows import Row
+from ollm_tui.tui.terminal.styles import DEFAULT, RGB, Style
+from ollm_tui.tui.terminal.widths import NARROW, STUB, VS16, WIDE, ZWJ, ClusterTable
+
+MAX_STYLES = 4_096
+"""Rich styles remembered; the cache is emptied beyond it."""
+
+_CERTAIN = re.compile(f"[{NARROW}{WIDE}{STUB}]*")
+
+
+@dataclass(frozen=True)
+class Palette:
+    """The colours of a theme: its text and background, and the sixteen ANSI colours."""
+
+    foreground: Color
+    background: Color
+    ansi: tuple[Color, ...]
+
+
+NULL_STYLE = RichStyle.null()
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """What lies over a row: a cursor's column, and selected character positions `(start, end)`; end -1 is the end."""
+
+    cursor: int | None = None
+    cursor_style: RichStyle = NULL_STYLE
+    selection: tuple[int, int] | None = None
+    selection_style: RichStyle = NULL_STYLE
+
+
+NO_OVERLAY = Overlay()
+
+
+class Painter:
+    """Makes strips for one palette and width. A row keeps its strip, so lines that only scroll cost nothing."""
+
+    def __init__(
+        self, palette: Palette, columns: int, clusters: ClusterTable, uri: Callable[[int], str | None]
+    ) -> None:
+        self.palette = palette
+        self.columns = columns
+        self.reverse = False
+        """DECSCNM: the whole screen with colours exchanged."""
+        self._clusters = clusters
+        self._uri = uri
+        self._rich: dict[Style, RichStyle] = {}
+
+    def screen_strip(self, row: Row) -> Strip:
+        """A row of the screen as a strip, kept in the row until it changes."""
+        drawn = row.drawn
+        if isinstance(drawn, _Drawn) and drawn.painter is self:
+            return drawn.strip
+        strip = self.strip(row)
+        row.drawn = _Drawn(self, strip)
+        return strip
+
+    def strip(self, row: Row | str, overlay: Overlay = NO_OVERLAY) -> Strip:
+        """A line as a strip of `columns` cells, with what lies over it."""
+        segments = self._segments(Row(row) if isinstance(row, str) else row)
+        if overlay.cursor is not None:
+            segments = _restyled_cells(segments, overlay.cursor, overlay.cursor_style)
+        if overlay.selection is not None:
+            segments = _restyled_characters(list(segments), *overlay.selection, overlay.selection_style)
+        return Strip(list(segments), self.columns)
+
+    def text(self, row: Row | str) -> str:
+        """The characters of a line as they are drawn, without the blanks at its end."""
+        return self.strip(row).text.rstrip(" ")
+
+    def _segments(self, row: Row) -> Iterator[Segment]:
+        width = 0
+        columns = self.columns
+        for run, style in row.runs():
+            # A line of the scrollback may be longer than the screen has since become wide.
+            piece = run if width + len(run) <= columns else _cut(run, columns - width)
+            if piece:
+                width += len(piece)
+                yield Segment(self._shown(piece), self._style(style))
+        if width < columns:
+            yield Segment(" " * (columns - width), self._style(DEFAULT))
+
+    def _shown(self, cells: str) -> str:
+        """Cells as text that Rich and any terminal measure exactly as many cells wide as they are."""
+        if cells.isascii() and STUB not in cells:
+            return cells
+        if _CERTAIN.fullmatch(cells):
+            return cells.replace(STUB, "")
+        shown: list[str] = []
+        index = 0
+        while index < len(cells):
+            width = 2 if cells[index + 1 : index + 2] == STUB else 1
+            shown.append(self._fitted(cells[index], width))
+            index += width
+        return "".join(shown)
+
+    def _fitted(self, cell: str, width: int) -> str:
+        """One cell's cluster, made to take `width` cells: the selector for wide emoji, or all marks, may have to go."""
+        text = self._clusters.expand(cell).rstrip(ZWJ)
+        if width == 1:
+            text = text.replace(VS16, "")
+        if text == STUB or unicodedata.category(text[:1] or STUB) in ("Cf", "Cc", "Zl", "Zp"):
+            return ("-" if text == "\xad" else " ") * width
+        if cell_len(text) == width:
+            return text
+        base = text[0]
+        missing = width - cell_len(base)
+        return base + " " * missing if missing >= 0 else "\ufffd" * width
+
+    def _style(self, style: Style) -> RichStyle:
+        known = self._rich.get(style)
+        if known is None:
+            if len(self._rich) >= MAX_STYLES:
+                self._rich.clear()
+            known = self._rich[style] = self._make_style(style)
+        return known
+
+    def _make_style(self, style: Style) -> RichStyle:
+        flags = style.flags
+        fg = self._colour(style.fg, self.palette.foreground)
+        bg = self._colour(style.bg, self.palette.background)
+        if bool(flags & styles.REVERSE) != self.reverse:
+            fg, bg = bg, fg
+        if flags & styles.HIDDEN:
+            fg = bg
+        uri = self._uri(style.link) if style.link else None
+        return RichStyle(
+            color=fg,
+            bgcolor=bg,
+            bold=bool(flags & styles.BOLD) or None,
+            dim=bool(flags & styles.DIM) or None,
+            italic=bool(flags & styles.ITALIC) or None,
+            underline=bool(flags & styles.UNDERLINE) or None,
+            underline2=bool(flags & styles.DOUBLE_UNDERLINE) or None,
+            blink=bool(flags & styles.BLINK) or None,
+            strike=bool(flags & styles.STRIKE) or None,
+            overline=bool(flags & styles.OVERLINE) or None,
+            link=uri,
+        )
+
+    def _colour(self, colour: int, default: Color) -> Color:
+        if colour < 0:
+            return default
+        if colour >= RGB:
+            return Color.from_rgb(colour >> 16 & 0xFF, colour >> 8 & 0xFF, colour & 0xFF)
+        return self.palette.ansi[colour] if colour < 16 else Color.from_ansi(colour)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    painter: Painter
+    strip: Strip
+
+
+def _cut(cells: str, length: int) -> str:
+    """The first `length` columns; a wide character across the border becomes a blank."""
+    cut = cells[: max(0, length)]
+    if cut and cells[len(cut) : len(cut) + 1] == STUB:
+        return cut[:-1] + " "
+    return cut
+
+
+def _restyled_cells(segments: Iterator[Segment], column: int, style: RichStyle) -> Iterator[Segment]:
+    """Lay a style over the character at a column."""
+    start = 0
+    for segment in segments:
+        end = start + segment.cell_length
+        if not start <= column < end:
+            yield segment
+        else:
+            text, own, _ = segment
+            index = cells = 0
+            while index < len(text) - 1 and start + cells + (size := _cluster_cells(text, index)[1]) <= column:
+                cells += size
+                index = _cluster_cells(text, index)[0]
+            after = _cluster_cells(text, index)[0]
+            yield from _split(text, own, index, after, style)
+        start = end
+
+
+def _cluster_cells(text: str, index: int) -> tuple[int, int]:
+    """Where the character at `index`, with everything joined to it, ends, and how many cells it takes."""
+    end = index + 1
+    cells = cell_len(text[index:end])
+    while end < len(text):
+        longer = cell_len(text[index : end + 1])
+        if longer > cells and cells > 0:
+            break
+        cells = longer
+        end += 1
+    return end, cells
+
+
+def _restyled_characters(segments: Sequence[Segment], start: int, end: int, style: RichStyle) -> Iterator[Segment]:
+    """Lay a style over a range of character positions; -1 is the end of the line."""
+    position = 0
+    for segment in segments:
+        text, own, _ = segment
+        first = max(start - position, 0)
+        last = len(text) if end < 0 else min(max(end - position, 0), len(text))
+        if first >= last:
+            yield segment
+        else:
+            yield from _split(text, own, first, last, style)
+        position += len(text)
+
+
+def _split(text: str, own: RichStyle | None, first: int, last: int, style: RichStyle) -> Iterator[Segment]:
+    if first:
+        yield Segment(text[:first], own)
+    yield Segment(text[first:last], own + style if own else style)
+    if last < len(text):
+        yield Segment(text[last:], own)

@@ -1,0 +1,193 @@
+"""What a cell looks like: interned styles and the SGR language that changes them."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from pyte import graphics
+from pyte.screens import Char
+
+DEFAULT_COLOUR = -1
+"""The colour a cell has when nothing was asked for: the theme's own."""
+RGB = 0x1000000
+"""Bit that marks a colour as 24-bit red-green-blue; below it the number is a palette index 0-255."""
+
+BOLD, DIM, ITALIC, UNDERLINE, BLINK, REVERSE, HIDDEN, STRIKE, OVERLINE, DOUBLE_UNDERLINE = (1 << n for n in range(10))
+
+MEMO_LIMIT = 4096
+"""Remembered `(style, parameters)` pairs; the memo is emptied beyond it, so hostile colours cannot grow it."""
+
+
+class Style(NamedTuple):
+    """How one cell is drawn. A tuple, not a dataclass: one is made for every new colour of a flood."""
+
+    fg: int = DEFAULT_COLOUR
+    bg: int = DEFAULT_COLOUR
+    flags: int = 0
+    link: int = 0
+    """Number of an OSC 8 hyperlink in the screen's link table; 0 for none."""
+
+
+DEFAULT = Style()
+
+_ON = {
+    1: BOLD,
+    2: DIM,
+    3: ITALIC,
+    5: BLINK,
+    6: BLINK,
+    7: REVERSE,
+    8: HIDDEN,
+    9: STRIKE,
+    53: OVERLINE,
+}
+_OFF = {
+    22: BOLD | DIM,
+    23: ITALIC,
+    24: UNDERLINE | DOUBLE_UNDERLINE,
+    25: BLINK,
+    27: REVERSE,
+    28: HIDDEN,
+    29: STRIKE,
+    55: OVERLINE,
+}
+_NUMBER = re.compile(r"[0-9]{1,9}")
+
+
+class StyleMemo(dict[tuple[Style, str], Style]):
+    """Remembers what an SGR parameter text makes of a style; forgets everything when full."""
+
+    def apply(self, style: Style, parameters: str) -> Style:
+        """The style after `CSI parameters m`; unknown and malformed parameters change nothing."""
+        key = (style, parameters)
+        known = self.get(key)
+        if known is not None:
+            return known
+        if len(self) >= MEMO_LIMIT:
+            self.clear()
+        self[key] = changed = apply_sgr(style, parameters)
+        return changed
+
+
+def apply_sgr(style: Style, parameters: str) -> Style:
+    """What `CSI parameters m` makes of a style. Colon sub-parameters (ISO 8613-6) belong to their own parameter."""
+    fields = parameters.split(";")
+    if len(fields) == 5 and fields[1] == "2":  # the commonest form of a colour nobody used before
+        colour = _colour_from(fields[1:])
+        if colour is not None and fields[0] == "38":
+            return Style(colour, style.bg, style.flags, style.link)
+        if colour is not None and fields[0] == "48":
+            return Style(style.fg, colour, style.flags, style.link)
+    fg, bg, flags, link = style
+    index = 0
+    while index < len(fields):
+        field = fields[index]
+        index += 1
+        head, colon, rest = field.partition(":")
+        code = _number(head)
+        if code in (38, 48, 58):
+            if colon:
+                colour = _colour_from_colons(rest.split(":"))
+            else:
+                colour = _colour_from(fields[index : index + 4])
+                index += _colour_length(fields, index)
+            if colour is not None and code == 38:
+                fg = colour
+            elif colour is not None and code == 48:
+                bg = colour
+        elif code == 4:
+            flags = _underlined(flags, rest if colon else "1")
+        elif colon:
+            continue
+        elif code == 0:
+            fg, bg, flags = DEFAULT_COLOUR, DEFAULT_COLOUR, 0
+        elif code == 21:
+            flags = flags & ~UNDERLINE | DOUBLE_UNDERLINE
+        elif code in _ON:
+            flags |= _ON[code]
+        elif code in _OFF:
+            flags &= ~_OFF[code]
+        elif 30 <= code <= 37:
+            fg = code - 30
+        elif 90 <= code <= 97:
+            fg = code - 82
+        elif code == 39:
+            fg = DEFAULT_COLOUR
+        elif 40 <= code <= 47:
+            bg = code - 40
+        elif 100 <= code <= 107:
+            bg = code - 92
+        elif code == 49:
+            bg = DEFAULT_COLOUR
+    return normal(Style(fg, bg, flags, link))
+
+
+def normal(style: Style) -> Style:
+    """The same style, `DEFAULT` itself where it equals that: rows tell plain text by identity."""
+    return DEFAULT if style == DEFAULT else style
+
+
+def _number(text: str) -> int:
+    match = _NUMBER.fullmatch(text)
+    return int(match[0]) if match else (0 if not text else -1)
+
+
+def _underlined(flags: int, kind: str) -> int:
+    flags &= ~(UNDERLINE | DOUBLE_UNDERLINE)
+    if kind == "0":
+        return flags
+    return flags | (DOUBLE_UNDERLINE if kind == "2" else UNDERLINE)
+
+
+def _colour_from(fields: list[str]) -> int | None:
+    """A colour from the fields behind `38;`, `48;` or `58;`."""
+    if fields[:1] == ["5"] and len(fields) >= 2:
+        index = _number(fields[1])
+        return index if 0 <= index <= 255 else None
+    if fields[:1] == ["2"] and len(fields) >= 4:
+        red, green, blue = _number(fields[1]), _number(fields[2]), _number(fields[3])
+        if 0 <= red <= 255 and 0 <= green <= 255 and 0 <= blue <= 255:
+            return RGB | red << 16 | green << 8 | blue
+    return None
+
+
+def _colour_length(fields: list[str], index: int) -> int:
+    """How many fields a semicolon colour at `index` uses up, whether or not it means anything."""
+    kind = fields[index] if index < len(fields) else ""
+    return {"5": 2, "2": 4}.get(kind, 1)
+
+
+def _colour_from_colons(fields: list[str]) -> int | None:
+    """`2:r:g:b`, `2:<colour space>:r:g:b[:...]` or `5:n`."""
+    if fields[0] == "2" and len(fields) >= 5:
+        return _colour_from(["2", *fields[2:5]])
+    return _colour_from(fields)
+
+
+_ANSI_NAMES = [graphics.FG_ANSI[30 + n] for n in range(8)] + [graphics.FG_AIXTERM[90 + n] for n in range(8)]
+
+
+def colour_name(colour: int) -> str:
+    """A colour as pyte spells it: `default`, a name for 0-15, six hexadecimal digits for the rest."""
+    if colour == DEFAULT_COLOUR:
+        return "default"
+    if colour >= RGB:
+        return f"{colour & 0xFFFFFF:06x}"
+    return _ANSI_NAMES[colour] if colour < 16 else graphics.FG_BG_256[colour]
+
+
+def as_char(data: str, style: Style, *, reverse: bool = False) -> Char:
+    """A cell in pyte's form; `reverse` turns it over once more (DECSCNM)."""
+    flags = style.flags
+    return Char(
+        data,
+        colour_name(style.fg),
+        colour_name(style.bg),
+        bold=bool(flags & BOLD),
+        italics=bool(flags & ITALIC),
+        underscore=bool(flags & (UNDERLINE | DOUBLE_UNDERLINE)),
+        strikethrough=bool(flags & STRIKE),
+        reverse=bool(flags & REVERSE) != reverse,
+        blink=bool(flags & BLINK),
+    )

@@ -1,0 +1,188 @@
+"""`TerminalView`: draws a terminal engine, and turns keys, pastes and the mouse into bytes for its program.
+
+The view knows no process. It is given an engine (or owns one), anything may feed that engine from any thread, and
+what the person does comes out as messages; whoever holds the PTY connects the two:
+
+    view.engine.feed(data)            # output of the program, any thread
+    on_terminal_view_input(event)     # event.data -> write to the program
+    on_terminal_view_resized(event)   # event.columns, event.lines -> size of the PTY
+
+While `captures_keys` is true every key belongs to the program, except F8 and ctrl+]. Textual tests the priority
+bindings of the app before any widget sees a key, so the app's `check_action` must answer False for `quit`,
+`command_palette` and its own priority actions while the focused widget is a `TerminalView` that captures keys.
+"""
+
+from __future__ import annotations
+
+import time
+
+from textual import events
+
+from ollm_tui.tui.terminal import messages
+from ollm_tui.tui.terminal.canvas import TerminalCanvas
+from ollm_tui.tui.terminal.engine import TerminalEngine
+from ollm_tui.tui.terminal.keys import encode_focus, encode_key, encode_paste
+from ollm_tui.tui.terminal.modes import MouseReports
+from ollm_tui.tui.terminal.mouse import (
+    WHEEL_LINES,
+    Action,
+    Button,
+    MouseAction,
+    encode_mouse,
+    encode_wheel_keys,
+)
+
+LEAVE_SECONDS = 1.0
+"""Time within which a second ctrl+] is sent to the program."""
+LEAVE_KEY = "ctrl+right_square_bracket"
+REVIEW_KEY = "f8"
+
+_BUTTONS = {0: Button.NONE, 1: Button.LEFT, 2: Button.MIDDLE, 3: Button.RIGHT}
+
+
+class TerminalView(TerminalCanvas, can_focus=True):
+    """A terminal screen. Text of the program, its title included, is never read as markup."""
+
+    Leave = messages.Leave
+    Copied = messages.Copied
+
+    def __init__(
+        self,
+        engine: TerminalEngine | None = None,
+        *,
+        interactive: bool = True,
+        name: str | None = None,
+        id: str | None = None,  # noqa: A002  # Textual's own name for it
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(engine, interactive=interactive, name=name, id=id, classes=classes)
+        self._left_at = float("-inf")
+        self._pressed = Button.NONE
+        self._pointed = (-1, -1)
+
+    @property
+    def captures_keys(self) -> bool:
+        """Whether every key (but F8 and ctrl+]) belongs to the program now; see the module's text."""
+        return self.has_focus and self.interactive
+
+    def press_leave(self) -> bool:
+        """ctrl+] was pressed here, or elsewhere just after leaving. True when it was the second: one 0x1d was sent."""
+        now = time.monotonic()
+        if now - self._left_at <= LEAVE_SECONDS:
+            self._left_at = float("-inf")
+            self.send(b"\x1d")
+            return True
+        self._left_at = now
+        return False
+
+    # Keys, pastes, focus
+
+    async def _on_key(self, event: events.Key) -> None:
+        """Before any binding below the app's priority ones: the program gets every key but two."""
+        key = event.key
+        if key == REVIEW_KEY or (not self.interactive and key == LEAVE_KEY):
+            return
+        if key == LEAVE_KEY:
+            if not self.press_leave():
+                self.post_message(self.Leave(self))
+        elif (self.scroll_mode or not self.interactive) and self._scroll_key(key):
+            pass
+        elif not self.interactive:
+            return
+        else:
+            self.scroll_to_bottom()
+            self.send(encode_key(key, event.character, self.modes))
+        event.stop()
+        event.prevent_default()
+
+    def on_paste(self, event: events.Paste) -> None:
+        if self.interactive:
+            event.stop()
+            self.scroll_to_bottom()
+            self.paste(event.text)
+
+    def paste(self, text: str) -> None:
+        """Send text as a paste: made safe, and bracketed when the program asked for that."""
+        self.send(encode_paste(text, self.modes))
+
+    def on_focus(self) -> None:
+        self._focus_changed(focused=True)
+
+    def on_blur(self) -> None:
+        self._focus_changed(focused=False)
+
+    def _focus_changed(self, *, focused: bool) -> None:
+        if self.interactive:
+            self.send(encode_focus(focused, self.modes))
+        with self.engine.lock:
+            self.engine.screen.dirty.add(self.engine.screen.cursor.y)
+        self.schedule_frame()
+
+    # Mouse
+
+    def _report(self, event: events.MouseEvent, action: Action, button: Button) -> bool:
+        """Give an action to the program; False when it is ours (no mouse reports, or Shift held)."""
+        modes = self.modes
+        if not self.interactive or modes.mouse is MouseReports.OFF or event.shift or self.scroll_mode:
+            return False
+        offset = event.get_content_offset_capture(self)
+        screen = self.engine.screen
+        column = min(max(offset.x, 0), screen.columns - 1)
+        line = min(max(offset.y, 0), screen.lines - 1)
+        event.stop()
+        if action is not Action.MOVE or self._pointed != (column, line):  # a move inside a cell is none
+            mouse = MouseAction(action, button, column, line, alt=event.meta, ctrl=event.ctrl)
+            self.send(encode_mouse(mouse, modes))
+        self._pointed = (column, line)
+        return True
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        button = _BUTTONS.get(event.button, Button.NONE)
+        if self._report(event, Action.PRESS, button):
+            self._pressed = button
+            self.capture_mouse()
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        if self._pressed is not Button.NONE:
+            self.release_mouse()
+            self._report(event, Action.RELEASE, self._pressed)
+            self._pressed = Button.NONE
+        elif self.text_selection is not None and (text := self.frame.selected_text(self.text_selection)):
+            # Every key belongs to the program, so selecting is the one way to copy while it has the focus.
+            self.host.copy_to_clipboard(text)
+            self.post_message(self.Copied(self, text))
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        self._report(event, Action.MOVE, self._pressed)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        self._wheel(event, Button.WHEEL_UP)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        self._wheel(event, Button.WHEEL_DOWN)
+
+    def _wheel(self, event: events.MouseEvent, button: Button) -> None:
+        up = button is Button.WHEEL_UP
+        if self._report(event, Action.PRESS, button):
+            return
+        event.stop()
+        if self.interactive and (keys := encode_wheel_keys(up, self.modes)):
+            self.send(keys)
+        else:
+            self.scroll_back(WHEEL_LINES if up else -WHEEL_LINES)
+
+    def _scroll_key(self, key: str) -> bool:
+        """Whether a key was used for moving in the scrollback."""
+        page = max(1, self.engine.screen.lines - 1)
+        match key:
+            case "pageup" | "pagedown":
+                self.scroll_back(page if key == "pageup" else -page)
+            case "up" | "down":
+                self.scroll_back(1 if key == "up" else -1)
+            case "home":
+                self.scroll_back(len(self.engine.screen.scrollback))
+            case "end" | "escape":
+                self.scroll_to_bottom()
+            case _:
+                return False
+        return True

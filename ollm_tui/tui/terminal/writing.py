@@ -1,0 +1,286 @@
+"""Putting text on the screen: runs, wide characters, clusters, and whole blocks of finished lines at once."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from pyte import charsets
+from pyte import modes as mo
+
+from ollm_tui.tui.terminal.grid import Grid
+from ollm_tui.tui.terminal.reflow import broken
+from ollm_tui.tui.terminal.rows import Row, Span
+from ollm_tui.tui.terminal.styles import DEFAULT, Style, StyleMemo
+from ollm_tui.tui.terminal.widths import (
+    MAX_CLUSTER,
+    NARROW,
+    STUB,
+    WIDE,
+    ZWJ,
+    is_pictograph,
+    is_skin_tone,
+    width,
+    without_private,
+)
+
+LINE_DRAWING = charsets.LAT1_MAP[:0x5F] + charsets.VT100_MAP[0x5F:0x7F] + charsets.LAT1_MAP[0x7F:]
+"""DEC special graphics as xterm has it: pyte's table also moves the digit 0 and the signs before it."""
+CHARSETS = {"B": charsets.LAT1_MAP, "0": LINE_DRAWING, "U": charsets.IBMPC_MAP, "V": charsets.VAX42_MAP}
+
+_INVISIBLE = frozenset({"Cc", "Cf", "Zl", "Zp"})
+"""Categories of zero-width characters that draw nothing but can turn text around or hide in it: never kept."""
+_SGR = re.compile(r"\x1b\[([0-9;:]*)m")
+_PIECES = re.compile(rf"([{NARROW}]+)|([{WIDE}]+)|(.)", re.DOTALL)
+
+
+class WritingScreen(Grid):
+    """A grid one can write on. A cursor whose `x` equals `columns` stands on the last column, about to wrap."""
+
+    def __init__(self, columns: int, lines: int, scrollback_lines: int) -> None:
+        self.memo = StyleMemo()
+        self.translation: str | None = None
+        """Table of the active character set; None for plain ASCII."""
+        self.last_run = ""
+        """What was written just now, for REP; the stream empties it when anything but text comes."""
+        self._after_joiner = False
+        """A zero-width joiner was attached lately: the next emoji may belong to the same cell."""
+        super().__init__(columns, lines, scrollback_lines)
+
+    def draw(self, data: str) -> None:
+        """Write text at the cursor. Controls are ignored; every other character is shown."""
+        for piece in _PIECES.finditer(data):
+            narrow, wide, other = piece.groups()
+            if narrow:
+                self.draw_narrow(narrow)
+            elif wide:
+                self.draw_wide(wide)
+            else:
+                self.draw_other(other)
+
+    def draw_narrow(self, run: str) -> None:
+        """Write characters that take one column each."""
+        if self.translation is not None:
+            run = run.translate(self.translation)
+        cursor = self.cursor
+        x = cursor.x
+        end = x + len(run)
+        self.last_run = run
+        if end >= self.columns or mo.IRM in self.mode:
+            self._draw_long(run)
+            return
+        y = cursor.y
+        self.rows[y].write(x, run, cursor.style)
+        cursor.x = end
+        self.dirty.add(y)
+
+    def _draw_long(self, run: str) -> None:
+        """A run that fills the line or goes on in the next, or must push others aside."""
+        start = 0
+        length = len(run)
+        cursor = self.cursor
+        while start < length:
+            if cursor.x >= self.columns:
+                self.wrap()
+            stop = min(length, start + self.columns - cursor.x)
+            self._put(run[start:stop])
+            if stop < length and mo.DECAWM not in self.mode:
+                self._put(run[-1])
+                return
+            start = stop
+
+    def _put(self, cells: str) -> None:
+        """Write cells that fit on the cursor's line."""
+        cursor = self.cursor
+        row = self.rows[cursor.y]
+        if mo.IRM in self.mode:
+            row.insert(cursor.x, len(cells), self.columns, self.pen_erase)
+        row.write(cursor.x, cells, cursor.style)
+        cursor.x += len(cells)
+        if cursor.x >= self.columns and mo.DECAWM not in self.mode:
+            cursor.x = self.columns - 1
+        self.dirty.add(cursor.y)
+
+    def draw_wide(self, run: str) -> None:
+        """Write characters that take two columns each."""
+        cursor = self.cursor
+        if self._after_joiner:
+            self._after_joiner = False
+            if self._joins(run[0]):
+                self._attach(run[0])
+                run = run[1:]
+        if run:
+            self.last_run = run
+        if self.columns < 2:
+            for _ in run:
+                self._draw_long("\ufffd")
+            return
+        start = 0
+        while start < len(run):
+            room = (self.columns - cursor.x) // 2
+            if room == 0 and mo.DECAWM in self.mode:
+                self.wrap()
+                continue
+            if room == 0:  # no wrapping: the last of them stands in the last two columns
+                cursor.x, room, start = self.columns - 2, 1, len(run) - 1
+            piece = run[start : start + room]
+            self._put(STUB.join(piece) + STUB)
+            start += room
+
+    def draw_other(self, text: str) -> None:
+        """Write characters whose width must be looked up, one by one."""
+        for char in without_private(text):
+            columns = width(char)
+            if columns == 0 or self._joins(char):
+                if char >= "\xa0":
+                    self._attach(char)
+            elif columns == 1:
+                self.last_run = char
+                self._draw_long(char)
+            else:
+                self.draw_wide(char)
+
+    def wrap(self) -> None:
+        """Go to the next line because this one is full."""
+        self.rows[self.cursor.y].wrapped = True
+        self.cursor.x = 0
+        self.index()
+
+    def repeat(self, count: int | None = None) -> None:
+        """REP: write the last character again. Beyond a screenful only the place on the last line matters."""
+        if self.last_run:
+            times = count or 1
+            screenful = self.columns * self.lines
+            if times > screenful:
+                times = screenful + times % self.columns
+            translation, self.translation = self.translation, None
+            self.draw(self.last_run[-1] * times)
+            self.translation = translation
+
+    # Clusters
+
+    def _previous_cell(self) -> tuple[Row, int] | None:
+        """Row and first column of the cell left of the cursor."""
+        cursor = self.cursor
+        x = min(cursor.x, self.columns) - 1
+        row = self.rows[cursor.y]
+        if x < 0:
+            if cursor.y == 0 or not self.rows[cursor.y - 1].wrapped:
+                return None
+            row = self.rows[cursor.y - 1]
+            x = len(row.text) - 1
+        if x >= len(row.text) or x < 0:
+            return None
+        if row.text[x] == STUB:
+            x -= 1
+        return row, x
+
+    def _joins(self, char: str) -> bool:
+        """Whether a character becomes part of the emoji before it instead of taking columns."""
+        if not is_pictograph(char):
+            return False
+        cell = self._previous_cell()
+        if cell is None:
+            return False
+        before = self.clusters.expand(cell[0].text[cell[1]])
+        return is_pictograph(before[0]) and (before[-1] == ZWJ or is_skin_tone(char))
+
+    def _attach(self, char: str) -> None:
+        """Add a zero-width character to the cell before the cursor; without one it is dropped."""
+        cell = self._previous_cell()
+        if cell is None or (char != ZWJ and unicodedata.category(char) in _INVISIBLE):
+            return
+        row, x = cell
+        before = self.clusters.expand(row.text[x])
+        if len(before) >= MAX_CLUSTER:
+            return
+        row.text = row.text[:x] + self.clusters.intern(before + char) + row.text[x + 1 :]
+        row.drawn = None
+        self._after_joiner = char == ZWJ
+        self.dirty.add(self.cursor.y)
+        if self.cursor.x == 0:
+            self.dirty.add(self.cursor.y - 1)
+
+    # Blocks of lines
+
+    def takes_blocks(self) -> bool:
+        """Whether finished lines may be put down as they are: nothing but blank rows ahead and no special mode."""
+        return (
+            self.cursor.x == 0
+            and self.translation is None
+            and self.margins is None
+            and mo.IRM not in self.mode
+            and mo.DECAWM in self.mode
+            and self.cursor.style.bg < 0
+            and not any(row.text for row in self.rows[self.cursor.y :])
+        )
+
+    def write_block(self, lines: list[str]) -> int:
+        """Put down finished lines (printable narrow text and SGR, each ended by CR LF) and say how many were taken.
+
+        The caller has asked `takes_blocks`. Fewer than all are taken when a line sets a background at its end, which
+        would colour the lines below.
+        """
+        style = self.cursor.style
+        finished: list[Row | str] | list[str]
+        taken = len(lines)
+        if style is DEFAULT and "\x1b" not in "".join(lines) and len(max(lines, key=len)) <= self.columns:
+            finished = lines
+        else:
+            finished = []
+            for number, line in enumerate(lines):
+                if "\x1b" in line:
+                    text, spans, style_after = self._styled(line, style)
+                    if style_after.bg >= 0:
+                        taken = number
+                        break
+                    style = style_after
+                else:
+                    text, spans = line, [(len(line), style)] if style is not DEFAULT and line else None
+                if len(text) > self.columns:
+                    finished.extend(row.compact() for row in broken(Row(text, spans), self.columns))
+                else:
+                    finished.append(Row(text, spans) if spans else text)
+            self.set_style(style)
+        self._append(finished)
+        return taken
+
+    def _styled(self, line: str, style: Style) -> tuple[str, list[Span] | None, Style]:
+        """Text and spans of a line with SGR sequences in it, and the style after it."""
+        parts = _SGR.split(line)
+        memo = self.memo
+        spans: list[Span] = []
+        end = len(parts[0])
+        if end:
+            spans.append((end, style))
+        plain = style is DEFAULT or not end
+        for number in range(1, len(parts), 2):
+            style = memo.get((style, parts[number])) or memo.apply(style, parts[number])
+            piece = parts[number + 1]
+            if piece:
+                end += len(piece)
+                spans.append((end, style))
+                plain = plain and style is DEFAULT
+        text = "".join(parts[::2])
+        return text, None if plain else spans, style
+
+    def _append(self, finished: list[Row | str] | list[str]) -> None:
+        """Put finished lines at the cursor's row and scroll as far as needed; the cursor ends below them."""
+        y = self.cursor.y
+        count = len(finished)
+        rows = self.rows
+        overflow = y + count + 1 - self.lines
+        if overflow <= 0:
+            rows[y : y + count] = [Row(line) if isinstance(line, str) else line for line in finished]
+            self.dirty.update(range(y, y + count))
+            self.cursor.y = y + count
+            return
+        above = min(overflow, y)
+        gone = overflow - above
+        if not self.alternate_screen:
+            self.keep([row.compact() for row in rows[:above]])
+            self.keep(finished[:gone])
+        shown = [Row(line) if isinstance(line, str) else line for line in finished[gone:]]
+        rows[:] = rows[above:y] + shown + [Row() for _ in range(self.lines - (y - above) - len(shown))]
+        self.cursor.y = self.lines - 1
+        self.touch_all()

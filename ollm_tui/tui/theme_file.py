@@ -1,0 +1,84 @@
+"""What a theme file may say, and where it is wrong; apart, because validation loads after the first frame."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from textual.color import Color, ColorParseError
+
+from ollm_tui.tui.theming import ThemeFault
+from ollm_tui.tui.values import Fault
+
+
+def _real_color(value: str) -> str:
+    try:
+        Color.parse(value)
+    except ColorParseError:
+        raise ValueError(f"{value!r} is no colour") from None
+    return value
+
+
+ColorText = Annotated[str, AfterValidator(_real_color)]
+
+
+class Colors(BaseModel):
+    """`[colors]`: hex (`#6cb6ff`), names, or terminal colours (`ansi_blue`)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    primary: ColorText
+    secondary: ColorText | None = None
+    accent: ColorText | None = None
+    success: ColorText | None = None
+    warning: ColorText | None = None
+    error: ColorText | None = None
+    foreground: ColorText | None = None
+    background: ColorText | None = None
+    surface: ColorText | None = None
+    panel: ColorText | None = None
+
+
+class ThemeFile(BaseModel):
+    """A whole file; `variables` are Textual's further names (`scrollbar`, `border`, ...), each a colour."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=40)
+    dark: bool = True
+    colors: Colors
+    variables: dict[str, ColorText] = Field(default_factory=dict[str, str])
+
+
+def validated(text: str, path: Path) -> dict[str, object]:
+    """The file's tables. Raises ThemeFault with the line of the first fault."""
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"line (\d+)", str(error))
+        number = int(found[1]) if found else None
+        raise ThemeFault(Fault(str(path), number, f"is not TOML: {error}.", "Correct that line.")) from None
+    try:
+        ThemeFile.model_validate(tables)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        keys = [str(part) for part in fault["loc"]]
+        said = f"{'.'.join(keys) or 'the file'}: {fault['msg']}."
+        remedy = "Colours are written like #6cb6ff; the keys are name, dark, [colors] and [variables]."
+        raise ThemeFault(Fault(str(path), _line_of(text, keys), said, remedy)) from None
+    return tables
+
+
+def _line_of(text: str, keys: list[str]) -> int | None:
+    """The line a key stands on, near enough for a person; None where it is missing."""
+    table = ""
+    for number, one in enumerate(text.splitlines(), 1):
+        heading = re.match(r"\s*\[([^\]]+)\]", one)
+        if heading:
+            table = heading[1].strip()
+        elif keys and re.match(rf"\s*[\"']?{re.escape(keys[-1])}[\"']?\s*=", one) and table == ".".join(keys[:-1]):
+            return number
+    return None

@@ -1,0 +1,135 @@
+"""Themes from files: found in the package, beside it, and with the person's settings; each fault told by itself."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from textual.theme import Theme
+
+from ollm_tui.core.base.places import config_folder
+from ollm_tui.tui.values import Fault
+
+if TYPE_CHECKING:
+    from ollm_tui.options import Options
+
+DEFAULT_THEME = "ollm-dark"
+FALLBACK = Theme(name=DEFAULT_THEME, primary="#6cb6ff", dark=True)
+"""If even the packaged file is gone."""
+
+
+@dataclass(frozen=True)
+class Themes:
+    """What could be used, by name, and what could not."""
+
+    sound: dict[str, Theme]
+    faults: tuple[Fault, ...]
+
+
+class ThemeFault(Exception):
+    """A theme file that cannot be used."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.as_text())
+        self.fault = fault
+
+
+def theme_folders() -> tuple[Path, ...]:
+    """Where themes lie: in an installed package, beside it in a working copy, then the person's own."""
+    package = Path(__file__).resolve().parents[1]
+    return (package / "themes", package.parent / "themes", config_folder() / "themes")
+
+
+def packaged_theme(name: str) -> Theme:
+    """One of our own themes, read quickly for the first frame; the fallback where there is none of that name."""
+    for folder in theme_folders()[:2]:
+        try:
+            return _built(tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8")), name)
+        except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError):
+            continue
+    return FALLBACK
+
+
+def wanted_theme(options: Options) -> str:
+    """The theme's name before settings are loaded: flag, variable, file; whatever is faulty is told later."""
+    if options.theme:
+        return options.theme
+    from_environment = os.environ.get("OLLM_UI__THEME")
+    if from_environment:
+        return from_environment
+    path = options.config_file or config_folder() / "config.toml"
+    try:
+        name = tomllib.loads(path.read_text(encoding="utf-8")).get("ui", {}).get("theme", DEFAULT_THEME)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, AttributeError):
+        return DEFAULT_THEME
+    return name if isinstance(name, str) else DEFAULT_THEME
+
+
+def load_themes(folders: tuple[Path, ...] | None = None) -> Themes:
+    """Every theme file, validated; a later folder's theme replaces an earlier one of the same name."""
+    sound: dict[str, Theme] = {}
+    faults: list[Fault] = []
+    for path in _files(theme_folders() if folders is None else folders):
+        try:
+            theme = read_theme(path)
+        except ThemeFault as error:
+            faults.append(error.fault)
+        else:
+            sound[theme.name] = theme
+    return Themes(sound, tuple(faults))
+
+
+def read_theme(path: Path) -> Theme:
+    """A theme from its file. Raises ThemeFault with file, line and remedy."""
+    from ollm_tui.tui.theme_file import validated
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ThemeFault(Fault(str(path), None, "is not UTF-8 text.", "Save it as UTF-8.")) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ThemeFault(Fault(str(path), None, f"cannot be read: {reason}.", "Check its permissions.")) from None
+    return _built(validated(text, path), path.stem)
+
+
+def _built(tables: dict[str, object], stem: str) -> Theme:
+    """The theme of checked tables. Textual accepts a bad colour here and dies of it later, so colours are tried."""
+    colors = _table(tables, "colors")
+    theme = Theme(
+        name=str(tables.get("name", stem)),
+        primary=colors["primary"],
+        secondary=colors.get("secondary"),
+        warning=colors.get("warning"),
+        error=colors.get("error"),
+        success=colors.get("success"),
+        accent=colors.get("accent"),
+        foreground=colors.get("foreground"),
+        background=colors.get("background"),
+        surface=colors.get("surface"),
+        panel=colors.get("panel"),
+        dark=bool(tables.get("dark", True)),
+        variables=_table(tables, "variables"),
+    )
+    theme.to_color_system().generate()
+    return theme
+
+
+def _table(tables: dict[str, object], name: str) -> dict[str, str]:
+    table = tables.get(name, {})
+    if not isinstance(table, dict):
+        raise TypeError(f"[{name}] is not a table")
+    rows = cast("dict[object, object]", table)  # TOML's keys are strings; pyright knows only that it is a dict
+    return {str(key): str(value) for key, value in rows.items()}
+
+
+def _files(folders: tuple[Path, ...]) -> Iterator[Path]:
+    for folder in folders:
+        try:
+            yield from sorted(folder.glob("*.toml"))
+        except OSError:
+            continue

@@ -1,0 +1,216 @@
+"""The frozen values that the screen is drawn from; the bridge makes them, panes only read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ollm_tui.core.base.results import JsonObject
+    from ollm_tui.core.confirmation import Preview
+
+
+def _no_arguments() -> JsonObject:
+    return {}
+
+
+class StatusWord(StrEnum):
+    """The first word of the status line (contract section 6), the strongest last."""
+
+    IDLE = "IDLE"
+    THINKING = "THINKING"
+    STREAMING = "STREAMING"
+    RUNNING = "RUNNING"
+    STOPPING = "STOPPING"
+    WAITING = "WAITING"
+    OFFLINE = "OFFLINE"
+    ERROR = "ERROR"
+
+
+class Activity(StrEnum):
+    """What the turn is doing."""
+
+    IDLE = "idle"
+    THINKING = "thinking"
+    STREAMING = "streaming"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    FAILED = "failed"
+
+
+class RiskLevel(StrEnum):
+    """The core's risk, by value, so that drawing the first frame does not load the core's models."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+class QueueState(StrEnum):
+    """Where a question stands. All but PENDING are final."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+
+
+class Reach(StrEnum):
+    """How far an approval is remembered; the core's scopes by value."""
+
+    SESSION = "session"
+    WORKSPACE = "workspace"
+    USER = "user"
+
+
+@dataclass(frozen=True)
+class QueueItem:
+    """One question. `ordinal` is its number in this session, never its place in a list.
+
+    `deadline` is on the screen's monotonic clock in seconds; None where there is no limit or while `held`.
+    """
+
+    id: str
+    ordinal: int
+    call_id: str
+    tool: str
+    description: str
+    risk: RiskLevel
+    reason: str = ""
+    origin: str = "model"
+    locations: tuple[str, ...] = ()
+    arguments: JsonObject = field(default_factory=_no_arguments)
+    preview: Preview | None = None
+    state: QueueState = QueueState.PENDING
+    deadline: float | None = None
+    timeout: float | None = None
+    held: bool = False
+    follows_change: bool = False
+    """It was asked again because its arguments were changed."""
+
+    @property
+    def pending(self) -> bool:
+        return self.state is QueueState.PENDING
+
+    def seconds_left(self, now: float) -> float | None:
+        """Until it expires; None without a running clock."""
+        return None if self.deadline is None or not self.pending else max(0.0, self.deadline - now)
+
+
+@dataclass(frozen=True)
+class QueueSnapshot:
+    """The whole queue at one moment: open questions, oldest first, and those just ended that are still shown."""
+
+    items: tuple[QueueItem, ...] = ()
+
+    @property
+    def pending(self) -> tuple[QueueItem, ...]:
+        return tuple(item for item in self.items if item.pending)
+
+    def find(self, item_id: str) -> QueueItem | None:
+        return next((item for item in self.items if item.id == item_id), None)
+
+    def of_call(self, call_id: str) -> QueueItem | None:
+        return next((item for item in self.items if item.call_id == call_id and item.pending), None)
+
+    @property
+    def next_deadline(self) -> float | None:
+        deadlines = [item.deadline for item in self.pending if item.deadline is not None]
+        return min(deadlines, default=None)
+
+
+@dataclass(frozen=True)
+class RuleOffer:
+    """A rule that would be remembered, in the exact words that would be kept."""
+
+    reach: Reach
+    text: str
+    editable: bool = False
+
+
+@dataclass(frozen=True)
+class ReviewValue:
+    """What the core says about arguments: their faults, its decision, the risk, what would happen."""
+
+    faults: tuple[str, ...] = ()
+    decision: str = "ask"
+    risk: RiskLevel = RiskLevel.MEDIUM
+    reason: str = ""
+    preview: Preview | None = None
+    offers: tuple[RuleOffer, ...] = ()
+
+
+class TodoState(StrEnum):
+    """The core's states of a todo, by value."""
+
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+
+    @property
+    def mark(self) -> str:
+        return {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}[self.value]
+
+
+@dataclass(frozen=True)
+class TodoRow:
+    """One line of the todo list."""
+
+    id: str
+    task: str
+    state: TodoState
+
+
+class CommandMark(StrEnum):
+    """Where a command stands, as its tab says."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    EXITED = "exited"
+    KILLED = "killed"
+
+
+@dataclass(frozen=True)
+class CommandTab:
+    """A live command as the terminal pane's tabs show it; `person` is the person's own shell."""
+
+    id: str
+    label: str
+    state: CommandMark
+    exit_code: int | None = None
+    person: bool = False
+
+    @property
+    def alive(self) -> bool:
+        return self.state in (CommandMark.RUNNING, CommandMark.WAITING)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the status line says beside the state."""
+
+    model: str = ""
+    workspace: str = ""
+    mode: str = "ask"
+    offline: bool = False
+    denied_because: str = ""
+    """Not empty when a faulty policy denies everything."""
+    tokens_used: int | None = None
+    tokens_limit: int | None = None
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something wrong with a file of the person's: which, where, what, and what to do."""
+
+    file: str
+    line: int | None
+    message: str
+    remedy: str
+
+    def as_text(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{place}: {self.message}" + (f" {self.remedy}" if self.remedy else "")

@@ -1,0 +1,124 @@
+"""A confirmation's preview as inked lines: diff, command, deletion or text; always whole, nothing hidden."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from ollm_tui.core.base.visible import visible, visible_block
+from ollm_tui.tui.ink import TAB_SIZE, Ink, Line, line, lines_of
+
+if TYPE_CHECKING:
+    from ollm_tui.core.base.diff import FileDiff
+    from ollm_tui.core.base.results import JsonObject
+    from ollm_tui.core.confirmation import CommandPreview, DeletionPreview, Preview
+
+MANY_BLANKS = 9
+"""A run of this many blanks in a command is counted instead of drawn: it could push its rest out of sight."""
+
+
+def preview_lines(preview: Preview) -> list[Line]:
+    """What a call will do, line by line."""
+    match preview.kind:
+        case "diff":
+            return diff_lines(preview.diff, created=preview.created)
+        case "command":
+            return command_lines(preview)
+        case "deletion":
+            return _deletion_lines(preview)
+        case "text":
+            return lines_of(visible_block(preview.text))
+
+
+def preview_title(preview: Preview) -> str:
+    """The name of the box that shows it."""
+    return {"diff": "Diff", "command": "Command", "deletion": "Deletes", "text": "Details"}[preview.kind]
+
+
+def diff_lines(diff: FileDiff, *, created: bool = False) -> list[Line]:
+    """Hunks with their signs; a changed line that is cut in two stays recognisable by its hang."""
+    rows: list[Line] = []
+    if created:
+        rows.append(line(("new file", Ink.MUTED)))
+    inks = {"+": Ink.ADDED, "-": Ink.REMOVED}
+    for hunk in diff.hunks:
+        rows.append(line((hunk.header, Ink.HUNK)))
+        for one in hunk.lines:
+            sign, text = one[:1], visible(one[1:].replace("\t", " " * TAB_SIZE))
+            rows.append(line((f"{sign} {text}", inks.get(sign, Ink.PLAIN)), hang=2))
+    return rows or [line(("no lines change", Ink.MUTED))]
+
+
+def command_lines(preview: CommandPreview) -> list[Line]:
+    """The command exactly, numbered where it has several lines, then where it runs and what it consists of."""
+    source = preview.command.split("\n")
+    width = len(str(len(source)))
+    rows: list[Line] = []
+    for number, one in enumerate(source, 1):
+        text = _counted_blanks(visible(one))
+        if len(source) == 1:
+            rows.append(line((text, Ink.STRONG)))
+        else:
+            rows.append(line((f"{number:>{width}} ", Ink.MUTED), (text, Ink.STRONG), hang=width + 1))
+    parts = len(preview.parts)
+    facts = ["in the workspace" if preview.cwd == "." else f"in {visible(preview.cwd)}"]
+    if parts > 1:
+        facts.append(f"{parts} commands")
+    facts.append(f"{len(preview.command)} characters")
+    if len(source) > 1:
+        facts.append(f"{len(source)} lines")
+    rows.append(line())
+    rows.append(line(("   ".join(facts), Ink.MUTED)))
+    if parts > 1:
+        rows += [line(("  - ", Ink.MUTED), visible(part), hang=4) for part in preview.parts]
+    return rows
+
+
+def _deletion_lines(preview: DeletionPreview) -> list[Line]:
+    rows = [line((f"{preview.count} entries, {size_text(preview.total_size)}, to the trash", Ink.STRONG))]
+    rows += [
+        line(("- ", Ink.REMOVED), visible(doomed.path), (f"  {size_text(doomed.size)}", Ink.MUTED), hang=2)
+        for doomed in preview.files
+    ]
+    hidden = preview.count - len(preview.files)
+    if hidden > 0:
+        rows.append(line((f"... and {hidden} more", Ink.WARNING)))
+    return rows
+
+
+def argument_lines(arguments: JsonObject) -> list[Line]:
+    """The call's arguments, one after the other; texts of several lines stand as they are."""
+    if not arguments:
+        return [line(("no arguments", Ink.MUTED))]
+    rows: list[Line] = []
+    for name, value in arguments.items():
+        shown = visible(name)
+        if isinstance(value, str) and "\n" in value:
+            rows.append(line((f"{shown}:", Ink.ACCENT)))
+            rows += lines_of(visible_block(value), indent=2)
+        else:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            rows.append(line((f"{shown}: ", Ink.ACCENT), visible(text), hang=2))
+    return rows
+
+
+def size_text(size: int) -> str:
+    """Bytes as people read them."""
+    amount = float(size)
+    for unit in ("B", "KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GiB"
+
+
+def _counted_blanks(text: str) -> str:
+    """`a         b` could hide its end far to the right; the number says the same in few cells."""
+    rest, shown = text, ""
+    while True:
+        start = rest.find(" " * MANY_BLANKS)
+        if start < 0:
+            return shown + rest
+        tail = rest[start:].lstrip(" ")
+        shown += rest[:start] + f"⟨{len(rest) - start - len(tail)} blanks⟩"
+        rest = tail

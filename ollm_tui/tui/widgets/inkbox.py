@@ -1,0 +1,76 @@
+"""A few inked lines that are as high as they need to be; parts of them can be clicked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual import events
+from textual.geometry import Size
+from textual.strip import Strip
+from textual.widget import Widget
+
+from ollm_tui.tui.ink import Line, Palette, app_of, wrap_all
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A clickable stretch: row, first and last cell (exclusive), and the action of the screen it stands for."""
+
+    row: int
+    begin: int
+    end: int
+    action: str
+
+
+class InkBox(Widget):
+    """Draws lines, wrapped; a click on a spot runs its action. Never scrolls."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(id=name)
+        self._lines: tuple[Line, ...] = ()
+        self._spots: tuple[Spot, ...] = ()
+        self._rows: list[Line] = []
+        self._wrapped_at = -1
+        self._palette: Palette | None = None
+
+    def show_lines(self, lines: Sequence[Line], spots: Sequence[Spot] = ()) -> None:
+        """Replace the lines; spots count rows before wrapping."""
+        if (tuple(lines), tuple(spots)) == (self._lines, self._spots):
+            return
+        needed = len(wrap_all(self._lines, max(1, self._wrapped_at)))
+        self._lines, self._spots = tuple(lines), tuple(spots)
+        width, self._wrapped_at = self._wrapped_at, -1
+        self.refresh(layout=needed != len(wrap_all(self._lines, max(1, width))))
+
+    @property
+    def plain_text(self) -> str:
+        return "\n".join(one.text for one in self._lines)
+
+    def rows_at(self, width: int) -> int:
+        """Rows the lines take at a width."""
+        return len(wrap_all(self._lines, max(1, width)))
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self._wrap(width))
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        if self._palette is None:
+            self._palette = Palette.of(self)
+        rows = self._wrap(width)
+        return self._palette.strip(rows[y] if y < len(rows) else Line(), width, self.rich_style)
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._palette = None
+
+    async def on_click(self, event: events.Click) -> None:
+        for spot in self._spots:
+            if spot.row == event.y and spot.begin <= event.x < spot.end:
+                await app_of(self).run_action(spot.action, self.screen)
+
+    def _wrap(self, width: int) -> list[Line]:
+        if width != self._wrapped_at:
+            self._rows, self._wrapped_at = wrap_all(self._lines, width), width
+        return self._rows

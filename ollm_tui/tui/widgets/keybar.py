@@ -1,0 +1,125 @@
+"""The footer: the keys that work right now, in a fixed order, from the bindings themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.app import App
+from textual.binding import ActiveBinding
+from textual.dom import DOMNode
+from textual.screen import Screen
+from textual.strip import Strip
+from textual.widget import Widget
+
+from ollm_tui.tui.ink import Ink, Palette, app_of, line
+from ollm_tui.tui.keymap import shown_key
+
+ORDER = (
+    "app.help",
+    "pane.next",
+    "queue.review",
+    "layout.zoom",
+    "app.palette",
+    "session.pick",
+    "turn.interrupt",
+    "terminal.leave",
+    "app.quit",
+)
+"""Binding ids from the left; what does not fit is left out from the middle, never Help or Quit."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """One entry."""
+
+    shown: str
+    words: str
+    action: str
+    enabled: bool
+    node: DOMNode
+
+
+class KeyBar(Widget):
+    """One row, redrawn when bindings change."""
+
+    ALLOW_SELECT: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        super().__init__(id="keys")
+        self._palette: Palette | None = None
+        self._keys: tuple[Key, ...] = ()
+        self._spans: list[tuple[int, int, Key]] = []
+        self.labels: dict[str, str] = {}
+        """Words that stand for a binding's own, by id: `Review(3)`."""
+
+    def on_mount(self) -> None:
+        signal = self.screen.bindings_updated_signal  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # textual: Screen[Unknown]
+        signal.subscribe(self, self._bindings_changed)  # pyright: ignore[reportUnknownMemberType]  # as above
+        self.call_after_refresh(self.gather)
+
+    def _bindings_changed(self, screen: Screen[object]) -> None:
+        if self.is_attached and screen is self.screen:
+            self.gather()
+
+    def gather(self) -> None:
+        """Read what is bound now."""
+        app = app_of(self)
+        active: dict[str, ActiveBinding] = {}
+        for bound in self.screen.active_bindings.values():
+            if bound.binding.id is not None:
+                active.setdefault(bound.binding.id, bound)
+        keys = tuple(
+            Key(
+                key_words(app, bound),
+                self.labels.get(name, bound.binding.description),
+                bound.binding.action,
+                bound.enabled,
+                bound.node,
+            )
+            for name in ORDER
+            if (bound := active.get(name)) is not None
+        )
+        if keys != self._keys:
+            self._keys = keys
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        if y > 0:
+            return Strip.blank(width, self.rich_style)
+        if self._palette is None:
+            self._palette = Palette.of(self)
+        parts: list[str | tuple[str, Ink]] = [" "]
+        self._spans = []
+        at = 1
+        for key in self._fitting(width):
+            parts += [
+                (key.shown, Ink.ACCENT if key.enabled else Ink.MUTED),
+                (f" {key.words}  ", Ink.PLAIN if key.enabled else Ink.MUTED),
+            ]
+            end = at + len(key.shown) + 1 + len(key.words)
+            self._spans.append((at, end, key))
+            at = end + 2
+        return self._palette.strip(line(*parts), width, self.rich_style)
+
+    async def on_click(self, event: events.Click) -> None:
+        for begin, end, key in self._spans:
+            if begin <= event.x < end and key.enabled:
+                await app_of(self).run_action(key.action, key.node)
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._palette = None
+
+    def _fitting(self, width: int) -> list[Key]:
+        keys = list(self._keys)
+        while len(keys) > 2 and 1 + sum(len(key.shown) + len(key.words) + 3 for key in keys) > width + 2:
+            del keys[-2]
+        return keys
+
+
+def key_words(app: App[object], bound: ActiveBinding) -> str:
+    """A key as people read it: `F8`, `^P`, `Esc`."""
+    return shown_key(app.get_key_display(bound.binding))

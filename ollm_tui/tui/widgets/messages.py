@@ -1,0 +1,139 @@
+"""Every kind of entry of the conversation as blocks: who speaks, what they say, and what stands between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ollm_tui.core.base.visible import visible, visible_block
+from ollm_tui.tui.entries import AnswerEntry, CallEntry, CallState, Entry, NoteEntry, NoteKind, UserEntry
+from ollm_tui.tui.ink import Ink, line, lines_of
+from ollm_tui.tui.values import QueueSnapshot
+from ollm_tui.tui.widgets.painting import Block, CodeBlock, LinesBlock, ProseBlock
+from ollm_tui.tui.widgets.splitting import BlockSplitter, Code, Prose
+from ollm_tui.tui.widgets.tool_call import call_blocks
+
+
+@dataclass
+class _Growing:
+    """How far a live answer's text has been split."""
+
+    taken: int
+    splitter: BlockSplitter
+
+
+class Composer:
+    """Knows what is folded and what is waited for; remembers how far each live answer was split."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._toggled: set[str] = set()
+        self._growing: dict[str, _Growing] = {}
+        self.queue = QueueSnapshot()
+        self.all_open = False
+
+    def blocks_of(self, entry: Entry) -> list[Block]:
+        match entry:
+            case UserEntry():
+                return _user_blocks(entry)
+            case AnswerEntry():
+                return self._answer_blocks(entry)
+            case CallEntry():
+                question = self.queue.of_call(entry.id)
+                return call_blocks(entry, folded=self.folded(entry), question=question, now=self._now())
+            case NoteEntry():
+                return [_note_block(entry)]
+
+    def folded(self, entry: Entry) -> bool:
+        """Whether only the first line shows. What waits for a decision is open until somebody folds it."""
+        match entry:
+            case CallEntry():
+                natural = entry.state is not CallState.WAIT and not self.all_open
+            case AnswerEntry():
+                natural = not self.all_open
+            case _:
+                return False
+        return natural != (entry.id in self._toggled)
+
+    def toggle(self, entry: Entry) -> None:
+        self._toggled ^= {entry.id}
+
+    def open_all(self, open_: bool) -> None:
+        """Open or fold everything, single choices included."""
+        self.all_open = open_
+        self._toggled.clear()
+
+    def forget(self) -> None:
+        self._growing.clear()
+        self._toggled.clear()
+
+    def _answer_blocks(self, entry: AnswerEntry) -> list[Block]:
+        facts = [f"{entry.tokens} tok"] if entry.tokens is not None else []
+        if entry.seconds is not None:
+            facts.append(f"{entry.seconds:.1f} s")
+        after = "   ".join(facts)
+        head = line(
+            (visible(entry.model).upper(), Ink.ACCENT),
+            (f"  {entry.time}" if entry.time else "", Ink.MUTED),
+            (f"   {after}" if after else "", Ink.MUTED),
+        )
+        blocks: list[Block] = [LinesBlock((head,))]
+        if entry.reasoning:
+            blocks.append(_reasoning_block(entry, folded=self.folded(entry)))
+        for place, part in enumerate(self._parts(entry)):
+            gap = place > 0
+            match part:
+                case Prose(text):
+                    blocks.append(ProseBlock(text, gap))
+                case Code(text, language, joins):
+                    blocks.append(CodeBlock(text, language, gap and not joins))
+        if entry.partial:
+            blocks.append(LinesBlock((line(("[cut off here]", Ink.WARNING)),)))
+        return blocks
+
+    def _parts(self, entry: AnswerEntry) -> list[Prose | Code]:
+        growing = self._growing.get(entry.id)
+        if growing is None or growing.taken > len(entry.text):
+            growing = self._growing[entry.id] = _Growing(0, BlockSplitter())
+        growing.splitter.feed(entry.text[growing.taken :])
+        growing.taken = len(entry.text)
+        tail = growing.splitter.tail
+        parts = [*growing.splitter.closed, tail] if tail is not None else list(growing.splitter.closed)
+        if not entry.live:
+            del self._growing[entry.id]
+        return parts
+
+
+def source_of(entry: Entry) -> str:
+    """What copying an entry puts on the clipboard."""
+    match entry:
+        case UserEntry() | AnswerEntry() | NoteEntry():
+            return entry.text
+        case CallEntry():
+            return entry.output or entry.arguments or entry.summary
+
+
+def _user_blocks(entry: UserEntry) -> list[Block]:
+    words = "  queued" if entry.queued else f"  {entry.time}" if entry.time else ""
+    head = line(("YOU", Ink.PRIMARY), (words, Ink.MUTED))
+    return [LinesBlock((head, *lines_of(visible_block(entry.text), prose=True)))]
+
+
+def _reasoning_block(entry: AnswerEntry, *, folded: bool) -> Block:
+    count = len(entry.reasoning.split())
+    head = line((f"{'>' if folded else 'v'} reasoning  {count} words", Ink.MUTED))
+    if folded:
+        return LinesBlock((head,))
+    return LinesBlock((head, *lines_of(visible_block(entry.reasoning.strip("\n")), Ink.MUTED, indent=2, prose=True)))
+
+
+def _note_block(entry: NoteEntry) -> Block:
+    mark, ink = {
+        NoteKind.NOTICE: ("-", Ink.MUTED),
+        NoteKind.AUDIT: (".", Ink.MUTED),
+        NoteKind.ERROR: ("!", Ink.ERROR),
+    }[entry.kind]
+    rows = visible_block(entry.text).split("\n")
+    return LinesBlock(
+        tuple(line((f"{mark if place == 0 else ' '} {row}", ink), hang=2, prose=True) for place, row in enumerate(rows))
+    )

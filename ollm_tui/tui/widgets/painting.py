@@ -1,0 +1,162 @@
+"""Turns blocks of the conversation into strips of cells: inked lines, markdown prose and code."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.segment import Segment
+from rich.style import Style
+from rich.theme import Theme
+from textual.strip import Strip
+
+from ollm_tui.core.base.visible import visible_block
+from ollm_tui.tui.ink import TAB_SIZE, Ink, Line, Palette, app_of, wrap_all
+
+if TYPE_CHECKING:
+    from textual.widget import Widget
+
+CODE_INDENT = 2
+REPLACED = "\N{REPLACEMENT CHARACTER}"
+
+
+class Block(Protocol):
+    """A part of an entry that is drawn as a whole."""
+
+    def paint(self, painter: Painter, width: int) -> list[Strip]:
+        """Its rows, each exactly `width` cells."""
+        ...
+
+    def estimate(self, width: int) -> int:
+        """About how many rows it takes, cheaply."""
+        ...
+
+
+class Painter:
+    """The means of one theme and one ground; made anew when either changes."""
+
+    def __init__(self, palette: Palette, base: Style, *, dark: bool, ansi: bool) -> None:
+        self.palette = palette
+        self.base = base
+        self.code_theme = ("ansi_dark" if dark else "ansi_light") if ansi else ("native" if dark else "friendly")
+        self._console: Console | None = None
+
+    @classmethod
+    def of(cls, widget: Widget) -> Painter:
+        theme = app_of(widget).current_theme
+        return cls(Palette.of(widget), widget.rich_style, dark=theme.dark, ansi=theme.ansi)
+
+    def lines(self, lines: tuple[Line, ...], width: int, fill: Ink = Ink.PLAIN) -> list[Strip]:
+        return [self.palette.strip(row, width, self.base, fill) for row in wrap_all(lines, width)]
+
+    def rendered(self, renderable: RenderableType, width: int, indent: int = 0) -> list[Strip]:
+        """A rich renderable on rows of `width` cells."""
+        console = self._markdown_console()
+        options = console.options.update_width(max(1, width - indent))
+        lead = [Segment(" " * indent, self.base)] if indent else []
+        rows: list[Strip] = []
+        for segments in console.render_lines(renderable, options, pad=False):
+            tamed = [self._tamed(segment) for segment in segments if segment.control is None]
+            rows.append(Strip([*lead, *tamed]).crop_extend(0, width, self.base))
+        return rows
+
+    def _tamed(self, segment: Segment) -> Segment:
+        """Over our ground, and without what markdown's entities can bring back (`&#x202e;`)."""
+        text = segment.text
+        if not text.isprintable():
+            text = "".join(character if character.isprintable() else REPLACED for character in text)
+        style = self.base + segment.style if segment.style else self.base
+        return Segment(text, style)
+
+    def _markdown_console(self) -> Console:
+        if self._console is None:
+            style = self.palette.style
+            theme = Theme(
+                {
+                    "markdown.h1": style(Ink.PRIMARY) + Style(underline=True),
+                    "markdown.h2": style(Ink.PRIMARY),
+                    "markdown.h3": style(Ink.STRONG),
+                    "markdown.h4": style(Ink.STRONG),
+                    "markdown.code": style(Ink.CODE),
+                    "markdown.code_block": style(Ink.CODE),
+                    "markdown.block_quote": style(Ink.MUTED),
+                    "markdown.list": Style(),
+                    "markdown.item.bullet": style(Ink.ACCENT),
+                    "markdown.item.number": style(Ink.ACCENT),
+                    "markdown.hr": style(Ink.MUTED),
+                    "markdown.link": style(Ink.ACCENT),
+                    "markdown.link_url": style(Ink.ACCENT) + Style(underline=True),
+                    "markdown.table.border": style(Ink.MUTED),
+                    "markdown.table.header": style(Ink.STRONG),
+                }
+            )
+            self._console = Console(
+                file=io.StringIO(),
+                force_terminal=True,
+                color_system="truecolor",
+                theme=theme,
+                width=80,
+                legacy_windows=False,
+            )
+        return self._console
+
+
+@dataclass(frozen=True)
+class LinesBlock:
+    """Inked lines, wrapped by cells."""
+
+    lines: tuple[Line, ...]
+    fill: Ink = Ink.PLAIN
+
+    def paint(self, painter: Painter, width: int) -> list[Strip]:
+        return painter.lines(self.lines, width, self.fill)
+
+    def estimate(self, width: int) -> int:
+        return sum(1 + len(one.text) // max(1, width) for one in self.lines)
+
+
+@dataclass(frozen=True)
+class ProseBlock:
+    """Markdown without fences."""
+
+    text: str
+    gap: bool = True
+    """A blank row stands before it."""
+
+    def paint(self, painter: Painter, width: int) -> list[Strip]:
+        from ollm_tui.tui.widgets.prose import LeftMarkdown
+
+        markdown = LeftMarkdown(visible_block(self.text), code_theme=painter.code_theme, hyperlinks=False)
+        rows = painter.rendered(markdown, width)
+        while rows and not rows[-1].text.strip():
+            rows.pop()
+        return ([Strip.blank(width, painter.base)] if self.gap else []) + rows
+
+    def estimate(self, width: int) -> int:
+        return self.gap + sum(1 + cell_len(one) // max(1, width) for one in self.text.split("\n"))
+
+
+@dataclass(frozen=True)
+class CodeBlock:
+    """A fence: highlighted, indented, wrapped, never cut."""
+
+    text: str
+    language: str
+    gap: bool = True
+
+    def paint(self, painter: Painter, width: int) -> list[Strip]:
+        from rich.syntax import Syntax
+
+        code = visible_block(self.text).expandtabs(TAB_SIZE)
+        syntax = Syntax(
+            code, self.language or "text", theme=painter.code_theme, word_wrap=True, background_color="default"
+        )
+        rows = painter.rendered(syntax, width, CODE_INDENT)
+        return ([Strip.blank(width, painter.base)] if self.gap else []) + rows
+
+    def estimate(self, width: int) -> int:
+        room = max(1, width - CODE_INDENT)
+        return self.gap + sum(1 + len(one) // room for one in self.text.split("\n"))

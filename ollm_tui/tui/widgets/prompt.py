@@ -1,0 +1,160 @@
+"""The prompt: a few lines of draft, sent with Enter, with history; its cursor rests when nobody types."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from time import monotonic
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.timer import Timer
+from textual.widgets import TextArea
+
+from ollm_tui.tui.intents import Intent
+
+BLINK_SECONDS = 30.0
+"""After the last key the cursor blinks this long; then nothing moves and nothing costs."""
+
+HISTORY = 200
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class Prompt(TextArea):
+    """Enter sends, ctrl+j breaks the line, up and down at the edges walk through what was sent."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "send", "Send", id="prompt.send", tooltip="Send the message", show=False, priority=True),
+        Binding(
+            "ctrl+j,shift+enter",
+            "break_line",
+            "Newline",
+            id="prompt.newline",
+            tooltip="Begin a new line in the message",
+            show=False,
+            priority=True,
+        ),
+        Binding("pageup", "scroll_chat(-1)", "Chat up", id="prompt.page_up", tooltip="Scroll the chat up", show=False),
+        Binding(
+            "pagedown", "scroll_chat(1)", "Chat down", id="prompt.page_down", tooltip="Scroll the chat down", show=False
+        ),
+        Binding("ctrl+end", "scroll_chat(0)", "Follow", id="prompt.follow", tooltip="Go to the end", show=False),
+    ]
+
+    @dataclass
+    class Sent(Intent):
+        """The person sent a message, a `/command` or a `!shell line`."""
+
+        text: str
+
+    @dataclass
+    class ScrollAsked(Message):
+        """The chat should scroll by `pages`; 0 means to its end."""
+
+        pages: int
+
+    class Edited(Message):
+        """The draft changed by a key or a paste."""
+
+    def __init__(self, *, blink: bool = True) -> None:
+        super().__init__(
+            id="prompt",
+            compact=True,
+            soft_wrap=True,
+            highlight_cursor_line=False,
+            placeholder=Content("Ask for something"),
+        )
+        self._may_blink = blink
+        self.cursor_blink = blink
+        self._rest_timer: Timer | None = None
+        self._last_key = 0.0
+        self._sent: list[str] = []
+        self._recalled: int | None = None
+        self._draft = ""
+        self.border_title = "Prompt"
+        self.border_subtitle = "Enter send  ^J newline  /cmd  !shell"
+
+    def on_mount(self) -> None:
+        self._rest_later()
+
+    def remember(self, texts: list[str]) -> None:
+        """What was sent in earlier sessions, oldest first."""
+        self._sent = [*texts, *self._sent][-HISTORY:]
+
+    def action_send(self) -> None:
+        text = self.text.strip()
+        if not text:
+            return
+        if not self._sent or self._sent[-1] != text:
+            self._sent = [*self._sent, text][-HISTORY:]
+        self._recalled = None
+        self.post_message(self.Sent(text))
+
+    def clear_draft(self) -> None:
+        """Once the message is on its way."""
+        self.text = ""
+
+    def action_break_line(self) -> None:
+        self.insert("\n")
+
+    def action_scroll_chat(self, pages: int) -> None:
+        self.post_message(self.ScrollAsked(pages))
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        if select or self.cursor_location[0] > 0 or not self._recall(-1):
+            super().action_cursor_up(select)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        if select or self.cursor_location[0] < self.document.line_count - 1 or not self._recall(1):
+            super().action_cursor_down(select)
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        # Escape sequences in a paste would be drawn raw, and sent to the model.
+        event.text = _CONTROLS.sub("", event.text.replace("\r\n", "\n").replace("\r", "\n"))
+        await super()._on_paste(event)
+
+    def on_text_area_changed(self) -> None:
+        self.post_message(self.Edited())
+
+    async def _on_key(self, event: events.Key) -> None:
+        self._wake_cursor()
+        await super()._on_key(event)
+
+    def _recall(self, step: int) -> bool:
+        """Put an earlier message into the draft; False where there is none in that direction."""
+        if self._recalled is None:
+            if step > 0 or not self._sent:
+                return False
+            self._draft, place = self.text, len(self._sent) - 1
+        else:
+            place = self._recalled + step
+        if place < 0:
+            return True
+        if place >= len(self._sent):
+            self._recalled, self.text = None, self._draft
+        else:
+            self._recalled, self.text = place, self._sent[place]
+        self.move_cursor(self.document.end)
+        return True
+
+    def _wake_cursor(self) -> None:
+        self._last_key = monotonic()
+        if self._may_blink and not self.cursor_blink:
+            self.cursor_blink = True
+        if self._rest_timer is None:
+            self._rest_later()
+
+    def _rest_later(self, seconds: float = BLINK_SECONDS) -> None:
+        if self._may_blink:
+            self._rest_timer = self.set_timer(seconds, self._rest)
+
+    def _rest(self) -> None:
+        self._rest_timer = None
+        left = self._last_key + BLINK_SECONDS - monotonic()
+        if left > 0:
+            self._rest_later(left)
+        else:
+            self.cursor_blink = False

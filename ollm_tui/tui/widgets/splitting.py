@@ -1,0 +1,131 @@
+"""Cuts a growing markdown text into blocks that never change again and one open tail.
+
+Only the tail is rendered anew while an answer streams, so the cost of a token does not grow with the answer.
+The cut is a function of the text alone: a finished answer has the same blocks as the stream it came from.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+FENCE_LINES = 60
+"""A longer code fence is cut into pieces of this many lines."""
+
+TAIL_CHARS = 8_000
+"""Longer prose without a blank line is cut at a line end."""
+
+_FENCE = re.compile(r"^(`{3,}|~{3,})[ \t]*([^\s`]*)[^`]*$")
+_LIST = re.compile(r"^ {0,3}([-*+]|\d{1,9}[.)])(\s|$)")
+
+
+@dataclass(frozen=True)
+class Prose:
+    """A run of markdown that stands for itself."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Code:
+    """A fence or a piece of one; `joins` says that it continues the piece before it."""
+
+    text: str
+    language: str
+    joins: bool = False
+
+
+@dataclass
+class BlockSplitter:
+    """Takes text piece by piece; `closed` grows, `tail` is what may still change."""
+
+    closed: list[Prose | Code] = field(default_factory=list["Prose | Code"])
+    _lines: list[str] = field(default_factory=list[str])
+    _chars: int = 0
+    _partial: str = ""
+    _fence: str = ""
+    _language: str = ""
+    _joins: bool = False
+    _after_blank: bool = False
+
+    def feed(self, text: str) -> None:
+        """Take a further piece; it may end anywhere, within a line too."""
+        *whole, self._partial = (self._partial + text).split("\n")
+        for one in whole:
+            self._take(one)
+
+    @property
+    def tail(self) -> Prose | Code | None:
+        """The open block; None where there is nothing in it."""
+        lines = [*self._lines, self._partial] if self._partial else self._lines
+        if self._fence:
+            if self._partial and self._closes_fence(self._partial):
+                lines = lines[:-1]
+            return Code("\n".join(lines), self._language, self._joins)
+        opening = _FENCE.match(self._partial)
+        if opening and not self._lines:
+            return Code("", opening[2])
+        text = "\n".join(lines)
+        return Prose(text) if text.strip() else None
+
+    def _take(self, one: str) -> None:
+        if self._fence:
+            self._take_code(one)
+            return
+        opening = _FENCE.match(one)
+        if opening and not (self._in_list and one.startswith(" ")):
+            self._close()
+            self._fence, self._language, self._joins = opening[1], opening[2], False
+            return
+        if not one.strip():
+            self._after_blank = True
+            self._lines.append(one)
+            return
+        if self._after_blank and not self._continues_list(one):
+            self._close()
+        self._after_blank = False
+        self._lines.append(one)
+        self._chars += len(one)
+        if self._chars > TAIL_CHARS:
+            self._close()
+
+    def _take_code(self, one: str) -> None:
+        if self._closes_fence(one):
+            self._close()
+            self._fence = ""
+            return
+        self._lines.append(one)
+        if len(self._lines) >= FENCE_LINES:
+            self._close()
+            self._joins = True
+
+    def _closes_fence(self, one: str) -> bool:
+        stripped = one.strip()
+        return len(stripped) >= len(self._fence) and not stripped.strip(self._fence[0])
+
+    @property
+    def _in_list(self) -> bool:
+        return any(_LIST.match(one) for one in self._lines[:1])
+
+    def _continues_list(self, one: str) -> bool:
+        # A loose list that was cut at a blank line would start to count anew.
+        return self._in_list and (one.startswith("  ") or _LIST.match(one) is not None)
+
+    def _close(self) -> None:
+        text = "\n".join(self._lines)
+        if self._fence:
+            if self._lines or not self._joins:
+                self.closed.append(Code(text, self._language, self._joins))
+        elif text.strip():
+            self.closed.append(Prose(text.strip("\n")))
+        self._lines = []
+        self._chars = 0
+        self._after_blank = False
+
+
+def split_markdown(text: str) -> list[Prose | Code]:
+    """All blocks of a finished text."""
+    splitter = BlockSplitter()
+    splitter.feed(text)
+    tail = splitter.tail
+    return [*splitter.closed, tail] if tail is not None else splitter.closed

@@ -1,0 +1,98 @@
+"""The status line: what is going on, in its first word, then with what and where."""
+
+from __future__ import annotations
+
+from textual.reactive import reactive
+from textual.strip import Strip
+from textual.widget import Widget
+
+from ollm_tui.core.base.visible import visible
+from ollm_tui.tui.ink import Ink, Line, Palette, line
+from ollm_tui.tui.values import Activity, StatusWord, Surroundings
+
+WORD_INKS = {
+    StatusWord.IDLE: Ink.MUTED,
+    StatusWord.THINKING: Ink.ACCENT,
+    StatusWord.STREAMING: Ink.ACCENT,
+    StatusWord.RUNNING: Ink.ACCENT,
+    StatusWord.STOPPING: Ink.WARNING,
+    StatusWord.WAITING: Ink.WARNING,
+    StatusWord.OFFLINE: Ink.WARNING,
+    StatusWord.ERROR: Ink.ERROR,
+}
+WIDE = 100
+SMALL = 60
+"""Below this width only the state and the model are named."""
+
+
+class StatusLine(Widget):
+    """One row. `detail` stands behind the state: seconds, a rate, the running tool."""
+
+    activity: reactive[Activity] = reactive(Activity.IDLE)
+    waiting: reactive[int] = reactive(0)
+    detail: reactive[str] = reactive("")
+    surroundings: reactive[Surroundings] = reactive(Surroundings())
+
+    def __init__(self) -> None:
+        super().__init__(id="status")
+        self._palette: Palette | None = None
+
+    @property
+    def word(self) -> StatusWord:
+        """ERROR outranks WAITING, that STOPPING, RUNNING, STREAMING, THINKING; OFFLINE replaces IDLE."""
+        if self.activity is Activity.FAILED:
+            return StatusWord.ERROR
+        if self.waiting:
+            return StatusWord.WAITING
+        if self.activity is Activity.IDLE:
+            return StatusWord.OFFLINE if self.surroundings.offline else StatusWord.IDLE
+        return StatusWord(self.activity.value.upper())
+
+    def render_line(self, y: int) -> Strip:
+        if y > 0:
+            return Strip.blank(self.size.width, self.rich_style)
+        if self._palette is None:
+            self._palette = Palette.of(self)
+        return self._palette.strip(self._line().cut(self.size.width), self.size.width, self.rich_style)
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._palette = None
+
+    @property
+    def text(self) -> str:
+        return self._line().text
+
+    def _line(self) -> Line:
+        word = self.word
+        state = f"{word.value} {self.waiting}" if word is StatusWord.WAITING else word.value
+        if self.detail and word not in (StatusWord.WAITING, StatusWord.IDLE, StatusWord.OFFLINE, StatusWord.ERROR):
+            state += f" {visible(self.detail)}"
+        around = self.surroundings
+        facts = [visible(around.model)] if around.model else []
+        if around.offline and word is not StatusWord.OFFLINE:
+            facts.append("OFFLINE")
+        if self.size.width >= SMALL:
+            if around.tokens_used is not None:
+                facts.append(_tokens(around.tokens_used, around.tokens_limit, short=self.size.width < WIDE))
+            if around.workspace:
+                facts.append(visible(around.workspace))
+        policy = "policy: DENIES ALL" if around.denied_because else f"policy: {visible(around.mode)}"
+        alarming = bool(around.denied_because) or around.mode == "yolo"
+        parts: list[str | tuple[str, Ink]] = [" ", (state, WORD_INKS[word])]
+        for fact in facts:
+            parts += [(" | ", Ink.MUTED), fact]
+        parts += [(" | ", Ink.MUTED), (policy, Ink.ERROR if alarming else Ink.PLAIN)]
+        return line(*parts)
+
+
+def _tokens(used: int, limit: int | None, *, short: bool) -> str:
+    if not limit:
+        return f"ctx {_thousands(used)}"
+    if short:
+        return f"ctx {100 * used // limit}%"
+    return f"ctx {_thousands(used)}/{_thousands(limit)} {100 * used // limit}%"
+
+
+def _thousands(count: int) -> str:
+    return str(count) if count < 1_000 else f"{count / 1000:.1f}k"

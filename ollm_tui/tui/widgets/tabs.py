@@ -1,0 +1,93 @@
+"""One row of tabs, for the narrow layout and for the commands of the terminal pane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from ollm_tui.tui.ink import Ink, Line, Palette, line
+
+
+@dataclass(frozen=True)
+class Tab:
+    """A tab with a safe label."""
+
+    id: str
+    label: str
+    ink: Ink = Ink.PLAIN
+
+
+class TabStrip(Widget):
+    """Shows tabs around the chosen one; a click chooses."""
+
+    @dataclass
+    class Chosen(Message):
+        """A tab was clicked."""
+
+        strip: TabStrip
+        tab_id: str
+
+        @property
+        def control(self) -> TabStrip:
+            return self.strip
+
+    def __init__(self, name: str) -> None:
+        super().__init__(id=name)
+        self._tabs: tuple[Tab, ...] = ()
+        self._chosen = ""
+        self._spans: list[tuple[int, int, str]] = []
+        self._palette: Palette | None = None
+
+    def show_tabs(self, tabs: Sequence[Tab], chosen: str) -> None:
+        """Replace what is shown."""
+        if (tuple(tabs), chosen) != (self._tabs, self._chosen):
+            self._tabs, self._chosen = tuple(tabs), chosen
+            self.refresh()
+
+    @property
+    def text(self) -> str:
+        return self._line(self.size.width).text
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        if y > 0:
+            return Strip.blank(width, self.rich_style)
+        if self._palette is None:
+            self._palette = Palette.of(self)
+        return self._palette.strip(self._line(width), width, self.rich_style)
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._palette = None
+
+    def on_click(self, event: events.Click) -> None:
+        for begin, end, tab_id in self._spans:
+            if begin <= event.x < end:
+                self.post_message(self.Chosen(self, tab_id))
+
+    def _line(self, width: int) -> Line:
+        labels = [_label(tab, chosen=tab.id == self._chosen) for tab in self._tabs]
+        at = next((place for place, tab in enumerate(self._tabs) if tab.id == self._chosen), 0)
+        first = 0
+        # The chosen tab and the one after it stay in sight, however many stand before.
+        while first < at and sum(label.cells for label in labels[first : at + 2]) + 4 > width:
+            first += 1
+        parts: list[str | tuple[str, Ink]] = [("< ", Ink.MUTED) if first else " "]
+        self._spans = []
+        cell = 2 if first else 1
+        for place in range(first, len(labels)):
+            self._spans.append((cell, cell + labels[place].cells, self._tabs[place].id))
+            parts += [(piece.text, piece.ink) for piece in labels[place].pieces]
+            cell += labels[place].cells
+        return line(*parts).cut(width)
+
+
+def _label(tab: Tab, *, chosen: bool) -> Line:
+    if chosen:
+        return line((f"[{tab.label}]", Ink.CHOSEN if tab.ink is Ink.PLAIN else tab.ink), " ")
+    return line((f" {tab.label} ", Ink.MUTED if tab.ink is Ink.PLAIN else tab.ink), " ")

@@ -1,0 +1,113 @@
+"""A tool call in the conversation: one line with its state word, and a body that folds away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ollm_tui.core.base.visible import visible, visible_block
+from ollm_tui.tui.entries import CallEntry, CallState
+from ollm_tui.tui.ink import Ink, Line, line, lines_of, spread
+from ollm_tui.tui.values import QueueItem
+from ollm_tui.tui.widgets.diff import preview_lines
+from ollm_tui.tui.widgets.painting import Block, LinesBlock, Painter, Strip
+
+STATE_INKS = {
+    CallState.WAIT: Ink.WARNING,
+    CallState.RUN: Ink.ACCENT,
+    CallState.OK: Ink.OK,
+    CallState.FAIL: Ink.ERROR,
+    CallState.DENIED: Ink.ERROR,
+    CallState.EXPIRED: Ink.ERROR,
+    CallState.CANCELLED: Ink.WARNING,
+}
+NAME_CELLS = 12
+LINE_CELLS = 90
+"""On a wide screen the state word stays this near to what it is about."""
+BODY_INDENT = 4
+BODY_LINES = 400
+CHUNK = 50
+
+
+@dataclass(frozen=True)
+class CallHead:
+    """The one line that is always there."""
+
+    tool: str
+    summary: str
+    state: CallState
+    folded: bool
+    after: str
+
+    def paint(self, painter: Painter, width: int) -> list[Strip]:
+        fold = "> " if self.folded else "v "
+        left = line(
+            (fold, Ink.MUTED), (f"{visible(self.tool):<{NAME_CELLS}}", Ink.STRONG), (visible(self.summary), Ink.PLAIN)
+        )
+        right = line((self.state.value, STATE_INKS[self.state]), (self.after, Ink.MUTED))
+        return painter.lines((spread(left, right, min(width - 1, LINE_CELLS)),), width)
+
+    def estimate(self, width: int) -> int:
+        return 1
+
+
+def call_blocks(entry: CallEntry, *, folded: bool, question: QueueItem | None, now: float) -> list[Block]:
+    """A call as blocks. `question` is the open one about it; `now` is monotonic, in seconds."""
+    head = CallHead(entry.tool, entry.summary, entry.state, folded, _after(entry, question, now))
+    if folded:
+        return [head]
+    body = _body(entry, question)
+    return [head, *(LinesBlock(tuple(body[at : at + CHUNK])) for at in range(0, len(body), CHUNK))]
+
+
+def clock_text(seconds: float) -> str:
+    """`m:ss`, rounded up so that a running clock never shows 0:00."""
+    whole = max(0, -int(-seconds // 1))
+    return f"{whole // 60}:{whole % 60:02d}"
+
+
+def duration_text(milliseconds: int) -> str:
+    if milliseconds < 1_000:
+        return f"{milliseconds} ms"
+    if milliseconds < 60_000:
+        return f"{milliseconds / 1000:.1f} s"
+    return f"{milliseconds // 60_000} min {milliseconds % 60_000 // 1000} s"
+
+
+def _after(entry: CallEntry, question: QueueItem | None, now: float) -> str:
+    if entry.state is CallState.WAIT and question is not None:
+        left = question.seconds_left(now)
+        clock = "  HELD" if question.held else "" if left is None else f"  {clock_text(left)}"
+        return f" #{question.ordinal}{clock}"
+    words = ""
+    if entry.exit_code not in (None, 0):
+        words += f" exit {entry.exit_code}"
+    if entry.duration_ms is not None:
+        words += f"  {duration_text(entry.duration_ms)}"
+    return words
+
+
+def _body(entry: CallEntry, question: QueueItem | None) -> list[Line]:
+    rows: list[Line] = []
+    preview = question.preview if question is not None else entry.preview
+    if preview is not None:
+        rows += preview_lines(preview)
+    elif entry.arguments and not entry.output:
+        rows += lines_of(visible_block(entry.arguments), Ink.MUTED)
+    if entry.output:
+        if rows:
+            rows.append(line())
+        shown = lines_of(visible_block(entry.output), Ink.ERROR if entry.state is CallState.FAIL else Ink.PLAIN)
+        hidden = len(shown) - BODY_LINES
+        rows += (
+            shown
+            if hidden <= 0
+            else [*shown[: BODY_LINES // 2], line((f"... {hidden} lines ...", Ink.MUTED)), *shown[-BODY_LINES // 2 :]]
+        )
+    rows += [line((f"note: {visible(note)}", Ink.MUTED)) for note in entry.notes]
+    if entry.verdict:
+        rows.append(line((visible(entry.verdict), Ink.MUTED)))
+    return [_indented(one) for one in rows] or [line((" " * BODY_INDENT + "nothing to show yet", Ink.MUTED))]
+
+
+def _indented(one: Line) -> Line:
+    return line(" " * BODY_INDENT, *((piece.text, piece.ink) for piece in one.pieces), hang=one.hang + BODY_INDENT)

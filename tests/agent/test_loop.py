@@ -1,0 +1,263 @@
+"""The conversation: a turn from the person's words to the last event, with real tools and a scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from ollm_tui.agent.events import (
+    EVENTS,
+    AssistantMessage,
+    ConfirmationAnswered,
+    ConfirmationAsked,
+    Event,
+    Failed,
+    TextDelta,
+    ToolCalled,
+    ToolReturned,
+    TurnFinished,
+    TurnStatus,
+    UserMessage,
+)
+from ollm_tui.agent.providers.base import ToolMessage
+from ollm_tui.assembly import Attendance, House, assemble
+from ollm_tui.core import ConfirmationResponse
+from ollm_tui.core.base.results import JsonObject
+from ollm_tui.core.notices import ConfirmationRequested, Notice
+from ollm_tui.options import Options
+
+
+@asynccontextmanager
+async def conversation(
+    tmp_path: Path, script: list[JsonObject], attendance: Attendance = Attendance.PERSON
+) -> AsyncGenerator[tuple[House, list[Event]]]:
+    workspace = tmp_path / "ws"
+    workspace.mkdir(exist_ok=True)
+    path = tmp_path / "script.json"
+    path.write_text(json.dumps(script))
+    async with assemble(Options(workspace=workspace, provider="scripted", script=path), attendance) as house:
+        events: list[Event] = []
+        house.stream.subscribe(events.append)
+        house.begin()
+        yield house, events
+
+
+def answer_all(house: House, **answer: object) -> None:
+    def answer_one(notice: Notice) -> None:
+        if isinstance(notice, ConfirmationRequested):
+            response = ConfirmationResponse.model_validate({"id": notice.request.id, **answer})
+            asyncio.get_running_loop().call_soon(house.core.bus.respond_to_confirmation, response)
+
+    house.core.bus.subscribe(answer_one)
+
+
+def call(name: str, **arguments: object) -> JsonObject:
+    return {"name": name, "arguments": arguments}  # type: ignore[dict-item]  # plain JSON
+
+
+async def test_a_turn_reads_and_answers(tmp_path: Path) -> None:
+    script: list[JsonObject] = [
+        {"text": "I'll look.", "toolCalls": [call("ls", path=".")]},
+        {"expect": {"lastToolResultContains": "- notes.txt"}, "text": "Done."},
+    ]
+    async with conversation(tmp_path, script) as (house, events):
+        (tmp_path / "ws" / "notes.txt").write_text("hello")
+        assert await house.agent.run_turn("what is here?") is TurnStatus.COMPLETED
+    assert [event.id for event in events] == list(range(1, len(events) + 1))
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "I'll look.Done."
+    kinds = [event.type for event in events if event.type not in ("text_delta", "usage")]
+    assert kinds == [
+        "session_started", "user_message", "assistant_message", "tool_call", "tool_result", "assistant_message", "turn_finished",
+    ]  # fmt: skip
+
+
+async def test_each_call_has_exactly_one_result_also_when_it_is_nonsense(tmp_path: Path) -> None:
+    calls = [call("nope"), call("read_file"), call("read_file", path="missing"), call("ls", path="../.."), call("ls")]
+    async with conversation(tmp_path, [{"text": "", "toolCalls": calls}]) as (house, events):  # type: ignore[list-item]
+        assert await house.agent.run_turn("go") is TurnStatus.COMPLETED
+        asked = [event.call_id for event in events if isinstance(event, ToolCalled)]
+        returned = [event for event in events if isinstance(event, ToolReturned)]
+        assert sorted(event.call_id for event in returned) == sorted(asked) and len(set(asked)) == 5
+        by_id = {event.call_id: event.result for event in returned}
+        types = [error.type if (error := by_id[call_id].error) else None for call_id in asked]
+        assert types == ["ToolNotFoundError", "ValidationError", "FileNotFoundError", "InvalidPathError", None]
+        results = [message for message in house.agent.history if isinstance(message, ToolMessage)]
+        assert [message.call_id for message in results] == asked
+
+
+async def test_several_calls_wait_together_and_run_in_order(tmp_path: Path) -> None:
+    script: list[JsonObject] = [
+        {
+            "text": "",
+            "toolCalls": [
+                call("write_file", path="a.txt", content="new", overwrite=True),
+                call("shell", command="cat a.txt > b.txt"),
+                call("delete_file", path="c.txt"),
+            ],
+        }  # type: ignore[list-item]
+    ]
+    async with conversation(tmp_path, script) as (house, events):
+        for name in ("a.txt", "c.txt"):
+            (tmp_path / "ws" / name).write_text("old")
+        turn = asyncio.ensure_future(house.agent.run_turn("go"))
+        async with asyncio.timeout(10):
+            while len(house.core.bus.pending()) < 3:
+                await asyncio.sleep(0.01)
+        requests = {request.details.tool_name: request for request in house.core.bus.pending()}
+        house.core.bus.respond_to_confirmation(
+            ConfirmationResponse(id=requests["delete_file"].id, approved=False, reason="keep it, please")
+        )
+        house.core.bus.respond_to_confirmation(ConfirmationResponse(id=requests["shell"].id, approved=True))
+        await asyncio.sleep(0.1)
+        assert not (tmp_path / "ws" / "b.txt").exists()
+        house.core.bus.respond_to_confirmation(ConfirmationResponse(id=requests["write_file"].id, approved=True))
+        assert await turn is TurnStatus.COMPLETED
+    assert (tmp_path / "ws" / "b.txt").read_text() == "new"
+    assert (tmp_path / "ws" / "c.txt").read_text() == "old"
+    last = [message for message in house.agent.history if isinstance(message, ToolMessage)][-1]
+    assert "keep it, please" in last.content
+
+
+async def test_a_later_call_may_depend_on_an_earlier_one(tmp_path: Path) -> None:
+    edit = call("edit_file", path="new.txt", edits=[{"target": "one", "replacement": "two"}])
+    script: list[JsonObject] = [{"text": "", "toolCalls": [call("write_file", path="new.txt", content="one\n"), edit]}]  # type: ignore[list-item]
+    async with conversation(tmp_path, script) as (house, _):
+        answer_all(house, approved=True)
+        assert await house.agent.run_turn("go") is TurnStatus.COMPLETED
+    assert (tmp_path / "ws" / "new.txt").read_text() == "two\n"
+
+
+async def test_nobody_there_means_denied_at_once(tmp_path: Path) -> None:
+    script: list[JsonObject] = [{"text": "", "toolCalls": [call("delete_file", path="a.txt")]}, {"text": "Then not."}]
+    async with conversation(tmp_path, script, Attendance.NOBODY) as (house, events):
+        (tmp_path / "ws" / "a.txt").write_text("x")
+        assert await house.agent.run_turn("go") is TurnStatus.COMPLETED
+    asked = next(event for event in events if isinstance(event, ConfirmationAsked))
+    settled = next(event for event in events if isinstance(event, ConfirmationAnswered))
+    assert (settled.request_id, settled.outcome, settled.by) == (asked.request.id, "denied", "nobody")
+    returned = next(event for event in events if isinstance(event, ToolReturned))
+    assert returned.result.error is not None and returned.result.error.code == "POLICY_DENIED"
+    assert (tmp_path / "ws" / "a.txt").exists()
+
+
+async def test_an_interruption_keeps_what_was_said(tmp_path: Path) -> None:
+    script: list[JsonObject] = [{"text": "word " * 200, "pieceDelayMs": 20}]
+    async with conversation(tmp_path, script) as (house, events):
+        turn = asyncio.ensure_future(house.agent.run_turn("talk"))
+        while not any(isinstance(event, TextDelta) for event in events):
+            await asyncio.sleep(0.01)
+        assert house.agent.interrupt() is True
+        assert await turn is TurnStatus.INTERRUPTED
+        assert house.agent.interrupt() is False and not house.agent.busy
+    message = next(event for event in events if isinstance(event, AssistantMessage))
+    assert message.partial and message.text.startswith("word") and len(message.text) < 1000
+    assert isinstance(events[-1], TurnFinished) and events[-1].status is TurnStatus.INTERRUPTED
+
+
+async def test_interrupting_ends_the_command_and_withdraws_the_questions(tmp_path: Path) -> None:
+    script: list[JsonObject] = [
+        {"text": "", "toolCalls": [call("shell", command="touch b; sleep 60"), call("delete_file", path="a.txt")]}  # type: ignore[list-item]
+    ]
+    async with conversation(tmp_path, script) as (house, events):
+        (tmp_path / "ws" / "a.txt").write_text("x")
+        turn = asyncio.ensure_future(house.agent.run_turn("go"))
+        async with asyncio.timeout(10):
+            while len(house.core.bus.pending()) < 2:
+                await asyncio.sleep(0.01)
+            shell = next(each for each in house.core.bus.pending() if each.details.tool_name == "shell")
+            house.core.bus.respond_to_confirmation(ConfirmationResponse(id=shell.id, approved=True))
+            while not any(state.running for state in house.core.hub.list()):
+                await asyncio.sleep(0.01)
+            house.agent.interrupt()
+            assert await turn is TurnStatus.INTERRUPTED
+        assert not any(state.running for state in house.core.hub.list())
+        assert house.core.bus.pending() == []
+    returned = [event.result.error for event in events if isinstance(event, ToolReturned)]
+    assert [error.code for error in returned if error] == ["CANCELLED", "CANCELLED"]
+
+
+async def test_a_failed_turn_can_be_tried_again_without_asking_twice(tmp_path: Path) -> None:
+    script: list[JsonObject] = [{"expect": {"lastUserMessageContains": "nobody says this"}}, {"text": "Now it works."}]
+    async with conversation(tmp_path, script) as (house, events):
+        assert await house.agent.run_turn("go") is TurnStatus.FAILED
+        failed = next(event for event in events if isinstance(event, Failed))
+        assert failed.error.type and "nobody says this" in failed.error.message
+        assert await house.agent.retry() is TurnStatus.COMPLETED
+    assert len([event for event in events if isinstance(event, UserMessage)]) == 1
+
+
+async def test_a_model_that_never_comes_to_an_end_is_stopped(tmp_path: Path) -> None:
+    script: list[JsonObject] = [{"text": "", "toolCalls": [call("ls")]} for _ in range(60)]  # type: ignore[list-item]
+    async with conversation(tmp_path, script) as (house, events):
+        assert await house.agent.run_turn("go") is TurnStatus.FAILED
+    assert len([event for event in events if isinstance(event, ToolReturned)]) == 50
+
+
+async def test_tools_that_the_policy_denies_are_not_offered(tmp_path: Path) -> None:
+    (tmp_path / "policy.toml").write_text('[tools]\ndeny = ["exec"]\n')
+    (tmp_path / "ws").mkdir()
+    options = Options(workspace=tmp_path / "ws", provider="offline", policy_file=tmp_path / "policy.toml")
+    async with assemble(options, Attendance.PERSON) as house:
+        offered = {schema["name"] for schema in house.core.executor.offered_schemas()}
+    assert "read_file" in offered and not offered & {"shell", "shell_output", "shell_kill"}
+
+
+async def test_the_log_holds_the_session_without_its_deltas(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [{"text": "Hello."}]) as (house, events):
+        await house.agent.run_turn("hi")
+        assert house.log is not None
+        path = house.log.path
+    logged = [EVENTS.validate_json(line) for line in path.read_text().splitlines()]
+    assert logged == [event for event in events if event.type not in ("text_delta", "reasoning_delta", "tool_output")]
+
+
+async def test_secrets_do_not_reach_the_log(tmp_path: Path) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    async with conversation(tmp_path, [{"text": f"your token is {secret}"}]) as (house, _):
+        await house.agent.run_turn(f"remember {secret}")
+        assert house.log is not None
+        path = house.log.path
+    assert secret not in path.read_text()
+
+
+KILLED = """
+import asyncio, os, sys
+from pathlib import Path
+from ollm_tui.assembly import Attendance, assemble
+from ollm_tui.core.notices import ConfirmationRequested
+from ollm_tui.options import Options
+
+async def main():
+    options = Options(workspace=Path(sys.argv[1]), provider="scripted", script=Path(sys.argv[2]))
+    async with assemble(options, Attendance.PERSON) as house:
+        house.begin()
+        print(house.log.path, flush=True)
+        house.core.bus.subscribe(
+            lambda notice: os.kill(os.getpid(), 9) if isinstance(notice, ConfirmationRequested) else None
+        )
+        await house.agent.run_turn("go")
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_killed_at_a_question_leaves_a_log_that_ends_with_it(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps([{"text": "now", "toolCalls": [call("delete_file", path="a.txt")]}]))
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path), str(script)], capture_output=True, text=True, env=os.environ, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    lines = Path(done.stdout.strip()).read_text().splitlines(keepends=True)
+    assert all(line.endswith("\n") for line in lines)
+    assert json.loads(lines[-1])["type"] == "confirmation_requested"

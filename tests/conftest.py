@@ -1,0 +1,47 @@
+"""What all tests share: no network beyond this machine, and no files of the person who runs them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")  # before anything imports textual
+
+LOCAL = {"127.0.0.1", "::1", "localhost"}
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every test has configuration, data and state folders of its own, and no variable of ours is set."""
+    home = tmp_path_factory.mktemp("home")
+    for name in [name for name in os.environ if name.startswith("OLLM_") and not name.startswith("OLLM_TEST_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.delenv("OLLAMA_HOST", raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    for variable, folder in (("CONFIG", ".config"), ("DATA", ".local/share"), ("STATE", ".local/state")):
+        monkeypatch.setenv(f"XDG_{variable}_HOME", str(home / folder))
+    return home
+
+
+@pytest.fixture(autouse=True)
+def only_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection beyond the loopback address fails the test that tries it."""
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: Any) -> None:  # Any: as the standard library declares it
+        if self.family in (socket.AF_INET, socket.AF_INET6) and str(address[0]) not in LOCAL:
+            raise AssertionError(f"a test tried to reach {address[0]}: only this machine is allowed")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Snapshots are made and compared on one Python alone: others draw the same screen with other bytes."""
+    if config.getoption("--snapshot-update", default=False) and sys.version_info[:2] != (3, 11):
+        raise pytest.UsageError("snapshots are made on Python 3.11 only")

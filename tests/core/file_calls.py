@@ -1,0 +1,123 @@
+"""A workspace in a temporary folder and calls of file tools in it, as the executor makes them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import strategies as st
+
+from ollm_tui.core.base.abort import AbortController, AbortSignal
+from ollm_tui.core.base.results import ToolResult
+from ollm_tui.core.base.visible import quote_name
+from ollm_tui.core.base.workspace import Workspace
+from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.tools.base import AnyInvocation, AnyTool, Limits, ToolContext
+from ollm_tui.core.trash import Trash
+
+FAST_FOLDER = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+"""In memory where there is such a place: each example of a property writes files through to the disk."""
+
+names = st.one_of(st.text(min_size=1, max_size=30), st.binary(min_size=1, max_size=30).map(os.fsdecode)).filter(
+    lambda name: usable(name) and "/" not in name and "\0" not in name and name not in (".", "..")
+)
+"""What a file can be called: any text, and any bytes, line ends and undecodable ones included."""
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=200)
+"""What a text file can hold."""
+
+
+def usable(name: str) -> bool:
+    """Whether the system can give a file this name."""
+    try:
+        return len(os.fsencode(name)) <= 200
+    except UnicodeEncodeError:
+        return False
+
+
+def spelled(name: str) -> str:
+    """The name as a path that a model would send: quoted as results show it, else behind `./`."""
+    quoted = quote_name(name)
+    return f"./{name}" if quoted == name else quoted
+
+
+class Room:
+    """A workspace with a trash beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "workspace"
+        self.folder.mkdir()
+        self.outside = folder / "outside"
+        self.outside.mkdir()
+        self.trash = Trash(folder / "state")
+        self.workspace = Workspace(self.folder)
+        self.context = ToolContext(bus=MessageBus(), workspace=self.workspace, trash=self.trash)
+
+    def limited(self, **limits: int) -> None:
+        self.context = replace(self.context, limits=Limits(**limits))
+
+    def strict(self) -> None:
+        self.context = replace(self.context, strict_edits=True)
+
+    def write(self, path: str, content: str | bytes = "") -> Path:
+        place = self.folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content.encode() if isinstance(content, str) else content)
+        return place
+
+    def read(self, path: str) -> bytes:
+        return (self.folder / path).read_bytes()
+
+    def all_names(self) -> list[str]:
+        return sorted(str(place.relative_to(self.folder)) for place in self.folder.rglob("*"))
+
+    def invocation(self, tool: AnyTool, **arguments: object) -> AnyInvocation:
+        return tool.create_invocation(arguments, self.context)
+
+    def call(self, tool: AnyTool, **arguments: object) -> ToolResult:
+        """Preconditions, then the act; raises ToolFailure as the tool does."""
+        return asyncio.run(run(self.invocation(tool, **arguments)))
+
+
+async def run(invocation: AnyInvocation, signal: AbortSignal | None = None) -> ToolResult:
+    signal = signal or AbortController().signal
+    invocation.virtual_parameters()
+    done = await invocation.check(signal)
+    return done if done is not None else await invocation.execute(signal)
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """Root may do anything; what is about permissions runs as nobody."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.setegid(65534)
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+
+
+@contextmanager
+def open_room() -> Iterator[Room]:
+    """One that an unprivileged user can work in."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        room = Room(Path(folder))
+        room.folder.chmod(0o777)
+        yield room
+
+
+@contextmanager
+def new_room() -> Iterator[Room]:
+    """For property tests, which need a fresh one for each example."""
+    with tempfile.TemporaryDirectory(dir=FAST_FOLDER) as folder:
+        yield Room(Path(folder))

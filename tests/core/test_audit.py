@@ -1,0 +1,306 @@
+"""The audit log: what a line carries, that lines stay as written, and that any change is found."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ollm_tui.core.base.errors import StorageFailed
+from ollm_tui.core.base.store import Store
+from ollm_tui.core.confirmation import Origin, Risk
+from ollm_tui.core.policy.audit import SCHEMA, AuditEntry, AuditEvent, AuditLog, AuditWriter, deciding_line, entry_about
+from ollm_tui.core.policy.engine import Explanation, Layer, TraceLine
+from ollm_tui.core.policy.rules import Decision
+
+
+class Ticking:
+    """Each look at the clock is a second later."""
+
+    def __init__(self) -> None:
+        self.seconds = 0
+
+    def monotonic(self) -> float:
+        return float(self.seconds)
+
+    def now(self) -> datetime:
+        self.seconds += 1
+        return datetime(2026, 1, 31, 9, 0, self.seconds % 60, tzinfo=UTC)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ollm.db"
+
+
+@pytest.fixture
+def log(path: Path) -> Iterator[AuditLog]:
+    store = Store(path)
+    yield AuditLog(store, clock=Ticking())
+    store.close()
+
+
+def entry(call_id: str = "call-1", **more: object) -> AuditEntry:
+    fields = {
+        "event": AuditEvent.FINISHED,
+        "call_id": call_id,
+        "tool": "shell",
+        "origin": Origin.MODEL,
+        "arguments_sha256": "ab" * 32,
+        "outcome": "ok",
+    }
+    return AuditEntry.model_validate(fields | more)
+
+
+def tampered(path: Path, *statements: str) -> None:
+    """What somebody with the file and SQLite at hand can do."""
+    with sqlite3.connect(path) as raw:
+        raw.execute("DROP TRIGGER audit_stays")
+        raw.execute("DROP TRIGGER audit_keeps")
+        for statement in statements:
+            raw.execute(statement)
+    raw.close()
+
+
+def test_a_line_comes_back_as_it_was_written(log: AuditLog) -> None:
+    written = entry(
+        event=AuditEvent.SETTLED,
+        decision=Decision.ASK,
+        layer=Layer.RULES,
+        rule=3,
+        file="/etc/policy.toml",
+        line=12,
+        outcome="approved",
+        by="user",
+        latency_ms=1500,
+    )
+    line = log.append(written)
+    assert log.read() == [line]
+    assert (line.number, line.time, line.entry) == (1, "2026-01-31T09:00:01.000Z", written)
+    assert line.model_dump(mode="json", by_alias=True)["entry"]["argumentsSha256"] == "ab" * 32
+
+
+def test_read_gives_the_last_lines_oldest_first(log: AuditLog) -> None:
+    for number in range(5):
+        log.append(entry(f"c{number}"))
+    assert [line.entry.call_id for line in log.read(2) if line.entry] == ["c3", "c4"]
+    assert [line.number for line in log.read()] == [1, 2, 3, 4, 5]
+    assert log.read(0) == []
+
+
+def test_an_empty_and_an_honest_log_verify(log: AuditLog) -> None:
+    assert log.verify() is None
+    for number in range(20):
+        log.append(entry(f"c{number}"))
+    assert log.verify() is None
+
+
+def test_the_log_goes_on_after_a_restart(path: Path, log: AuditLog) -> None:
+    log.append(entry("before"))
+    again = Store(path)
+    AuditLog(again).append(entry("after"))
+    assert AuditLog(again).verify() is None
+    assert [line.number for line in AuditLog(again).read()] == [1, 2]
+    again.close()
+
+
+@pytest.mark.parametrize("statement", ["UPDATE audit SET entry = '{}'", "DELETE FROM audit WHERE number = 1"])
+def test_lines_cannot_be_changed_or_deleted_through_the_store(path: Path, log: AuditLog, statement: str) -> None:
+    log.append(entry())
+    store = Store(path)
+    with pytest.raises(StorageFailed, match="lines of the audit log are never"), store.write(SCHEMA) as db:
+        db.execute(statement)
+    store.close()
+    assert log.verify() is None
+
+
+@pytest.mark.parametrize(
+    ("statement", "number", "reason"),
+    [
+        ("UPDATE audit SET entry = replace(entry, 'denied', 'ok') WHERE number = 4", 4, "not what was written"),
+        ("UPDATE audit SET entry = 'no json' WHERE number = 2", 2, "not what was written"),
+        ("UPDATE audit SET entry = x'00ff' WHERE number = 2", 2, "not what was written"),
+        ("UPDATE audit SET digest = 'x' WHERE number = 3", 3, "not what was written"),
+        ("DELETE FROM audit WHERE number = 3", 3, "missing"),
+        ("DELETE FROM audit WHERE number = 1", 1, "missing"),
+        ("DELETE FROM audit WHERE number > 4", 5, "missing; the log went on to line 6"),
+        ("DELETE FROM audit", 1, "missing"),
+        ("INSERT INTO audit SELECT 0, entry, digest FROM audit WHERE number = 1", 0, "slipped in"),
+        ("INSERT INTO audit SELECT 7, entry, digest FROM audit WHERE number = 1", 7, "not what was written"),
+        ("UPDATE audit SET number = number - 1 WHERE number > 3", 3, "not what was written"),
+    ],
+)
+def test_tampering_is_found_at_its_first_line(
+    path: Path, log: AuditLog, statement: str, number: int, reason: str
+) -> None:
+    for count in range(1, 7):
+        log.append(entry(f"c{count}", outcome="denied"))
+    if "number - 1" in statement:
+        tampered(path, "DELETE FROM audit WHERE number = 3", statement)
+    else:
+        tampered(path, statement)
+    broken = log.verify()
+    assert broken is not None
+    assert broken.number == number
+    assert reason in broken.reason
+    assert f"Line {number} " in broken.message
+    log.read()  # still readable, whatever was done
+
+
+def test_a_line_written_behind_the_logs_back_is_found(path: Path, log: AuditLog) -> None:
+    """Even with a right digest: the log keeps where it ended."""
+    from ollm_tui.core.policy.audit import _digest  # pyright: ignore[reportPrivateUsage]  # plays the clever tamperer
+
+    line = log.append(entry())
+    forged = _digest(line.digest, 2, "{}")
+    tampered(path, f"INSERT INTO audit VALUES(2, '{{}}', '{forged}')")
+    broken = log.verify()
+    assert broken is not None
+    assert broken.number == 2
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.builds(entry, call_id=st.text(), tool=st.text(), by=st.none() | st.text(), latency_ms=st.integers(0))),
+    st.data(),
+)
+def test_any_lines_verify_and_any_single_change_is_found(
+    tmp_path_factory: pytest.TempPathFactory, entries: list[AuditEntry], data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("audit") / "ollm.db"
+    store = Store(path)
+    log = AuditLog(store)
+    for written in entries:
+        log.append(written)
+    assert [line.entry for line in log.read()] == entries
+    assert log.verify() is None
+    if entries:
+        number = data.draw(st.integers(1, len(entries)))
+        old = log.read()[number - 1]
+        assert old.entry is not None
+        tampered(path, f"UPDATE audit SET entry = replace(entry, 'abab', 'abba') WHERE number = {number}")
+        broken = log.verify()
+        assert broken is not None
+        assert broken.number == number
+    store.close()
+
+
+def test_processes_append_to_one_chain(path: Path) -> None:
+    script = """
+import sys
+from pathlib import Path
+from ollm_tui.core.base.store import Store
+from ollm_tui.core.confirmation import Origin
+from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog
+log = AuditLog(Store(Path(sys.argv[1])))
+for number in range(40):
+    log.append(AuditEntry(event=AuditEvent.DECIDED, call_id=f"{sys.argv[2]}{number}", tool="ls", origin=Origin.USER,
+                          arguments_sha256=""))
+"""
+    started = [
+        subprocess.Popen([sys.executable, "-c", script, str(path), name], stderr=subprocess.PIPE, text=True)
+        for name in ("a", "b")
+    ]
+    for process in started:
+        _, complaint = process.communicate(timeout=60)
+        assert process.returncode == 0, complaint
+    store = Store(path)
+    log = AuditLog(store)
+    assert log.verify() is None
+    assert {line.entry.call_id for line in log.read() if line.entry} == {f"{n}{i}" for n in "ab" for i in range(40)}
+    store.close()
+
+
+# -- the writer
+
+
+def test_the_writer_keeps_order_and_the_time_of_the_event(log: AuditLog) -> None:
+    failures: list[StorageFailed] = []
+    writer = AuditWriter(log, failures.append, clock=Ticking())
+    for number in range(30):
+        writer.record(entry(f"c{number}"))
+    writer.flush()
+    assert [line.entry.call_id for line in log.read() if line.entry] == [f"c{number}" for number in range(30)]
+    assert [line.time for line in log.read()] == [f"2026-01-31T09:00:{number:02}.000Z" for number in range(1, 31)]
+    writer.record(entry("last"))
+    writer.close()
+    writer.close()
+    assert len(log.read()) == 31
+    assert failures == []
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("audit")]
+
+
+def test_a_line_that_cannot_be_written_is_reported_and_nobody_waits(path: Path) -> None:
+    failures: list[StorageFailed] = []
+    store = Store(path, busy_seconds=0.05)
+    log = AuditLog(store)
+    log.append(entry("first"))
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    writer = AuditWriter(log, failures.append)
+    writer.record(entry("lost"))
+    writer.flush()
+    other.execute("ROLLBACK")
+    other.close()
+    writer.record(entry("second"))
+    writer.close()
+    assert len(failures) == 1
+    assert "locked" in failures[0].message
+    assert [line.entry.call_id for line in log.read() if line.entry] == ["first", "second"]
+    assert log.verify() is None
+    store.close()
+
+
+# -- what decided
+
+
+def trace(layer: Layer, decision: Decision, reason: str, rule: int | None = None) -> TraceLine:
+    return TraceLine(layer=layer, decision=decision, reason=reason, rule=rule)
+
+
+def test_the_deciding_line_is_the_one_with_the_decisions_word_and_reason() -> None:
+    allow = trace(Layer.RULES, Decision.ALLOW, "rule 1", 1)
+    ask = trace(Layer.RULES, Decision.ASK, "rule 2", 2)
+    floor = trace(Layer.FLOOR, Decision.ASK, "deleting always asks")
+
+    def decided(decision: Decision, reason: str, *lines: TraceLine) -> TraceLine | None:
+        return deciding_line(Explanation(decision=decision, risk=Risk.LOW, reason=reason, trace=lines))
+
+    assert decided(Decision.ASK, "rule 2", allow, ask, floor) is ask
+    assert decided(Decision.ASK, "deleting always asks", ask, floor, allow) is floor
+    assert decided(Decision.ASK, "said otherwise", allow, ask, floor) is floor
+    assert decided(Decision.DENY, "nothing says so", allow) is None
+
+
+def test_an_entry_takes_its_decision_from_the_explanation() -> None:
+    line = TraceLine(layer=Layer.RULES, decision=Decision.DENY, reason="rule 4", rule=4, file="/p.toml", line=9)
+    explanation = Explanation(decision=Decision.DENY, risk=Risk.HIGH, reason="rule 4", trace=(line,))
+    about = entry_about(
+        AuditEvent.FINISHED,
+        explanation,
+        call_id="c",
+        tool="shell",
+        origin=Origin.USER,
+        arguments_sha256="00",
+        outcome="PolicyDeniedError",
+        latency_ms=3,
+    )
+    assert (about.decision, about.layer, about.rule, about.file, about.line) == (
+        Decision.DENY,
+        Layer.RULES,
+        4,
+        "/p.toml",
+        9,
+    )
+    unjudged = entry_about(
+        AuditEvent.FINISHED, None, call_id="c", tool="nope", origin=Origin.MODEL, arguments_sha256="", outcome="x"
+    )
+    assert (unjudged.decision, unjudged.layer) == (None, None)

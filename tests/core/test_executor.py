@@ -1,0 +1,411 @@
+"""The pipeline: what is judged, asked, bound, run and kept (architecture, "The way of a tool call")."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ollm_tui.core import (
+    AbortController,
+    ConfirmationResponse,
+    Effect,
+    MessageBus,
+    Parameters,
+    PolicyConfig,
+    PolicyEngine,
+    PolicyRule,
+    Risk,
+    Tool,
+    ToolExecutor,
+    ToolGroup,
+    ToolInvocation,
+    ToolRegistry,
+    ToolResult,
+    Workspace,
+)
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import ERROR_TABLE, OperationCancelled, ToolFailure
+from ollm_tui.core.base.results import JsonObject, UpdateOutput
+from ollm_tui.core.base.workspace import Access
+from ollm_tui.core.confirmation import ConfirmationDetails
+from ollm_tui.core.executor import CallRecord, Standin
+from ollm_tui.core.notices import ConfirmationRequested, Notice, OutputProduced
+from ollm_tui.core.policy.modes import Mode
+from ollm_tui.core.tools.base import Limits, ToolContext, TouchedPath
+
+
+class NoteParameters(Parameters):
+    text: str
+    path: str | None = None
+    own_question: bool = False
+
+
+class NoteInvocation(ToolInvocation[NoteParameters]):
+    """Writes down that it ran; what it does beside that is up to each test."""
+
+    ran: list[str] = []
+    act: Callable[[NoteInvocation, AbortSignal, UpdateOutput | None], object] | None = None
+    state = "unchanged"
+
+    def get_description(self) -> str:
+        return f"Note {self.params.text!r}"
+
+    def touched_paths(self) -> list[TouchedPath]:
+        return [TouchedPath(self.params.path, Access.WRITE)] if self.params.path else []
+
+    async def should_confirm_execute(self, signal: AbortSignal) -> ConfirmationDetails | Literal[False]:
+        return await self.confirmation_details(Risk.HIGH) if self.params.own_question else False
+
+    async def state_digest(self) -> str:
+        return type(self).state
+
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        if type(self).act is not None:
+            outcome = type(self).act(self, signal, update_output)
+            if asyncio.iscoroutine(outcome):
+                await outcome
+        self.ran.append(self.params.text)
+        return ToolResult.of_text(f"noted {self.params.text}")
+
+
+@pytest.fixture(autouse=True)
+def fresh_notes() -> None:
+    NoteInvocation.ran, NoteInvocation.act, NoteInvocation.state = [], None, "unchanged"
+
+
+def note_tool(time_limit: float | None = 300.0) -> Tool[NoteParameters]:
+    return Tool(
+        name="note",
+        display_name="Note",
+        description="Writes down",
+        group=ToolGroup.SYSTEM,
+        effect=Effect.WRITES,
+        parameters=NoteParameters,
+        invocation=NoteInvocation,
+        risk=Risk.MEDIUM,
+        time_limit=time_limit,
+    )
+
+
+def executor(tmp_path: Path, action: str = "ask", *, attended: bool = True, tool: Tool[NoteParameters] | None = None, **more: object) -> ToolExecutor:
+    registry = ToolRegistry()
+    registry.register(tool or note_tool())
+    policy = PolicyEngine(PolicyConfig(rules=[PolicyRule(tool="note", action=action)]))
+    return ToolExecutor(registry, policy, MessageBus(), Workspace(tmp_path), attended, **more)  # type: ignore[arg-type]  # keyword options passed through
+
+
+def answering(bus: MessageBus, *answers: JsonObject) -> list[ConfirmationRequested]:
+    """Answer the questions of this bus, one after the other; returns what was asked."""
+    asked: list[ConfirmationRequested] = []
+    queue = list(answers)
+
+    def answer(notice: Notice) -> None:
+        if isinstance(notice, ConfirmationRequested):
+            asked.append(notice)
+            response = ConfirmationResponse.model_validate({"id": notice.request.id, **queue.pop(0)})
+            asyncio.get_running_loop().call_soon(bus.respond_to_confirmation, response)
+
+    bus.subscribe(answer)
+    return asked
+
+
+async def test_an_allowed_call_runs_unasked(tmp_path: Path) -> None:
+    house = executor(tmp_path, "allow")
+    result = await house.execute("note", {"text": "hello"})
+    assert (result.ok, result.llm_content, NoteInvocation.ran) == (True, "noted hello", ["hello"])
+
+
+async def test_a_denied_call_does_not_run_and_says_why(tmp_path: Path) -> None:
+    result = await executor(tmp_path, "deny").execute("note", {"text": "hello"})
+    assert result.error is not None
+    assert (result.error.type, result.error.code, result.error.slug) == ("PolicyDeniedError", "POLICY_DENIED", "policy_denied")
+    assert "policy rule 1" in result.error.message
+    assert NoteInvocation.ran == []
+
+
+async def test_an_approved_call_runs(tmp_path: Path) -> None:
+    house = executor(tmp_path)
+    asked = answering(house.bus, {"approved": True})
+    result = await house.execute("note", {"text": "hello"}, call_id="c1")
+    assert result.ok and NoteInvocation.ran == ["hello"]
+    request = asked[0].request
+    assert (request.call_id, request.details.tool_name, request.details.risk) == ("c1", "note", Risk.MEDIUM)
+    assert request.details.args == {"text": "hello", "ownQuestion": False}
+    assert "policy rule 1" in request.reason
+
+
+@given(reason=st.text(min_size=1))
+@settings(max_examples=100, deadline=None)
+def test_the_reason_of_a_denial_reaches_the_model_word_for_word(tmp_path_factory: pytest.TempPathFactory, reason: str) -> None:
+    async def scenario() -> None:
+        NoteInvocation.ran = []
+        house = executor(tmp_path_factory.getbasetemp())
+        answering(house.bus, {"approved": False, "reason": reason})
+        result = await house.execute("note", {"text": "hello"})
+        assert result.error is not None
+        assert (result.error.type, result.error.code) == ("ConfirmationDenied", "USER_DENIED")
+        assert reason in result.for_model()
+        assert NoteInvocation.ran == []
+
+    asyncio.run(scenario())
+
+
+async def test_changed_arguments_are_judged_and_asked_about_again(tmp_path: Path) -> None:
+    house = executor(tmp_path)
+    asked = answering(house.bus, {"approved": True, "modifiedArgs": {"text": "better"}}, {"approved": True})
+    result = await house.execute("note", {"text": "hello"})
+    assert result.ok and NoteInvocation.ran == ["better"]
+    assert [each.request.details.args["text"] for each in asked] == ["hello", "better"]
+    assert asked[1].request.replaces == asked[0].request.id
+
+
+async def test_changed_arguments_that_do_not_fit_are_a_validation_error(tmp_path: Path) -> None:
+    house = executor(tmp_path)
+    answering(house.bus, {"approved": True, "modifiedArgs": {"text": 5}})
+    result = await house.execute("note", {"text": "hello"})
+    assert result.error is not None and result.error.type == "ValidationError"
+    assert NoteInvocation.ran == []
+
+
+async def test_what_changed_since_it_was_shown_is_asked_about_again(tmp_path: Path) -> None:
+    house = executor(tmp_path)
+
+    def change(notice: Notice) -> None:
+        if isinstance(notice, ConfirmationRequested) and NoteInvocation.state == "unchanged":
+            NoteInvocation.state = "changed"
+
+    house.bus.subscribe(change)
+    asked = answering(house.bus, {"approved": True}, {"approved": True})
+    result = await house.execute("note", {"text": "hello"})
+    assert result.ok and NoteInvocation.ran == ["hello"]
+    assert len(asked) == 2 and asked[1].request.replaces == asked[0].request.id
+
+
+@pytest.mark.parametrize(
+    ("standin", "runs", "code"), [(Standin.NOBODY, [], "POLICY_DENIED"), (Standin.YES, ["hello"], None)]
+)
+async def test_without_a_person_questions_are_settled_at_once(tmp_path: Path, standin: Standin, runs: list[str], code: str | None) -> None:
+    house = executor(tmp_path, attended=False, standin=standin, standin_hint="; --yes approves")
+    result = await house.execute("note", {"text": "hello"})
+    assert NoteInvocation.ran == runs
+    assert (result.error.code if result.error else None) == code
+    if result.error:
+        assert result.error.message == "needs confirmation and nobody is there to answer; --yes approves"
+        assert result.error.details == {"decision": "ask"}
+
+
+async def test_yes_never_changes_a_deny(tmp_path: Path) -> None:
+    result = await executor(tmp_path, "deny", attended=False, standin=Standin.YES).execute("note", {"text": "x"})
+    assert result.error is not None and result.error.code == "POLICY_DENIED"
+
+
+async def test_the_tools_own_question_holds_under_every_rule_and_mode(tmp_path: Path) -> None:
+    house = executor(tmp_path, "allow", mode=Mode.YOLO)
+    asked = answering(house.bus, {"approved": False})
+    result = await house.execute("note", {"text": "x", "ownQuestion": True})
+    assert len(asked) == 1 and NoteInvocation.ran == [] and not result.ok
+
+
+async def test_a_path_outside_fails_whatever_anybody_says(tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    house = executor(tmp_path / "ws", "deny", attended=False, standin=Standin.YES)
+    result = await house.execute("note", {"text": "x", "path": "../outside"})
+    assert result.error is not None
+    assert (result.error.type, result.error.slug) == ("InvalidPathError", "security")
+    assert "--add-dir" in result.error.message
+
+
+async def test_protected_files_ask_and_denied_ones_stay_denied(tmp_path: Path) -> None:
+    house = executor(tmp_path, "allow", mode=Mode.YOLO)
+    asked = answering(house.bus, {"approved": True})
+    assert (await house.execute("note", {"text": "x", "path": ".env"})).ok
+    assert ".env" in asked[0].request.reason
+    denied = await house.execute("note", {"text": "x", "path": ".ollm/config.toml"})
+    assert denied.error is not None and denied.error.code == "POLICY_DENIED"
+
+
+async def test_a_cancelled_question_cancels_the_call(tmp_path: Path) -> None:
+    house, controller = executor(tmp_path), AbortController()
+    task = asyncio.ensure_future(house.execute("note", {"text": "x"}, controller.signal))
+    while not house.bus.pending():
+        await asyncio.sleep(0)
+    controller.abort("no longer wanted")
+    result = await task
+    assert result.error is not None
+    assert (result.error.type, result.error.code) == ("OperationCancelled", "CANCELLED")
+    assert "no longer wanted" in result.error.message and NoteInvocation.ran == []
+
+
+async def test_aborting_keeps_the_partial_output(tmp_path: Path) -> None:
+    """Property 48, as the executor returns it."""
+    house, controller = executor(tmp_path, "allow"), AbortController()
+
+    async def wait(invocation: NoteInvocation, signal: AbortSignal, tell: UpdateOutput | None) -> None:
+        asyncio.get_running_loop().call_later(0.01, controller.abort)
+        try:
+            await signal.guard(asyncio.sleep(30))
+        except OperationCancelled as cancelled:
+            raise OperationCancelled(cancelled.message, partial="half of it") from None
+
+    NoteInvocation.act = wait
+    result = await house.execute("note", {"text": "x"}, controller.signal)
+    assert result.error is not None and result.error.code == "CANCELLED"
+    assert result.llm_content.startswith("half of it") and NoteInvocation.ran == []
+
+
+async def test_a_call_over_its_limit_is_stopped_and_says_how_long_it_took(tmp_path: Path) -> None:
+    house = executor(tmp_path, "allow", tool=note_tool(time_limit=0.05))
+
+    async def wait(invocation: NoteInvocation, signal: AbortSignal, tell: UpdateOutput | None) -> None:
+        await signal.guard(asyncio.sleep(30))
+
+    NoteInvocation.act = wait
+    result = await house.execute("note", {"text": "x"})
+    assert result.error is not None and result.error.type == "ToolTimeoutError"
+    assert "0.05 s" in result.error.message and result.error.details["limitSeconds"] == 0.05
+
+
+async def test_waiting_for_a_person_is_not_counted(tmp_path: Path) -> None:
+    house = executor(tmp_path, tool=note_tool(time_limit=0.2))
+    task = asyncio.ensure_future(house.execute("note", {"text": "x"}))
+    await asyncio.sleep(0.4)
+    house.bus.respond_to_confirmation(ConfirmationResponse(id=house.bus.pending()[0].id, approved=True))
+    result = await task
+    assert result.ok and result.waited_ms >= 300 and result.duration_ms < 200
+
+
+async def test_output_streams_to_the_caller_and_to_the_bus(tmp_path: Path) -> None:
+    house, heard, published = executor(tmp_path, "allow"), list[str](), list[Notice]()
+    house.bus.subscribe(published.append)
+
+    def talk(invocation: NoteInvocation, signal: AbortSignal, tell: UpdateOutput | None) -> None:
+        assert tell is not None
+        tell("one")
+        tell("two")
+
+    NoteInvocation.act = talk
+    await house.execute("note", {"text": "x"}, update_output=heard.append, call_id="c9")
+    assert heard == ["one", "two"]
+    assert published == [OutputProduced("c9", "one"), OutputProduced("c9", "two")]
+
+
+class Failing:
+    """What a tool may raise, and what must come back."""
+
+    @staticmethod
+    def with_error(error: Exception) -> Callable[[NoteInvocation, AbortSignal, UpdateOutput | None], object]:
+        def act(invocation: NoteInvocation, signal: AbortSignal, tell: UpdateOutput | None) -> None:
+            raise error
+
+        return act
+
+
+@given(message=st.text(), kind=st.sampled_from(sorted(ERROR_TABLE)))
+@settings(max_examples=100, deadline=None)
+def test_every_failure_is_a_result_with_type_and_message(tmp_path_factory: pytest.TempPathFactory, message: str, kind: str) -> None:
+    """Properties 49 and 57."""
+    failure = ERROR_TABLE[kind]
+    try:
+        error: ToolFailure = failure(message)
+    except TypeError:
+        error = failure()  # type: ignore[call-arg]  # those with a message of their own
+
+    async def scenario() -> None:
+        NoteInvocation.act = Failing.with_error(error)
+        result = await executor(tmp_path_factory.getbasetemp(), "allow").execute("note", {"text": "x"})
+        assert result.error is not None and result.error.type == kind
+        assert result.error.message == error.message and result.llm_content and result.return_display
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("error", [RuntimeError("boom"), KeyError("x"), RecursionError(), UnicodeError("odd")])
+async def test_an_unexpected_exception_never_gets_out(tmp_path: Path, error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    NoteInvocation.act = Failing.with_error(error)
+    result = await executor(tmp_path, "allow").execute("note", {"text": "x"})
+    assert result.error is not None and result.error.code == "INTERNAL"
+    assert type(error).__name__ in caplog.text
+
+
+async def test_an_unknown_tool_and_bad_arguments_are_results(tmp_path: Path) -> None:
+    house = executor(tmp_path)
+    unknown = await house.execute("nope", {})
+    assert unknown.error is not None and unknown.error.type == "ToolNotFoundError"
+    for arguments in (None, [], "text", 5, {"text": None}, {}):
+        result = await house.execute("note", arguments)  # type: ignore[arg-type]  # that is the point
+        assert result.error is not None and result.error.type == "ValidationError", arguments
+
+
+async def test_notes_tell_what_was_mended(tmp_path: Path) -> None:
+    result = await executor(tmp_path, "allow").execute("note", {"text": "x", "mood": "good"})
+    assert result.ok and "mood was dropped" in result.notes[0]
+    assert "[note: unknown parameter mood was dropped]" in result.for_model()
+    strict = await executor(tmp_path, "allow", forgiving=False).execute("note", {"text": "x", "mood": "good"})
+    assert strict.error is not None and strict.error.type == "ValidationError"
+
+
+async def test_long_results_are_cut_and_kept_whole_elsewhere(tmp_path: Path) -> None:
+    class Store:
+        def save(self, name: str, text: str) -> Path:
+            (tmp_path / "full.txt").write_text(text)
+            return tmp_path / "full.txt"
+
+    bus = MessageBus()
+    context = ToolContext(bus=bus, limits=Limits(result_chars=100, result_lines=5))
+    house = executor(tmp_path, "allow", outputs=Store(), context=context)
+    text = "\n".join(f"line {number}" for number in range(50))
+    result = await house.execute("note", {"text": text})
+    assert result.truncated and "lines omitted" in result.llm_content
+    assert result.llm_content.rstrip().endswith(f"Full text: {tmp_path / 'full.txt'}")
+    assert (tmp_path / "full.txt").read_text() == f"noted {text}"
+
+
+async def test_a_review_runs_nothing_and_names_every_fault(tmp_path: Path) -> None:
+    house = executor(tmp_path)
+    review = await house.review("note", {"text": "hello"})
+    assert (review.decision, review.risk, review.faults) == ("ask", Risk.MEDIUM, ())
+    assert "policy rule 1" in review.reason
+    faulty = await house.review("note", {"text": 5, "path": 6})
+    assert faulty.decision == "deny" and "text" in faulty.faults[0] and "path" in faulty.faults[0]
+    assert NoteInvocation.ran == [] and house.bus.pending() == []
+
+
+async def test_each_call_is_recorded_without_its_arguments(tmp_path: Path) -> None:
+    records: list[CallRecord] = []
+    house = executor(tmp_path, on_record=records.append)
+    answering(house.bus, {"approved": False})
+    await house.execute("note", {"text": "a secret"}, call_id="c1")
+    record = records[0]
+    assert (record.call_id, record.tool, record.answer, record.error_type) == ("c1", "note", "denied", "ConfirmationDenied")
+    assert len(record.arguments_digest) == 64 and "a secret" not in repr(record)
+
+
+async def test_calls_of_one_reply_are_asked_together_and_run_in_order(tmp_path: Path) -> None:
+    house = executor(tmp_path)
+    first_done = asyncio.Event()
+
+    async def at_once() -> None:
+        return
+
+    async def after_the_first() -> None:
+        await first_done.wait()
+
+    first = asyncio.ensure_future(house.execute("note", {"text": "1"}, my_turn=at_once))
+    second = asyncio.ensure_future(house.execute("note", {"text": "2"}, my_turn=after_the_first))
+    while len(house.bus.pending()) < 2:
+        await asyncio.sleep(0)
+    by_text = {request.details.args["text"]: request.id for request in house.bus.pending()}
+    house.bus.respond_to_confirmation(ConfirmationResponse(id=by_text["2"], approved=True))
+    await asyncio.sleep(0.01)
+    assert NoteInvocation.ran == []
+    house.bus.respond_to_confirmation(ConfirmationResponse(id=by_text["1"], approved=True))
+    await first
+    first_done.set()
+    await second
+    assert NoteInvocation.ran == ["1", "2"]

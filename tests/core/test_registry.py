@@ -1,0 +1,238 @@
+"""Registry, schemas and mending (001 R1; contract section 1, "Arguments")."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import Field
+
+from ollm_tui.assembly.tools import BUILTIN_TOOLS
+from ollm_tui.core import Effect, MessageBus, Parameters, Risk, Tool, ToolGroup, ToolInvocation, ToolRegistry, ToolResult
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import InvalidArguments, ToolNotFound
+from ollm_tui.core.base.results import UpdateOutput
+from ollm_tui.core.tools.mending import mend
+from ollm_tui.core.tools.schema import SchemaFormat, function_schema
+
+NAMES = st.text(min_size=1, max_size=20)
+
+
+class Step(Parameters):
+    target: str
+    replacement: str = ""
+
+
+class Everything(Parameters):
+    path: str = Field(description="Where")
+    start_line: int | None = Field(None, ge=1)
+    steps: list[Step] = Field(default_factory=list[Step])
+    deep: bool = False
+    kind: Literal["a", "b"] = "a"
+
+
+class EverythingInvocation(ToolInvocation[Everything]):
+    def get_description(self) -> str:
+        return f"Do everything to {self.params.path}"
+
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        return ToolResult.of_text("done")
+
+
+def tool(name: str = "everything", description: str = "Does everything") -> Tool[Everything]:
+    return Tool(
+        name=name,
+        display_name=name,
+        description=description,
+        group=ToolGroup.SYSTEM,
+        effect=Effect.READS,
+        parameters=Everything,
+        invocation=EverythingInvocation,
+        risk=Risk.LOW,
+    )
+
+
+@given(NAMES)
+def test_what_was_registered_is_found(name: str) -> None:
+    """Properties 1 and 3."""
+    registry, one = ToolRegistry(), tool(name)
+    registry.register(one)
+    assert registry.get(name) is one
+    registry.unregister(name)
+    assert registry.get(name) is None
+    registry.unregister(name)
+
+
+@given(NAMES)
+def test_the_second_of_a_name_replaces_the_first(name: str) -> None:
+    """Property 2."""
+    registry, second = ToolRegistry(), tool(name, "the second")
+    registry.register(tool(name))
+    registry.register(second)
+    assert registry.get(name) is second
+    assert registry.list() == [second]
+
+
+@given(st.lists(NAMES, unique=True, max_size=12), st.randoms(use_true_random=False))
+def test_the_order_of_registering_does_not_show(names: list[str], random: object) -> None:
+    """Properties 4 and 5."""
+    tools = [tool(name, f"about {name}") for name in names]
+    random.shuffle(tools)  # type: ignore[attr-defined]  # hypothesis hands out a random.Random
+    registry = ToolRegistry()
+    for each in tools:
+        registry.register(each)
+    assert [each.name for each in registry.list()] == sorted(names)
+    assert registry.list() == registry.list()
+    schemas = registry.get_function_schemas()
+    assert [(schema["name"], schema["description"]) for schema in schemas] == [(n, f"about {n}") for n in sorted(names)]
+    assert all(schema["parameters"]["properties"].keys() == {"path", "startLine", "steps", "deep", "kind"} for schema in schemas)
+
+
+def test_a_schema_is_compact_and_says_what_is_required() -> None:
+    parameters = function_schema(tool())["parameters"]
+    assert parameters == {
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "Where"},
+            "startLine": {"type": "integer", "minimum": 1},
+            "steps": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {"target": {"type": "string"}, "replacement": {"type": "string", "default": ""}},
+                    "required": ["target"],
+                },
+            },
+            "deep": {"type": "boolean", "default": False},
+            "kind": {"type": "string", "enum": ["a", "b"], "default": "a"},
+        },
+        "required": ["path"],
+    }
+
+
+def test_the_three_forms_say_the_same() -> None:
+    bare = function_schema(tool())
+    assert function_schema(tool(), SchemaFormat.OPENAI) == {"type": "function", "function": bare}
+    renamed = {**bare, "input_schema": bare["parameters"]}
+    del renamed["parameters"]
+    assert function_schema(tool(), SchemaFormat.ANTHROPIC) == renamed
+
+
+@pytest.mark.parametrize("name", ["READ_FILE", "read-file", "readFile", "file_read", "FILE-READ"])
+def test_other_spellings_and_aliases_find_the_tool(name: str) -> None:
+    registry = ToolRegistry()
+    for each in BUILTIN_TOOLS:
+        registry.register(each)
+    assert registry.resolve(name, {"path": "a"}).tool.name == "read_file"
+
+
+def test_aliases_are_never_listed() -> None:
+    registry = ToolRegistry()
+    for each in BUILTIN_TOOLS:
+        registry.register(each)
+    listed = {each.name for each in registry.list()}
+    assert not listed & {"file_read", "file_write", "file_search", "list_directory", "exec"}
+
+
+def test_an_alias_translates_its_arguments() -> None:
+    registry = ToolRegistry()
+    for each in BUILTIN_TOOLS:
+        registry.register(each)
+    found = registry.resolve("exec", {"command": "true", "workdir": "src"})
+    assert (found.tool.name, found.arguments) == ("shell", {"command": "true", "cwd": "src", "timeout": 180_000})
+    found = registry.resolve("file_search", {"pattern": "x", "type": "grep", "path": "src"})
+    assert (found.tool.name, found.arguments) == ("grep", {"pattern": "x", "directory": "src"})
+    assert registry.resolve("file_read", {"path": "a", "startLine": 2}).arguments == {
+        "path": "a",
+        "startLine": 2,
+        "lineNumbers": True,
+    }
+
+
+@given(st.text(max_size=30))
+@settings(max_examples=200)
+def test_nothing_runs_on_similarity(name: str) -> None:
+    registry = ToolRegistry()
+    registry.register(tool("read_file"))
+    folded = name.replace("-", "_").replace("_", "").casefold()
+    if folded in ("readfile", "fileread"):
+        assert registry.resolve(name).tool.name == "read_file"
+    else:
+        with pytest.raises(ToolNotFound):
+            registry.resolve(name)
+
+
+def test_an_unknown_name_is_told_the_closest() -> None:
+    registry = ToolRegistry()
+    for name in ("read_file", "write_file", "shell"):
+        registry.register(tool(name))
+    with pytest.raises(ToolNotFound, match="read_file") as caught:
+        registry.resolve("read_fil")
+    assert caught.value.slug == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("given_arguments", "mended", "noted"),
+    [
+        ({"file_path": "a"}, {"path": "a"}, "file_path was read as path"),
+        ({"filename": "a"}, {"path": "a"}, "filename was read as path"),
+        ({"PATH": "a"}, {"path": "a"}, "PATH was read as path"),
+        ({"path": "a", "start_line": "5"}, {"path": "a", "startLine": 5}, "startLine"),
+        ({"path": "a", "startLine": 3.0}, {"path": "a", "startLine": 3}, ""),
+        ({"path": "a", "startLine": 3.5}, {"path": "a", "startLine": 3.5}, ""),
+        ({"path": "a", "deep": "true"}, {"path": "a", "deep": True}, "deep"),
+        ({"path": "a", "mood": "good"}, {"path": "a"}, "mood was dropped"),
+        ({"path": "a", "steps": ' [{"old": "x", "new_string": "y"}] '}, {"path": "a", "steps": [{"target": "x", "new_string": "y"}]}, "steps"),
+    ],
+)
+def test_near_misses_become_what_they_meant(given_arguments: dict[str, object], mended: dict[str, object], noted: str) -> None:
+    result = mend(tool(), given_arguments)  # type: ignore[arg-type]  # plain JSON
+    if "steps" in mended:
+        assert result.arguments == {"path": "a", "steps": [{"target": "x"}]}
+    else:
+        assert result.arguments == mended
+    assert noted in "; ".join(result.notes)
+    assert bool(result.notes) == bool(noted)
+
+
+def test_a_known_parameter_is_never_overwritten_by_a_near_miss() -> None:
+    result = mend(tool(), {"path": "right", "file_path": "wrong"})
+    assert result.arguments == {"path": "right"}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(JSON)
+@settings(max_examples=300)
+def test_arguments_that_do_not_fit_are_a_validation_error(arguments: object) -> None:
+    """Property 44: whatever comes, mended or not, it is an invocation or InvalidArguments."""
+    mended = mend(tool(), arguments)  # type: ignore[arg-type]  # any JSON
+    for candidate in (arguments, mended.arguments):
+        try:
+            invocation = tool().create_invocation(candidate, MessageBus())
+        except InvalidArguments as failure:
+            assert failure.message.startswith("everything")
+        else:
+            assert isinstance(candidate, dict) and isinstance(invocation.params, Everything)
+
+
+def test_every_fault_is_named_at_once() -> None:
+    with pytest.raises(InvalidArguments) as caught:
+        tool().create_invocation({"startLine": "5", "deep": "yes", "steps": [{}]}, MessageBus())
+    for part in ("path", "startLine", "deep", "steps.0.target"):
+        assert part in caught.value.message
+
+
+@pytest.mark.parametrize("each", BUILTIN_TOOLS, ids=lambda each: each.name)
+def test_schemas_of_all_tools_hold_no_noise(each: Tool[Parameters]) -> None:
+    text = json.dumps(function_schema(each, SchemaFormat.OPENAI))
+    for noise in ("$ref", "$defs", "anyOf", '"title"', "additionalProperties", '"null"'):
+        assert noise not in text

@@ -1,0 +1,97 @@
+"""A terminal around the installed program: a real PTY, our keys in, the cells of its screen out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pyte
+from ptyprocess import PtyProcess
+
+PROGRAM = Path(sys.executable).parent / "ollm-tui"
+
+KEYS = {"enter": "\r", "esc": "\x1b", "tab": "\t", "f6": "\x1b[17~", "f8": "\x1b[19~", "f10": "\x1b[21~", "^q": "\x11", "^s": "\x13", "^t": "\x14", "^]": "\x1d"}  # fmt: skip
+
+
+class TolerantScreen(pyte.Screen):
+    """pyte's own screen, so that the judge is not our emulator; what it does not know it leaves alone."""
+
+    def select_graphic_rendition(self, *attributes: int, **more: object) -> None:
+        if not more.get("private"):
+            super().select_graphic_rendition(*attributes)
+
+    def report_device_status(self, mode: int, **more: object) -> None:
+        pass
+
+    def report_device_attributes(self, mode: int = 0, **more: object) -> None:
+        pass
+
+
+class OuterTerminal:
+    """The program as a person sees it."""
+
+    def __init__(self, process: PtyProcess, columns: int, lines: int) -> None:
+        self._process = process
+        self._screen = TolerantScreen(columns, lines)
+        self._stream = pyte.ByteStream(self._screen)
+        asyncio.get_running_loop().add_reader(process.fd, self._read)
+
+    @classmethod
+    def start(
+        cls, *arguments: str, cwd: Path, columns: int = 120, lines: int = 40, environment: Mapping[str, str] | None = None
+    ) -> OuterTerminal:
+        env = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "OLLM_PROBE": "0", **(environment or {})}
+        env.pop("TEXTUAL_ANIMATIONS", None)
+        process = PtyProcess.spawn([str(PROGRAM), *arguments], cwd=str(cwd), env=env, dimensions=(lines, columns))
+        return cls(process, columns, lines)
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._process.fd, 65536)
+        except OSError:
+            data = b""
+        if not data:
+            asyncio.get_running_loop().remove_reader(self._process.fd)
+            return
+        self._stream.feed(data)
+
+    @property
+    def text(self) -> str:
+        """The cells of the screen, line by line."""
+        return "\n".join(line.rstrip() for line in self._screen.display)
+
+    @property
+    def state(self) -> str:
+        """First word of the status line."""
+        words = self._screen.display[0].split()
+        return words[0] if words else ""
+
+    async def type(self, *keys: str) -> None:
+        """Send keys by name, or text as it is, as a person's typing arrives."""
+        for key in keys:
+            self._process.write(KEYS.get(key, key).encode())
+            await asyncio.sleep(0.03)
+
+    async def sees(self, wanted: str | Callable[[str], bool], seconds: float = 20.0) -> None:
+        """Wait until the screen shows it; fails with the screen."""
+        shows = (lambda text: wanted in text) if isinstance(wanted, str) else wanted
+        for _ in range(int(seconds / 0.02)):
+            if shows(self.text):
+                return
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"the screen never showed {wanted!r}:\n{self.text}")
+
+    async def ends(self, seconds: float = 15.0) -> int:
+        """Wait for the program's end; its exit code."""
+        for _ in range(int(seconds / 0.05)):
+            if not await asyncio.to_thread(self._process.isalive):
+                return int(self._process.exitstatus or 0)
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"the program did not end:\n{self.text}")
+
+    async def close(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._process.fd)
+        await asyncio.to_thread(self._process.close, True)

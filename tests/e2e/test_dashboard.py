@@ -1,0 +1,162 @@
+"""The whole program, by keys alone: the installed command in a terminal, against a model server that speaks SSE.
+
+What it does is read off the cells of the outer terminal; files are checked in addition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.outer import OuterTerminal
+from tests.providers.fake_server import FakeReply, FakeServer, json_reply, sse
+
+ARMED = 0.7
+"""Seconds after which approve keys work: they are dead for half a second after the shown question changed."""
+
+
+def says(text: str = "", *calls: tuple[str, dict[str, object]]) -> FakeReply:
+    """One streamed answer of an OpenAI-compatible server."""
+    chunks: list[object] = [
+        {"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in (text[i : i + 7] for i in range(0, len(text), 7))
+    ]
+    for index, (name, arguments) in enumerate(calls):
+        function = {"name": name, "arguments": json.dumps(arguments)}
+        call = {"index": index, "id": f"call_{name}_{index}", "type": "function", "function": function}
+        chunks.append({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]})
+    chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls" if calls else "stop"}]})
+    return sse(*chunks, "[DONE]")
+
+
+@asynccontextmanager
+async def dashboard(
+    workspace: Path, *replies: FakeReply, columns: int = 120, lines: int = 40
+) -> AsyncGenerator[tuple[OuterTerminal, FakeServer]]:
+    policy = workspace.parent / "policy.toml"
+    policy.write_text('preset = "strict"\n')
+    async with FakeServer() as server:
+        server.always("/v1/models", json_reply({"object": "list", "data": [{"id": "tiny", "object": "model"}]}))
+        server.reply("/v1/chat/completions", *replies)
+        arguments = ["--provider", "openai", "--base-url", f"{server.url}/v1", "--model", "tiny", "--policy", str(policy)]
+        terminal = OuterTerminal.start(*arguments, cwd=workspace, columns=columns, lines=lines)
+        try:
+            await terminal.sees("IDLE")
+            yield terminal, server
+        finally:
+            await terminal.close()
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(120, 40), (80, 24)])
+async def test_an_overwrite_and_a_command_are_approved_and_a_deletion_denied(tmp_path: Path, columns: int, lines: int) -> None:
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    (workspace / "notes.txt").write_text("old words\n")
+    (workspace / "precious.txt").write_text("keep me\n")
+    proposal = says(
+        "I will tidy up.",
+        ("write_file", {"path": "notes.txt", "content": "new words\n", "overwrite": True}),
+        ("shell", {"command": "printf 'sum %s\\n' $((40 + 2)) > sum.txt; cat sum.txt"}),
+        ("delete_file", {"path": "precious.txt"}),
+    )
+    async with dashboard(workspace, proposal, says("All done, thank you."), columns=columns, lines=lines) as (terminal, server):
+        await terminal.type("tidy up please", "enter")
+        await terminal.sees("WAITING 3")
+        await terminal.type("f8")
+        await terminal.sees("Approve?  1 of 3")
+        await terminal.sees("notes.txt")
+        assert (workspace / "notes.txt").read_text() == "old words\n"
+        await terminal.type("enter")
+        await asyncio.sleep(ARMED)
+        await terminal.sees("1 of 3")
+        assert (workspace / "notes.txt").read_text() == "old words\n"
+        await terminal.type("y")
+        await terminal.sees(lambda text: "Approve?  1 of 2" in text and "shell" in text)
+        await asyncio.sleep(ARMED)
+        await terminal.type("y")
+        await terminal.sees("again")
+        assert not (workspace / "sum.txt").exists()
+        await terminal.type("y")
+        await terminal.sees(lambda text: "Approve?  1 of 1" in text and "delete_file" in text)
+        await terminal.type("r")
+        await terminal.type("it holds the only copy", "enter")
+        await terminal.sees("All done, thank you.")
+        await terminal.sees(lambda text: text.split()[0] == "IDLE")
+        assert (workspace / "notes.txt").read_text() == "new words\n"
+        assert (workspace / "sum.txt").read_text() == "sum 42\n"
+        assert (workspace / "precious.txt").read_text() == "keep me\n"
+        second = json.dumps(server.bodies("/v1/chat/completions")[1])
+        assert "it holds the only copy" in second and "sum 42" in second
+        await terminal.type("^q")
+        assert await terminal.ends() == 0
+
+
+async def test_a_key_typed_while_a_question_arrives_approves_nothing(tmp_path: Path) -> None:
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    reply = says("", ("write_file", {"path": "x.txt", "content": "x"}))
+    async with dashboard(workspace, reply, says("ok")) as (terminal, _):
+        await terminal.type("go", "enter")
+        for _ in range(40):
+            await terminal.type("y")
+        await terminal.sees("WAITING 1")
+        await terminal.sees("yyyyyyyyyy")
+        assert not (workspace / "x.txt").exists()
+
+
+async def test_a_persons_keys_reach_a_command_that_waits_for_them(tmp_path: Path) -> None:
+    """The agent's tab is the same widget on the same PTY as its command."""
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    reply = says("", ("shell", {"command": "read x; echo got $x", "timeout": 60000}))
+    async with dashboard(workspace, reply, says("It is read.")) as (terminal, server):
+        await terminal.type("go", "enter")
+        await terminal.sees("WAITING 1")
+        await terminal.type("f8")
+        await terminal.sees("Approve?  1 of 1")
+        await asyncio.sleep(ARMED)
+        await terminal.type("y")
+        await asyncio.sleep(0.2)
+        if "again" in terminal.text:
+            await terminal.type("y")
+        await terminal.sees("RUNNING")
+        await terminal.type("^t")
+        await asyncio.sleep(0.5)
+        await terminal.type("plums", "enter")
+        await terminal.sees("got plums")
+        await terminal.sees("It is read.")
+        assert "got plums" in json.dumps(server.bodies("/v1/chat/completions")[1])
+
+
+async def test_a_server_that_breaks_off_keeps_the_text_and_r_tries_again(tmp_path: Path) -> None:
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    whole = says("Half of an answer that never came to its end")
+    async with dashboard(workspace, whole.cut_at(len(whole.body) // 2), says("Here it is whole.")) as (terminal, server):
+        await terminal.type("hello", "enter")
+        await terminal.sees("Half of")
+        await terminal.sees("127.0.0.1")
+        await terminal.type("r")
+        await terminal.sees("Here it is whole.")
+        assert len(server.bodies("/v1/chat/completions")) == 2
+
+
+async def test_a_window_too_small_says_so_and_still_asks(tmp_path: Path) -> None:
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    reply = says("", ("write_file", {"path": "x.txt", "content": "x"}))
+    async with dashboard(workspace, reply, says("ok"), columns=38, lines=9) as (terminal, _):
+        await terminal.type("go", "enter")
+        await terminal.type("f8")
+        await terminal.sees("write_file")
+        await asyncio.sleep(ARMED)
+        await terminal.type("y")
+        for _ in range(200):
+            if (workspace / "x.txt").exists():
+                break
+            await asyncio.sleep(0.05)
+        assert (workspace / "x.txt").read_text() == "x"

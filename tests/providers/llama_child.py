@@ -1,0 +1,31 @@
+"""A llama.cpp server as a process of its own: `llama_child.py MODEL`; prints its address when it is ready."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import xllamacpp
+
+
+def main(model: str) -> None:
+    params = xllamacpp.CommonParams()
+    params.model.path = model
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.n_ctx = 2048
+    params.n_parallel = 1
+    # more threads than free cores slow it down twentyfold
+    params.cpuparams.n_threads = 1
+    params.cpuparams_batch.n_threads = 1
+    params.cache_ram_mib = 32
+    params.use_jinja = True
+    params.warmup = False
+    server = xllamacpp.Server(params)
+    print(server.listening_address, flush=True)
+    # ends with the process that started it, however that ends
+    sys.stdin.read()
+    os._exit(0)
+
+
+main(sys.argv[1])

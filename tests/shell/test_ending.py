@@ -1,0 +1,163 @@
+"""Ending commands: limits, the kill matrix, what survives, and that nothing of ours is left behind (001 R5.3, R5.4)."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from ollm_tui.core.shell.commands import CommandHub, CommandRequest, Ending, Phase, TimeLimits, arrival
+from ollm_tui.core.shell.family import Family, running_processes
+from ollm_tui.core.shell.ladder import KillLadder
+from tests.shell.conftest import Bench, alive, data_of, in_session, own_descriptors, until
+
+
+async def test_a_gentle_end_is_tried_first_and_is_enough_for_most(bench: Bench) -> None:
+    result = await bench.shell("trap 'echo bye; exit 0' TERM; while :; do sleep 0.02; done", timeout=200)
+    assert data_of(result).output.endswith("bye\n")
+    assert bench.hub.state(data_of(result).id).state is Phase.KILLED
+
+
+async def test_output_before_a_time_out_is_kept_and_the_message_says_limit_and_time(bench: Bench) -> None:
+    result = await bench.shell("echo before; sleep 30", timeout=300)
+    assert result.error is not None
+    assert "300ms" in result.error.message
+    elapsed = result.error.details["elapsedMs"]
+    assert isinstance(elapsed, int)
+    assert 300 <= elapsed < 2000
+    assert data_of(result).output == "before\n"
+    assert result.llm_content.startswith("Exit code: none\n\nOutput:\nbefore\n")
+    assert "ShellTimeoutError" in result.llm_content
+
+
+async def test_what_survives_even_sigkill_is_named() -> None:
+    """A process of another session that nothing can end stands in for one that hangs in the kernel."""
+
+    class Unreachable(Family):
+        def send(self, signals: object, members: object) -> None:
+            """Nothing arrives."""
+
+    process = await asyncio.create_subprocess_exec("sleep", "30", start_new_session=True)
+    ladder = KillLadder(Unreachable(process.pid, "no-mark"), grace=0.1)
+    await asyncio.to_thread(ladder.climb)
+    assert [(survivor.pid, survivor.name) for survivor in ladder.survivors] == [(process.pid, "sleep")]
+    process.kill()
+    await process.wait()
+
+
+async def test_silence_beyond_the_idle_limit_ends_a_command_and_output_puts_it_off(bench: Bench) -> None:
+    talking = await bench.shell("for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done", idleTimeout=400)
+    assert talking.error is None
+    silent = await bench.shell("echo hello; sleep 30", idleTimeout=300)
+    assert silent.error is not None
+    assert (silent.error.type, silent.error.code) == ("ShellIdleTimeoutError", "TIMEOUT")
+    assert "300ms" in silent.error.message
+    assert data_of(silent).output == "hello\n"
+    assert data_of(silent).timed_out
+    assert data_of(silent).exit_code is None
+    never = await bench.shell("sleep 0.3", idleTimeout=0)
+    assert never.error is None
+
+
+async def test_a_given_idle_limit_does_not_count_processor_time(bench: Bench) -> None:
+    result = await bench.shell("while :; do :; done", idleTimeout=300, timeout=20_000)
+    assert result.error is not None
+    assert result.error.type == "ShellIdleTimeoutError"
+
+
+async def test_the_configured_idle_limit_spares_who_computes(bench: Bench) -> None:
+    async def ending(command: str) -> Ending | None:
+        limits = TimeLimits(wall=1.5, idle=0.4, idle_counts_cpu=True)
+        live = await bench.hub.start(CommandRequest(command, bench.root, limits=limits))
+        return (await arrival(live.done)).ending
+
+    assert await ending("while :; do :; done") is Ending.TIMED_OUT
+    assert await ending("sleep 30") is Ending.IDLE
+
+
+async def test_typed_input_puts_off_the_idle_limit(bench: Bench) -> None:
+    attended = bench.attended()
+    call = asyncio.ensure_future(attended.shell("stty -echo; cat >/dev/null", idleTimeout=500))
+    await until(lambda: bench.hub.list() and bench.hub.list()[0].pid)
+    for _ in range(4):
+        await asyncio.sleep(0.25)
+        assert bench.hub.write(bench.hub.list()[0].id, b"x\n")
+    assert not call.done()
+    result = await call
+    assert result.error is not None
+    assert result.error.type == "ShellIdleTimeoutError"
+
+
+async def test_the_call_returns_although_a_grandchild_holds_the_terminal(bench: Bench) -> None:
+    began = time.monotonic()
+    result = await bench.shell("setsid bash -c 'sleep 62; echo late' & echo done")
+    assert time.monotonic() - began < 1.5
+    assert data_of(result).output == "done\n"
+    assert any("sleep" in note or "bash" in note for note in result.notes)
+
+
+async def test_a_chatty_grandchild_does_not_hold_the_call_up(bench: Bench) -> None:
+    began = time.monotonic()
+    await bench.shell("(while :; do echo noise; sleep 0.02; done) & echo done")
+    assert time.monotonic() - began < 2.5
+
+
+async def test_300_commands_leave_no_zombie_no_descriptor_and_no_thread(tmp_path: Path) -> None:
+    hub = CommandHub(tmp_path, keep=5)
+
+    async def one(number: int) -> None:
+        live = await hub.start(CommandRequest(f"echo {number} | cat", tmp_path, attended=number % 2 == 0))
+        assert (await arrival(live.done)).exit_code == 0
+
+    for number in range(5):
+        await one(number)
+    await until(lambda: threading.active_count() <= 2 or not any("command" in t.name for t in threading.enumerate()))
+    before = own_descriptors()
+    for start in range(0, 295, 5):
+        await asyncio.gather(*(one(start + number) for number in range(5)))
+    await until(lambda: not any(thread.name.startswith("command ") for thread in threading.enumerate()))
+    gc.collect()
+    assert own_descriptors() == before
+    assert len(hub.list()) == 5
+    children = Path(f"/proc/{threading.get_native_id()}/task/{threading.get_native_id()}/children").read_text().split()
+    states = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in children]
+    assert "Z" not in states
+    assert await hub.close() == ()
+
+
+async def test_closing_the_hub_ends_everything_and_refuses_new_commands(tmp_path: Path) -> None:
+    hub = CommandHub(tmp_path)
+    lives = [
+        await hub.start(CommandRequest(line, tmp_path, background=True)) for line in ("sleep 63", "sleep 64 & wait")
+    ]
+    sessions = [live.state.pid for live in lives]
+    assert len(hub.unfinished()) == 2
+    assert await hub.close() == ()
+    assert [in_session(session) for session in sessions] == [[], []]
+    assert hub.unfinished() == ()
+    with pytest.raises(Exception, match="nothing new is started"):
+        await hub.start(CommandRequest("true", tmp_path))
+
+
+async def test_nothing_blocks_the_loop_while_commands_start_flood_and_end(bench: Bench) -> None:
+    worst = 0.0
+    stop = asyncio.Event()
+
+    async def heartbeat() -> None:
+        nonlocal worst
+        while not stop.is_set():
+            due = time.monotonic() + 0.01
+            await asyncio.sleep(0.01)
+            worst = max(worst, time.monotonic() - due)
+
+    beating = asyncio.ensure_future(heartbeat())
+    await bench.shell("seq 1 200000")
+    await bench.shell("trap '' TERM; sleep 5 & wait; sleep 5", timeout=100)
+    stop.set()
+    await beating
+    # A generous bound, since the machine may be busy: without threads this would be seconds.
+    assert worst < 0.5

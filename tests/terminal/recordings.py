@@ -1,0 +1,37 @@
+"""Output of real programs recorded on a PTY of 80x24, and the screens another terminal (tmux) showed for it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+DATA = Path(__file__).parent.parent / "data" / "terminal"
+COLUMNS, LINES = 80, 24
+PROGRAMS = ("less", "vim", "git", "python", "fzf", "htop", "tmux", "bash", "textual")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The screen after so many bytes of a recording."""
+
+    program: str
+    moment: str
+    size: int
+    screen: tuple[str, ...]
+    cursor: tuple[int, int]
+
+
+@cache
+def raw(program: str) -> bytes:
+    return (DATA / f"{program}.raw").read_bytes()
+
+
+def frames() -> list[Shown]:
+    programs = json.loads((DATA / "screens.json").read_text(encoding="utf-8"))["programs"]
+    return [
+        Shown(name, frame["shown"], frame["bytes"], tuple(frame["screen"]), (frame["cursor"][0], frame["cursor"][1]))
+        for name in PROGRAMS
+        for frame in programs[name]
+    ]

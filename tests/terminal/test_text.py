@@ -1,0 +1,243 @@
+"""Text on the screen: widths, clusters, wrapping, erasing, blocks of lines, scrollback, and changing the size."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+from pyte.screens import wcwidth
+from rich.cells import get_character_cell_size
+
+from ollm_tui.tui.terminal.emulator import LiveScreen, LiveStream
+from ollm_tui.tui.terminal.rows import Row
+from ollm_tui.tui.terminal.styles import Style
+from ollm_tui.tui.terminal.widths import NARROW, WIDE
+from tests.terminal.screens import terminal
+
+
+@pytest.mark.parametrize(("characters", "columns"), [(NARROW, 1), (WIDE, 2)])
+def test_the_fast_classes_agree_with_the_width_tables(characters: str, columns: int) -> None:
+    everything = "".join(map(chr, [*range(0xD800), *range(0xE000, sys.maxunicode + 1)]))
+    chosen = re.findall(f"[{characters}]", everything)
+    assert len(chosen) > 500
+    assert {(wcwidth(char), get_character_cell_size(char)) for char in chosen} == {(columns, columns)}
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("⚠️", 1),
+        ("👨‍👩‍👧", 2),
+        ("👍🏽", 2),
+        ("🇫🇷", 2),
+        ("日", 2),
+        ("é", 1),
+        ("e\u0301", 1),
+        ("a\u200bb", 2),
+        ("a\ufeffb", 2),
+        ("❤️", 1),
+        ("\u202eab", 2),
+        ("각", 2),
+        ("\U00100005", 1),
+    ],
+)
+def test_clusters_take_the_columns_of_their_base(text: str, column: int) -> None:
+    made = terminal(20, 1, text + "|")
+    assert made.cursor == (0, column + 1)
+    assert made.screen.rows[0].text[column] == "|"
+
+
+def test_text_behind_a_zero_width_character_is_not_lost() -> None:
+    assert terminal(40, 1, "ok \u2714\ufe0f 12 passed \u26a0\ufe0f done").lines == [
+        "ok \u2714\ufe0f 12 passed \u26a0\ufe0f done"
+    ]
+
+
+def test_combining_marks_join_the_cell_before_across_a_wrap_too() -> None:
+    assert terminal(3, 2, "abe\u0301x").lines == ["abé", "x"]
+    made = terminal(3, 2, "abq\u0301")
+    assert made.lines == ["abq\u0301", ""]
+    assert terminal(3, 2, "\u0301x").lines == ["x", ""]
+
+
+def test_bidi_controls_and_tags_are_not_kept() -> None:
+    made = terminal(20, 1, "a\u202eb\u2066c\U000e0041d\u200e")
+    assert made.lines == ["abcd"]
+
+
+def test_a_wide_character_that_does_not_fit_wraps_whole() -> None:
+    made = terminal(5, 2, "abcd日x")
+    assert made.lines == ["abcd", "日x"]
+    assert made.screen.display[0] == "abcd "
+
+
+def test_overwriting_half_a_wide_character_leaves_a_blank() -> None:
+    assert terminal(10, 1, "日本\x1b[1;2Hx").lines == [" x本"]
+    assert terminal(10, 1, "日本\x1b[1;3Hx").lines == ["日x"]
+    assert terminal(10, 1, "日本\x1b[1;2H\x1b[K").lines == [""]
+    assert terminal(10, 1, "日本\x1b[1;2H\x1b[P").lines == [" 本"]
+    assert terminal(10, 1, "日本\x1b[1;2H\x1b[@").lines == ["   本"]
+    assert terminal(10, 1, "日本\x1b[1;2H\x1b[X").lines == ["  本"]
+
+
+def test_wide_characters_on_a_one_column_screen_are_replaced() -> None:
+    assert terminal(1, 2, "日").lines == ["\ufffd", ""]
+
+
+def test_without_autowrap_the_last_column_is_overwritten() -> None:
+    assert terminal(5, 2, "\x1b[?7labcdefgh").lines == ["abcdh", ""]
+    assert terminal(5, 2, "\x1b[?7labcdef\x1b[?7hgh").lines == ["abcdg", "h"]
+
+
+def test_a_full_line_wraps_only_when_more_comes() -> None:
+    made = terminal(5, 2, "abcde")
+    assert made.cursor == (0, 5)
+    assert made.feed("\r\nx").lines == ["abcde", "x"]
+    assert terminal(5, 2, "abcdef").lines == ["abcde", "f"]
+
+
+def test_insert_mode_pushes_the_rest_aside() -> None:
+    assert terminal(6, 1, "abcdef\x1b[1;2H\x1b[4hXY\x1b[4l").lines == ["aXYbcd"]
+
+
+def test_erasing_keeps_the_background_colour() -> None:
+    made = terminal(6, 3, "abc\x1b[44m\x1b[K\x1b[2;1H\x1b[2X\x1b[J")
+    assert made.style(0, 2) == Style()
+    assert made.style(0, 5) == Style(bg=4)
+    assert made.style(1, 5) == made.style(2, 0) == Style(bg=4)
+    made = terminal(6, 2, "\x1b[31;44m\r\n\r\n")
+    assert made.style(1, 5) == Style(bg=4)
+
+
+def test_insert_and_delete_lines_stay_in_the_region() -> None:
+    made = terminal(5, 5, "a\r\nb\r\nc\r\nd\r\ne\x1b[2;4r\x1b[2;1H\x1b[L")
+    assert made.lines == ["a", "", "b", "c", "e"]
+    assert made.feed("\x1b[2M").lines == ["a", "c", "", "", "e"]
+    assert made.feed("\x1b[5;1H\x1b[L\x1b[M").lines == ["a", "c", "", "", "e"]
+
+
+def test_erase_display_three_forgets_the_scrollback() -> None:
+    made = terminal(5, 2, "a\r\nb\r\nc\r\nd")
+    assert made.scrolled_back() == ["a", "b"]
+    assert made.feed("\x1b[3J").scrolled_back() == []
+    assert made.lines == ["c", "d"]
+
+
+def test_lines_from_the_top_of_the_screen_go_to_a_bounded_scrollback() -> None:
+    made = terminal(8, 3, "".join(f"{n}\r\n" for n in range(1_000)), scrollback=10)
+    assert made.lines == ["998", "999", ""]
+    assert made.scrolled_back() == [str(n) for n in range(988, 998)]
+    assert made.screen.scrolled == 998
+
+
+def test_styles_survive_in_the_scrollback() -> None:
+    made = terminal(20, 2, "x\x1b[31mred\x1b[0m y\r\n" * 5)
+    line = made.screen.scrollback[0]
+    assert isinstance(line, Row)
+    assert list(line.runs()) == [("x", Style()), ("red", Style(fg=1)), (" y", Style())]
+
+
+def test_blocks_of_lines_keep_what_stood_above_and_break_long_lines() -> None:
+    made = terminal(4, 4, "ab\r\n", "one\r\ntwo long\r\n\x1b[32mgr\x1b[meen line\r\nlast\r\n\r\nx\r\n")
+    assert made.scrolled_back() == ["ab", "one", "two ", "long", "gree", "n li", "ne"]
+    assert made.lines == ["last", "", "x", ""]
+    assert [isinstance(line, Row) and line.wrapped for line in made.screen.scrollback] == [
+        False,
+        False,
+        True,
+        False,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_a_block_with_a_background_at_a_line_end_colours_the_rows_below() -> None:
+    made = terminal(4, 3, "a\r\nb\x1b[41m\r\nc\r\nd\r\n")
+    assert made.lines == ["c", "d", ""]
+    assert made.style(2, 3) == Style(bg=1)
+
+
+def test_display_lines_are_as_wide_as_the_screen_and_the_buffer_reads_like_pytes() -> None:
+    made = terminal(6, 2, "\x1b[1;31m日\x1b[mx")
+    assert made.screen.display == ["日x   ", "      "]
+    cells = made.screen.buffer[0]
+    assert (cells[0].data, cells[0].fg, cells[0].bold) == ("日", "red", True)
+    assert (cells[1].data, cells[2].data, cells[5].data) == ("", "x", " ")
+    assert made.feed("\x1b[?5h").screen.buffer[0][2].reverse
+
+
+def test_dirty_names_the_lines_that_changed() -> None:
+    made = terminal(10, 4, "a\r\nb\r\n")
+    made.screen.dirty.clear()
+    made.feed("\x1b[2;1Hx")
+    assert made.screen.dirty == {1}
+    made.screen.dirty.clear()
+    made.feed("\x1b[4;1H\n")
+    assert made.screen.dirty == {0, 1, 2, 3}
+
+
+def test_attaching_to_a_foreign_screen_is_refused() -> None:
+    import pyte
+
+    with pytest.raises(TypeError, match="LiveScreen"):
+        LiveStream(pyte.Screen(10, 2))
+
+
+# Changing the size
+
+
+def test_a_shorter_screen_keeps_the_cursor_and_gives_the_top_to_the_scrollback() -> None:
+    made = terminal(10, 5, "a\r\nb\r\nc\r\nd\r\n$ ")
+    made.screen.resize(3, 10)
+    assert made.lines == ["c", "d", "$"]
+    assert made.scrolled_back() == ["a", "b"]
+    assert made.cursor == (2, 2)
+    made.screen.resize(6, 10)
+    assert made.lines == ["a", "b", "c", "d", "$", ""]
+    assert made.cursor == (4, 2)
+    assert made.scrolled_back() == []
+
+
+def test_blank_rows_below_the_cursor_go_first() -> None:
+    made = terminal(10, 5, "a\r\n$ ")
+    made.screen.resize(3, 10)
+    assert made.lines == ["a", "$", ""]
+    assert made.scrolled_back() == []
+
+
+def test_lines_broken_by_the_width_are_broken_anew() -> None:
+    made = terminal(10, 4, "abcdefghijklmno\r\n日本語日本語\r\n$ ab")
+    made.screen.resize(4, 30)
+    assert made.lines == ["abcdefghijklmno", "日本語日本語", "$ ab", ""]
+    assert made.cursor == (2, 4)
+    made.screen.resize(4, 5)
+    assert made.lines == ["日本", "語日", "本語", "$ ab"]
+    made.screen.resize(4, 30)
+    assert [*made.scrolled_back(), *made.lines][:3] == ["abcdefghijklmno", "日本語日本語", "$ ab"]
+    assert made.screen.rows[made.cursor[0]].text == "$ ab"
+
+
+def test_the_primary_screen_is_resized_behind_a_full_screen_program() -> None:
+    made = terminal(10, 4, "a\r\nb\r\nc\r\n$ vi", "\x1b[?1049h\x1b[Hfull")
+    made.screen.resize(2, 8)
+    assert made.lines == ["full", ""]
+    made.feed("\x1b[?1049l")
+    assert made.lines == ["c", "$ vi"]
+    assert made.cursor == (1, 4)
+    assert made.scrolled_back() == ["a", "b"]
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 200), (300, 1), (100_000, 100_000)])
+def test_any_size_is_possible_within_bounds(size: tuple[int, int]) -> None:
+    made = terminal(10, 4, "abcdefghijkl\r\n日本\r\n" * 5)
+    lines, columns = size
+    if lines <= 300:
+        made.screen.resize(lines, columns)
+        made.feed("x日\r\n" * 3)
+        assert len(made.screen.display) == made.screen.lines == lines
+    else:
+        screen = LiveScreen(10, 2)
+        screen.resize(lines, 10)
+        assert screen.lines == 2_000

@@ -1,0 +1,170 @@
+"""Drives the dashboard in tests: a house that only remembers wishes, a clock that only moves when told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from textual.pilot import Pilot
+
+from ollm_tui.core.base.diff import diff_texts
+from ollm_tui.core.confirmation import CommandPreview, DiffPreview
+from ollm_tui.options import Options
+from ollm_tui.tui import news
+from ollm_tui.tui.app import DashboardApp
+from ollm_tui.tui.intents import Intent, Steward, Tell
+from ollm_tui.tui.screens.confirm import ConfirmScreen
+from ollm_tui.tui.values import QueueItem, QueueSnapshot, RiskLevel, Surroundings
+
+I = TypeVar("I", bound=Intent)  # noqa: E741  # the kind of intent that is looked for
+
+
+class HandClock:
+    """Stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 31, 10, 41, tzinfo=UTC) + timedelta(seconds=self.seconds - 1_000.0)
+
+
+class Recorder:
+    """A steward that does nothing but remember what was wished."""
+
+    def __init__(self) -> None:
+        self.intents: list[Intent] = []
+        self.live: tuple[str, ...] = ()
+
+    def handle(self, intent: Intent) -> None:
+        self.intents.append(intent)
+
+    def unfinished(self) -> tuple[str, ...]:
+        return self.live
+
+    def of(self, kind: type[I]) -> list[I]:
+        return [intent for intent in self.intents if isinstance(intent, kind)]
+
+
+class Stage:
+    """An app under test with its recorder and clock; `tell` posts news as the bridge would."""
+
+    def __init__(self, app: DashboardApp, pilot: Pilot[int], steward: Recorder, clock: HandClock) -> None:
+        self.app, self.pilot, self.steward, self.clock = app, pilot, steward, clock
+
+    async def tell(self, *messages: news.News) -> None:
+        for message in messages:
+            self.app.tell(message)
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Let everything that is on its way arrive."""
+        for _ in range(3):
+            await self.pilot.pause()
+
+    async def show_queue(self, *items: QueueItem) -> None:
+        await self.tell(news.QueueChanged(QueueSnapshot(items)))
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.settle()
+
+    async def arm(self) -> None:
+        """Let the time pass in which approve keys are dead."""
+        self.clock.seconds += 0.6
+        await self.settle()
+
+    @property
+    def modal(self) -> ConfirmScreen | None:
+        return self.app.screen if isinstance(self.app.screen, ConfirmScreen) else None
+
+    @property
+    def decisions(self) -> list[ConfirmScreen.Decided]:
+        return self.steward.of(ConfirmScreen.Decided)
+
+    @property
+    def text(self) -> str:
+        """Every cell of the screen as it would be painted."""
+        return screen_text(self.app)
+
+
+@asynccontextmanager
+async def stage(
+    size: tuple[int, int] = (120, 40), *, notifications: bool = False, options: Options | None = None
+) -> AsyncGenerator[Stage]:
+    """A dashboard whose house stands, with nothing in it."""
+    steward, clock = Recorder(), HandClock()
+    told: list[Tell] = []
+
+    @asynccontextmanager
+    async def open_house(tell: Tell) -> AsyncGenerator[Steward]:
+        told.append(tell)
+        yield steward
+
+    app = DashboardApp(options or Options(theme="ollm-dark"), open_house=open_house, clock=clock, blink=False)
+    async with app.run_test(size=size, notifications=notifications) as pilot:
+        await wait_until(pilot, lambda: bool(told))
+        here = Stage(app, pilot, steward, clock)
+        await here.tell(news.SurroundingsChanged(Surroundings("qwen3-coder:30b", "~/src/app", "ask")))
+        yield here
+
+
+async def wait_until(pilot: Pilot[int], predicate: Callable[[], bool], seconds: float = 5.0) -> None:
+    """Wait for something to become true; fails with what it waited for."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while not predicate():
+        assert loop.time() < end, f"waited {seconds} s in vain"
+        await pilot.pause(0.01)
+
+
+def screen_text(app: DashboardApp) -> str:
+    width, height = app.size
+    strips = app.screen._compositor.render_strips()  # textual offers no public way to read the cells
+    lines = [strip.text for strip in strips]
+    assert len(lines) == height
+    assert all(len(line) <= width * 2 for line in lines)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def question(
+    number: int = 1,
+    *,
+    tool: str = "edit_file",
+    risk: RiskLevel = RiskLevel.MEDIUM,
+    description: str = "Edit cli/export.py (1 edit, +1 -0)",
+    **more: object,
+) -> QueueItem:
+    """An open question with a short diff."""
+    old = "def export(\n    out: Path,\n) -> int:\n"
+    new = "def export(\n    out: Path,\n    as_json: bool = False,\n) -> int:\n"
+    values: dict[str, object] = {
+        "id": f"confirm-{number}",
+        "ordinal": number,
+        "call_id": f"call-{number}",
+        "tool": tool,
+        "description": description,
+        "risk": risk,
+        "reason": "policy rule 3: tool=edit_file -> ask",
+        "locations": ("cli/export.py",),
+        "arguments": {"path": "cli/export.py", "edits": [{"target": "a", "replacement": "b"}]},
+        "preview": DiffPreview(diff=diff_texts("cli/export.py", old, new), created=False),
+    }
+    return QueueItem(**{**values, **more})
+
+
+def command_question(number: int, command: str, **more: object) -> QueueItem:
+    """An open question about a command."""
+    preview = CommandPreview(command=command, cwd="/home/u/src/app", parts=(command,))
+    return question(
+        number,
+        tool="shell",
+        description="Run a command",
+        **{"risk": RiskLevel.HIGH, "preview": preview, "arguments": {"command": command}, "locations": (), **more},
+    )

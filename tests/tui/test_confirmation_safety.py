@@ -1,0 +1,344 @@
+"""The rules that keep a person from approving what they did not mean to (contract section 6)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ollm_tui.core.base.diff import diff_texts
+from ollm_tui.core.confirmation import DiffPreview
+from ollm_tui.tui import news
+from ollm_tui.tui.screens.confirm import ConfirmScreen
+from ollm_tui.tui.values import QueueSnapshot, QueueState, Reach, ReviewValue, RiskLevel, RuleOffer
+from tests.tui.pilot import command_question, question, stage
+
+
+async def test_it_opens_by_itself_over_an_empty_prompt_and_y_approves_once_armed() -> None:
+    async with stage() as here:
+        await here.show_queue(question())
+        assert here.modal is not None
+        await here.press("y")
+        assert here.decisions == [], "the key came before the question could be read"
+        await here.arm()
+        await here.press("y")
+        assert [(one.item_id, one.approved) for one in here.decisions] == [("confirm-1", True)]
+
+
+async def test_typing_y_in_the_prompt_while_a_request_arrives_never_resolves_it() -> None:
+    async with stage() as here:
+        await here.press("y", "e", "s")
+        await here.show_queue(question())
+        assert here.modal is None, "the person is typing"
+        await here.press("space", "y", "y", "y")
+        assert here.app.dashboard.prompt.text == "yes yyy"
+        assert here.decisions == []
+
+
+async def test_it_opens_once_the_draft_has_rested_for_a_second() -> None:
+    async with stage() as here:
+        await here.press("h", "i")
+        await here.show_queue(question())
+        here.clock.seconds += 0.5
+        here.app.dashboard.reviewing.consider()
+        await here.settle()
+        assert here.modal is None
+        here.clock.seconds += 0.6
+        here.app.dashboard.reviewing.consider()
+        await here.settle()
+        assert here.modal is not None
+        assert here.app.dashboard.prompt.text == "hi", "the draft is untouched"
+
+
+@pytest.mark.parametrize("key", ["enter", "space", "ctrl+j", "ctrl+m"])
+async def test_enter_and_its_relatives_never_approve(key: str) -> None:
+    async with stage() as here:
+        await here.show_queue(question())
+        await here.arm()
+        await here.press(key, key)
+        assert here.decisions == []
+        assert here.modal is not None
+
+
+async def test_high_risk_takes_two_presses_and_another_key_between_does_not_count() -> None:
+    async with stage() as here:
+        await here.show_queue(command_question(1, "rm -rf build"))
+        await here.arm()
+        await here.press("y")
+        assert here.decisions == []
+        assert "Press y again" in here.text
+        await here.press("y")
+        assert [one.approved for one in here.decisions] == [True]
+
+
+async def test_the_first_press_for_a_high_question_is_forgotten_when_another_is_shown() -> None:
+    async with stage() as here:
+        await here.show_queue(command_question(1, "rm -rf a"), command_question(2, "rm -rf b"))
+        await here.arm()
+        await here.press("y", "right_square_bracket")
+        await here.arm()
+        await here.press("y")
+        assert here.decisions == []
+
+
+async def test_approve_keys_are_dead_again_after_the_shown_question_changes() -> None:
+    async with stage() as here:
+        first, second = question(1), question(2)
+        await here.show_queue(first, second)
+        await here.arm()
+        await here.press("y")
+        await here.show_queue(replace(first, state=QueueState.APPROVED), second)
+        assert here.modal is not None
+        assert here.modal.case.item.id == "confirm-2"
+        await here.press("y", "y")
+        assert len(here.decisions) == 1
+        await here.arm()
+        await here.press("y")
+        assert [one.item_id for one in here.decisions] == ["confirm-1", "confirm-2"]
+
+
+async def test_denying_is_never_delayed() -> None:
+    async with stage() as here:
+        await here.show_queue(question())
+        await here.press("n")
+        assert [one.approved for one in here.decisions] == [False]
+
+
+async def test_a_reason_for_denying_goes_word_for_word() -> None:
+    async with stage() as here:
+        await here.show_queue(question())
+        await here.press("r", *"use tabs y", "enter")
+        assert [(one.approved, one.reason) for one in here.decisions] == [(False, "use tabs y")]
+
+
+async def test_a_long_effect_must_be_scrolled_to_its_end_before_y_counts() -> None:
+    old = "".join(f"line {number}\n" for number in range(200))
+    long = DiffPreview(diff=diff_texts("a.txt", old, ""), created=False)
+    async with stage() as here:
+        await here.show_queue(question(preview=long))
+        await here.arm()
+        await here.press("y")
+        assert here.decisions == []
+        assert "scroll to the end" in here.text
+        await here.press("end")
+        await here.press("y")
+        assert [one.approved for one in here.decisions] == [True]
+
+
+async def test_looking_at_the_arguments_does_not_count_as_having_read_the_effect() -> None:
+    old = "".join(f"line {number}\n" for number in range(200))
+    long = DiffPreview(diff=diff_texts("a.txt", old, ""), created=False)
+    async with stage() as here:
+        await here.show_queue(question(preview=long))
+        await here.arm()
+        await here.press("tab", "end", "y", "tab", "y")
+        assert here.decisions == []
+
+
+async def test_the_whole_command_is_there_wrapped_and_not_cut() -> None:
+    command = "echo " + "x" * 300 + " && rm -rf /tail-of-it"
+    async with stage((80, 24)) as here:
+        await here.show_queue(command_question(1, command))
+        drawn = "".join(row.strip("┃│ ") for row in here.text.splitlines())
+        assert "x" * 200 in drawn.replace(" ", "")
+        await here.press("end")
+        assert "/tail-of-it" in here.text
+
+
+async def test_two_pending_and_the_other_one_expires_while_this_one_is_shown() -> None:
+    async with stage() as here:
+        first, second = question(1), question(2)
+        await here.show_queue(first, second)
+        await here.press("right_square_bracket")
+        await here.show_queue(replace(first, state=QueueState.EXPIRED), second)
+        assert here.modal is not None
+        assert here.modal.case.item.id == "confirm-2"
+        await here.arm()
+        await here.press("y")
+        assert [one.item_id for one in here.decisions] == ["confirm-2"]
+
+
+async def test_an_expired_question_stays_to_be_read_and_a_late_y_lands_on_nothing() -> None:
+    async with stage() as here:
+        await here.show_queue(question())
+        await here.arm()
+        await here.show_queue(question(state=QueueState.EXPIRED))
+        assert here.modal is not None
+        assert "EXPIRED" in here.text
+        await here.press("y", "a", "n", "e", "r")
+        assert here.decisions == []
+        await here.press("escape")
+        assert here.modal is None
+
+
+async def test_a_question_that_is_forgotten_while_shown_becomes_read_only() -> None:
+    async with stage() as here:
+        await here.show_queue(question())
+        await here.arm()
+        await here.show_queue()
+        assert here.modal is not None
+        await here.press("y")
+        assert here.decisions == []
+
+
+async def test_pressing_y_twice_in_a_row_decides_once() -> None:
+    async with stage() as here:
+        await here.show_queue(question())
+        await here.arm()
+        await here.press("y", "y", "n")
+        assert [one.approved for one in here.decisions] == [True]
+
+
+async def test_later_keeps_the_question_and_it_does_not_open_again_by_itself() -> None:
+    async with stage() as here:
+        await here.show_queue(question())
+        await here.press("escape")
+        assert here.modal is None
+        assert here.decisions == []
+        await here.show_queue(question())
+        assert here.modal is None
+        await here.press("f8")
+        assert here.modal is not None
+
+
+async def test_deny_all_denies_each_and_closes() -> None:
+    async with stage() as here:
+        first, second = question(1), question(2)
+        await here.show_queue(first, second)
+        await here.press("D")
+        assert [(one.item_id, one.approved) for one in here.decisions] == [("confirm-1", False), ("confirm-2", False)]
+        await here.show_queue(replace(first, state=QueueState.DENIED), replace(second, state=QueueState.DENIED))
+        assert here.modal is None
+
+
+async def test_looking_stops_the_clock_and_looking_away_lets_it_go_on() -> None:
+    async with stage() as here:
+        await here.show_queue(question(1), question(2))
+        assert [one.item_id for one in here.steward.of(ConfirmScreen.Looked)] == ["confirm-1"]
+        await here.press("right_square_bracket")
+        assert [one.item_id for one in here.steward.of(ConfirmScreen.LookedAway)] == ["confirm-1"]
+        await here.press("escape")
+        assert [one.item_id for one in here.steward.of(ConfirmScreen.LookedAway)] == ["confirm-1", "confirm-2"]
+
+
+# -- remembering -------------------------------------------------------------------------------------------------------
+
+OFFERS = (RuleOffer(Reach.SESSION, "git push *"), RuleOffer(Reach.WORKSPACE, "git push *", editable=True))
+
+
+async def test_nothing_is_remembered_where_the_core_offers_nothing() -> None:
+    async with stage() as here:
+        await here.show_queue(question())
+        await here.arm()
+        await here.press("a", "a", "A", "ctrl+s")
+        assert here.decisions == []
+
+
+async def test_a_shows_the_rule_first_and_counts_only_the_second_time_once_armed() -> None:
+    async with stage() as here:
+        await here.show_queue(command_question(1, "git push", risk=RiskLevel.MEDIUM))
+        await here.tell(news.Reviewed("confirm-1", ReviewValue(offers=OFFERS)))
+        await here.arm()
+        await here.press("a")
+        assert "git push *" in here.text
+        await here.press("a")
+        assert here.decisions == [], "the rule was not there long enough to be read"
+        await here.arm()
+        await here.press("a")
+        assert [(one.approved, one.reach) for one in here.decisions] == [(True, Reach.SESSION)]
+
+
+async def test_a_saved_rule_can_be_worded_and_is_saved_as_worded() -> None:
+    async with stage() as here:
+        await here.show_queue(command_question(1, "git push", risk=RiskLevel.MEDIUM))
+        await here.tell(news.Reviewed("confirm-1", ReviewValue(offers=OFFERS)))
+        await here.arm()
+        await here.press("A", "backspace", "backspace", "enter")
+        assert here.decisions == [], "Enter does not approve"
+        await here.arm()
+        await here.press("ctrl+s")
+        assert [(one.approved, one.reach, one.rule) for one in here.decisions] == [(True, Reach.WORKSPACE, "git push")]
+
+
+async def test_high_risk_is_never_saved() -> None:
+    async with stage() as here:
+        await here.show_queue(command_question(1, "git push --force"))
+        await here.tell(news.Reviewed("confirm-1", ReviewValue(risk=RiskLevel.HIGH, offers=OFFERS)))
+        await here.arm()
+        await here.press("A", "ctrl+s")
+        assert here.decisions == []
+
+
+# -- editing -----------------------------------------------------------------------------------------------------------
+
+
+async def test_changed_arguments_are_checked_and_need_a_fresh_y() -> None:
+    async with stage() as here:
+        await here.show_queue(question(arguments={"path": "a.txt"}))
+        await here.arm()
+        await here.press("e")
+        area = here.app.screen.query_one("#confirm-area")
+        area.text = '{"path": "b.txt"}'
+        await here.press("ctrl+s")
+        wanted = here.steward.of(ConfirmScreen.CheckWanted)
+        assert [one.arguments for one in wanted] == [{"path": "b.txt"}]
+        review = ReviewValue(decision="ask", risk=RiskLevel.MEDIUM, reason="still asks")
+        await here.tell(news.Reviewed("confirm-1", review, {"path": "b.txt"}))
+        assert "EDITED" in here.text
+        await here.press("y")
+        assert here.decisions == [], "dead until armed again"
+        await here.arm()
+        await here.press("y")
+        assert [(one.approved, one.modified) for one in here.decisions] == [(True, {"path": "b.txt"})]
+
+
+async def test_changed_arguments_that_are_high_risk_take_two_presses() -> None:
+    async with stage() as here:
+        await here.show_queue(question(arguments={"path": "a.txt"}))
+        await here.press("e", "ctrl+s")
+        await here.tell(news.Reviewed("confirm-1", ReviewValue(risk=RiskLevel.HIGH), {"path": "a.txt"}))
+        await here.arm()
+        await here.press("y")
+        assert here.decisions == []
+        await here.press("y")
+        assert len(here.decisions) == 1
+
+
+async def test_faults_of_changed_arguments_are_shown_and_approve_nothing() -> None:
+    async with stage() as here:
+        await here.show_queue(question())
+        await here.arm()
+        await here.press("e")
+        here.app.screen.query_one("#confirm-area").text = '{"path": 3'
+        await here.press("ctrl+s")
+        assert "line 1, column" in here.text
+        assert here.steward.of(ConfirmScreen.CheckWanted) == []
+        here.app.screen.query_one("#confirm-area").text = '{"path": 3}'
+        await here.press("ctrl+s")
+        await here.tell(
+            news.Reviewed("confirm-1", ReviewValue(faults=("path: wants text",), decision="deny"), {"path": 3})
+        )
+        assert "path: wants text" in here.text
+        await here.press("escape")
+        assert "EDITED" not in here.text
+        assert here.decisions == []
+
+
+async def test_letters_typed_into_the_form_decide_nothing() -> None:
+    async with stage() as here:
+        await here.show_queue(question())
+        await here.arm()
+        await here.press("e", *"ynaADr[]")
+        assert here.decisions == []
+        assert here.modal is not None
+
+
+async def test_settling_elsewhere_takes_the_form_away() -> None:
+    async with stage() as here:
+        await here.show_queue(question())
+        await here.press("e")
+        await here.tell(news.QueueChanged(QueueSnapshot((question(state=QueueState.CANCELLED),))))
+        assert "CANCELLED" in here.text
+        await here.press("ctrl+s", "y")
+        assert here.decisions == []
+        assert here.steward.of(ConfirmScreen.CheckWanted) == []
