@@ -10,6 +10,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+import aiofiles
+
 from ollm_tui.agent.events import UNLOGGED, Event, as_line
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.places import state_folder
@@ -27,15 +29,18 @@ class OutputFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def save(self, name: str, text: str) -> Path:
+    async def save(self, name: str, text: str) -> Path:
         """Write under a name of its own. Raises OSError."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         stem = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:80] or "output"
         path = self.folder / f"{stem}-{secrets.token_hex(3)}.txt"
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text.encode("utf-8", "surrogateescape"))
+        async with aiofiles.open(path, "xb", opener=_for_the_owner_alone) as file:
+            await file.write(text.encode("utf-8", "surrogateescape"))
         return path
+
+
+def _for_the_owner_alone(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def prune_loose_outputs(folder: Path, clock: Clock) -> None:

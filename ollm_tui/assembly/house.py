@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -94,9 +94,13 @@ async def assemble_core(
     outputs: OutputFolder | None = None,
     *,
     hint: str = "",
+    farewell: Callable[[str], None] | None = None,
     clock: Clock | None = None,
 ) -> AsyncGenerator[Core]:
-    """Build the core; commands that still run are ended at the end of the block. `hint` follows "nobody is there"."""
+    """Build the core; commands that still run are ended at the end of the block.
+
+    `hint` follows "nobody is there to answer"; `farewell` is told of processes that could not be ended.
+    """
     clock = clock or SystemClock()
     settings = configuration.settings
     outputs = outputs or OutputFolder(state_folder() / "outputs")
@@ -162,13 +166,20 @@ async def assemble_core(
     try:
         yield Core(configuration, registry, bus, executor, hub, store, todos, memory, trash, outputs, tuple(notices))
     finally:
-        await hub.close()
+        for survivor in await hub.close():
+            if farewell is not None:
+                farewell(f"could not be ended: {survivor}")
         await asyncio.to_thread(store.close)
 
 
 @asynccontextmanager
 async def assemble(
-    options: Options, attendance: Attendance, *, configuration: Configuration | None = None, clock: Clock | None = None
+    options: Options,
+    attendance: Attendance,
+    *,
+    configuration: Configuration | None = None,
+    farewell: Callable[[str], None] | None = None,
+    clock: Clock | None = None,
 ) -> AsyncGenerator[House]:
     """Build everything for a conversation. Raises ConfigurationError where it cannot be had.
 
@@ -184,7 +195,9 @@ async def assemble(
             configuration = configure(options, readable_roots=(outputs.folder,))
         chosen = await choose_provider(configuration.settings, options)
         stack.push_async_callback(chosen.provider.aclose)
-        core = await stack.enter_async_context(assemble_core(configuration, attendance, outputs, clock=clock))
+        core = await stack.enter_async_context(
+            assemble_core(configuration, attendance, outputs, farewell=farewell, clock=clock)
+        )
         stream = EventStream(core.bus, clock)
         stack.callback(stream.close)
         notices = [*core.notices]

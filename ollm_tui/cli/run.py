@@ -52,7 +52,7 @@ def run_command(argv: list[str]) -> int:
 async def _run(options: Options, prompt: str, output: str) -> int:
     try:
         configuration = sound_configuration(options)
-        async with assemble(options, Attendance.NOBODY, configuration=configuration) as house:
+        async with assemble(options, Attendance.NOBODY, configuration=configuration, farewell=say) as house:
             for notice in house.notices:
                 say(notice)
             summary = _Summary()

@@ -71,7 +71,7 @@ async def _describe(given: Namespace) -> int:
 async def _call_one(given: Namespace) -> int:
     arguments = parse_json(given_or_stdin(given.arguments), "the argument")
     configuration = sound_configuration(options_of(given))
-    async with assemble_core(configuration, _attendance(given), hint=HINT) as core:
+    async with assemble_core(configuration, _attendance(given), hint=HINT, farewell=say) as core:
         result = await _call(core, given.name, arguments)
         print_json(result_line(result))
         _name_survivors(core)
@@ -81,7 +81,7 @@ async def _call_one(given: Namespace) -> int:
 async def _call_batch(given: Namespace) -> int:
     configuration = sound_configuration(options_of(given))
     with open_rows(given.batch) as lines:
-        async with assemble_core(configuration, _attendance(given), hint=HINT) as core:
+        async with assemble_core(configuration, _attendance(given), hint=HINT, farewell=say) as core:
             while line := await asyncio.to_thread(lines.readline):
                 if line.strip():
                     row = read_row(line)

@@ -7,6 +7,7 @@ from pydantic import JsonValue
 from ollm_tui.cli.arguments import command_parser, parse
 from ollm_tui.cli.exits import ExitCode
 from ollm_tui.cli.output import print_json, say
+from ollm_tui.core.base.clock import iso_time
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.places import state_folder
 from ollm_tui.core.base.visible import visible
@@ -30,13 +31,13 @@ def run_command(argv: list[str]) -> int:
             row: dict[str, JsonValue] = {
                 "id": entry.id,
                 "path": entry.path,
-                "deletedAt": entry.deleted_at,
+                "deletedAt": iso_time(entry.deleted_at),
                 "size": entry.size,
             }
             if given.json:
                 print_json(row)
             else:
-                print(f"{entry.id}  {entry.deleted_at}  {entry.size:>10}  {visible(entry.path)}")
+                print(f"{entry.id}  {iso_time(entry.deleted_at)}  {entry.size:>10}  {visible(entry.path)}")
     except ToolFailure as failure:
         say(f"{failure.type}: {failure.message}")
         return ExitCode.FAILED

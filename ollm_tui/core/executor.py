@@ -198,7 +198,7 @@ class ToolExecutor:
             log.exception("%s failed in a way it should not", name)
             result = ToolResult.of_failure(Internal(f"{name} failed inside; the log has the details. Try another way."))
         journey.state = CallState.DONE
-        result = self._bounded(journey, result)
+        result = await self._bounded(journey, result)
         result = result.model_copy(
             update={
                 "notes": (*journey.notes, *result.notes),
@@ -462,19 +462,29 @@ class ToolExecutor:
 
         return tell
 
-    def _bounded(self, journey: _Journey, result: ToolResult) -> ToolResult:
+    async def _bounded(self, journey: _Journey, result: ToolResult) -> ToolResult:
         """Cut what is too long for a model; the whole text goes to the session's outputs."""
         text, limits = result.llm_content, self.limits
+        if result.truncated:  # the tool knows better which of its text counts
+            return result
         if len(text) <= limits.result_chars and text.count("\n") < limits.result_lines:
             return result
         artifacts = result.artifacts
         path: str | None = None
         if self._outputs is not None:
-            path = str(self._outputs.save(journey.call_id, text))
-            artifacts = (*artifacts, Artifact(kind="full-text", path=path))
+            path = await self._keep_whole(self._outputs, journey, text)
+            artifacts = (*artifacts, Artifact(kind="full-text", path=path)) if path else artifacts
         config = TruncationConfig(max_chars=limits.result_chars, max_lines=limits.result_lines)
         cut = OutputFormatter.excerpt(text, config, path)
         return result.model_copy(update={"llm_content": cut.content, "truncated": True, "artifacts": artifacts})
+
+    @staticmethod
+    async def _keep_whole(outputs: OutputStore, journey: _Journey, text: str) -> str | None:
+        try:
+            return str(await outputs.save(journey.call_id, text))
+        except OSError as error:
+            journey.notes.append(f"the full text could not be kept: {error.strerror or error}")
+            return None
 
     def _record(self, journey: _Journey, result: ToolResult) -> None:
         if self._on_record is None:

@@ -12,8 +12,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
-
 from ollm_tui.agent.events import (
     EVENTS,
     AssistantMessage,
@@ -105,7 +103,7 @@ async def test_several_calls_wait_together_and_run_in_order(tmp_path: Path) -> N
             ],
         }  # type: ignore[list-item]
     ]
-    async with conversation(tmp_path, script) as (house, events):
+    async with conversation(tmp_path, script) as (house, _):
         for name in ("a.txt", "c.txt"):
             (tmp_path / "ws" / name).write_text("old")
         turn = asyncio.ensure_future(house.agent.run_turn("go"))
@@ -255,7 +253,11 @@ def test_a_process_killed_at_a_question_leaves_a_log_that_ends_with_it(tmp_path:
     script = tmp_path / "script.json"
     script.write_text(json.dumps([{"text": "now", "toolCalls": [call("delete_file", path="a.txt")]}]))
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path), str(script)], capture_output=True, text=True, env=os.environ, check=False
+        [sys.executable, "-c", KILLED, str(tmp_path), str(script)],
+        capture_output=True,
+        text=True,
+        env=os.environ,
+        check=False,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
     lines = Path(done.stdout.strip()).read_text().splitlines(keepends=True)

@@ -64,7 +64,9 @@ def test_tools_are_listed_by_name(tmp_path: Path) -> None:
     assert rows[0].keys() == {"name", "displayName", "group", "description", "aliases", "risk"}
 
 
-@pytest.mark.parametrize(("form", "key"), [("ollm", "parameters"), ("openai", "function"), ("anthropic", "input_schema")])
+@pytest.mark.parametrize(
+    ("form", "key"), [("ollm", "parameters"), ("openai", "function"), ("anthropic", "input_schema")]
+)
 def test_schemas_come_in_three_forms(tmp_path: Path, form: str, key: str) -> None:
     rows = lines(ollm("tool", "schema", "--format", form, cwd=tmp_path).stdout)
     assert rows and all(key in row for row in rows)
@@ -136,7 +138,11 @@ def test_a_batch_answers_row_by_row_in_one_process(tmp_path: Path) -> None:
 def test_shared_options_may_stand_anywhere(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "a.txt").write_text("x")
-    for arguments in (["-C", "sub", "tool", "call", "ls", "{}"], ["tool", "-C", "sub", "call", "ls", "{}"], ["tool", "call", "ls", "{}", "-C", "sub"]):
+    for arguments in (
+        ["-C", "sub", "tool", "call", "ls", "{}"],
+        ["tool", "-C", "sub", "call", "ls", "{}"],
+        ["tool", "call", "ls", "{}", "-C", "sub"],
+    ):
         done = ollm(*arguments, cwd=tmp_path)
         assert json.loads(done.stdout)["llmContent"] == "- a.txt", arguments
 
@@ -171,7 +177,12 @@ def test_policy_check_takes_a_batch_in_either_wording(tmp_path: Path) -> None:
 
 def test_a_faulty_policy_stops_every_command(tmp_path: Path) -> None:
     (tmp_path / "p.toml").write_text('[[rules]]\ntool = "ls"\naction = "alow"\n')
-    for arguments in (["tool", "list"], ["tool", "call", "ls", "{}", "--yes"], ["policy", "check", "ls", "{}"], ["run", "x"]):
+    for arguments in (
+        ["tool", "list"],
+        ["tool", "call", "ls", "{}", "--yes"],
+        ["policy", "check", "ls", "{}"],
+        ["run", "x"],
+    ):
         done = ollm(*arguments, "--policy", "p.toml", cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, ""), arguments
         assert "p.toml:1, rule 1" in done.stderr
@@ -253,7 +264,9 @@ def test_a_failed_turn_exits_1_and_says_why(tmp_path: Path) -> None:
 
 
 def test_a_model_server_that_is_down_is_named(tmp_path: Path) -> None:
-    done = ollm("run", "hi", "--provider", "openai", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", cwd=tmp_path)
+    done = ollm(
+        "run", "hi", "--provider", "openai", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", cwd=tmp_path
+    )
     assert done.returncode == 1 and "127.0.0.1:9" in done.stderr
 
 

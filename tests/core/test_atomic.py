@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.core.base import atomic
-from ollm_tui.core.base.atomic import is_temporary, rename_without_replacing, replace_file
+from ollm_tui.core.base.atomic import rename_without_replacing, replace_file
 from tests.core.file_calls import open_room, unprivileged
 
 
@@ -190,7 +190,7 @@ def test_a_writer_killed_at_any_moment_leaves_the_old_or_the_new_file(tmp_path: 
         content = place.read_bytes()
         assert content == content[:1] * SIZE
         seen.add(content[:1])
-        assert all(name == "f" or is_temporary(name) for name in os.listdir(tmp_path))
+        assert all(name == "f" or name.startswith(".f.ollm-") for name in os.listdir(tmp_path))
     nursery.stdin.close()
     nursery.wait()
     nursery.stdout.close()

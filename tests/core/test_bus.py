@@ -89,7 +89,7 @@ def test_each_answer_reaches_its_own_question(asked: list[tuple[str, bool, str]]
 async def test_nobody_answering_ends_in_a_time_out() -> None:
     """Property 40."""
     bus = MessageBus()
-    with pytest.raises(ConfirmationTimeout, match="^Confirmation request timed out$"):
+    with pytest.raises(ConfirmationTimeout, match=r"^Confirmation request timed out$"):
         await bus.request_confirmation(details(), timeout=0.01)
     assert bus.pending() == []
 
@@ -99,7 +99,7 @@ async def test_a_signal_withdraws_the_question() -> None:
     bus, controller = MessageBus(), AbortController()
     task = await ask(bus, signal=controller.signal)
     controller.abort()
-    with pytest.raises(ConfirmationCancelled, match="^Confirmation request cancelled$"):
+    with pytest.raises(ConfirmationCancelled, match=r"^Confirmation request cancelled$"):
         await task
     assert bus.pending() == []
 

@@ -16,6 +16,7 @@ from ollm_tui.core.base.diff import (
     FileDiff,
     common_prefix,
     common_suffix,
+    diff_replacement,
     diff_texts,
     split_lines,
 )
@@ -68,6 +69,23 @@ def test_hunk_headers_count_and_number_their_lines(old: str, at: int, put: str) 
         if hunk.old_count:
             first = next(line for line in shown if line[0] in " -")
             assert split_lines(old)[hunk.old_start - 1].rstrip("\n") == first[1:]
+
+
+@settings(max_examples=300, deadline=None)
+@given(before=lined, target=texts, replacement=texts, after=lined)
+def test_the_diff_of_a_replacement_is_that_of_the_texts(before: str, target: str, replacement: str, after: str) -> None:
+    old, new = before + target + after, before + replacement + after
+    line = len(re.findall(r"\r\n|\n|\r", before)) + 1 - (before.endswith("\r") and (target + after).startswith("\n"))
+    quick = diff_replacement("f", old, len(before), len(before) + len(target), replacement, line)
+    if "\r" not in old + new:
+        assert apply(old, quick) == new
+    whole = diff_texts("f", old, new)
+    assert (quick.added - quick.removed) == (whole.added - whole.removed)
+    assert bool(quick.hunks) == bool(whole.hunks)
+    for hunk in quick.hunks:
+        first = next((line for line in hunk.lines if line[0] in " -"), None)
+        if first is not None:
+            assert split_lines(old)[hunk.old_start - 1].rstrip("\r\n") == first[1:].rstrip("\r")
 
 
 @settings(max_examples=300)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -49,7 +49,7 @@ class NoteParameters(Parameters):
 class NoteInvocation(ToolInvocation[NoteParameters]):
     """Writes down that it ran; what it does beside that is up to each test."""
 
-    ran: list[str] = []
+    ran: ClassVar[list[str]] = []
     act: Callable[[NoteInvocation, AbortSignal, UpdateOutput | None], object] | None = None
     state = "unchanged"
 
@@ -93,7 +93,14 @@ def note_tool(time_limit: float | None = 300.0) -> Tool[NoteParameters]:
     )
 
 
-def executor(tmp_path: Path, action: str = "ask", *, attended: bool = True, tool: Tool[NoteParameters] | None = None, **more: object) -> ToolExecutor:
+def executor(
+    tmp_path: Path,
+    action: str = "ask",
+    *,
+    attended: bool = True,
+    tool: Tool[NoteParameters] | None = None,
+    **more: object,
+) -> ToolExecutor:
     registry = ToolRegistry()
     registry.register(tool or note_tool())
     policy = PolicyEngine(PolicyConfig(rules=[PolicyRule(tool="note", action=action)]))
@@ -124,7 +131,11 @@ async def test_an_allowed_call_runs_unasked(tmp_path: Path) -> None:
 async def test_a_denied_call_does_not_run_and_says_why(tmp_path: Path) -> None:
     result = await executor(tmp_path, "deny").execute("note", {"text": "hello"})
     assert result.error is not None
-    assert (result.error.type, result.error.code, result.error.slug) == ("PolicyDeniedError", "POLICY_DENIED", "policy_denied")
+    assert (result.error.type, result.error.code, result.error.slug) == (
+        "PolicyDeniedError",
+        "POLICY_DENIED",
+        "policy_denied",
+    )
     assert "policy rule 1" in result.error.message
     assert NoteInvocation.ran == []
 
@@ -142,7 +153,9 @@ async def test_an_approved_call_runs(tmp_path: Path) -> None:
 
 @given(reason=st.text(min_size=1))
 @settings(max_examples=100, deadline=None)
-def test_the_reason_of_a_denial_reaches_the_model_word_for_word(tmp_path_factory: pytest.TempPathFactory, reason: str) -> None:
+def test_the_reason_of_a_denial_reaches_the_model_word_for_word(
+    tmp_path_factory: pytest.TempPathFactory, reason: str
+) -> None:
     async def scenario() -> None:
         NoteInvocation.ran = []
         house = executor(tmp_path_factory.getbasetemp())
@@ -190,7 +203,9 @@ async def test_what_changed_since_it_was_shown_is_asked_about_again(tmp_path: Pa
 @pytest.mark.parametrize(
     ("standin", "runs", "code"), [(Standin.NOBODY, [], "POLICY_DENIED"), (Standin.YES, ["hello"], None)]
 )
-async def test_without_a_person_questions_are_settled_at_once(tmp_path: Path, standin: Standin, runs: list[str], code: str | None) -> None:
+async def test_without_a_person_questions_are_settled_at_once(
+    tmp_path: Path, standin: Standin, runs: list[str], code: str | None
+) -> None:
     house = executor(tmp_path, attended=False, standin=standin, standin_hint="; --yes approves")
     result = await house.execute("note", {"text": "hello"})
     assert NoteInvocation.ran == runs
@@ -308,7 +323,9 @@ class Failing:
 
 @given(message=st.text(), kind=st.sampled_from(sorted(ERROR_TABLE)))
 @settings(max_examples=100, deadline=None)
-def test_every_failure_is_a_result_with_type_and_message(tmp_path_factory: pytest.TempPathFactory, message: str, kind: str) -> None:
+def test_every_failure_is_a_result_with_type_and_message(
+    tmp_path_factory: pytest.TempPathFactory, message: str, kind: str
+) -> None:
     """Properties 49 and 57."""
     failure = ERROR_TABLE[kind]
     try:
@@ -326,7 +343,9 @@ def test_every_failure_is_a_result_with_type_and_message(tmp_path_factory: pytes
 
 
 @pytest.mark.parametrize("error", [RuntimeError("boom"), KeyError("x"), RecursionError(), UnicodeError("odd")])
-async def test_an_unexpected_exception_never_gets_out(tmp_path: Path, error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unexpected_exception_never_gets_out(
+    tmp_path: Path, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
     NoteInvocation.act = Failing.with_error(error)
     result = await executor(tmp_path, "allow").execute("note", {"text": "x"})
     assert result.error is not None and result.error.code == "INTERNAL"
@@ -352,7 +371,7 @@ async def test_notes_tell_what_was_mended(tmp_path: Path) -> None:
 
 async def test_long_results_are_cut_and_kept_whole_elsewhere(tmp_path: Path) -> None:
     class Store:
-        def save(self, name: str, text: str) -> Path:
+        async def save(self, name: str, text: str) -> Path:
             (tmp_path / "full.txt").write_text(text)
             return tmp_path / "full.txt"
 
@@ -382,7 +401,12 @@ async def test_each_call_is_recorded_without_its_arguments(tmp_path: Path) -> No
     answering(house.bus, {"approved": False})
     await house.execute("note", {"text": "a secret"}, call_id="c1")
     record = records[0]
-    assert (record.call_id, record.tool, record.answer, record.error_type) == ("c1", "note", "denied", "ConfirmationDenied")
+    assert (record.call_id, record.tool, record.answer, record.error_type) == (
+        "c1",
+        "note",
+        "denied",
+        "ConfirmationDenied",
+    )
     assert len(record.arguments_digest) == 64 and "a secret" not in repr(record)
 
 

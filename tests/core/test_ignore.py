@@ -88,7 +88,8 @@ def test_rules_of_parents_count_for_a_start_below(crafted: Path, start: str) -> 
 
 
 @pytest.mark.parametrize(
-    "arguments", [("update-index", "--index-version", "4"), ("update-index", "--split-index"), ("add", "-A", "--", ".", ":!nested")]
+    "arguments",
+    [("update-index", "--index-version", "4"), ("update-index", "--split-index"), ("add", "-A", "--", ".", ":!nested")],
 )
 def test_reads_every_form_of_the_index(crafted: Path, arguments: tuple[str, ...]) -> None:
     git(crafted, *arguments)

@@ -162,7 +162,9 @@ class TestExcerpt:
         assert peak < 500_000
         content = buffer.excerpt().content
         assert content.startswith("0123456789 some output of a build\n")
-        assert f"[... {200_000 - 11 - 17 - 2} lines omitted ...]" in content  # 11 whole ones in the head, 17 in the tail
+        assert (
+            f"[... {200_000 - 11 - 17 - 2} lines omitted ...]" in content
+        )  # 11 whole ones in the head, 17 in the tail
         assert len(content) < 1200
 
     def test_single_characters_are_joined(self) -> None:

@@ -147,7 +147,3 @@ def test_line_ends_are_told_apart(text: str, style: Newline) -> None:
 def test_a_character_the_encoding_lacks_is_named() -> None:
     with pytest.raises(EncodingFailure, match=r"U\+20AC.*iso-8859-1"):
         Encoding("iso-8859-1").encode("5 €", "price.txt")
-
-
-def test_what_a_model_reads_has_plain_line_ends_and_no_mark() -> None:
-    assert decode(b"\xef\xbb\xbfa\r\nb\rc\n", "f", "").plain == "a\nb\nc\n"

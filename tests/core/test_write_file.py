@@ -31,6 +31,7 @@ from ollm_tui.core.base.errors import (
 from ollm_tui.core.base.text_files import decode
 from ollm_tui.core.confirmation import DiffPreview, TextPreview
 from ollm_tui.core.tools.omission import find_omission
+from ollm_tui.core.tools.read_file import READ_FILE, ReadFileData
 from ollm_tui.core.tools.write_file import WRITE_FILE, WriteFileData, WriteFileParameters
 from tests.core.file_calls import Room, names, new_room, open_room, run, spelled, texts, unprivileged
 
@@ -82,6 +83,9 @@ def test_property_11_overwriting_replaces_the_content_and_reading_gives_it_back(
         if any("CRLF" in note for note in result.notes):
             expected = expected.replace("\n", "\r\n")
         assert read.text == expected
+        by_tool = room.call(READ_FILE, path="f").data
+        assert isinstance(by_tool, ReadFileData)
+        assert by_tool.content == expected
         assert isinstance(result.data, WriteFileData)
         assert not result.data.created
 

@@ -41,9 +41,20 @@ class OuterTerminal:
 
     @classmethod
     def start(
-        cls, *arguments: str, cwd: Path, columns: int = 120, lines: int = 40, environment: Mapping[str, str] | None = None
+        cls,
+        *arguments: str,
+        cwd: Path,
+        columns: int = 120,
+        lines: int = 40,
+        environment: Mapping[str, str] | None = None,
     ) -> OuterTerminal:
-        env = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "OLLM_PROBE": "0", **(environment or {})}
+        env = {
+            **os.environ,
+            "TERM": "xterm-256color",
+            "COLORTERM": "truecolor",
+            "OLLM_PROBE": "0",
+            **(environment or {}),
+        }
         env.pop("TEXTUAL_ANIMATIONS", None)
         process = PtyProcess.spawn([str(PROGRAM), *arguments], cwd=str(cwd), env=env, dimensions=(lines, columns))
         return cls(process, columns, lines)

@@ -23,7 +23,8 @@ ARMED = 0.7
 def says(text: str = "", *calls: tuple[str, dict[str, object]]) -> FakeReply:
     """One streamed answer of an OpenAI-compatible server."""
     chunks: list[object] = [
-        {"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in (text[i : i + 7] for i in range(0, len(text), 7))
+        {"choices": [{"index": 0, "delta": {"content": piece}}]}
+        for piece in (text[i : i + 7] for i in range(0, len(text), 7))
     ]
     for index, (name, arguments) in enumerate(calls):
         function = {"name": name, "arguments": json.dumps(arguments)}
@@ -42,7 +43,16 @@ async def dashboard(
     async with FakeServer() as server:
         server.always("/v1/models", json_reply({"object": "list", "data": [{"id": "tiny", "object": "model"}]}))
         server.reply("/v1/chat/completions", *replies)
-        arguments = ["--provider", "openai", "--base-url", f"{server.url}/v1", "--model", "tiny", "--policy", str(policy)]
+        arguments = [
+            "--provider",
+            "openai",
+            "--base-url",
+            f"{server.url}/v1",
+            "--model",
+            "tiny",
+            "--policy",
+            str(policy),
+        ]
         terminal = OuterTerminal.start(*arguments, cwd=workspace, columns=columns, lines=lines)
         try:
             await terminal.sees("IDLE")
@@ -52,7 +62,9 @@ async def dashboard(
 
 
 @pytest.mark.parametrize(("columns", "lines"), [(120, 40), (80, 24)])
-async def test_an_overwrite_and_a_command_are_approved_and_a_deletion_denied(tmp_path: Path, columns: int, lines: int) -> None:
+async def test_an_overwrite_and_a_command_are_approved_and_a_deletion_denied(
+    tmp_path: Path, columns: int, lines: int
+) -> None:
     workspace = tmp_path / "ws"
     workspace.mkdir()
     (workspace / "notes.txt").write_text("old words\n")
@@ -63,7 +75,10 @@ async def test_an_overwrite_and_a_command_are_approved_and_a_deletion_denied(tmp
         ("shell", {"command": "printf 'sum %s\\n' $((40 + 2)) > sum.txt; cat sum.txt"}),
         ("delete_file", {"path": "precious.txt"}),
     )
-    async with dashboard(workspace, proposal, says("All done, thank you."), columns=columns, lines=lines) as (terminal, server):
+    async with dashboard(workspace, proposal, says("All done, thank you."), columns=columns, lines=lines) as (
+        terminal,
+        server,
+    ):
         await terminal.type("tidy up please", "enter")
         await terminal.sees("WAITING 3")
         await terminal.type("f8")
@@ -136,7 +151,10 @@ async def test_a_server_that_breaks_off_keeps_the_text_and_r_tries_again(tmp_pat
     workspace = tmp_path / "ws"
     workspace.mkdir()
     whole = says("Half of an answer that never came to its end")
-    async with dashboard(workspace, whole.cut_at(len(whole.body) // 2), says("Here it is whole.")) as (terminal, server):
+    async with dashboard(workspace, whole.cut_at(len(whole.body) // 2), says("Here it is whole.")) as (
+        terminal,
+        server,
+    ):
         await terminal.type("hello", "enter")
         await terminal.sees("Half of")
         await terminal.sees("127.0.0.1")

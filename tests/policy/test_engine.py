@@ -15,7 +15,16 @@ from ollm_tui.core import PolicyCondition, PolicyConfig, PolicyEngine, PolicyRul
 from ollm_tui.core.confirmation import Origin
 from ollm_tui.core.policy.engine import Call, Floor, PolicySources
 from ollm_tui.core.policy.modes import Mode
-from ollm_tui.core.policy.rules import Decision, Operator, RulePlace, RuleSet, ToolPolicy, js_string, strictest
+from ollm_tui.core.policy.rules import (
+    Decision,
+    Operator,
+    RulePlace,
+    RuleSet,
+    ToolPolicy,
+    js_string,
+    seen_by_conditions,
+    strictest,
+)
 from ollm_tui.core.tools.base import AnyTool, Effect
 from ollm_tui.options import Options
 
@@ -108,7 +117,17 @@ def test_every_tool_has_a_risk(config: PolicyConfig, tool: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(True, "true"), (False, "false"), (None, "null"), (1, "1"), (1.0, "1"), (-0.5, "-0.5"), (1e21, "1e+21"), (1e-7, "1e-7"), ("x", "x")],
+    [
+        (True, "true"),
+        (False, "false"),
+        (None, "null"),
+        (1, "1"),
+        (1.0, "1"),
+        (-0.5, "-0.5"),
+        (1e21, "1e+21"),
+        (1e-7, "1e-7"),
+        ("x", "x"),
+    ],
 )
 def test_values_are_compared_as_javascript_prints_them(value: JsonValue, text: str) -> None:
     assert js_string(value) == text
@@ -127,9 +146,11 @@ def test_values_are_compared_as_javascript_prints_them(value: JsonValue, text: s
 ])  # fmt: skip
 def test_on_a_list_an_allow_needs_all_and_a_restriction_one(action: Decision, listed: JsonValue, matches: bool) -> None:
     condition = PolicyCondition(param="paths", operator=Operator.MATCHES, value=r"\.py$")
-    config = PolicyConfig(default_action=Decision.ASK, rules=[PolicyRule(tool="t", action=action, conditions=[condition])])
+    config = PolicyConfig(
+        default_action=Decision.ASK, rules=[PolicyRule(tool="t", action=action, conditions=[condition])]
+    )
     engine = PolicyEngine(config)
-    rule_spoke = engine._deciding("t", {"paths": listed}) is not None
+    rule_spoke = engine._deciding("t", seen_by_conditions({"paths": listed})) is not None
     assert rule_spoke is matches
 
 
@@ -255,7 +276,9 @@ def policy(tmp_path: Path, text: str, **more: object) -> Options:
 
 
 def test_a_rule_is_named_by_file_and_line(tmp_path: Path) -> None:
-    options = policy(tmp_path, '# mine\n[[rules]]\ntool = "ls"\naction = "deny"\n\n[[rules]]\ntool = "grep"\naction = "ask"\n')
+    options = policy(
+        tmp_path, '# mine\n[[rules]]\ntool = "ls"\naction = "deny"\n\n[[rules]]\ntool = "grep"\naction = "ask"\n'
+    )
     explanation = PolicyEngine(configure(options).sources).explain(call("grep"))
     assert (explanation.trace[0].rule, explanation.trace[0].line) == (2, 6)
     assert "policy.toml:6" in explanation.reason

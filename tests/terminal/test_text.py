@@ -131,9 +131,15 @@ def test_lines_from_the_top_of_the_screen_go_to_a_bounded_scrollback() -> None:
     assert made.screen.scrolled == 998
 
 
+def test_the_scrollback_reads_as_text() -> None:
+    scrollback = terminal(10, 2, "日本 e\u0301q\u0301\r\n\x1b[31mred\r\nx\r\n").screen.scrollback
+    assert list(scrollback) == ["日本 éq\u0301", "red"]
+    assert (scrollback[-1], scrollback[:1], len(scrollback), scrollback.maxlen) == ("red", ["日本 éq\u0301"], 2, 100)
+
+
 def test_styles_survive_in_the_scrollback() -> None:
     made = terminal(20, 2, "x\x1b[31mred\x1b[0m y\r\n" * 5)
-    line = made.screen.scrollback[0]
+    line = made.screen.history[0]
     assert isinstance(line, Row)
     assert list(line.runs()) == [("x", Style()), ("red", Style(fg=1)), (" y", Style())]
 
@@ -142,7 +148,7 @@ def test_blocks_of_lines_keep_what_stood_above_and_break_long_lines() -> None:
     made = terminal(4, 4, "ab\r\n", "one\r\ntwo long\r\n\x1b[32mgr\x1b[meen line\r\nlast\r\n\r\nx\r\n")
     assert made.scrolled_back() == ["ab", "one", "two ", "long", "gree", "n li", "ne"]
     assert made.lines == ["last", "", "x", ""]
-    assert [isinstance(line, Row) and line.wrapped for line in made.screen.scrollback] == [
+    assert [isinstance(line, Row) and line.wrapped for line in made.screen.history] == [
         False,
         False,
         True,

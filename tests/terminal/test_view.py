@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 import pytest
 from rich.cells import cell_len
@@ -13,6 +14,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.geometry import Offset, Region
 from textual.message import Message
+from textual.pilot import Pilot
 from textual.selection import Selection
 from textual.theme import Theme
 from textual.widgets import Input, Static
@@ -98,12 +100,12 @@ def host(engine: TerminalEngine | None = None, *, interactive: bool = True) -> H
 SIZE = (COLUMNS + 2, LINES + 4)
 
 
-async def until(condition: object, pilot: object, timeout: float = 3.0) -> None:
+async def until(condition: Callable[[], object], pilot: Pilot[None], timeout: float = 3.0) -> None:
     """Wait for `condition()`; the test fails when it does not come."""
     end = asyncio.get_running_loop().time() + timeout
-    while not condition():  # type: ignore[operator]  # a lambda each time
+    while not condition():
         assert asyncio.get_running_loop().time() < end, "it did not happen in time"
-        await pilot.pause(0.01)  # type: ignore[attr-defined]  # Textual's pilot
+        await pilot.pause(0.01)
 
 
 def shown(view: TerminalView) -> list[str]:
@@ -180,7 +182,8 @@ async def test_lines_that_only_scrolled_are_not_made_anew() -> None:
         assert app.view.engine.screen.rows[2].drawn is before
 
 
-async def test_a_synchronised_update_is_not_shown_in_parts() -> None:
+async def test_a_synchronised_update_is_not_shown_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ollm_tui.tui.terminal.frame.SYNC_SECONDS", 1.0)
     app = host()
     async with app.run_test(size=SIZE) as pilot:
         app.view.engine.feed(b"old")
@@ -191,7 +194,7 @@ async def test_a_synchronised_update_is_not_shown_in_parts() -> None:
         app.view.engine.feed(b" and half\x1b[?2026l")
         await until(lambda: shown(app.view)[0] == "half and half", pilot)
         app.view.engine.feed(b"\x1b[?2026h\r\x1b[Knever ended")
-        await until(lambda: shown(app.view)[0] == "never ended", pilot, timeout=1.0)
+        await until(lambda: shown(app.view)[0] == "never ended", pilot)
 
 
 async def test_the_program_gets_every_key_but_two() -> None:
@@ -300,7 +303,8 @@ async def test_hostile_text_on_the_screen_is_text() -> None:
         await until(lambda: shown(app.view)[0] == "[/foo] [bold]x[/] [@click=app.quit]boo[/]"[:COLUMNS], pilot)
 
 
-async def test_the_size_follows_the_widget_and_is_told_once_it_stands() -> None:
+async def test_the_size_follows_the_widget_and_is_told_once_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ollm_tui.tui.terminal.canvas.RESIZE_SECONDS", 0.5)
     app = host()
     async with app.run_test(size=SIZE) as pilot:
         await until(lambda: app.of(TerminalView.Resized), pilot)
@@ -308,7 +312,6 @@ async def test_the_size_follows_the_widget_and_is_told_once_it_stands() -> None:
         await pilot.resize_terminal(30, 9)
         await pilot.resize_terminal(32, 11)
         await until(lambda: app.of(TerminalView.Resized), pilot)
-        await pilot.pause(0.1)
         sizes = [
             (message.columns, message.lines) for message in app.messages if isinstance(message, TerminalView.Resized)
         ]
@@ -534,3 +537,31 @@ async def test_an_engine_outlives_its_view() -> None:
         app.view = second
         await app.mount(second)
         await until(lambda: shown(second)[:1] == ["kept on"], pilot)
+
+
+async def test_a_hidden_view_draws_nothing_and_is_up_to_date_when_shown() -> None:
+    app = host()
+    async with app.run_test(size=SIZE) as pilot:
+        app.view.engine.feed(b"one")
+        await until(lambda: shown(app.view)[0] == "one", pilot)
+        app.view.display = False
+        await pilot.pause(0.1)
+        app.view.engine.feed(b" two")
+        app.view.engine.feed(b" three")
+        await pilot.pause(0.1)
+        assert shown(app.view)[0] == "one"
+        app.view.display = True
+        await until(lambda: shown(app.view)[0] == "one two three", pilot)
+        app.view.engine.feed(b" four")
+        await until(lambda: shown(app.view)[0] == "one two three four", pilot)
+
+
+async def test_a_program_that_ended_takes_its_cursor_and_the_keys_with_it() -> None:
+    app = host()
+    async with app.run_test(size=SIZE) as pilot:
+        app.view.focus()
+        app.view.engine.feed(b"$ ")
+        await until(lambda: len(_reversed(app.view)) == 1, pilot)
+        app.view.interactive = False
+        await until(lambda: _reversed(app.view) == [], pilot)
+        assert not app.view.captures_keys

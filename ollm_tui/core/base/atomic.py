@@ -91,11 +91,6 @@ def check_writable(directory: int, name: str) -> None:
         raise PermissionError(errno.EACCES, "it is write-protected")
 
 
-def is_temporary(name: str) -> bool:
-    """Whether a name is one that a write in progress, or one that was killed, goes by."""
-    return name.startswith(".") and ".ollm-" in name and name.endswith(".tmp")
-
-
 def _open_temporary(directory: int, name: str) -> tuple[str, int]:
     """A fresh file beside `name`, locked as long as it is open.
 

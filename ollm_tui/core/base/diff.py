@@ -93,19 +93,17 @@ def diff_replacement(path: str, old: str, start: int, end: int, replacement: str
     Looks at the lines around the place only; in a file of megabytes a comparison would cost more than the change.
     """
     lead = old.rfind("\n", 0, start) + 1
-    before = line - 1
     for _ in range(CONTEXT_LINES):
-        above = old.rfind("\n", 0, max(lead - 1, 0)) + 1
-        before -= len(split_lines(old[above:lead]))
-        lead = above
+        lead = old.rfind("\n", 0, max(lead - 1, 0)) + 1
     tail = end
     for _ in range(CONTEXT_LINES + 1):
         line_end = old.find("\n", tail)
         tail = line_end + 1 if line_end >= 0 else len(old)
-    before -= len(split_lines(old[old.rfind("\n", 0, start) + 1 : start])) - 1 if "\r" in old[lead:start] else 0
-    region = _Region(
-        split_lines(old[lead:tail]), split_lines(f"{old[lead:start]}{replacement}{old[end:tail]}"), before
-    )
+    above = old[lead:start]
+    if above.endswith("\r") and old.startswith("\n", start):
+        above = above[:-1]  # half of a line end ends no line
+    before = line - 1 - above.count("\n") - _lone_returns(above, len(above))
+    region = _Region(split_lines(old[lead:tail]), split_lines(f"{old[lead:start]}{replacement}{old[end:tail]}"), before)
     return _diff(path, region, plain=len(_line_ends(old) | _line_ends(replacement)) <= 1)
 
 

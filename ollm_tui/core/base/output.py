@@ -51,7 +51,7 @@ class Truncated:
 class OutputStore(Protocol):
     """Keeps the full text of an output that was cut, where `read_file` and `grep` can reach it."""
 
-    def save(self, name: str, text: str) -> Path:
+    async def save(self, name: str, text: str) -> Path:
         """Write `text` under a name of its own made from `name`; returns its place. Raises OSError."""
         ...
 

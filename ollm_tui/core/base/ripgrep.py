@@ -32,6 +32,9 @@ _MAX_COLUMNS = 1000
 
 _MAX_STDERR = 100_000
 
+_OVERSHOOT = 20_000
+"""Matching lines taken beyond those that are wanted before a search starts over in one thread."""
+
 ON_SEPARATORS = ("--no-heading", "--null", "--color=never", "--no-context-separator", "--with-filename")
 
 
@@ -72,11 +75,17 @@ class Ripgrep:
     async def search_files(
         self, folder: bytes, paths: Sequence[bytes], query: Query, tally: SearchTally, max_lines: int
     ) -> list[FoundFile]:
-        """The files with matches, in the order of `paths`; stops where more than `max_lines` lines match."""
+        """The files with matches, in the order of `paths`; stops where more than `max_lines` lines match.
+
+        What it has found then are the first ones: several threads would stop at any, so that one alone finishes a
+        search that finds far more than is wanted.
+        """
         arguments = [b"--no-ignore", b"--hidden", *_pattern_arguments(query), b"--"]
         # A lone dash would be standard input.
         arguments += [b"./-" if path == b"-" else path for path in paths]
-        found = await self._collect(folder, arguments, tally, max_lines)
+        found = await self._collect(folder, arguments, tally, max_lines + _OVERSHOOT)
+        if _matches_in(found) > max_lines + _OVERSHOOT:
+            found = await self._collect(folder, [b"--threads=1", *arguments], tally, max_lines)
         order = {path: position for position, path in enumerate(paths)}
         return sorted(found, key=lambda file: order.get(file.path, len(order)))
 
@@ -186,6 +195,10 @@ class _Records:
             if line is not None:
                 return line if column else FoundLine(number, line.text, None)
         return line_of(number, text, column or None)
+
+
+def _matches_in(files: Sequence[FoundFile]) -> int:
+    return sum(line.column is not None for file in files for line in file.lines)
 
 
 _MATCH = re.compile(rb"(\d+):(\d+):(\d+):")

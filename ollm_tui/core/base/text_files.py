@@ -76,11 +76,6 @@ class Newline(StrEnum):
     NONE = "none"
     """There is no line end in it."""
 
-    @property
-    def characters(self) -> str:
-        """What ends a new line in such a text; LF where the text itself does not say."""
-        return {Newline.CRLF: "\r\n", Newline.CR: "\r"}.get(self, "\n")
-
 
 @dataclass(frozen=True)
 class Encoding:
@@ -132,11 +127,6 @@ class DecodedText:
     encoding: Encoding
     bom: bool
     newline: Newline
-
-    @property
-    def plain(self) -> str:
-        """The text with LF only and no byte-order mark, as a model reads it."""
-        return self.text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
 class NotText(ValueError):

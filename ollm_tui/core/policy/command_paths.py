@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import posixpath
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ollm_tui.core.base.errors import InvalidPath, ToolFailure
 from ollm_tui.core.base.protected import holds_credentials
-from ollm_tui.core.base.workspace import Access, Workspace
+from ollm_tui.core.base.workspace import Access, Location, Workspace
 
 MAX_ENTRIES_BELOW = 20_000
 """How many names below a directory are looked at for credentials before a search in it asks."""
@@ -23,11 +23,13 @@ class CommandPaths:
 
     workspace: Workspace
     cwd: str = ""
+    _resolved: dict[str, Location | ToolFailure] = field(default_factory=dict[str, "Location | ToolFailure"])
+    """Where paths lead: one judgement asks about each several times."""
 
     def problem(self, path: str, *, descends: bool = False) -> str | None:
         """Why reading the path would not run unasked; None when it would. With `descends`, all that lies below too."""
         try:
-            location = self.workspace.resolve(self._joined(path), Access.READ)
+            location = self._resolve(path)
         except InvalidPath:
             return "it lies outside the workspace or is no regular file"
         except ToolFailure:
@@ -40,7 +42,7 @@ class CommandPaths:
     def is_outside(self, path: str) -> bool:
         """Whether the word, taken as a path, leads out of the workspace."""
         try:
-            self.workspace.resolve(self._joined(os.path.expanduser(path)), Access.READ)
+            self._resolve(os.path.expanduser(path))
         except InvalidPath:
             return True
         except ToolFailure:
@@ -50,7 +52,7 @@ class CommandPaths:
     def repository_problem(self, directory: str) -> str | None:
         """Why git may not run unasked in the directory: configuration found there could run programs."""
         try:
-            real = self.workspace.resolve(self._joined(directory), Access.READ).real
+            real = self._resolve(directory).real
         except ToolFailure:
             return "it lies outside the workspace"
         if all((real / name).exists() for name in ("HEAD", "objects", "refs")):
@@ -58,6 +60,18 @@ class CommandPaths:
         if _repository_of(real) != _repository_of(self.workspace.root):
             return "it belongs to another repository than the workspace"
         return None
+
+    def _resolve(self, path: str) -> Location:
+        """Raises ToolFailure, InvalidPath for what lies outside."""
+        if path not in self._resolved:
+            try:
+                self._resolved[path] = self.workspace.resolve(self._joined(path), Access.READ)
+            except ToolFailure as failure:
+                self._resolved[path] = failure
+        found = self._resolved[path]
+        if isinstance(found, ToolFailure):
+            raise found
+        return found
 
     def _joined(self, path: str) -> str:
         return posixpath.join(self.cwd, path) if self.cwd else path

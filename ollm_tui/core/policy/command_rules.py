@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pydantic import JsonValue
-
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.confirmation import Risk
 from ollm_tui.core.policy.command_paths import CommandPaths
-from ollm_tui.core.policy.rules import CompiledRule, Decision, ExecMode, RuleSet, strictest
+from ollm_tui.core.policy.rules import CompiledRule, Decision, ExecMode, RuleSet, Seen, seen_by_conditions, strictest
 from ollm_tui.core.policy.shell_approvals import ApprovalPattern
 from ollm_tui.core.policy.shell_readonly import ReadOnlyVerdict, read_only_parts
 from ollm_tui.core.policy.shell_risk import command_risk
@@ -49,6 +47,8 @@ class CommandVerdict:
 
     parts: tuple[PartVerdict, ...]
     risk: Risk
+    nature: Risk
+    """What the line itself can do, whatever risk a rule gives it: low for the read-only list alone."""
 
 
 def judge_command(
@@ -59,7 +59,8 @@ def judge_command(
     source = command if isinstance(command, str) else ""
     line = analyse(source)
     judge = _LineJudge(params, rule_sets, tightening, policy, line)
-    return CommandVerdict(tuple(judge.verdicts()), judge.risk())
+    nature = judge.nature()
+    return CommandVerdict(tuple(judge.verdicts()), judge.risk() or nature, nature)
 
 
 class _LineJudge:
@@ -73,40 +74,46 @@ class _LineJudge:
         policy: CommandPolicy,
         line: ShellLine,
     ) -> None:
-        self._params = params
+        self._seen = seen_by_conditions(params)
         self._rule_sets = rule_sets
         self._tightening = tightening
         self._policy = policy
         self._line = line
+        self._looks = read_only_parts(line)
         cwd = params.get("cwd")
         self._paths = CommandPaths(policy.workspace, cwd if isinstance(cwd, str) else "") if policy.workspace else None
 
     def verdicts(self) -> list[PartVerdict]:
         if self._policy.mode is ExecMode.DENY:
             return [PartVerdict(self._line.source, Decision.DENY, "the exec mode is deny: nothing runs")]
-        if self._line.incomplete and self._has_deny_rules():
-            reason = "this line holds more commands than can be told apart, and some commands are denied"
-            return [PartVerdict(self._line.source, Decision.DENY, reason)]
-        looks = read_only_parts(self._line) if self._policy.read_only_commands else ()
+        looks = self._looks if self._policy.read_only_commands else ()
         found = self._restrictions()
         for index, part in enumerate(self._line.parts):
             found.append(self._judge_part(part, looks[index] if looks else None))
+        if not self._line.parts:
+            found.extend(self._without_parts())
         if self._line.opaque and self._policy.mode is not ExecMode.FULL:
             reason = f"this line can not be judged safe: {self._line.reason}"
             found.append(PartVerdict(self._line.source, self._policy.on_miss, reason))
         if not found:
             found.append(PartVerdict(self._line.source, self._policy.on_miss, "no approval covers it"))
         allowed = strictest(*(verdict.decision for verdict in found)) is Decision.ALLOW
-        if allowed and self._policy.mode is not ExecMode.FULL and not bash_accepts(self._line.source):
+        if allowed and self._policy.mode is not ExecMode.FULL and not _bash_takes(self._line.source):
             found.append(PartVerdict(self._line.source, self._policy.on_miss, "bash does not accept this line"))
         return found
 
-    def risk(self) -> Risk:
+    def risk(self) -> Risk | None:
+        """The risk that a rule gives to the line, if one does."""
         for rules in self._rule_sets:
-            rule = rules.deciding(SHELL, self._params)
+            rule = rules.deciding(SHELL, self._seen)
             if rule is not None and rule.rule.risk is not None:
                 return rule.rule.risk
-        return Risk(command_risk(self._line, self._paths.is_outside if self._paths else None).value)
+        return None
+
+    def nature(self) -> Risk:
+        """What the line can do by itself: low where all of it only looks around."""
+        is_outside = self._paths.is_outside if self._paths else None
+        return Risk(command_risk(self._line, is_outside, self._looks).value)
 
     def _restrictions(self) -> list[PartVerdict]:
         """Deny and ask rules, tried on the whole line and on everything it may run, in every spelling.
@@ -115,38 +122,63 @@ class _LineJudge:
         allow that comes first speaks for a single command, never for a line of several.
         """
         found: list[PartVerdict] = []
+        restricting = [rules for rules in (*self._rule_sets, *self._tightening) if _about_commands(rules)]
+        if not restricting:
+            return found
         single = len(self._line.parts) == 1 and not self._line.opaque
         texts = dict.fromkeys([self._line.source])
         for command in self._line.all_commands:
             texts.update(dict.fromkeys(command.spellings))
         for text in texts:
-            params = self._with_command(text)
-            for rules in (*self._rule_sets, *self._tightening):
-                rule = self._restriction(rules, params, behind_allows=not single and text == self._line.source)
+            seen = self._with_command(text)
+            decided = False  # the first set with a match decides; a repository's rules speak beside them
+            for rules in restricting:
+                tightening = rules in self._tightening
+                if decided and not tightening:
+                    continue
+                rule = self._restriction(rules, seen, behind_allows=not single and text == self._line.source)
                 if rule is not None and rule.action is not Decision.ALLOW:
                     found.append(PartVerdict(text, rule.action, _said(rule), rule))
-                if rule is not None and rules not in self._tightening:
-                    break  # the first set with a match decides
-        return found
+                decided = decided or (rule is not None and not tightening)
+        return [*found, *self._unread(restricting)]
 
-    def _has_deny_rules(self) -> bool:
-        sets = (*self._rule_sets, *self._tightening)
-        return any(rule.action is Decision.DENY for rules in sets for rule in rules.for_tool(SHELL))
+    def _unread(self, restricting: Sequence[RuleSet]) -> list[PartVerdict]:
+        """A line with more in it than was followed: a rule that could not be tried on all of it counts as met."""
+        if not self._line.incomplete:
+            return []
+        met = [rule for rules in restricting for rule in _about_commands(rules) if rule.action is not Decision.ALLOW]
+        if not met:
+            return []
+        rule = max(met, key=lambda each: each.action.rank)
+        reason = f"more lies in this line than can be looked at, and {_said(rule)}"
+        return [PartVerdict(self._line.source, rule.action, reason, rule)]
 
     @staticmethod
-    def _restriction(rules: RuleSet, params: JsonObject, *, behind_allows: bool) -> CompiledRule | None:
-        for rule in rules.for_tool(SHELL):
+    def _restriction(rules: RuleSet, seen: Seen, *, behind_allows: bool) -> CompiledRule | None:
+        for rule in _about_commands(rules):
             if behind_allows and rule.action is Decision.ALLOW:
                 continue
-            speaks_of_commands = any(condition.param == "command" for condition in rule.rule.conditions)
-            if speaks_of_commands and rule.matches(params):
+            if rule.matches(seen):
                 return rule
         return None
 
+    def _without_parts(self) -> list[PartVerdict]:
+        """A line in which no command was found is judged as a whole, so that no rule about all commands misses it."""
+        rule = self._deciding(self._seen)
+        tighter = self._tighter(self._seen)
+        return [
+            PartVerdict(self._line.source, each.action, _said(each), each)
+            for each in (rule, tighter)
+            if each is not None and each.action is not Decision.ALLOW
+        ]
+
     def _judge_part(self, part: SimpleCommand, look: ReadOnlyVerdict | None) -> PartVerdict:
-        rule = self._deciding(self._with_command(part.text))
-        if rule is not None and rule.action is not Decision.ALLOW:
-            return PartVerdict(part.text, rule.action, _said(rule), rule)
+        seen = self._with_command(part.text)
+        rule, tighter = self._deciding(seen), self._tighter(seen)
+        restricting = [each for each in (rule, tighter) if each is not None and each.action is not Decision.ALLOW]
+        if restricting:
+            strict = max(restricting, key=lambda each: each.action.rank)
+            return PartVerdict(part.text, strict.action, _said(strict), strict)
         if self._policy.mode is ExecMode.FULL:
             return PartVerdict(part.text, Decision.ALLOW, "the exec mode is full", rule)
         if not part.plain:
@@ -183,15 +215,41 @@ class _LineJudge:
                 return f"{directory}: {problem}"
         return None
 
-    def _with_command(self, text: str) -> JsonObject:
-        return {**self._params, "command": text}
+    def _with_command(self, text: str) -> Seen:
+        return {**self._seen, "command": text}
 
-    def _deciding(self, params: dict[str, JsonValue]) -> CompiledRule | None:
+    def _deciding(self, seen: Seen) -> CompiledRule | None:
         for rules in self._rule_sets:
-            rule = rules.deciding(SHELL, params)
+            rule = rules.deciding(SHELL, seen)
             if rule is not None:
                 return rule
         return None
+
+    def _tighter(self, seen: Seen) -> CompiledRule | None:
+        """The strictest word of the repository's rules."""
+        rules = [rule for each in self._tightening if (rule := each.deciding(SHELL, seen)) is not None]
+        return max(rules, key=lambda rule: rule.action.rank, default=None)
+
+
+def _about_commands(rules: RuleSet) -> tuple[CompiledRule, ...]:
+    """The rules that could decide about commands and look at the command's text."""
+    return rules.with_condition_on(SHELL, "command")
+
+
+_ACCEPTED_KEPT = 512
+_accepted: dict[str, None] = {}
+"""Lines that bash took: asked once, since a call is judged again before it runs and bash's answer stays the same."""
+
+
+def _bash_takes(line: str) -> bool:
+    if line in _accepted:
+        return True
+    if not bash_accepts(line):
+        return False  # not kept: bash may have been too slow
+    if len(_accepted) >= _ACCEPTED_KEPT:
+        _accepted.clear()
+    _accepted[line] = None
+    return True
 
 
 def _said(rule: CompiledRule) -> str:

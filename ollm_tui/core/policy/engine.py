@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from ollm_tui.core.base.results import JsonObject, Wire
 from ollm_tui.core.confirmation import Origin, Risk
-from ollm_tui.core.policy.command_rules import CommandPolicy, judge_command
+from ollm_tui.core.policy.command_rules import SHELL, CommandPolicy, judge_command
 from ollm_tui.core.policy.modes import Mode, apply_mode
 from ollm_tui.core.policy.rules import (
     ANY_TOOL,
@@ -20,7 +20,9 @@ from ollm_tui.core.policy.rules import (
     PolicyConfig,
     RulePlace,
     RuleSet,
+    Seen,
     ToolPolicy,
+    seen_by_conditions,
     tool_names,
 )
 from ollm_tui.core.tools.base import AnyTool, Effect
@@ -93,6 +95,15 @@ class PolicySources:
     """A repository's rules: only their asks and denies count, beside everything else."""
 
 
+_NOTHING_RUNS = TraceLine(layer=Layer.EXEC, decision=Decision.DENY, reason="the exec mode is deny: nothing runs")
+_DEFAULTS = {
+    action: TraceLine(
+        layer=Layer.DEFAULT, decision=action, reason=f"no rule matches, the default action is {action.value}"
+    )
+    for action in Decision
+}
+
+
 class PolicyEngine:
     """Judges calls. Immutable but for the session's own rules; a changed file means a new engine."""
 
@@ -101,12 +112,14 @@ class PolicyEngine:
             rules = [(rule, RulePlace("policy", number)) for number, rule in enumerate(policy.rules, 1)]
             policy = PolicySources((RuleSet(rules),), policy.default_action)
         self.sources = policy
+        self._existing: dict[str, TraceLine | None] = {}
+        self._said: dict[tuple[CompiledRule, str], TraceLine] = {}
 
     # -- 000's functions ---------------------------------------------------------------------------------------------
 
     def evaluate(self, tool_name: str, params: Mapping[str, JsonValue]) -> Decision:
         """Rules, then the default action: 000's function exactly (Properties 33-35)."""
-        rule = self._deciding(tool_name, params)
+        rule = self._deciding(tool_name, seen_by_conditions(params))
         return rule.action if rule else self.sources.default_action
 
     def get_risk_level(self, tool_name: str, tool: AnyTool | None = None) -> Risk:
@@ -129,13 +142,14 @@ class PolicyEngine:
         gone = self._tool_layer(call.tool)
         if gone is not None:
             trace.append(gone)
-        params = self._seen_by_rules(call, mode)
-        if call.tool.name == "shell":
-            risk = self._judge_command(params, trace)
+        if call.tool.name == SHELL:
+            risk, nature = self._judge_command(self._seen_by_rules(call, mode), trace)
         else:
-            risk = self._judge_by_rules(call, params, trace)
-        before_mode = max(trace, key=lambda line: line.decision.rank)
-        after = apply_mode(mode, before_mode.decision, call.effect, risk, inside_workspace=call.inside_workspace)
+            # What the modes go by is what the call is, whatever risk a rule gives it on the screen.
+            risk, nature = self._judge_by_rules(call, self._seen_by_rules(call, mode), trace), call.tool.risk
+        before_mode = max(trace, key=_rank_of)
+        own_edit = call.inside_workspace and not (call.tool.dangerous or call.tool.plugin)
+        after = apply_mode(mode, before_mode.decision, call.effect, nature, inside_workspace=own_edit)
         settled = before_mode
         if after.reason:
             settled = TraceLine(layer=Layer.MODE, decision=after.decision, reason=after.reason)
@@ -157,71 +171,93 @@ class PolicyEngine:
         }
 
     def _tool_layer(self, tool: AnyTool) -> TraceLine | None:
-        for layer in self.sources.tools:
-            denied = {name for entry in layer.deny for name in tool_names(entry)}
-            allowed = {name for entry in layer.allow for name in tool_names(entry)}
-            reason = None
-            if tool.name in denied:
-                reason = f"{tool.name} is in the deny list of [tools]"
-            elif tool.group.value in layer.groups.deny:
-                reason = f"the group {tool.group} is in the deny list of [tools]"
-            elif (allowed or layer.groups.allow) and not (
-                tool.name in allowed or tool.group.value in layer.groups.allow
-            ):
-                reason = f"{tool.name} is not in the allow list of [tools]"
-            if reason:
-                return TraceLine(layer=Layer.TOOLS, decision=Decision.DENY, reason=reason)
-        return None
+        """What layer 1 says, which never changes for a tool: None where it lets the tool exist."""
+        key = f"{tool.name}\0{tool.group.value}"
+        if key not in self._existing:
+            reason = next((said for layer in self.sources.tools if (said := _why_gone(tool, layer))), None)
+            self._existing[key] = (
+                TraceLine(layer=Layer.TOOLS, decision=Decision.DENY, reason=reason) if reason is not None else None
+            )
+        return self._existing[key]
 
     def _judge_by_rules(self, call: Call, params: JsonObject, trace: list[TraceLine]) -> Risk:
         name = call.tool.name
         if call.effect is Effect.RUNS and self.sources.commands.mode is ExecMode.DENY:
-            trace.append(
-                TraceLine(layer=Layer.EXEC, decision=Decision.DENY, reason="the exec mode is deny: nothing runs")
-            )
-        rule = self._deciding(name, params)
-        risk = self.get_risk_level(name, call.tool)
+            trace.append(_NOTHING_RUNS)
+        seen = seen_by_conditions(params)
+        rule = self._deciding(name, seen)
+        needs_naming = call.tool.dangerous or call.tool.plugin
         if rule is None:
-            action = self.sources.default_action
-            trace.append(
-                TraceLine(
-                    layer=Layer.DEFAULT, decision=action, reason=f"no rule matches, the default action is {action}"
-                )
-            )
-            return risk
-        if rule.action is Decision.ALLOW and rule.rule.tool == ANY_TOOL and (call.tool.dangerous or call.tool.plugin):
+            trace.append(_by_default(self.sources.default_action, name, needs_naming=needs_naming))
+        elif rule.action is Decision.ALLOW and rule.rule.tool == ANY_TOOL and needs_naming:
             reason = f"{rule.place} is for every tool; {name} runs unasked only by a rule that names it"
             trace.append(_traced(rule, reason, decision=Decision.ASK))
         else:
-            trace.append(_traced(rule, _said(rule, name)))
+            trace.append(self._word_of(rule, name))
         for rules in self.sources.tightening:
-            tighter = rules.deciding(name, params)
+            tighter = rules.deciding(name, seen)
             if tighter is not None and tighter.action is not Decision.ALLOW:
-                trace.append(_traced(tighter, _said(tighter, name)))
-        return rule.rule.risk if rule and rule.rule.risk else risk
+                trace.append(self._word_of(tighter, name))
+        return rule.rule.risk if rule and rule.rule.risk else self.get_risk_level(name, call.tool)
 
-    def _judge_command(self, params: JsonObject, trace: list[TraceLine]) -> Risk:
+    def _word_of(self, rule: CompiledRule, tool: str) -> TraceLine:
+        """A rule's line in the trace, made once: it says the same each time."""
+        line = self._said.get((rule, tool))
+        if line is None:
+            line = self._said[rule, tool] = _traced(rule, _said(rule, tool))
+        return line
+
+    def _judge_command(self, params: JsonObject, trace: list[TraceLine]) -> tuple[Risk, Risk]:
         verdict = judge_command(params, self.sources.rule_sets, self.sources.tightening, self.sources.commands)
         for part in verdict.parts:
+            place = part.rule.place if part.rule else None
             trace.append(
                 TraceLine(
-                    layer=Layer.RULES if part.rule else Layer.EXEC,
+                    layer=Layer.RULES if place else Layer.EXEC,
                     decision=part.decision,
                     reason=part.reason,
                     part=part.text,
-                    rule=part.rule.place.number if part.rule else None,
-                    file=part.rule.place.file if part.rule else None,
-                    line=part.rule.place.line if part.rule else None,
+                    rule=place.number if place else None,
+                    file=place.file if place else None,
+                    line=place.line if place else None,
                 )
             )
-        return verdict.risk
+        return verdict.risk, verdict.nature
 
-    def _deciding(self, tool: str, params: Mapping[str, JsonValue]) -> CompiledRule | None:
+    def _deciding(self, tool: str, seen: Seen) -> CompiledRule | None:
         for rules in self.sources.rule_sets:
-            rule = rules.deciding(tool, params)
+            rule = rules.deciding(tool, seen)
             if rule is not None:
                 return rule
         return None
+
+
+def _why_gone(tool: AnyTool, layer: ToolPolicy) -> str | None:
+    """Why layer 1 takes a tool away: deny beats allow, and an allow that is not empty closes the world."""
+    name, group = tool.name, tool.group.value
+    if name in _named(layer.deny):
+        return f"{name} is in the deny list of [tools]"
+    if group in layer.groups.deny:
+        return f"the group {group} is in the deny list of [tools]"
+    closed = bool(layer.allow or layer.groups.allow)
+    if closed and name not in _named(layer.allow) and group not in layer.groups.allow:
+        return f"{name} is not in the allow list of [tools]"
+    return None
+
+
+def _named(entries: list[str]) -> set[str]:
+    return {name for entry in entries for name in tool_names(entry)}
+
+
+def _rank_of(line: TraceLine) -> int:
+    return line.decision.rank
+
+
+def _by_default(action: Decision, tool: str, *, needs_naming: bool) -> TraceLine:
+    if action is Decision.ALLOW and needs_naming:
+        reason = f"no rule matches; {tool} runs unasked only by a rule that names it, not by default"
+        return TraceLine(layer=Layer.DEFAULT, decision=Decision.ASK, reason=reason)
+    return _DEFAULTS[action]
 
 
 def _said(rule: CompiledRule, tool: str) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import re2
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
@@ -18,6 +17,14 @@ from ollm_tui.core.tools.aliases import POLICY_NAMES
 ANY_TOOL = "*"
 MAX_SUBJECT = 65_536
 """Characters of a value that `matches` looks at; beyond that an allow does not match and a deny or ask does."""
+
+_LARGEST_EXACT = 2**53
+"""Up to here every integer is a JavaScript number."""
+
+Seen: TypeAlias = dict[str, str | tuple[str | None, ...]]
+"""Parameters as conditions see them: text, or the texts of a list's elements (None for one that never matches)."""
+
+Test: TypeAlias = Callable[[Seen], bool]
 
 
 class Decision(StrEnum):
@@ -110,47 +117,63 @@ class RulePlace:
         return f"{self.source} rule {self.number}{where}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CompiledRule:
     """A rule with its conditions as functions and its place."""
 
     rule: PolicyRule
     place: RulePlace
-    tests: tuple[Callable[[Mapping[str, JsonValue]], bool], ...]
+    tests: tuple[Test, ...]
 
     @property
     def action(self) -> Decision:
         return self.rule.action
 
-    def matches(self, params: Mapping[str, JsonValue]) -> bool:
-        return all(test(params) for test in self.tests)
+    def matches(self, seen: Seen) -> bool:
+        for test in self.tests:  # noqa: SIM110  # `all` with a generator takes three times as long, a thousand times
+            if not test(seen):
+                return False
+        return True
 
 
 class RuleSet:
     """The rules of one source, indexed by tool and compiled once."""
 
     def __init__(self, rules: list[tuple[PolicyRule, RulePlace]]) -> None:
-        self._by_tool: dict[str, list[CompiledRule]] = {}
+        self.source = rules[0][1].source if rules else ""
+        """Where its rules come from; empty where there are none."""
+        by_tool: dict[str, list[tuple[PolicyRule, RulePlace]]] = {}
         for rule, place in rules:
-            compiled = CompiledRule(rule, place, tuple(compile_condition(c, rule.action) for c in rule.conditions))
-            for name in tool_names(rule.tool):
-                self._by_tool.setdefault(name, []).append(compiled)
+            # Under the alias itself too: 000's `evaluate` may be asked about a name that no tool of ours bears.
+            for name in dict.fromkeys((rule.tool, *tool_names(rule.tool))):
+                by_tool.setdefault(name, []).append((rule, place))
+        self._by_tool = {name: _compiled(placed) for name, placed in by_tool.items()}
+        self._with_condition: dict[tuple[str, str], tuple[CompiledRule, ...]] = {}
 
-    def deciding(self, tool: str, params: Mapping[str, JsonValue]) -> CompiledRule | None:
+    def deciding(self, tool: str, seen: Seen) -> CompiledRule | None:
         """The first rule of the tool's own that matches, else the first `*` rule (000 Property 34)."""
         for name in (tool, ANY_TOOL):
             for rule in self._by_tool.get(name, ()):
-                if rule.matches(params):
+                if rule.matches(seen):
                     return rule
         return None
 
-    def of_tool(self, tool: str) -> list[CompiledRule]:
+    def of_tool(self, tool: str) -> Sequence[CompiledRule]:
         """The tool's own rules, in file order."""
-        return self._by_tool.get(tool, [])
+        return self._by_tool.get(tool, ())
 
     def for_tool(self, tool: str) -> list[CompiledRule]:
         """All rules that could decide about the tool, its own first."""
         return [*self._by_tool.get(tool, ()), *self._by_tool.get(ANY_TOOL, ())]
+
+    def with_condition_on(self, tool: str, param: str) -> tuple[CompiledRule, ...]:
+        """Those of `for_tool` that have a condition on the parameter."""
+        key = (tool, param)
+        if key not in self._with_condition:
+            self._with_condition[key] = tuple(
+                rule for rule in self.for_tool(tool) if any(each.param == param for each in rule.rule.conditions)
+            )
+        return self._with_condition[key]
 
 
 def tool_names(name: str) -> tuple[str, ...]:
@@ -158,35 +181,61 @@ def tool_names(name: str) -> tuple[str, ...]:
     return POLICY_NAMES.get(name, (name,))
 
 
-def compile_condition(condition: PolicyCondition, action: Decision) -> Callable[[Mapping[str, JsonValue]], bool]:
+def seen_by_conditions(params: Mapping[str, JsonValue]) -> Seen:
+    """Parameters as conditions compare them: scalars as text, lists element by element; objects never match."""
+    seen: Seen = {}
+    for name, value in params.items():
+        if type(value) is str:
+            seen[name] = value
+        elif isinstance(value, list):
+            seen[name] = tuple([None if isinstance(item, dict | list) else js_string(item) for item in value])
+        elif not isinstance(value, dict):
+            seen[name] = js_string(value)
+    return seen
+
+
+def compile_condition(condition: PolicyCondition, action: Decision, union: PatternUnion | None = None) -> Test:
     """A condition as a function of the parameters (000 Property 35).
 
     On a list, an allow needs every element and an ask or deny needs one; an object never matches; a parameter that
     is not there makes the condition false for every action. Raises ValueError where the regular expression is faulty.
     """
-    holds = _comparison(condition, too_long=action is not Decision.ALLOW)
-    combine = all if action is Decision.ALLOW else any
     param = condition.param
+    holds = _comparison(condition, union, too_long=action is not Decision.ALLOW)
+    combine = all if action is Decision.ALLOW else any
 
-    def test(params: Mapping[str, JsonValue]) -> bool:
-        if param not in params:
-            return False
-        value = params[param]
-        if isinstance(value, list):
-            return bool(value) and combine(
-                not isinstance(item, dict | list) and holds(js_string(item)) for item in value
-            )
-        return not isinstance(value, dict) and holds(js_string(value))
+    def test(seen: Seen) -> bool:
+        value = seen.get(param)
+        if type(value) is str:
+            return holds(value)
+        return bool(value) and combine(item is not None and holds(item) for item in value)
 
     return test
 
 
-def _comparison(condition: PolicyCondition, *, too_long: bool) -> Callable[[str], bool]:
+def _compiled(placed: list[tuple[PolicyRule, RulePlace]]) -> tuple[CompiledRule, ...]:
+    """Rules that are tried one after the other. Raises ValueError where a regular expression is faulty."""
+    unions: dict[str, PatternUnion] = {}
+    for rule, _ in placed:
+        for condition in rule.conditions:
+            if condition.operator is Operator.MATCHES:
+                unions.setdefault(condition.param, PatternUnion()).patterns.extend(condition.values)
+    return tuple(
+        CompiledRule(
+            rule, place, tuple(compile_condition(c, rule.action, unions.get(c.param)) for c in rule.conditions)
+        )
+        for rule, place in placed
+    )
+
+
+def _comparison(condition: PolicyCondition, union: PatternUnion | None, *, too_long: bool) -> Callable[[str], bool]:
     values = condition.values
     match condition.operator:
         case Operator.EQUALS:
-            wanted = frozenset(values)
-            return lambda text: text in wanted
+            return frozenset(values).__contains__
+        case Operator.CONTAINS if len(values) == 1:
+            value = values[0]
+            return lambda text: value in text
         case Operator.CONTAINS:
             return lambda text: any(value in text for value in values)
         case Operator.STARTS_WITH:
@@ -198,16 +247,54 @@ def _comparison(condition: PolicyCondition, *, too_long: bool) -> Callable[[str]
             def matches(text: str) -> bool:
                 if len(text) > MAX_SUBJECT:
                     return too_long
-                return any(pattern.search(text) is not None for pattern in patterns)
+                if union is not None and union.misses(text):
+                    return False
+                subject = searchable(text)
+                return any(pattern.search(subject) is not None for pattern in patterns)
 
             return matches
 
 
+@dataclass
+class PatternUnion:
+    """All expressions that neighbouring rules have for a parameter: where none can match, one look says so.
+
+    It only ever saves work: what it does not rule out is still tried by each expression itself.
+    """
+
+    patterns: list[str] = field(default_factory=list[str])
+    _whole: LinearPattern | None = None
+    _last: tuple[str, bool] = ("", False)
+
+    def misses(self, text: str) -> bool:
+        """Whether none of the expressions matches the text."""
+        if len(self.patterns) < 2:
+            return False
+        known, missed = self._last
+        if text == known and self._whole is not None:
+            return missed
+        if self._whole is None:
+            self._whole = self._joined()
+        missed = self._whole.search(searchable(text)) is None
+        self._last = (text, missed)
+        return missed
+
+    def _joined(self) -> LinearPattern:
+        """One expression for all; where they can not stand together (a `\\Q` left open, two groups of one name, too
+        much at once) one that rules nothing out."""
+        try:
+            if not any(r"\Q" in pattern for pattern in self.patterns):
+                return linear_pattern("|".join(f"(?:{pattern})" for pattern in self.patterns))
+        except ValueError:
+            pass
+        return LinearPattern(lambda subject: (subject,))
+
+
 @dataclass(frozen=True)
 class LinearPattern:
-    """A regular expression on an engine that never backtracks."""
+    """A regular expression on an engine that never backtracks; it searches what `searchable` returns."""
 
-    search: Callable[[str], object | None]
+    search: Callable[[bytes], object | None]
 
 
 def linear_pattern(pattern: str) -> LinearPattern:
@@ -215,7 +302,9 @@ def linear_pattern(pattern: str) -> LinearPattern:
     options = re2.Options()
     options.log_errors = False
     try:
-        compiled = re2.compile(pattern, options=options)
+        compiled = re2.compile(pattern.encode(), options=options)
+    except UnicodeEncodeError:
+        raise ValueError(f"the regular expression {pattern!r} holds half of a surrogate pair") from None
     except re2.error as error:
         raised: object = error.args[0] if error.args else ""
         reason = raised.decode(errors="replace") if isinstance(raised, bytes) else str(raised)
@@ -223,6 +312,11 @@ def linear_pattern(pattern: str) -> LinearPattern:
             f"the regular expression {pattern!r} does not compile: {reason} (RE2: no look-around, no back-references)"
         ) from None
     return LinearPattern(compiled.search)
+
+
+def searchable(text: str) -> bytes:
+    """Text as `LinearPattern` searches it; a lone surrogate (a file name that is not UTF-8) stands as `?`."""
+    return text.encode("utf-8", "replace")
 
 
 def js_string(value: JsonValue) -> str:
@@ -234,20 +328,40 @@ def js_string(value: JsonValue) -> str:
             return "true" if value else "false"
         case None:
             return "null"
-        case float() if value.is_integer() and abs(value) < 1e21:
-            return str(int(value))
-        case float():
-            return _js_float(value)
+        case int() if abs(value) <= _LARGEST_EXACT:
+            return str(value)
+        case int() | float():
+            return _js_number(value)
         case _:
             return str(value)
 
 
-def _js_float(value: float) -> str:
+def _js_number(value: float) -> str:
+    """ECMAScript's Number::toString: the shortest digits that read back, in exponents from 1e21 up and below 1e-6."""
+    try:
+        value = float(value)
+    except OverflowError:
+        value = float("inf") if value > 0 else float("-inf")
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):
         return "Infinity" if value > 0 else "-Infinity"
-    return re.sub(r"e([+-])0+(\d)", r"e\1\2", repr(value))
+    if value == 0:
+        return "0"
+    sign, shown = ("-", repr(-value)) if value < 0 else ("", repr(value))
+    mantissa, _, exponent = shown.partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    fraction = fraction if fraction != "0" else ""
+    digits = (whole + fraction).lstrip("0")
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
+    digits = digits.rstrip("0")
+    if 0 < point <= 21:
+        text = digits.ljust(point, "0")
+        return sign + (text if len(digits) <= point else f"{digits[:point]}.{digits[point:]}")
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    power = f"e{point - 1:+d}"
+    return sign + (digits + power if len(digits) == 1 else f"{digits[0]}.{digits[1:]}{power}")
 
 
 class ToolFilter(PolicyTable):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from ollm_tui.core.policy.shell_options import flags_of
-from ollm_tui.core.policy.shell_readonly import read_only_parts
+from ollm_tui.core.policy.shell_readonly import ReadOnlyVerdict, read_only_parts
 from ollm_tui.core.policy.shell_syntax import ShellLine
 from ollm_tui.core.policy.shell_tables import program_key, tables
 from ollm_tui.core.policy.shell_words import SimpleCommand
@@ -20,15 +20,20 @@ class CommandRisk(StrEnum):
     HIGH = "high"
 
 
-def command_risk(line: ShellLine, is_outside: Callable[[str], bool] | None = None) -> CommandRisk:
+def command_risk(
+    line: ShellLine,
+    is_outside: Callable[[str], bool] | None = None,
+    verdicts: tuple[ReadOnlyVerdict, ...] | None = None,
+) -> CommandRisk:
     """Low for the read-only list; high for deletion, privilege, outside paths and lines that cannot be analysed.
 
     `is_outside` tells for a word whether, taken as a path, it lies outside the workspace; it is asked about words that
-    look like one (a slash, `..`, `~`) and about the paths of read-only commands.
+    look like one (a slash, `..`, `~`) and about the paths of read-only commands. `verdicts` are those of
+    `read_only_parts` where the caller has them already.
     """
     if line.opaque or any(_destructive(command) for command in line.all_commands):
         return CommandRisk.HIGH
-    verdicts = read_only_parts(line)
+    verdicts = read_only_parts(line) if verdicts is None else verdicts
     if is_outside is not None:
         words = {path for verdict in verdicts for path in verdict.paths}
         words.update(word for command in line.all_commands for word in command.argv[1:] if _path_like(word))

@@ -16,7 +16,7 @@ ASKING_A_SHELL = (Signals.SIGHUP, Signals.SIGTERM, Signals.SIGCONT)
 GRACE = 2.0
 """Seconds between asking and forcing."""
 
-_PATIENCE = 0.7
+PATIENCE = 0.7
 """Seconds that forced processes get to go away before they are named."""
 
 _LOOK_EVERY = 0.03
@@ -46,7 +46,7 @@ class KillLadder:
             self._family.send(self._asking, members)
         elif not members:
             self.done = True
-        elif now >= self._asked_at + self._grace + _PATIENCE:
+        elif now >= self._asked_at + self._grace + PATIENCE:
             self.done = True
             self.survivors = tuple(ProcessName(process.pid, process.name) for process in members)
         elif now >= self._asked_at + self._grace:

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.commitment import carry_out, exclusive
-from ollm_tui.core.base.diff import EqualEnds, FileDiff, diff_texts
+from ollm_tui.core.base.diff import FileDiff, diff_replacement, diff_texts
 from ollm_tui.core.base.errors import (
     EditNoChange,
     EditTargetAmbiguous,
@@ -225,21 +225,25 @@ def plan_edits(shown: str, snapshot: Snapshot, edits: Sequence[Edit], *, strict:
     advice = "Only text can be edited; write_file with encoding=base64 replaces the whole file."
     decoded = decode(snapshot.raw, shown, advice)
     raw, encoding, text = snapshot.raw, decoded.encoding, Text(decoded.text)
-    same = EqualEnds(len(text.text), len(text.text))
     matches: list[Match] = []
     for number, edit in enumerate(edits, 1):
         match = _locate(shown, number, len(edits), edit, text, strict=strict)
         head, tail = _byte_span(match, text.text, len(raw), encoding, shown)
         rest = memoryview(raw)
         raw = b"".join((rest[:head], encoding.encode_part(match.replacement, shown), rest[tail:]))
-        same = EqualEnds(min(same.start, match.start), min(same.end, len(text.text) - match.end))
-        text = Text(f"{text.text[: match.start]}{match.replacement}{text.text[match.end :]}")
         matches.append(match)
+        if len(edits) > 1:
+            text = Text(f"{text.text[: match.start]}{match.replacement}{text.text[match.end :]}")
     if raw == snapshot.raw:
         raise EditNoChange(
             f"The edits leave {shown} as it is: what one of them changes another changes back.", {"path": shown}
         )
-    return EditPlan(snapshot, raw, encoding, tuple(matches), diff_texts(shown, decoded.text, text.text, same))
+    if len(matches) == 1:
+        only = matches[0]
+        diff = diff_replacement(shown, text.text, only.start, only.end, only.replacement, only.first_line)
+    else:
+        diff = diff_texts(shown, decoded.text, text.text)
+    return EditPlan(snapshot, raw, encoding, tuple(matches), diff)
 
 
 def _locate(shown: str, number: int, count: int, edit: Edit, text: Text, *, strict: bool) -> Match:

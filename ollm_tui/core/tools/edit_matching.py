@@ -150,8 +150,9 @@ Search: TypeAlias = Callable[[int, int], Iterator[tuple[int, int]]]
 
 def _exact_search(text: str, target: str) -> Search | None:
     """How to look for the target; None where it is nowhere."""
-    if target in text:
-        return lambda low, high: _literally(text, target, low, high)
+    first = text.find(target)
+    if first >= 0:
+        return lambda low, high: _literally(text, target, max(low, first), high)
     if "\n" not in target or "\r\n" not in text:
         return None
     # The target's bare LF stands for the line ends of the file.

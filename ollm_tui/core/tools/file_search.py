@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.glob_pattern import GlobPattern
 from ollm_tui.core.base.line_search import search_files
 from ollm_tui.core.base.listing import Folder, Listing
-from ollm_tui.core.base.ripgrep import Ripgrep
+from ollm_tui.core.base.ripgrep import Ripgrep, RipgrepFailed
 from ollm_tui.core.base.search import FoundFile, FoundLine, Query, SearchTally
 
 _FIRST_BATCH = 256
@@ -87,11 +87,24 @@ class FileSearch:
     async def in_files(self, folder: bytes, paths: Sequence[bytes]) -> Findings:
         """Search files that were named; `folder` ends with a slash, `paths` are relative to it."""
         findings = Findings(self.limit)
-        findings.take(await self._batch(folder, paths, findings))
+        try:
+            findings.take(await self._batch(folder, paths, findings))
+        except RipgrepFailed:
+            return await self._without_ripgrep.in_files(folder, paths)
         return findings
 
     async def below(self, open_listing: Callable[[], Listing], *, may_stop: bool) -> Findings:
         """Search the files of a listing. `may_stop` says that a few matches may do. Raises OSError."""
+        try:
+            return await self._below(open_listing, may_stop)
+        except RipgrepFailed:
+            return await self._without_ripgrep.below(open_listing, may_stop=may_stop)
+
+    @property
+    def _without_ripgrep(self) -> FileSearch:
+        return replace(self, ripgrep=None)
+
+    async def _below(self, open_listing: Callable[[], Listing], may_stop: bool) -> Findings:
         if self.ripgrep is not None and self.file_pattern is None:
             if may_stop:
                 findings, finished = await self._in_order(open_listing, _WORTH_TRYING)

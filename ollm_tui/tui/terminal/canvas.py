@@ -63,14 +63,25 @@ class TerminalCanvas(Widget):
     ) -> None:
         super().__init__(name=name, id=id, classes=classes)
         self.engine = engine or TerminalEngine()
-        self.interactive = interactive
-        """Whether keys and mouse go to a program; without one the view only scrolls and copies."""
+        self._interactive = interactive
         self.follow_size = True
         """Whether the engine takes the widget's size; a replayed recording keeps its own."""
         self.frame = Frame(self.engine)
+        self._hidden = False
         self._last_frame = 0.0
         self._frame_timer: Timer | None = None
         self._resize_timer: Timer | None = None
+
+    @property
+    def interactive(self) -> bool:
+        """Whether keys and mouse go to a program; without one the view only scrolls and copies."""
+        return self._interactive
+
+    @interactive.setter
+    def interactive(self, interactive: bool) -> None:
+        self._interactive = interactive
+        if self.is_mounted:
+            self.schedule_frame()
 
     @property
     def allow_select(self) -> bool:
@@ -165,9 +176,17 @@ class TerminalCanvas(Widget):
         message.stop()
         self.schedule_frame()
 
+    def on_hide(self) -> None:
+        """Another tab is in front: the engine goes on, and wakes nobody until the view is shown again."""
+        self._hidden = True
+
+    def on_show(self) -> None:
+        self._hidden = False
+        self.repaint()
+
     def schedule_frame(self) -> None:
         """Draw now, or when the frame before has stood long enough."""
-        if self._frame_timer is not None:
+        if self._frame_timer is not None or self._hidden:
             return
         delay = self._last_frame + FRAME_SECONDS - time.monotonic()
         if delay > 0:

@@ -151,7 +151,7 @@ class EditingScreen(MovingScreen):
         elif how == 2:
             self._blank_rows(0, self.lines)
         elif how == 3:
-            self.scrollback.clear()
+            self.history.clear()
             self.touch_all()
 
     def alignment_display(self) -> None:

@@ -74,9 +74,7 @@ class TerminalEngine:
     def text(self) -> list[str]:
         """Everything kept, scrollback first, as lines without trailing blanks."""
         with self.lock:
-            screen = self.screen
-            lines = [screen.scrollback_text(number) for number in range(len(screen.scrollback))]
-            return [line.rstrip() for line in (*lines, *screen.display)]
+            return [line.rstrip() for line in (*self.screen.scrollback, *self.screen.display)]
 
     def _wake(self) -> None:
         if not self._awake and self.on_wake is not None:

@@ -92,7 +92,7 @@ class Frame:
     def scroll(self, lines: int) -> bool:
         """Show older lines (negative: newer ones); whether that was possible."""
         with self.engine.lock:
-            back = min(max(0, self.back + lines), len(self.engine.screen.scrollback))
+            back = min(max(0, self.back + lines), len(self.engine.screen.history))
             if back == self.back:
                 return False
             self._scrolled = self.engine.screen.scrolled
@@ -107,7 +107,7 @@ class Frame:
             painter = self._painter_for_screen()
             if painter is None:
                 return ""
-            oldest = screen.scrolled - len(screen.scrollback)
+            oldest = screen.scrolled - len(screen.history)
             newest = screen.scrolled + screen.lines - 1
             first = max(oldest, selection.start.y if selection.start else oldest)
             last = min(newest, selection.end.y if selection.end else newest)
@@ -123,7 +123,7 @@ class Frame:
     def _row(self, number: int) -> Row | str:
         screen = self.engine.screen
         index = number - screen.scrolled
-        return screen.rows[index] if index >= 0 else screen.scrollback[index]
+        return screen.rows[index] if index >= 0 else screen.history[index]
 
     def _painter_for_screen(self) -> Painter | None:
         """The painter; a new one when the program reversed the screen or the width changed."""
@@ -143,7 +143,7 @@ class Frame:
         if painter is None:
             return
         if self.back:  # keep the place while lines arrive below
-            self.back = min(max(0, self.back + screen.scrolled - self._scrolled), len(screen.scrollback))
+            self.back = min(max(0, self.back + screen.scrolled - self._scrolled), len(screen.history))
         self._scrolled = screen.scrolled
         screen.dirty.clear()
         self._cursor = self._cursor_place()

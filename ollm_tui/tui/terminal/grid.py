@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import overload
 
 from pyte import modes as mo
 from pyte.screens import Char, Cursor, Margins, Screen, StaticDefaultDict
@@ -67,10 +68,36 @@ class BufferView(dict[int, BufferRow]):
         return self._grid.lines
 
 
-class Grid(Screen):
-    """Rows of a screen and the lines that have left it, oldest first, in `scrollback`.
+class Scrollback(Sequence[str]):
+    """Lines as people read them, over the history of a screen; bounded by `maxlen`."""
 
-    A line of the scrollback is a `str` (default style, not continued in the next) or a `Row`. `scrolled` counts the
+    def __init__(self, history: deque[Row | str], clusters: ClusterTable) -> None:
+        self._history = history
+        self._clusters = clusters
+        self.maxlen = history.maxlen
+
+    def __len__(self) -> int:
+        return len(self._history)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[number] for number in range(*index.indices(len(self)))]
+        line = self._history[index]
+        return self._clusters.plain(line.text if isinstance(line, Row) else line)
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._history:
+            yield self._clusters.plain(line.text if isinstance(line, Row) else line)
+
+
+class Grid(Screen):
+    """Rows of a screen and the lines that have left it, oldest first, in `history` (`scrollback` as text).
+
+    A line of the history is a `str` (default style, not continued in the next) or a `Row`. `scrolled` counts the
     lines that went there and stayed away, so `scrolled + y` names a line for good while others arrive.
     """
 
@@ -80,7 +107,8 @@ class Grid(Screen):
     def __init__(self, columns: int, lines: int, scrollback_lines: int = SCROLLBACK_LINES) -> None:
         columns, lines = _side(columns), _side(lines)
         self.clusters = ClusterTable()
-        self.scrollback: deque[Row | str] = deque(maxlen=max(0, scrollback_lines))
+        self.history: deque[Row | str] = deque(maxlen=max(0, scrollback_lines))
+        """The lines that left the screen, in the form the engine keeps them."""
         self.scrolled = 0
         self.rows: list[Row] = [Row() for _ in range(lines)]
         self.alternate_screen = False
@@ -97,6 +125,11 @@ class Grid(Screen):
     def display(self) -> list[str]:
         """The lines as text, each exactly `columns` wide; the second half of a wide character is left out."""
         return [self.clusters.plain(row.text.ljust(self.columns)) for row in self.rows]
+
+    @property
+    def scrollback(self) -> Scrollback:
+        """The lines that left the screen at its top, as text, oldest first."""
+        return Scrollback(self.history, self.clusters)
 
     def touch_all(self) -> None:
         """Mark every line dirty, cheaply when they already are."""
@@ -135,7 +168,7 @@ class Grid(Screen):
         """Add lines to the scrollback."""
         kept = list(lines)
         self.scrolled += len(kept)
-        self.scrollback.extend(kept)
+        self.history.extend(kept)
 
     def _insert_rows(self, top: int, bottom: int, count: int) -> None:
         count = min(count, bottom - top + 1)
@@ -241,7 +274,7 @@ class Grid(Screen):
             del rows[:-moved]
             del rows[lines:]
         elif cursor_row == len(rows) - 1:
-            while self.scrollback:
+            while self.history:
                 line = self._take_back_line()
                 back = broken(join(line)[0], self.columns)
                 if len(rows) + len(back) > lines:
@@ -254,16 +287,16 @@ class Grid(Screen):
 
     def _goes_on(self) -> bool:
         """Whether the newest line of the scrollback was broken and goes on in the row below it."""
-        if not self.scrollback:
+        if not self.history:
             return False
-        line = self.scrollback[-1]
+        line = self.history[-1]
         return isinstance(line, Row) and line.wrapped
 
     def _take_back_line(self) -> list[Row]:
         """Take the newest logical line (at most `MAX_JOINED` rows of it) out of the scrollback."""
         rows: list[Row] = []
-        while self.scrollback and (not rows or self._goes_on()) and len(rows) < MAX_JOINED:
-            line = self.scrollback.pop()
+        while self.history and (not rows or self._goes_on()) and len(rows) < MAX_JOINED:
+            line = self.history.pop()
             self.scrolled -= 1
             rows.append(Row(line) if isinstance(line, str) else line.copy())
         return rows[::-1]

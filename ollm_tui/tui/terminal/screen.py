@@ -10,7 +10,6 @@ from pyte import modes as mo
 from ollm_tui.tui.terminal import osc
 from ollm_tui.tui.terminal.grid import SCROLLBACK_LINES
 from ollm_tui.tui.terminal.modes import ANSI_MODES, PRIVATE_MODES, ModalScreen
-from ollm_tui.tui.terminal.rows import Row
 from ollm_tui.tui.terminal.styles import Style, normal
 
 TERMINAL_VERSION = "ollm-tui"
@@ -146,8 +145,3 @@ class LiveScreen(ModalScreen):
     def _tell(self, event: osc.TerminalEvent | None) -> None:
         if event is not None and self.on_event is not None:
             self.on_event(event)
-
-    def scrollback_text(self, number: int) -> str:
-        """A line of the scrollback as people read it, 0 the oldest kept."""
-        line = self.scrollback[number]
-        return self.clusters.plain(line.text if isinstance(line, Row) else line)

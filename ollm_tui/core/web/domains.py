@@ -1,0 +1,96 @@
+"""The hosts a person allowed: `[web] allow_domains` (contract section 2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ollm_tui.core.base.visible import visible
+from ollm_tui.core.web.addresses import Reach, looks_numeric, parse_number_host, parse_v6, reach_of
+from ollm_tui.core.web.urls import WebUrl, ascii_host, is_local_name
+
+USUAL_PORTS = frozenset({80, 443, 8080, 8443})
+"""What an entry without a port covers; other ports of the same host ask."""
+
+_PORT = re.compile(r"(.*):([0-9]{1,5})")
+
+
+@dataclass(frozen=True)
+class AllowedDomain:
+    """One entry. Without `port` it covers the usual ones; `below` means subdomains only."""
+
+    host: str
+    below: bool = False
+    port: int | None = None
+
+    def covers(self, url: WebUrl) -> bool:
+        if (url.port not in USUAL_PORTS) if self.port is None else (url.port != self.port):
+            return False
+        return url.host.endswith(f".{self.host}") if self.below else url.host == self.host
+
+    def lists_local(self, url: WebUrl) -> bool:
+        """Whether the entry opens a private or loopback address: by its exact host and port alone."""
+        return self.port is not None and not self.below and self.covers(url)
+
+
+class AllowedDomains:
+    """All usable entries; `faults` says what is wrong with the others."""
+
+    def __init__(self, entries: Iterable[str] = ()) -> None:
+        self.faults: list[str] = []
+        self._domains: list[AllowedDomain] = []
+        for entry in entries:
+            try:
+                self._domains.append(parse_domain(entry))
+            except ValueError as error:
+                self.faults.append(str(error))
+
+    def cover(self, url: WebUrl) -> bool:
+        """Whether a GET of `url` runs unasked in the preset `balanced`."""
+        if any(domain.lists_local(url) for domain in self._domains):
+            return True
+        if url.has_local_name or (url.address is not None and reach_of(url.address) is not Reach.PUBLIC):
+            return False
+        return any(domain.covers(url) for domain in self._domains)
+
+    def list_local(self, url: WebUrl) -> bool:
+        return any(domain.lists_local(url) for domain in self._domains)
+
+
+def parse_domain(entry: str) -> AllowedDomain:
+    """Read `host`, `*.host` or `host:port`. Raises ValueError that says what is wrong with it."""
+    text = entry.strip()
+    shown = visible(entry)
+    below = text.startswith("*.")
+    rest = text[2:] if below else text
+    host, port = _split(rest)
+    if port is not None and not 1 <= port <= 65535:
+        raise ValueError(f"allow_domains: {shown}: {port} is no port")
+    try:
+        name, reach = _host(host)
+    except ValueError as error:
+        raise ValueError(f"allow_domains: {shown}: {error}. Write a host, *.host or host:port") from None
+    if reach is Reach.NEVER:
+        raise ValueError(f"allow_domains: {shown}: link-local, metadata and reserved addresses can never be listed")
+    local = reach is Reach.LOCAL or (reach is None and is_local_name(name))
+    if local and (port is None or below):
+        raise ValueError(f"allow_domains: {shown}: a private or loopback address is listed with its port, as host:port")
+    return AllowedDomain(name, below, port)
+
+
+def _split(text: str) -> tuple[str, int | None]:
+    bracketed = text.endswith("]")
+    found = None if bracketed else _PORT.fullmatch(text)
+    return (found[1], int(found[2])) if found else (text, None)
+
+
+def _host(text: str) -> tuple[str, Reach | None]:
+    if text.startswith("[") and text.endswith("]"):
+        v6 = parse_v6(text[1:-1])
+        return str(v6), reach_of(v6)
+    host = ascii_host(text)
+    if looks_numeric(host):
+        number = parse_number_host(host)
+        return str(number), reach_of(number)
+    return host, None

@@ -1,0 +1,398 @@
+"""`grep`: lines, limits, encodings, and two engines that agree (001 R4.5-R4.8, 000 Properties 19-21, 24)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from ollm_tui.core.base.abort import AbortController
+from ollm_tui.core.base.errors import FileNotFound, InvalidArguments, InvalidPath, OperationCancelled
+from ollm_tui.core.base.results import ToolResult
+from ollm_tui.core.base.ripgrep import find_ripgrep
+from ollm_tui.core.base.search import CUT_MARK, MAX_LINE_CHARS
+from ollm_tui.core.tools import file_search
+from ollm_tui.core.tools.base import Limits
+from ollm_tui.core.tools.grep import GREP, GrepData, GrepInvocation, GrepMatch
+from tests.core.file_reads import call, called, git, write
+
+ENGINES = ["ripgrep", "here"]
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each test runs with ripgrep and without."""
+    name = str(request.param)
+    if name == "here":
+        monkeypatch.setattr(GrepInvocation, "_ripgrep", lambda self: None)
+    elif find_ripgrep(()) is None:
+        pytest.skip("ripgrep is not installed")
+    return name
+
+
+def matches_of(result: ToolResult) -> tuple[GrepMatch, ...]:
+    assert isinstance(result.data, GrepData)
+    assert result.data.total == len(result.data.matches)
+    return result.data.matches
+
+
+def here(root: Path | str, arguments: dict[str, JsonValue]) -> ToolResult:
+    """A call with the engine in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GrepInvocation, "_ripgrep", lambda self: None)
+        return called(GREP, root, arguments)
+
+
+LINES = st.text(
+    st.one_of(st.characters(codec="utf-8", blacklist_characters="\0\n\r\ufeff"), st.sampled_from("abAB .")), max_size=12
+)
+FILES = st.dictionaries(
+    st.text("abxyz", min_size=1, max_size=3).map(lambda name: name + ".txt"),
+    st.lists(LINES, max_size=6).map("\n".join),
+    min_size=1,
+    max_size=5,
+)
+
+
+@given(FILES, st.lists(LINES.filter(bool), min_size=1, max_size=4))
+@settings(max_examples=150, deadline=None)
+def test_property_19_gives_every_line_that_contains_the_text(files: dict[str, str], needles: list[str]) -> None:
+    """Property 19, and Property 20 with case counting, on any text."""
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder), files)
+        for needle in [*needles, *(line[:3] for content in files.values() for line in content.split("\n")[:1] if line)]:
+            result = here(folder, {"pattern": needle, "fixedString": True, "caseSensitive": True})
+            expected = [
+                f"{name}:{number}: {line}"
+                for name in sorted(files)
+                for number, line in enumerate(files[name].split("\n"), 1)
+                if needle in line
+            ]
+            assert result.llm_content == ("\n".join(expected) or "No matches found")
+
+
+@given(FILES, st.text("abAB", min_size=1, max_size=3))
+@settings(max_examples=120, deadline=None)
+def test_property_20_case_counts_only_when_asked_for(files: dict[str, str], needle: str) -> None:
+    """Property 20."""
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder), files)
+        exact = {(m["path"], m["line"]) for m in matches_of(here(folder, {"pattern": needle, "caseSensitive": True}))}
+        any_case = {(m["path"], m["line"]) for m in matches_of(here(folder, {"pattern": needle}))}
+    lines = {(name, number): line for name in files for number, line in enumerate(files[name].split("\n"), 1)}
+    assert exact == {place for place, line in lines.items() if needle in line}
+    assert any_case == {place for place, line in lines.items() if re.search(needle, line, re.IGNORECASE)}
+
+
+@given(FILES, st.sampled_from(["a*.txt", "*.txt", "?.txt", "x.txt", "*.py", "{a,b}*.txt", "s/*.txt", "s/**"]))
+@settings(max_examples=100, deadline=None)
+def test_property_21_only_files_that_fit_the_pattern_are_searched(files: dict[str, str], file_pattern: str) -> None:
+    """Property 21: names at any depth without a slash, paths with one."""
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder), dict.fromkeys(files, "needle") | {f"s/{name}": "needle" for name in files})
+        found = {
+            match["path"] for match in matches_of(here(folder, {"pattern": "needle", "filePattern": file_pattern}))
+        }
+        pattern = file_pattern if "/" in file_pattern else f"**/{file_pattern}"
+        expected = {
+            path.relative_to(folder).as_posix()
+            for choice in "ab"
+            for path in Path(folder).glob(pattern.replace("{a,b}", choice))
+            if path.is_file()
+        }
+    if file_pattern == "s/**":
+        expected = {f"s/{name}" for name in files}
+    assert {match["path"] for match in matches_of(result)} == expected
+
+
+PATTERNS = st.one_of(
+    st.text("abAB.*+?|()[]^$\\wds ", min_size=1, max_size=8),
+    st.sampled_from([r"\w+", r"^\s*$", r"é|à", r"[^a]b$", r"\d{2}", "a|^$", r"\bab\b", "", "x*", r"[\w.]+b"]),
+)
+
+
+@pytest.mark.skipif(find_ripgrep(()) is None, reason="ripgrep is not installed")
+@given(
+    st.dictionaries(
+        st.text("ab/.x", min_size=1, max_size=6).filter(lambda name: name.strip("/.") == name and "//" not in name),
+        st.lists(LINES, max_size=6).flatmap(
+            lambda lines: st.sampled_from(["\n", "\r\n"]).map(lambda end: end.join(lines))
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    PATTERNS,
+    st.booleans(),
+    st.integers(0, 2),
+    st.one_of(st.none(), st.integers(1, 4)),
+)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_both_engines_give_the_same_lines_in_the_same_order(
+    files: dict[str, str], pattern: str, case: bool, context: int, limit: int | None
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            try:
+                write(Path(folder), {name: content})
+            except OSError:
+                continue
+        arguments: dict[str, JsonValue] = {"pattern": pattern, "caseSensitive": case, "context": context}
+        if limit is not None:
+            arguments["maxResults"] = limit
+        outcomes: list[str] = []
+        for run in (called, here):
+            try:
+                result = run(GREP, folder, arguments) if run is called else here(folder, arguments)
+                outcomes.append(result.llm_content)
+                assert result.data is not None
+                outcomes.append(str(matches_of(result)))
+            except InvalidArguments:
+                outcomes += ["refused", "refused"]
+        assert outcomes[:2] == outcomes[2:]
+
+
+async def test_output_and_data(tmp_path: Path, engine: str) -> None:
+    write(tmp_path, {"b.py": "one\nTwo é two\r\nthree\n", "a/c.py": "no\ntwo", "z": "x"})
+    result = await call(GREP, tmp_path, {"pattern": "é t|^two"})
+    assert result.llm_content == "a/c.py:2: two\nb.py:2: Two é two"
+    assert matches_of(result) == (
+        {"path": "a/c.py", "line": 2, "column": 1, "text": "two"},
+        {"path": "b.py", "line": 2, "column": 1, "text": "Two é two"},
+    )
+    inner = await call(GREP, tmp_path, {"pattern": "é TWO$"})
+    assert [match["column"] for match in matches_of(inner)] == [5]
+    context = await call(GREP, tmp_path, {"pattern": "three", "context": 1})
+    assert context.llm_content == "b.py-2- Two é two\nb.py:3: three"
+    nothing = await call(GREP, tmp_path, {"pattern": "nowhere"})
+    assert (nothing.llm_content, nothing.ok) == ("No matches found", True)
+
+
+async def test_directory_may_be_a_file_or_below(tmp_path: Path, engine: str) -> None:
+    write(tmp_path, {"s/a": "x\nx", "b": "x", ".gitignore": "s/a"})
+    assert (await call(GREP, tmp_path, {"pattern": "x", "directory": "s/a"})).llm_content == "s/a:1: x\ns/a:2: x"
+    limited = await call(GREP, tmp_path, {"pattern": "x", "directory": "s/a", "maxResults": 1})
+    assert limited.llm_content == "s/a:1: x\n[stopped at 1 results; there are more]"
+    assert (await call(GREP, tmp_path, {"pattern": "x"})).llm_content == "b:1: x"
+
+
+async def test_property_24_ignored_and_hidden_files_are_searched_only_when_asked_for(
+    tmp_path: Path, engine: str
+) -> None:
+    """Property 24."""
+    write(tmp_path, {".gitignore": "*.log\n", "a.log": "x", ".h": "x", "b": "x", ".git/HEAD": "x", ".rgignore": "b"})
+    assert (await call(GREP, tmp_path, {"pattern": "x"})).llm_content == "b:1: x"
+    hidden = await call(GREP, tmp_path, {"pattern": "x", "includeHidden": True})
+    assert hidden.llm_content == ".h:1: x\nb:1: x"
+    everything = await call(GREP, tmp_path, {"pattern": "x", "includeHidden": True, "includeIgnored": True})
+    assert everything.llm_content == ".h:1: x\na.log:1: x\nb:1: x"
+
+
+@pytest.mark.parametrize("rules", ["{a,b}.txt\n", "[[:alpha:]].txt\n", "*.txt\n\xff\n!a.txt\n", "*.txt\n"])
+async def test_property_24_searches_what_git_lists_where_ripgrep_alone_would_not(
+    tmp_path: Path, rules: str, engine: str
+) -> None:
+    """Property 24, for rules that ripgrep reads otherwise and for files tracked although ignored."""
+    write(tmp_path, {".gitignore": rules.encode("latin-1")})
+    write(tmp_path, dict.fromkeys(("a.txt", "tracked.txt", "b.txt"), "needle"))
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-f", "tracked.txt")
+    listed = git(tmp_path, "ls-files", "-co", "--exclude-standard").decode().split()
+    result = await call(GREP, tmp_path, {"pattern": "needle"})
+    assert [match["path"] for match in matches_of(result)] == [each for each in sorted(listed) if each != ".gitignore"]
+
+
+async def test_nested_repositories_have_rules_of_their_own(tmp_path: Path, engine: str) -> None:
+    write(tmp_path, {".gitignore": "*.log\n", "in/x.log": "needle", "in/.gitignore": "*.txt\n", "in/y.txt": "needle"})
+    git(tmp_path / "in", "init", "-q")
+    assert [match["path"] for match in matches_of(await call(GREP, tmp_path, {"pattern": "needle"}))] == ["in/x.log"]
+
+
+async def test_encodings_and_binary_files(tmp_path: Path, engine: str) -> None:
+    write(
+        tmp_path,
+        {
+            "bin": b"needle\0\nneedle\n",
+            "late": b"line\n" * 3000 + b"a\0 needle\n",
+            "latin1": "é needle é\n".encode("latin-1"),
+            "utf16": "x\né needle\n".encode("utf-16"),
+            "bom": b"\xef\xbb\xbfneedle\n",
+            "crlf": b"a\r\nneedle\r\n",
+            "unended": b"needle",
+            "-": b"needle\n",
+        },
+    )
+    result = await call(GREP, tmp_path, {"pattern": "needle$|needle "})
+    assert result.llm_content.split("\n") == [
+        "-:1: needle",
+        "bom:1: needle",
+        "crlf:2: needle",
+        "late:3001: a\0 needle",
+        "latin1:1: é needle é",
+        "unended:1: needle",
+        "utf16:2: é needle",
+    ]
+    assert result.notes == ("1 binary file matches, but cannot be shown",)
+    columns = {match["path"]: match["column"] for match in matches_of(result)}
+    assert columns == {"-": 1, "bom": 1, "crlf": 1, "late": 4, "latin1": 3, "unended": 1, "utf16": 3}
+
+
+async def test_long_lines_are_cut_around_the_match(tmp_path: Path, engine: str) -> None:
+    write(
+        tmp_path,
+        {
+            "a": b"x" * 10_000_000 + "é".encode() * 1000 + b"needle" + b"y" * 1000 + b"\nneedle\n",
+            "b": b"needle" + b"z" * 600,
+            "c": "w" * 5000 + "needle" + "é" * 10,
+        },
+    )
+    result = await call(GREP, tmp_path, {"pattern": "needle"})
+    first, second, third, fourth = matches_of(result)
+    assert first["column"] == 10_001_001
+    assert first["text"] == CUT_MARK + "é" * 150 + "needle" + "y" * (MAX_LINE_CHARS - 156) + CUT_MARK
+    assert (second["line"], second["text"]) == (2, "needle")
+    assert third["text"] == "needle" + "z" * (MAX_LINE_CHARS - 6) + CUT_MARK
+    assert fourth["column"] == 5001
+    assert fourth["text"].startswith(CUT_MARK + "w")
+    assert fourth["text"].endswith("needle" + "é" * 10)
+
+
+async def test_odd_names(tmp_path: Path, engine: str) -> None:
+    write(tmp_path, {"a\nb:1: x": "x", "-e": "x", "--help": "x"})
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/c\xff")).write_text("x")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to(".")
+    (tmp_path / "link").symlink_to("-e")
+    result = await call(GREP, tmp_path, {"pattern": "x"})
+    assert result.llm_content == '--help:1: x\n-e:1: x\n"a\\nb:1: x":1: x\n"c\\377":1: x'
+
+
+async def test_credentials_are_skipped_with_a_note(tmp_path: Path, engine: str) -> None:
+    write(tmp_path, {".env": "KEY=needle", "server.pem": "needle", "a": "needle", ".ollm/config.toml": "needle"})
+    result = await call(GREP, tmp_path, {"pattern": "needle", "includeHidden": True})
+    assert result.llm_content == "a:1: needle"
+    assert result.notes == ("3 entries that hold credentials or settings left out; read_file asks a person",)
+    named = await call(GREP, tmp_path, {"pattern": "needle", "directory": ".env"})
+    assert named.llm_content == ".env:1: KEY=needle"
+
+
+async def test_the_first_matches_in_order_are_given_and_the_limit_is_said(tmp_path: Path, engine: str) -> None:
+    write(tmp_path, {f"{number:03}": "x\nx\n" for number in range(600)})
+    result = await call(GREP, tmp_path, {"pattern": "x", "maxResults": 3})
+    assert result.llm_content == "000:1: x\n000:2: x\n001:1: x\n[stopped at 3 results; there are more]"
+    exact = await call(GREP, tmp_path, {"pattern": "x", "maxResults": 1200})
+    assert len(matches_of(exact)) == 1200
+    assert "stopped" not in exact.llm_content
+    limited = await call(GREP, tmp_path, {"pattern": "x"}, limits=Limits(entries=5))
+    assert limited.llm_content.endswith("002:1: x\n[stopped at 5 results; there are more]")
+
+
+async def test_a_flood_of_matches_falls_back_to_the_first_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    monkeypatch.setattr(file_search, "_SWEEP_LIMIT", 10)
+    write(tmp_path, {f"{number:03}": "x\n" for number in range(30)})
+    result = await call(GREP, tmp_path, {"pattern": "x"}, limits=Limits(entries=20))
+    assert [match["path"] for match in matches_of(result)] == [f"{number:03}" for number in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "position"),
+    [("a(?=b)", 2), ("ab(", 3), (r"ab\1", 3), ("a[b", 2), ("a\nb", 2), (r"a\nb", 2), ("a\0", 2)],
+)
+async def test_a_pattern_that_cannot_be_searched_names_the_place(
+    tmp_path: Path, pattern: str, position: int, engine: str
+) -> None:
+    with pytest.raises(InvalidArguments) as caught:
+        await call(GREP, tmp_path, {"pattern": pattern})
+    if engine == "ripgrep" and pattern != "ab(":
+        assert caught.value.details["position"] == position
+        assert f"at position {position}" in caught.value.message
+    assert "fixedString" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "failure"),
+    [
+        ({"pattern": ""}, InvalidArguments),
+        ({"pattern": "x", "maxResults": 0}, InvalidArguments),
+        ({"pattern": "x", "context": -1}, InvalidArguments),
+        ({"pattern": "x", "filePattern": "../*"}, InvalidPath),
+        ({"pattern": "x", "directory": "/etc"}, InvalidPath),
+        ({"pattern": "x", "directory": "gone"}, FileNotFound),
+    ],
+)
+async def test_refuses_what_cannot_be_searched(
+    tmp_path: Path, arguments: dict[str, JsonValue], failure: type[Exception], engine: str
+) -> None:
+    with pytest.raises(failure):
+        await call(GREP, tmp_path, arguments)
+
+
+async def test_a_hostile_pattern_neither_takes_long_nor_holds_the_loop(tmp_path: Path, engine: str) -> None:
+    write(tmp_path, {"f": ("a" * 30 + "!\n") * 200})
+    waits: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            before = time.perf_counter()
+            await asyncio.sleep(0.01)
+            waits.append(time.perf_counter() - before)
+
+    ticking = asyncio.create_task(tick())
+    started = time.perf_counter()
+    result = await call(GREP, tmp_path, {"pattern": "(a+)+$"})
+    taken = time.perf_counter() - started
+    ticking.cancel()
+    assert result.llm_content == "No matches found"
+    assert taken < 10  # a backtracking engine would not come back
+    assert max(waits, default=0) < 5
+
+
+async def test_a_cancelled_search_leaves_no_process(tmp_path: Path, engine: str) -> None:
+    write(tmp_path, {f"{number}": b"some text to look through\n" * 40_000 for number in range(30)})
+    controller = AbortController()
+    asyncio.get_running_loop().call_later(0.02, controller.abort, "enough")
+    with pytest.raises(OperationCancelled, match="enough"):
+        await call(GREP, tmp_path, {"pattern": "(s.m.|t.x.)+ [a-z ]+ through$"}, signal=controller.signal)
+    children = [child.name() for child in psutil.Process().children(recursive=True)]
+    assert "rg" not in children
+
+
+def test_ripgrep_is_never_taken_from_a_folder_a_model_can_write_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin/rg"
+    write(tmp_path, {"bin/rg": "#!/bin/sh\n"})
+    program.chmod(0o755)
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path / "none"))
+    monkeypatch.setattr("sys.executable", str(tmp_path / "none/python"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert find_ripgrep(()) == program
+    assert find_ripgrep((tmp_path,)) is None
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    outside.mkdir()
+    (outside / "rg").symlink_to(program)
+    monkeypatch.setenv("PATH", str(outside))
+    assert find_ripgrep((tmp_path,)) is None
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "bin")
+    assert find_ripgrep(()) is None
+    shutil.rmtree(outside)
+
+
+async def test_a_broken_ripgrep_is_replaced_by_the_engine_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {"w/f": "needle", "bin/rg": "#!/bin/sh\nexit 7\n"})
+    (tmp_path / "bin/rg").chmod(0o755)
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path / "bin"))
+    result = await call(GREP, tmp_path / "w", {"pattern": "needle"})
+    assert result.llm_content == "f:1: needle"

@@ -1,0 +1,19 @@
+"""Own folders follow the XDG variables, and their defaults below the home directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ollm_tui.core.base import places
+
+
+def test_folders_follow_the_variables_and_ignore_relative_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/etc/ann")
+    monkeypatch.setenv("XDG_DATA_HOME", "relative/data")
+    monkeypatch.delenv("XDG_STATE_HOME")
+    assert places.config_folder() == Path("/etc/ann/ollm-tui")
+    assert places.data_folder() == Path("/home/ann/.local/share/ollm-tui")
+    assert places.state_folder() == Path("/home/ann/.local/state/ollm-tui")

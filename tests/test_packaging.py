@@ -1,0 +1,125 @@
+"""What is installed is what was built: the wheel, the floors between the rooms, the README's commands."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "ollm_tui"
+
+CORE_MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for path in (PACKAGE / "core").rglob("*.py")
+)
+SCREEN_LIBRARIES = {"textual", "rich", "pyte"}
+
+
+def python(code: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_no_module_of_the_core_or_the_agent_loads_a_screen_library() -> None:
+    agent = sorted(
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for path in (PACKAGE / "agent").rglob("*.py")
+    )
+    code = (
+        "import importlib, sys\n"
+        f"for name in {CORE_MODULES!r} + {agent!r} + ['ollm_tui.config', 'ollm_tui.assembly']:\n"
+        "    importlib.import_module(name)\n"
+        f"    loaded = {SCREEN_LIBRARIES!r} & set(sys.modules)\n"
+        "    assert not loaded, (name, loaded)\n"
+        "print('clean')\n"
+    )
+    assert python(code) == "clean\n"
+
+
+def test_the_core_stands_without_the_agent() -> None:
+    code = (
+        "import importlib, sys\n"
+        f"for name in {CORE_MODULES!r}:\n"
+        "    importlib.import_module(name)\n"
+        "print([name for name in sys.modules if name.startswith(('ollm_tui.agent', 'ollm_tui.tui', 'ollm_tui.cli'))])\n"
+    )
+    assert python(code) == "[]\n"
+
+
+def test_heavy_modules_wait_until_they_are_needed() -> None:
+    """Building the whole house loads neither the model clients' HTTP library nor the page readers."""
+    code = (
+        "import asyncio, sys\n"
+        "from ollm_tui.assembly import Attendance, assemble\n"
+        "from ollm_tui.options import Options\n"
+        "async def main():\n"
+        "    async with assemble(Options(provider='offline'), Attendance.PERSON):\n"
+        "        pass\n"
+        "asyncio.run(main())\n"
+        "print(sorted({'httpx', 'lxml', 'readability', 'pathspec', 'textual', 'pyte'} & set(sys.modules)))\n"
+    )
+    assert python(code, OLLM_PROBE="0") == "[]\n"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, unpacked into a folder of its own as an installation would."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    done = subprocess.run(build, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [built] = folder.glob("*.whl")
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder / "site"), str(built)]
+    subprocess.run(install, check=True, capture_output=True)
+    return folder / "site"
+
+
+def test_the_wheel_brings_its_themes_presets_and_tables(wheel: Path, tmp_path: Path) -> None:
+    code = (
+        "import os; os.chdir('/')\n"
+        "import ollm_tui\n"
+        "from ollm_tui.core.policy.documents import PRESETS, load_preset\n"
+        "from ollm_tui.core.policy.shell_syntax import analyse\n"
+        "from ollm_tui.core.policy.shell_readonly import read_only_parts\n"
+        "from ollm_tui.agent.providers.tour import tour_script\n"
+        "from ollm_tui.tui.theming import load_themes\n"
+        "print(ollm_tui.__file__)\n"
+        "print(sorted(load_themes().sound), load_themes().faults)\n"
+        "print([load_preset(name).source for name in PRESETS], bool(tour_script()))\n"
+        "print(all(read_only_parts(analyse('ls -la'))))\n"
+    )
+    place, themes, presets, tables = python(code, PYTHONPATH=str(wheel)).splitlines()
+    assert place.startswith(str(wheel))
+    assert "ollm-dark" in themes and "ollm-light" in themes and themes.endswith("()")
+    assert presets.endswith("True") and tables == "True"
+    styles = {path.name for path in (PACKAGE / "tui" / "styles").glob("*.tcss")}
+    assert styles and {path.name for path in (wheel / "ollm_tui" / "tui" / "styles").glob("*.tcss")} == styles
+
+
+def test_the_readme_names_two_commands_of_one_line_each() -> None:
+    commands = re.findall(r"^\$ (python3 .*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(commands) == 2
+    assert commands[0].endswith(".venv/bin/ollm-tui") and commands[1].endswith("nox -s tests")
+
+
+def test_every_picture_of_the_readme_is_there() -> None:
+    pictures = re.findall(r"\]\((screenshots/[^)]+)\)", (ROOT / "README.md").read_text())
+    assert pictures and all((ROOT / picture).exists() for picture in pictures)
+
+
+def test_the_import_contracts_name_every_room() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    rooms = {
+        f"ollm_tui.{path.stem}" for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    } - {"ollm_tui.__init__", "ollm_tui.__main__"}
+    assert rooms == set(layers)
