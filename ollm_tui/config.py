@@ -181,7 +181,7 @@ def effective_toml(loaded: Loaded) -> str:
     return "\n".join((*lines, *tables)) + "\n"
 
 
-def _shown(key: str, value: object, dotted: str, loaded: Loaded) -> str:
+def _shown(key: str, value: JsonValue | SecretStr, dotted: str, loaded: Loaded) -> str:
     source = loaded.sources.get(dotted, "default")
     match value:
         case None:
@@ -193,7 +193,7 @@ def _shown(key: str, value: object, dotted: str, loaded: Loaded) -> str:
         case int() | float():
             text = repr(value)
         case list():
-            text = TypeAdapter(list[str]).dump_json(value).decode()
+            text = TypeAdapter(list[str]).dump_json([str(item) for item in value]).decode()
         case _:
             text = TypeAdapter(str).dump_json(str(value)).decode()
     return f"{_toml_key(key)} = {text}  # {source}"

@@ -35,7 +35,7 @@ from ollm_tui.core.base.errors import (
 )
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.confirmation import Origin
-from ollm_tui.core.executor import ToolExecutor
+from ollm_tui.core.executor import Place, ToolExecutor
 
 MAX_ROUNDS = 50
 """Requests to the model in one turn; a model that goes round in circles is stopped there."""
@@ -216,37 +216,28 @@ class Agent:
 
     async def _run_calls(self, calls: list[wire.ToolCall], signal: AbortSignal) -> list[ToolResult]:
         """Validate and ask for all calls of a reply together; run them one after the other, in order."""
-        finished = [asyncio.Event() for _ in calls]
         for call in calls:
             self.stream.publish(
                 ToolCalled(call_id=call.id, name=call.name, arguments=call.arguments, origin=Origin(call.origin.value))
             )
 
-        async def run(index: int, call: wire.ToolCall) -> ToolResult:
-            async def my_turn() -> None:
-                if index:
-                    await signal.guard(finished[index - 1].wait())
+        async def run(call: wire.ToolCall, place: Place) -> ToolResult:
+            if call.fault is not None:
+                place.done()
+                result = ToolResult.of_failure(InvalidArguments(call.fault))
+            else:
+                origin = Origin(call.origin.value)
+                result = await self.executor.execute(
+                    call.name, call.arguments, signal, call_id=call.id, origin=origin, place=place
+                )
+            self.stream.publish(ToolReturned(call_id=call.id, result=LoggedResult.of(result)))
+            return result
 
-            try:
-                if call.fault is not None:
-                    result = ToolResult.of_failure(InvalidArguments(call.fault))
-                else:
-                    result = await self.executor.execute(
-                        call.name,
-                        call.arguments,
-                        signal,
-                        call_id=call.id,
-                        origin=Origin(call.origin.value),
-                        my_turn=my_turn,
-                    )
-                self.stream.publish(ToolReturned(call_id=call.id, result=LoggedResult.of(result)))
-                return result
-            finally:
-                if index:
-                    await finished[index - 1].wait()
-                finished[index].set()
-
-        tasks = [asyncio.ensure_future(run(index, call)) for index, call in enumerate(calls)]
+        tasks: list[asyncio.Task[ToolResult]] = []
+        place: Place | None = None
+        for call in calls:
+            place = Place(place)
+            tasks.append(asyncio.create_task(run(call, place)))
         try:
             return list(await asyncio.gather(*tasks))
         except BaseException:

@@ -15,6 +15,7 @@ from ollm_tui.agent.events import SessionStarted
 from ollm_tui.agent.loop import Agent
 from ollm_tui.agent.session import OutputFolder, SessionLog, new_session_id, prune_loose_outputs, sessions_folder
 from ollm_tui.agent.stream import EventStream
+from ollm_tui.assembly.auditing import audit_entry, audit_writer
 from ollm_tui.assembly.configuration import Configuration, configure
 from ollm_tui.assembly.models import choose_provider
 from ollm_tui.assembly.tools import builtin_registry
@@ -27,6 +28,7 @@ from ollm_tui.core.executor import Standin, ToolExecutor
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.notices import CommandChanged, TodosChanged
 from ollm_tui.core.policy.approvals import ApprovalBook
+from ollm_tui.core.policy.audit import AuditWriter
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.shell.commands import CommandHub
 from ollm_tui.core.todos import Todo, TodoList
@@ -58,6 +60,7 @@ class Core:
     memory: Memory
     trash: Trash
     outputs: OutputFolder
+    audit: AuditWriter
     notices: tuple[str, ...] = ()
     """What a person should know before anything happens."""
 
@@ -145,6 +148,7 @@ async def assemble_core(
         strict_edits=settings.tools.strict_edits,
         attended=attended,
     )
+    audit = audit_writer(store, clock)
     registry, plugin_troubles = builtin_registry()
     notices += plugin_troubles
     executor = ToolExecutor(
@@ -161,14 +165,17 @@ async def assemble_core(
         forgiving=settings.tools.forgiving,
         outputs=outputs,
         approvals=ApprovalBook(configuration.files.remember_in),
+        on_record=lambda record: audit.record(audit_entry(record)),
         clock=clock,
     )
     try:
-        yield Core(configuration, registry, bus, executor, hub, store, todos, memory, trash, outputs, tuple(notices))
+        told = tuple(notices)
+        yield Core(configuration, registry, bus, executor, hub, store, todos, memory, trash, outputs, audit, told)
     finally:
         for survivor in await hub.close():
             if farewell is not None:
                 farewell(f"could not be ended: {survivor}")
+        await asyncio.to_thread(audit.close)
         await asyncio.to_thread(store.close)
 
 
@@ -215,15 +222,16 @@ async def assemble(
             core.executor,
             stream,
             max_rounds=configuration.settings.agent.max_rounds,
-            on_turn_end=lambda: _sync(core.store, log),
+            on_turn_end=lambda: _sync(core, log),
         )
         if chosen.notice:
             notices.append(chosen.notice)
         yield House(core, stream, agent, session_id, log, tuple(notices))
 
 
-def _sync(store: Store, log: SessionLog | None) -> None:
-    store.sync()
+def _sync(core: Core, log: SessionLog | None) -> None:
+    core.audit.flush()
+    core.store.sync()
     if log is not None:
         log.sync()
 

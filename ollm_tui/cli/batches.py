@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import sys
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TextIO
 
 from pydantic import JsonValue
 
@@ -39,14 +40,49 @@ def read_row(line: str) -> Row:
 
 
 @contextmanager
-def open_rows(path: str) -> Generator[TextIO]:
-    """The file, or stdin for `-`. Raises UsageError where it cannot be read."""
+def open_rows(path: str) -> Generator[int]:
+    """A descriptor of the file, or of stdin for `-`. Raises UsageError where it cannot be read."""
     if path == "-":
-        yield sys.stdin
+        yield sys.stdin.fileno()
         return
     try:
-        file = open(path, encoding="utf-8", errors="surrogateescape")  # noqa: SIM115  # closed below
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from None
-    with file:
-        yield file
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+async def lines_of(descriptor: int) -> AsyncGenerator[str]:
+    """The lines with something on them as they come, as UTF-8 whatever the locale says.
+
+    Waiting for the next one can be cancelled: a read in a thread would hold the process until the writer sends more.
+    """
+    rest = b""
+    first = True
+    while True:
+        await _readable(descriptor)
+        piece = os.read(descriptor, 65_536)
+        *whole, rest = (rest + piece).split(b"\n")
+        for line in whole if piece else [*whole, rest]:
+            text = line.decode("utf-8-sig" if first else "utf-8", "surrogateescape")
+            first = False
+            if text.strip():
+                yield text
+        if not piece:
+            return
+
+
+async def _readable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    try:
+        loop.add_reader(descriptor, lambda: None if ready.done() else ready.set_result(None))
+    except PermissionError:
+        return  # a regular file, which never keeps anybody waiting
+    try:
+        await ready
+    finally:
+        loop.remove_reader(descriptor)

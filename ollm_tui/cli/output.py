@@ -37,7 +37,7 @@ def given_or_stdin(text: str) -> str:
     """The argument itself, or all of stdin for `-`."""
     if text != "-":
         return text
-    return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+    return sys.stdin.buffer.read().decode("utf-8-sig", "surrogateescape")
 
 
 def exit_code_of(result: ToolResult) -> ExitCode:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import signal as signals
 from argparse import Namespace
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
 
 from pydantic import JsonValue
 
 from ollm_tui.assembly import Attendance, Core, assemble_core
 from ollm_tui.cli.arguments import command_parser, options_of, parse
-from ollm_tui.cli.batches import Row, open_rows, read_row
+from ollm_tui.cli.batches import Row, lines_of, open_rows, read_row
 from ollm_tui.cli.exits import ExitCode, Interrupted
 from ollm_tui.cli.output import exit_code_of, given_or_stdin, parse_json, print_json, result_line, say
 from ollm_tui.cli.reporting import sound_configuration
-from ollm_tui.core.base.abort import AbortController
-from ollm_tui.core.base.errors import InvalidArguments
+from ollm_tui.core.base.abort import AbortController, AbortSignal
+from ollm_tui.core.base.errors import InvalidArguments, OperationCancelled
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.confirmation import Origin
 from ollm_tui.core.tools.aliases import ALIASES
@@ -41,7 +43,10 @@ def run_command(argv: list[str]) -> int:
         parser.error("tool call takes NAME and JSON, or --batch FILE")
     if given.action != "call":
         return asyncio.run(_describe(given))
-    return asyncio.run(_call_one(given) if given.batch is None else _call_batch(given))
+    if given.batch is not None:
+        return asyncio.run(_call_batch(given))
+    # Read before there is an event loop: ctrl+c then ends the wait for stdin.
+    return asyncio.run(_call_one(given, parse_json(given_or_stdin(given.arguments), "the argument")))
 
 
 async def _describe(given: Namespace) -> int:
@@ -68,49 +73,58 @@ async def _describe(given: Namespace) -> int:
     return ExitCode.DONE
 
 
-async def _call_one(given: Namespace) -> int:
-    arguments = parse_json(given_or_stdin(given.arguments), "the argument")
+async def _call_one(given: Namespace, arguments: JsonValue) -> int:
     configuration = sound_configuration(options_of(given))
     async with assemble_core(configuration, _attendance(given), hint=HINT, farewell=say) as core:
-        result = await _call(core, given.name, arguments)
+        with _interruptible() as signal:
+            result = await core.executor.execute(given.name, arguments, signal, origin=Origin.USER)
         print_json(result_line(result))
+        if signal.aborted:
+            raise Interrupted
         _name_survivors(core)
     return exit_code_of(result)
 
 
 async def _call_batch(given: Namespace) -> int:
     configuration = sound_configuration(options_of(given))
-    with open_rows(given.batch) as lines:
+    with open_rows(given.batch) as descriptor:
         async with assemble_core(configuration, _attendance(given), hint=HINT, farewell=say) as core:
-            while line := await asyncio.to_thread(lines.readline):
-                if line.strip():
-                    row = read_row(line)
-                    print_json(result_line(await _call_row(core, row), row.id))
+            with _interruptible() as signal:
+                await _answer_rows(core, lines_of(descriptor), signal)
             _name_survivors(core)
     return ExitCode.DONE
 
 
-async def _call_row(core: Core, row: Row) -> ToolResult:
+async def _answer_rows(core: Core, lines: AsyncGenerator[str], signal: AbortSignal) -> None:
+    """One answer a row, in order. Raises Interrupted, behind the answer of the call that was cut short."""
+    try:
+        while (line := await signal.guard(anext(lines, None))) is not None:
+            row = read_row(line)
+            print_json(result_line(await _call_row(core, row, signal), row.id))
+    except OperationCancelled:
+        raise Interrupted from None
+    finally:
+        await lines.aclose()
+
+
+async def _call_row(core: Core, row: Row, signal: AbortSignal) -> ToolResult:
     if row.fault is not None:
         return ToolResult.of_failure(InvalidArguments(f"{row.fault}: give an object with name and arguments."))
-    return await _call(core, row.name, row.arguments)
+    return await core.executor.execute(row.name, row.arguments, signal, origin=Origin.USER)
 
 
-async def _call(core: Core, name: str, arguments: JsonValue) -> ToolResult:
-    """Run one call; ctrl+c cancels it, and its result says so, then the command ends."""
+@contextmanager
+def _interruptible() -> Generator[AbortSignal]:
+    """A signal that aborts at ctrl+c or termination; the call it cuts short says so in its result."""
     controller = AbortController()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signals.SIGINT, controller.abort, "interrupted by the person")
     loop.add_signal_handler(signals.SIGTERM, controller.abort, "the process was told to end")
     try:
-        result = await core.executor.execute(name, arguments, controller.signal, origin=Origin.USER)
+        yield controller.signal
     finally:
         loop.remove_signal_handler(signals.SIGINT)
         loop.remove_signal_handler(signals.SIGTERM)
-    if controller.signal.aborted:
-        print_json(result_line(result))
-        raise Interrupted
-    return result
 
 
 def _attendance(given: Namespace) -> Attendance:

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -31,8 +31,9 @@ from ollm_tui.core.base.results import Artifact, JsonObject, ToolResult, UpdateO
 from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.bus import MessageBus
 from ollm_tui.core.confirmation import ConfirmationResponse, Origin, Preview, Risk
-from ollm_tui.core.notices import ConfirmationRequested, Notice, OutputProduced
+from ollm_tui.core.notices import ConfirmationRequested, ConfirmationSettled, Notice, OutputProduced
 from ollm_tui.core.policy.approvals import ApprovalBook, RememberOffer
+from ollm_tui.core.policy.audit import AuditEvent
 from ollm_tui.core.policy.engine import Call, Explanation, Floor, PolicyEngine, TraceLine
 from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.policy.rules import Decision
@@ -86,8 +87,9 @@ class Review:
 
 @dataclass(frozen=True)
 class CallRecord:
-    """What is kept of a finished call for the audit; never its arguments themselves."""
+    """What is kept of a call for the audit when it was judged, answered, or ended; never its arguments themselves."""
 
+    event: AuditEvent
     call_id: str
     tool: str
     origin: Origin
@@ -95,9 +97,41 @@ class CallRecord:
     explanation: Explanation | None
     answer: str | None
     """How the question was settled, where one was asked."""
+    by: str | None
+    """Who or what settled it."""
     error_type: str | None
     waited_ms: int
     duration_ms: int
+
+
+class Place:
+    """A call's place among those of one reply: all are asked about together and in order, and run in order."""
+
+    def __init__(self, before: Place | None = None) -> None:
+        self._before = before
+        self._asked = asyncio.Event()
+        self._done = asyncio.Event()
+
+    async def my_question(self) -> None:
+        """Wait until the calls before have put their questions, or have none."""
+        if self._before is not None:
+            await self._before.my_question()
+            await self._before._asked.wait()
+
+    async def my_turn(self) -> None:
+        """Wait until the calls before are done."""
+        if self._before is not None:
+            await self._before.my_turn()
+            await self._before._done.wait()
+
+    def asked(self) -> None:
+        """This call's question is in the queue, or there is none for now."""
+        self._asked.set()
+
+    def done(self) -> None:
+        """This call has its result."""
+        self._asked.set()
+        self._done.set()
 
 
 @dataclass
@@ -109,10 +143,12 @@ class _Journey:
     origin: Origin
     signal: AbortSignal
     update_output: UpdateOutput | None
-    my_turn: Callable[[], Awaitable[None]]
+    place: Place
     notes: list[str] = field(default_factory=list[str])
     explanation: Explanation | None = None
     answer: str | None = None
+    answered_by: str | None = None
+    tool: str = ""
     digest: str = ""
     waited: float = 0.0
     ran: float = 0.0
@@ -162,6 +198,7 @@ class ToolExecutor:
         self._on_record = on_record
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds()
+        self._remembering = asyncio.Lock()
 
     @property
     def limits(self) -> Limits:
@@ -176,11 +213,11 @@ class ToolExecutor:
         *,
         call_id: str = "",
         origin: Origin = Origin.USER,
-        my_turn: Callable[[], Awaitable[None]] | None = None,
+        place: Place | None = None,
     ) -> ToolResult:
         """Take a call through the whole pipeline. Never raises but for asyncio's own cancellation.
 
-        `my_turn` is awaited between the answer and the effect, where calls must run one after the other.
+        `place` is the call's place among others that must be asked about and run in order.
         """
         journey = _Journey(
             call_id=call_id or self._ids.new_id("call"),
@@ -188,7 +225,9 @@ class ToolExecutor:
             origin=origin,
             signal=signal or AbortController().signal,
             update_output=update_output,
-            my_turn=my_turn or _at_once,
+            place=place or Place(),
+            tool=name,
+            digest=_raw_digest(arguments) if self._on_record else "",
         )
         try:
             result = await self._travel(journey, arguments)
@@ -197,6 +236,8 @@ class ToolExecutor:
         except Exception:  # the promise of this method: nothing a tool does can end the agent's loop
             log.exception("%s failed in a way it should not", name)
             result = ToolResult.of_failure(Internal(f"{name} failed inside; the log has the details. Try another way."))
+        finally:
+            journey.place.done()
         journey.state = CallState.DONE
         result = await self._bounded(journey, result)
         result = result.model_copy(
@@ -206,7 +247,13 @@ class ToolExecutor:
                 "waited_ms": round(journey.waited * 1000),
             }
         )
-        self._record(journey, result)
+        self._record(
+            journey,
+            AuditEvent.FINISHED,
+            error_type=result.error.type if result.error else None,
+            waited_ms=result.waited_ms,
+            duration_ms=result.duration_ms,
+        )
         return result
 
     async def review(self, name: str, arguments: JsonValue, *, origin: Origin = Origin.USER) -> Review:
@@ -233,8 +280,13 @@ class ToolExecutor:
             arguments=invocation.params.on_the_wire(),
             notes=tuple(notes),
             preview=preview,
-            offer=self.approvals.offer(call, explanation) if self.approvals else None,
+            offer=await self._offer(call, explanation, signal),
         )
+
+    async def _offer(self, call: Call, explanation: Explanation, signal: AbortSignal) -> RememberOffer | None:
+        if self.approvals is None:
+            return None
+        return await signal.in_thread(self.approvals.offer, self.policy, call, explanation)
 
     async def explain(self, name: str, arguments: JsonValue, *, origin: Origin = Origin.USER) -> Explanation:
         """The judgement alone; touches nothing on disk but `stat`. Raises ToolFailure where there is none to judge."""
@@ -252,8 +304,8 @@ class ToolExecutor:
         journey.signal.throw_if_aborted()
         invocation, journey.notes = self._prepare(journey.name, arguments, journey.call_id)
         call, explanation = await self._judge(invocation, journey.origin, journey.signal)
-        journey.state, journey.explanation = CallState.JUDGED, explanation
-        journey.digest = _arguments_digest(invocation)
+        journey.state = CallState.JUDGED
+        self._decided(journey, invocation, explanation)
         self._refuse_denied(explanation)
         finished = await self._preconditions(journey, invocation, call)
         if finished is not None:
@@ -261,8 +313,8 @@ class ToolExecutor:
         if explanation.decision is Decision.ASK:
             journey.state = CallState.WAITING
             invocation = await self._confirm(journey, invocation, call, explanation)
-            journey.digest = _arguments_digest(invocation)
-        await journey.my_turn()
+        journey.place.asked()
+        await journey.signal.guard(journey.place.my_turn())
         journey.state = CallState.RUNNING
         return await self._run(journey, invocation)
 
@@ -319,7 +371,8 @@ class ToolExecutor:
         try:
             return await invocation.check(journey.signal)
         except ToolFailure:
-            await journey.my_turn()
+            journey.place.asked()
+            await journey.signal.guard(journey.place.my_turn())
         try:
             return await invocation.check(journey.signal)
         except TELLS_CONTENT:
@@ -334,8 +387,10 @@ class ToolExecutor:
         replaces: str | None = None
         while True:
             digest = await self._approval_digest(invocation)
+            question = self.approvals.asked(call) if self.approvals and replaces is None else None
             response = await self._ask(journey, invocation, explanation, replaces)
-            journey.answer = "approved" if response.approved else "denied"
+            if question is not None:
+                question.denied = not response.approved
             if not response.approved:
                 raise self._denial(response)
             if response.modified_args is not None:
@@ -343,15 +398,18 @@ class ToolExecutor:
                 journey.notes.append("the person changed the arguments before approving")
                 journey.notes.extend(notes)
                 call, explanation = await self._judge(invocation, journey.origin, journey.signal)
-                journey.explanation = explanation
+                self._decided(journey, invocation, explanation)
                 self._refuse_denied(explanation)
                 await self._preconditions(journey, invocation, call)
                 if explanation.decision is Decision.ALLOW:
                     return invocation
             elif await self._is_still(journey, invocation, digest):
-                if replaces is None:  # what was changed on the way is not what a rule should come from
-                    self._remember(journey, response, call, explanation)
-                return invocation
+                if response.remember is None or replaces is not None:
+                    return invocation  # what was changed on the way is not what a rule should come from
+                await self._remember(journey, response, call, explanation)
+                if await self._is_still(journey, invocation, digest):
+                    return invocation
+                await self._preconditions(journey, invocation, call)
             else:
                 await self._preconditions(journey, invocation, call)
             replaces = response.id
@@ -360,9 +418,12 @@ class ToolExecutor:
         self, journey: _Journey, invocation: AnyInvocation, explanation: Explanation, replaces: str | None
     ) -> ConfirmationResponse:
         details = await invocation.confirmation_details(explanation.risk, await invocation.preview())
-        stop_answering = None if self.attended else self.bus.subscribe(self._standin_for(journey.call_id))
         started = self._clock.monotonic()
+        stop_listening = self.bus.subscribe(self._answer_listener(journey, started))
+        stop_answering = None if self.attended else self.bus.subscribe(self._standin_for(journey.call_id))
         try:
+            await journey.signal.guard(journey.place.my_question())
+            journey.place.asked()  # from here to the queue nothing else gets in between
             return await self.bus.request_confirmation(
                 details,
                 journey.signal,
@@ -378,8 +439,20 @@ class ToolExecutor:
             raise
         finally:
             journey.waited += self._clock.monotonic() - started
+            stop_listening()
             if stop_answering:
                 stop_answering()
+
+    def _answer_listener(self, journey: _Journey, started: float) -> Callable[[Notice], None]:
+        """Records how and by whom the question of this call was settled, the moment it is."""
+
+        def hear(notice: Notice) -> None:
+            if isinstance(notice, ConfirmationSettled) and notice.request.call_id == journey.call_id:
+                journey.answer, journey.answered_by = notice.outcome.value, notice.by
+                waited = round((self._clock.monotonic() - started) * 1000)
+                self._record(journey, AuditEvent.SETTLED, waited_ms=waited)
+
+        return hear
 
     def _standin_for(self, call_id: str) -> Callable[[Notice], None]:
         def answer(notice: Notice) -> None:
@@ -400,22 +473,27 @@ class ToolExecutor:
 
     async def _is_still(self, journey: _Journey, invocation: AnyInvocation, digest: str) -> bool:
         """Whether what was approved is what would happen now, right before it does."""
-        await journey.my_turn()
+        await journey.signal.guard(journey.place.my_turn())
         return await self._approval_digest(invocation) == digest
 
-    def _remember(
+    async def _remember(
         self, journey: _Journey, response: ConfirmationResponse, call: Call, explanation: Explanation
     ) -> None:
         if response.remember is None or self.approvals is None:
             return
         try:
-            engine, said = self.approvals.remember(
-                self.policy, call, explanation, response.remember, response.remember_pattern
-            )
+            async with self._remembering:
+                self.policy, said = await asyncio.to_thread(
+                    self.approvals.remember,
+                    self.policy,
+                    call,
+                    explanation,
+                    response.remember,
+                    response.remember_pattern,
+                )
         except ValueError as refusal:
             journey.notes.append(f"the approval was not remembered: {refusal}")
             return
-        self.policy = engine
         journey.notes.append(said)
 
     async def _approval_digest(self, invocation: AnyInvocation) -> str:
@@ -486,26 +564,39 @@ class ToolExecutor:
             journey.notes.append(f"the full text could not be kept: {error.strerror or error}")
             return None
 
-    def _record(self, journey: _Journey, result: ToolResult) -> None:
+    def _decided(self, journey: _Journey, invocation: AnyInvocation, explanation: Explanation) -> None:
+        journey.explanation = explanation
+        journey.tool = invocation.tool.name
+        if self._on_record is not None:
+            journey.digest = _arguments_digest(invocation)
+            self._record(journey, AuditEvent.DECIDED)
+
+    def _record(
+        self,
+        journey: _Journey,
+        event: AuditEvent,
+        *,
+        error_type: str | None = None,
+        waited_ms: int = 0,
+        duration_ms: int = 0,
+    ) -> None:
         if self._on_record is None:
             return
         self._on_record(
             CallRecord(
+                event=event,
                 call_id=journey.call_id,
-                tool=journey.name,
+                tool=journey.tool,
                 origin=journey.origin,
                 arguments_digest=journey.digest,
                 explanation=journey.explanation,
                 answer=journey.answer,
-                error_type=result.error.type if result.error else None,
-                waited_ms=result.waited_ms,
-                duration_ms=result.duration_ms,
+                by=journey.answered_by,
+                error_type=error_type,
+                waited_ms=waited_ms,
+                duration_ms=duration_ms,
             )
         )
-
-
-async def _at_once() -> None:
-    """Nothing goes first."""
 
 
 async def _stop(task: asyncio.Task[ToolResult], controller: AbortController) -> None:
@@ -519,9 +610,17 @@ async def _stop(task: asyncio.Task[ToolResult], controller: AbortController) -> 
         task.exception()
 
 
-def _canonical(arguments: JsonObject) -> str:
+def _canonical(arguments: JsonValue) -> str:
     return json.dumps(arguments, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
 
 
 def _arguments_digest(invocation: AnyInvocation) -> str:
     return hashlib.sha256(_canonical(invocation.params.on_the_wire()).encode()).hexdigest()
+
+
+def _raw_digest(arguments: JsonValue) -> str:
+    """Of arguments that may turn out not to fit the tool; empty where they can not even be written down."""
+    try:
+        return hashlib.sha256(_canonical(arguments).encode()).hexdigest()
+    except (TypeError, ValueError, RecursionError):
+        return ""

@@ -16,12 +16,14 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from ollm_tui.core.base.clock import Clock, SystemClock
+from ollm_tui.core.base.visible import visible
 from ollm_tui.options import Options
 from ollm_tui.tui import news
+from ollm_tui.tui.first_frame import DEFAULT_THEME, first_frame
 from ollm_tui.tui.intents import Intent, OpenHouse, Steward
 from ollm_tui.tui.panes.conversation import ConversationPane
 from ollm_tui.tui.screens.dashboard import Dashboard
-from ollm_tui.tui.theming import DEFAULT_THEME, packaged_theme, wanted_theme
+from ollm_tui.tui.theming import packaged_theme
 from ollm_tui.tui.values import Activity
 from ollm_tui.tui.widgets.prompt import Prompt
 
@@ -54,11 +56,13 @@ class DashboardApp(App[int]):
         super().__init__()
         self.options = options
         self.clock = clock or SystemClock()
-        self.dashboard = Dashboard(self.clock.monotonic, blink=blink)
+        self._first = first_frame(options)
+        self.dashboard = Dashboard(self.clock.monotonic, blink=blink and not self._first.reduced_motion)
         self.animation_level = "none"
         self._open_house = open_house
         self._steward: Steward | None = None
         self._held_back: list[Intent] = []
+        self._broken = False
         self._leaving = asyncio.Event()
         self._house_closed = asyncio.Event()
 
@@ -66,7 +70,7 @@ class DashboardApp(App[int]):
         return self.dashboard
 
     def on_mount(self) -> None:
-        name = wanted_theme(self.options)
+        name = self._first.theme
         self.register_theme(packaged_theme(name if name not in self.available_themes else DEFAULT_THEME))
         self.theme = name if name in self.available_themes else DEFAULT_THEME
         self.call_after_refresh(self._start_house)
@@ -74,6 +78,7 @@ class DashboardApp(App[int]):
     # -- the house ---------------------------------------------------------------------------------------------------
 
     def _start_house(self) -> None:
+        self._broken = False
         self.run_worker(self._live_in_house(), name="house", exit_on_error=False)
 
     async def _live_in_house(self) -> None:
@@ -87,6 +92,7 @@ class DashboardApp(App[int]):
                 await self._leaving.wait()
         except Exception as error:
             log.exception("the house could not be kept")
+            self._broken = True
             self.tell(news.ActivityChanged(Activity.FAILED, fault=f"{type(error).__name__}: {error}"))
         finally:
             self._steward = None
@@ -126,20 +132,24 @@ class DashboardApp(App[int]):
                 self.dashboard.prompt.clear_draft()
                 self.dashboard.show_terminal()
                 self.dashboard.term.type_into_shell(text[1:].strip())
-            case Prompt.Sent(text) if text.startswith("/"):
+            case Prompt.Sent(text) if text.startswith("/") and await self._run_words(text):
                 self.dashboard.prompt.clear_draft()
-                await self._run_words(text)
+            case ConversationPane.Retry() if self._broken:
+                self._start_house()
             case _:
                 self._pass_on(intent)
 
     def _pass_on(self, intent: Intent) -> None:
         """What is wished before the house stands waits for it."""
-        if self._steward is None:
-            self._held_back.append(intent)
-        else:
+        if self._steward is not None:
             self._steward.handle(intent)
+            return
+        self._held_back.append(intent)
+        if isinstance(intent, Prompt.Sent):
+            self.dashboard.prompt.clear_draft()
 
-    async def _run_words(self, text: str) -> None:
+    async def _run_words(self, text: str) -> bool:
+        """Do what a `/command` says. False for what is none: `/etc/hosts` may well begin a message."""
         name, _, rest = text[1:].partition(" ")
         match name, rest.strip():
             case ("help", _):
@@ -156,8 +166,11 @@ class DashboardApp(App[int]):
                 self._pass_on(ConversationPane.Retry())
             case ("fold", _):
                 self.dashboard.action_fold()
+            case _ if "/" in name or not name:
+                return False
             case _:
-                self.notify(f"There is no {text.split()[0]}. /help lists what there is.", markup=False)
+                self.notify(f"There is no /{visible(name)}. /help lists what there is.", markup=False)
+        return True
 
     # -- actions -----------------------------------------------------------------------------------------------------
 
@@ -226,5 +239,4 @@ class DashboardApp(App[int]):
 
 def run_dashboard(options: Options) -> int:
     """Run the dashboard until the person leaves; returns the exit code."""
-    app = DashboardApp(options)
-    return app.run(mouse=options.mouse is not False) or 0
+    return DashboardApp(options).run(mouse=first_frame(options).mouse) or 0

@@ -78,7 +78,8 @@ class NoteKind(StrEnum):
 
     NOTICE = "notice"
     ERROR = "error"
-    AUDIT = "audit"
+    GREETING = "greeting"
+    """What the provider says for itself before anything is asked."""
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,35 @@ from textual.binding import Binding, BindingType
 
 from ollm_tui.tui.values import Fault
 
+SHOWN = {
+    "esc": "Esc",
+    "escape": "Esc",
+    "⏎": "Enter",
+    "enter": "Enter",
+    "right_square_bracket": "]",
+    "pgup": "PgUp",
+    "pgdn": "PgDn",
+    "end": "End",
+    "home": "Home",
+    "tab": "Tab",
+    "space": "Space",
+    "↑": "Up",
+    "↓": "Down",
+    "←": "Left",
+    "→": "Right",
+    "slash": "/",
+}
+
 
 def shown_key(display: str) -> str:
-    """A key as people read it: `F8`, `^P`, `Esc`."""
-    named = {"esc": "Esc", "escape": "Esc", "^right_square_bracket": "^]", "⏎": "Enter", "enter": "Enter"}
-    known = named.get(display.lower())
+    """A key as people read it, in plain letters: `F8`, `^P`, `Esc`, `Shift+F6`."""
+    if display.startswith("^") and len(display) > 1:
+        return f"^{SHOWN.get(display[1:].lower(), display[1:].upper())}"
+    if display.lower().startswith("shift+"):
+        return f"Shift+{shown_key(display[6:])}"
+    known = SHOWN.get(display.lower())
     if known is not None:
         return known
-    if display.startswith("^"):
-        return display.upper()
     return display.upper() if display[:1] == "f" and display[1:].isdigit() else display
 
 

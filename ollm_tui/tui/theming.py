@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from textual.theme import Theme
 
 from ollm_tui.core.base.places import config_folder
+from ollm_tui.tui.first_frame import DEFAULT_THEME
 from ollm_tui.tui.values import Fault
 
-if TYPE_CHECKING:
-    from ollm_tui.options import Options
-
-DEFAULT_THEME = "ollm-dark"
 FALLBACK = Theme(name=DEFAULT_THEME, primary="#6cb6ff", dark=True)
 """If even the packaged file is gone."""
 
@@ -52,21 +48,6 @@ def packaged_theme(name: str) -> Theme:
         except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError):
             continue
     return FALLBACK
-
-
-def wanted_theme(options: Options) -> str:
-    """The theme's name before settings are loaded: flag, variable, file; whatever is faulty is told later."""
-    if options.theme:
-        return options.theme
-    from_environment = os.environ.get("OLLM_UI__THEME")
-    if from_environment:
-        return from_environment
-    path = options.config_file or config_folder() / "config.toml"
-    try:
-        name = tomllib.loads(path.read_text(encoding="utf-8")).get("ui", {}).get("theme", DEFAULT_THEME)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, AttributeError):
-        return DEFAULT_THEME
-    return name if isinstance(name, str) else DEFAULT_THEME
 
 
 def load_themes(folders: tuple[Path, ...] | None = None) -> Themes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -34,7 +35,7 @@ from ollm_tui.core.base.errors import ERROR_TABLE, OperationCancelled, ToolFailu
 from ollm_tui.core.base.results import JsonObject, UpdateOutput
 from ollm_tui.core.base.workspace import Access
 from ollm_tui.core.confirmation import ConfirmationDetails
-from ollm_tui.core.executor import CallRecord, Standin
+from ollm_tui.core.executor import CallRecord, Place, Standin
 from ollm_tui.core.notices import ConfirmationRequested, Notice, OutputProduced
 from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.tools.base import Limits, ToolContext, TouchedPath
@@ -400,7 +401,8 @@ async def test_each_call_is_recorded_without_its_arguments(tmp_path: Path) -> No
     house = executor(tmp_path, on_record=records.append)
     answering(house.bus, {"approved": False})
     await house.execute("note", {"text": "a secret"}, call_id="c1")
-    record = records[0]
+    assert [each.event.value for each in records] == ["decided", "settled", "finished"]
+    record = records[-1]
     assert (record.call_id, record.tool, record.answer, record.error_type) == (
         "c1",
         "note",
@@ -412,24 +414,41 @@ async def test_each_call_is_recorded_without_its_arguments(tmp_path: Path) -> No
 
 async def test_calls_of_one_reply_are_asked_together_and_run_in_order(tmp_path: Path) -> None:
     house = executor(tmp_path)
-    first_done = asyncio.Event()
-
-    async def at_once() -> None:
-        return
-
-    async def after_the_first() -> None:
-        await first_done.wait()
-
-    first = asyncio.ensure_future(house.execute("note", {"text": "1"}, my_turn=at_once))
-    second = asyncio.ensure_future(house.execute("note", {"text": "2"}, my_turn=after_the_first))
-    while len(house.bus.pending()) < 2:
+    place, tasks = Place(), []
+    for text in "123":
+        tasks.append(asyncio.ensure_future(house.execute("note", {"text": text}, place=place)))
+        place = Place(place)
+    while len(house.bus.pending()) < 3:
         await asyncio.sleep(0)
-    by_text = {request.details.args["text"]: request.id for request in house.bus.pending()}
-    house.bus.respond_to_confirmation(ConfirmationResponse(id=by_text["2"], approved=True))
+    requests = house.bus.pending()
+    assert [request.details.args["text"] for request in requests] == ["1", "2", "3"]
+    for request in (requests[2], requests[1]):
+        house.bus.respond_to_confirmation(ConfirmationResponse(id=request.id, approved=True))
     await asyncio.sleep(0.01)
     assert NoteInvocation.ran == []
-    house.bus.respond_to_confirmation(ConfirmationResponse(id=by_text["1"], approved=True))
-    await first
-    first_done.set()
-    await second
-    assert NoteInvocation.ran == ["1", "2"]
+    house.bus.respond_to_confirmation(ConfirmationResponse(id=requests[0].id, approved=True))
+    assert all(result.ok for result in await asyncio.gather(*tasks))
+    assert NoteInvocation.ran == ["1", "2", "3"]
+
+
+async def test_questions_stand_in_the_order_of_the_calls_whatever_takes_long(tmp_path: Path) -> None:
+    house = executor(tmp_path)
+
+    class Slow(NoteInvocation):
+        async def check(self, signal: AbortSignal) -> ToolResult | None:
+            await asyncio.sleep(0.05 if self.params.text == "1" else 0)
+            return None
+
+    house.registry.register(replace(note_tool(), invocation=Slow))
+    first = Place()
+    second = Place(first)
+    tasks = [
+        asyncio.ensure_future(house.execute("note", {"text": text}, place=place))
+        for text, place in (("1", first), ("2", second))
+    ]
+    while len(house.bus.pending()) < 2:
+        await asyncio.sleep(0.001)
+    assert [request.details.args["text"] for request in house.bus.pending()] == ["1", "2"]
+    for request in house.bus.pending():
+        house.bus.cancel_request(request.id)
+    await asyncio.gather(*tasks)

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ollm_tui.core.base import folder_entries
+from ollm_tui.core.base.folder_entries import FolderEntries
 from ollm_tui.core.base.ignore import RuleChain, RuleFile, is_common, parse
 from ollm_tui.core.base.listing import Listing, ListingOptions
 from ollm_tui.core.base.repository import Repository
@@ -153,6 +155,64 @@ def test_a_folder_that_vanishes_during_the_walk_is_noted(tmp_path: Path) -> None
     (tmp_path / "a").rmdir()
     assert [folder.files for folder in walk] == [[b"f"]]
     assert listing.unreadable == [b"a/"]
+
+
+class TestFolderEntries:
+    """A remembered folder is the folder as it is."""
+
+    @pytest.fixture
+    def entries(self, monkeypatch: pytest.MonkeyPatch) -> FolderEntries:
+        monkeypatch.setattr(folder_entries, "_SETTLED", -(10**18))  # trusted at once, without waiting two seconds
+        return FolderEntries()
+
+    def test_is_read_once_while_it_does_not_change(self, tmp_path: Path, entries: FolderEntries) -> None:
+        write(tmp_path, {"a": "", "d/": ""})
+        first = entries.of(os.fsencode(tmp_path))
+        assert (first.files, first.directories) == ([b"a"], [b"d"])
+        (tmp_path / "a").write_text("other content")
+        write(tmp_path, {"d/inner": ""})
+        assert entries.of(os.fsencode(tmp_path)) is first
+
+    @pytest.mark.parametrize("change", ["add", "remove", "rename", "retype", "replace the folder"])
+    def test_is_read_anew_after_any_change(self, tmp_path: Path, entries: FolderEntries, change: str) -> None:
+        folder = tmp_path / "folder"
+        write(folder, {"a": "", "b": ""})
+        entries.of(os.fsencode(folder))
+        match change:
+            case "add":
+                (folder / "c").touch()
+            case "remove":
+                (folder / "a").unlink()
+            case "rename":
+                (folder / "a").rename(folder / "z")
+            case "retype":
+                (folder / "a").unlink()
+                (folder / "a").mkdir()
+            case _:
+                times = folder.stat()
+                write(tmp_path, {"other/x": ""})
+                folder.rename(tmp_path / "gone")
+                (tmp_path / "other").rename(folder)
+                os.utime(folder, ns=(times.st_atime_ns, times.st_mtime_ns))
+        seen = entries.of(os.fsencode(folder))
+        assert sorted([*seen.files, *seen.directories]) == sorted(os.listdir(os.fsencode(folder)))
+        assert seen.directories == ([b"a"] if change == "retype" else [])
+
+    def test_a_folder_that_just_changed_is_not_remembered(self, tmp_path: Path) -> None:
+        write(tmp_path, {"a": ""})
+        fresh = FolderEntries()
+        assert fresh.of(os.fsencode(tmp_path)) is not fresh.of(os.fsencode(tmp_path))
+
+    def test_folders_of_the_system_are_never_remembered(self, entries: FolderEntries) -> None:
+        assert entries.of(b"/proc/self") is not entries.of(b"/proc/self")
+
+    def test_forgets_before_it_grows_too_large(self, tmp_path: Path, entries: FolderEntries) -> None:
+        write(tmp_path, {f"{folder}/{name}": "" for folder in "abc" for name in "xyz"})
+        small = FolderEntries(names_kept=9)
+        kept = [small.of(os.fsencode(tmp_path / folder)) for folder in "abc"]
+        assert [len(each.files) for each in kept] == [3, 3, 3]
+        assert small.of(os.fsencode(tmp_path / "c")) is kept[2]
+        assert small.of(os.fsencode(tmp_path / "a")) is not kept[0]
 
 
 NAMES = st.text(

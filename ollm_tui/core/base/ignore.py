@@ -8,11 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ollm_tui.core.base.linear_regex import BytesPattern, compile_bytes
 
 MAX_RULE_FILE_BYTES = 10_000_000
 """Of a larger file only this much is read."""
+
+_ANSWERS_KEPT = 50_000
+"""Folders whose answers a chain remembers."""
 
 _CHUNK = 200
 """Rules compiled into one expression, so that a huge ignore file stays within RE2's memory."""
@@ -157,17 +161,31 @@ class RuleChain:
     def __init__(self, files: tuple[RuleFile, ...] = ()) -> None:
         self.files = files
         self._filters: dict[tuple[bytes, ...], tuple[BytesPattern, ...]] = {}
+        self._answers: dict[tuple[bytes, bool], tuple[Sequence[bytes], frozenset[bytes]]] = {}
 
     def with_stronger(self, file: RuleFile) -> RuleChain:
-        return RuleChain((file, *self.files))
+        """The chain for a folder with a rule file of its own; the same object for the same files."""
+        return _chain_of(self, file)
 
-    def ignored(self, folder: bytes, names: Sequence[bytes], *, directories: bool) -> set[bytes]:
+    def ignored(self, folder: bytes, names: Sequence[bytes], *, directories: bool) -> frozenset[bytes]:
         """Which of these entries of `folder` (absolute, with a slash) are ignored.
 
-        All names go through one expression at once; only those it finds are looked at rule by rule.
+        The answer is remembered for the very list of names it was given for, which must not change afterwards.
         """
         if not self.files or not names:
-            return set()
+            return frozenset()
+        key = (folder, directories)
+        known = self._answers.get(key)
+        if known is not None and known[0] is names:
+            return known[1]
+        answer = frozenset(self._judge(folder, names, directories=directories))
+        if len(self._answers) > _ANSWERS_KEPT:
+            self._answers.clear()
+        self._answers[key] = (names, answer)
+        return answer
+
+    def _judge(self, folder: bytes, names: Sequence[bytes], *, directories: bool) -> set[bytes]:
+        """All names go through one expression at once; only those it finds are looked at rule by rule."""
         undecided = _found(self._filter(folder), names)
         ignored: set[bytes] = set()
         for file in self.files:
@@ -185,6 +203,21 @@ class RuleChain:
             patterns = _compile_any(dict.fromkeys(names), ignore_case=ignore_case)
             self._filters[here] = patterns
         return patterns
+
+
+@lru_cache(maxsize=2048)
+def rule_file(folder: bytes, data: bytes, ignore_case: bool) -> RuleFile | None:
+    """The rules in a file's content, None where it has none; the same object for the same content."""
+    rules = parse(data)
+    return RuleFile(folder, rules, ignore_case=ignore_case) if rules else None
+
+
+@lru_cache(maxsize=2048)
+def _chain_of(weaker: RuleChain, file: RuleFile) -> RuleChain:
+    return RuleChain((file, *weaker.files))
+
+
+NO_RULES = RuleChain()
 
 
 def _compile_any(expressions: Iterable[bytes], *, ignore_case: bool) -> tuple[BytesPattern, ...]:

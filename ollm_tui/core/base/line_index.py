@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 
-STRIDE = 1 << 20
+STRIDE = 1 << 17
 """Bytes between two remembered places; a multiple of four, so that it falls between the units of UTF-16 and UTF-32."""
 
 _FILES_KEPT = 8

@@ -18,6 +18,9 @@ from ollm_tui.core.base.search import (
     wide_codec,
 )
 
+_FIRST = 1 << 16
+"""Read at once of each file: nearly always everything, and a larger buffer costs time even where it stays empty."""
+
 _PIECE = 4 << 20
 
 
@@ -52,14 +55,14 @@ def search_files(
 def _search_file(
     descriptor: int, path: bytes, pattern: BytesPattern, query: Query, check: Callable[[], object]
 ) -> FoundFile | None:
-    first = os.read(descriptor, _PIECE)
+    first = os.read(descriptor, _FIRST)
     if not first:
         return None
     if is_binary(first):
         blocks = _blocks(descriptor, first, check)
         matched = any(_next_match(pattern, block, 0) is not None for block in blocks)
         return FoundFile(path, (), binary=True) if matched else None
-    if len(first) < _PIECE and not query.context and wide_codec(first) is None:
+    if len(first) < _FIRST and not query.context and wide_codec(first) is None:
         # The way of nearly every file: what does not match costs one call.
         first = first.removeprefix(codecs.BOM_UTF8)
         if b"\r\n" in first:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 from ollm_tui.core.base import protected
-from ollm_tui.core.base.ignore import RuleChain, RuleFile, is_common, parse
+from ollm_tui.core.base.folder_entries import FolderEntries
+from ollm_tui.core.base.ignore import NO_RULES, RuleChain, is_common, rule_file
 from ollm_tui.core.base.repository import (
     NOTHING_TRACKED,
     Repository,
@@ -25,12 +26,14 @@ _GIT = b".git"
 _RULES = b".gitignore"
 _DOT = 0x2E
 
+_entries = FolderEntries()
+
 
 @dataclass(frozen=True)
 class Scope:
     """What decides in a folder which entries are listed."""
 
-    rules: RuleChain = field(default_factory=RuleChain)
+    rules: RuleChain = field(default=NO_RULES)
     repository: Repository | None = None
     tracked: Tracked = NOTHING_TRACKED
     ignore_case: bool = False
@@ -163,7 +166,7 @@ class Listing:
             scope = self._with_rules_of(folder, scope)
             if scope.rules.ignored(folder, [name], directories=True):
                 self.start_ignored, self.common = True, False
-                scope = replace(scope, rules=RuleChain())
+                scope = replace(scope, rules=NO_RULES)
             folder += name + b"/"
         return scope
 
@@ -182,7 +185,7 @@ class Listing:
         return scope if not data else replace(scope, rules=self._stronger(scope.rules, folder, data, scope.ignore_case))
 
     def _chain(self, folder: bytes, sources: tuple[bytes | None, ...], ignore_case: bool) -> RuleChain:
-        chain = RuleChain()
+        chain = NO_RULES
         for source in sources:
             data = read_file(source) if source is not None else None
             if data:
@@ -190,23 +193,13 @@ class Listing:
         return chain
 
     def _stronger(self, chain: RuleChain, folder: bytes, data: bytes, ignore_case: bool) -> RuleChain:
-        rules = parse(data)
         self.common = self.common and is_common(data)
-        return chain.with_stronger(RuleFile(folder, rules, ignore_case=ignore_case)) if rules else chain
+        file = rule_file(folder, data, ignore_case)
+        return chain if file is None else chain.with_stronger(file)
 
     def _read(self, path: bytes, scope: Scope) -> Folder:
         self._check()
-        files: list[bytes] = []
-        links: list[bytes] = []
-        directories: list[bytes] = []
-        with os.scandir(path) as entries:
-            for entry in entries:
-                if entry.is_file(follow_symlinks=False):
-                    files.append(entry.name)
-                elif entry.is_dir(follow_symlinks=False):
-                    directories.append(entry.name)
-                elif entry.is_symlink():
-                    links.append(entry.name)
+        files, links, directories = _entries.of(path)
         half_ignored: frozenset[bytes] = frozenset()
         if not self.options.include_ignored:
             if (_GIT in directories or _GIT in files) and path != self.start:
@@ -241,9 +234,9 @@ class Listing:
             directories = [name for name in directories if path + name + b"/" not in self.options.off_limits]
         return Folder(path, files, links, directories, half_ignored, scope)
 
-    def _ignored(self, path: bytes, scope: Scope, names: list[bytes], *, directories: bool) -> set[bytes]:
+    def _ignored(self, path: bytes, scope: Scope, names: list[bytes], *, directories: bool) -> frozenset[bytes]:
         """The entries that rules leave out; files not where they are tracked all the same."""
-        gone = set(names) if scope.tracked_only else scope.rules.ignored(path, names, directories=directories)
+        gone = frozenset(names) if scope.tracked_only else scope.rules.ignored(path, names, directories=directories)
         if directories or not gone or scope.repository is None:
             return gone
         relative = path[len(scope.repository.root) :]

@@ -20,6 +20,9 @@ NO_OUTPUT = "(no output)"
 _COALESCE = 4096
 """Pieces shorter than this are joined, so that a stream of single characters costs no object each."""
 
+_PIECE = 1 << 20
+"""Characters of one piece of a stream that may be held whole although fewer are wanted."""
+
 _CONTEXT = 64
 """Characters kept beyond what is shown: they tell whether a cut falls on the end of a line or inside a grapheme."""
 
@@ -189,8 +192,8 @@ class ExcerptBuffer:
         self._last_length += len(text)
         while self._last_length - len(self._last[0]) >= self._room:
             self._let_go(self._last.popleft())
-        if self._last_length > 2 * self._room:
-            # One piece longer than what is kept of all: only its end stays.
+        if self._last_length > max(_PIECE, 2 * self._room):
+            # One piece far longer than what is kept of all: only its end stays. Trimming each would copy too much.
             oldest = self._last.popleft()
             surplus = self._last_length - self._room
             self._last.appendleft(oldest[surplus:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ollm_tui.core.base.graphemes import boundary_after, boundary_before
 from ollm_tui.core.base.linear_regex import BytesPattern, PatternError, compile_bytes
@@ -74,8 +75,7 @@ class Query:
             raise InvalidPattern(_explained(error), position if position >= 0 else None) from None
 
 
-@dataclass(frozen=True)
-class FoundLine:
+class FoundLine(NamedTuple):
     """A line as it stands in a file. `column` counts characters from 1; None for a line of context."""
 
     number: int
@@ -83,8 +83,7 @@ class FoundLine:
     column: int | None
 
 
-@dataclass(frozen=True)
-class FoundFile:
+class FoundFile(NamedTuple):
     """The lines found in a file, in their order; none where it is `binary` (it matches, but shows nothing)."""
 
     path: bytes

@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import tomlkit
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT, Array, Table
 
 from ollm_tui.core.base.own_files import replace_text
+from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.confirmation import RememberScope
-from ollm_tui.core.policy.documents import read_checked
+from ollm_tui.core.policy.command_paths import CommandPaths
+from ollm_tui.core.policy.command_rules import SHELL
+from ollm_tui.core.policy.documents import PolicyDocument, PolicyFault, load_policy, parse_toml, read_checked
 from ollm_tui.core.policy.engine import Call, Explanation, PolicyEngine, PolicySources
 from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, PolicyRule, RulePlace, RuleSet
 from ollm_tui.core.policy.shell_approvals import ApprovalPattern, suggest_pattern
 from ollm_tui.core.policy.shell_syntax import analyse
+from ollm_tui.core.policy.shell_words import SimpleCommand
 from ollm_tui.core.tools.base import Effect
 
 FILE_PARAMETERS = {"edit_file": ("path",), "write_file": ("path",), "move_file": ("from", "to")}
 """Tools whose calls can be remembered, and the parameters that name what they touch."""
+
+
+MAX_HISTORY = 100
+"""Questions of a session that an offer is held against; older ones are forgotten."""
+
+_SOURCES = ("session", "workspace", "user", "policy file", "preset")
+"""Where rules come from, in the order of asking."""
+
+_WORDED = re.compile(r'(\w+) (=|startsWith|contains|matches) ("(?:[^"\\]|\\.)*")')
+_OPERATORS = {"=": Operator.EQUALS, **{each.value: each for each in Operator if each is not Operator.EQUALS}}
 
 
 @dataclass(frozen=True)
@@ -31,18 +49,62 @@ class RememberOffer:
 
     patterns: tuple[str, ...] = ()
     rule: PolicyRule | None = None
+    also_allows: tuple[str, ...] = ()
+    """What else was asked in this session and would have run unasked, newest first, as a person reads it."""
 
     @property
     def text(self) -> str:
         if self.rule is None:
             return "\n".join(self.patterns)
-        named = ", ".join(f'{condition.param} = "{condition.value}"' for condition in self.rule.conditions)
+        signs = {operator: sign for sign, operator in _OPERATORS.items()}
+        named = " and ".join(
+            f"{condition.param} {signs[condition.operator]} {json.dumps(condition.value, ensure_ascii=False)}"
+            for condition in self.rule.conditions
+        )
         return f"{self.rule.tool} where {named}"
 
     @property
     def editable(self) -> bool:
-        """Whether a person may word it differently: a single command pattern."""
-        return len(self.patterns) == 1
+        """Whether a person may word it differently: a rule about files, or a single command pattern."""
+        return self.rule is not None or len(self.patterns) == 1
+
+    def reworded(self, wording: str) -> RememberOffer:
+        """The offer as the person worded it. Raises ValueError where that can not be read."""
+        if not self.editable:
+            raise ValueError("this rule cannot be reworded")
+        if self.rule is None:
+            return RememberOffer(patterns=(ApprovalPattern.parse(wording).text,))
+        tool, _, conditions = wording.partition(" where ")
+        pieces = [piece.group(1, 2, 3) for piece in _WORDED.finditer(conditions)]
+        if tool != self.rule.tool or " and ".join(" ".join(piece) for piece in pieces) != conditions or not pieces:
+            raise ValueError(
+                f'{wording!r} can not be read; write it like: {self.rule.tool} where path startsWith "src/"'
+            )
+        worded = [
+            PolicyCondition(param=param, operator=_OPERATORS[sign], value=str(json.loads(value)))
+            for param, sign, value in pieces
+        ]
+        return RememberOffer(rule=self.rule.model_copy(update={"conditions": worded}))
+
+
+@dataclass
+class PastQuestion:
+    """A call that was asked about in this session."""
+
+    call: Call
+    denied: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The call in one line, for a person."""
+        arguments = self.call.arguments
+        names = FILE_PARAMETERS.get(self.call.tool.name, ())
+        command = arguments.get("command")
+        told = (
+            visible(command) if isinstance(command, str) else " ".join(visible(str(arguments[name])) for name in names)
+        )
+        said = told if self.call.tool.name == SHELL else f"{self.call.tool.name} {told}".strip()
+        return f"{said} (you denied it)" if self.denied else said
 
 
 @dataclass
@@ -53,16 +115,43 @@ class ApprovalBook:
         default_factory=dict[RememberScope, tuple[Path, tuple[str, ...]]]
     )
     on_saved: Callable[[RememberScope, str], None] | None = None
-    session_rules: list[tuple[PolicyRule, RulePlace]] = field(default_factory=list[tuple[PolicyRule, RulePlace]])
+    _saved_rules: int = 0
+    _history: deque[PastQuestion] = field(default_factory=lambda: deque[PastQuestion](maxlen=MAX_HISTORY))
 
-    def offer(self, call: Call, explanation: Explanation) -> RememberOffer | None:
-        """What remembering this call would save; None for deletions, floors, and whatever is not fully understood."""
+    def asked(self, call: Call) -> PastQuestion:
+        """Keep a question in the session's history; whoever learns the answer writes it there."""
+        question = PastQuestion(call)
+        self._history.append(question)
+        return question
+
+    def offer(self, engine: PolicyEngine, call: Call, explanation: Explanation) -> RememberOffer | None:
+        """What remembering this call would save; None for deletions, floors, and whatever is not fully understood.
+
+        Only what would indeed have allowed this very call is offered. Judges up to MAX_HISTORY calls: not for the
+        event loop.
+        """
+        offer = self._proposal(engine, call, explanation)
+        if offer is None or not _would_allow(self._with(engine.sources, offer, RememberScope.SESSION), call):
+            return None
+        return replace(offer, also_allows=self.also_allowed(engine, call, offer))
+
+    def also_allowed(self, engine: PolicyEngine, call: Call, offer: RememberOffer) -> tuple[str, ...]:
+        """What else of this session's questions would not have been asked with the offer in force, newest first."""
+        wiser = self._with(engine.sources, offer, RememberScope.SESSION)
+        found: dict[str, None] = {}
+        for question in reversed(self._history):
+            same = question.call.tool.name == call.tool.name and question.call.arguments == call.arguments
+            if not same and not _would_allow(engine, question.call) and _would_allow(wiser, question.call):
+                found[question.shown] = None
+        return tuple(found)
+
+    def _proposal(self, engine: PolicyEngine, call: Call, explanation: Explanation) -> RememberOffer | None:
         if explanation.decision is not Decision.ASK or call.floors or call.tool.dangerous or call.tool.plugin:
             return None
         if not call.inside_workspace:
             return None
-        if call.tool.name == "shell":
-            return _command_offer(str(call.arguments.get("command", "")), explanation)
+        if call.tool.name == SHELL:
+            return _command_offer(call, explanation, engine.sources.commands.workspace)
         if call.effect is not Effect.WRITES or call.tool.name not in FILE_PARAMETERS:
             return None
         conditions = [
@@ -79,35 +168,38 @@ class ApprovalBook:
         scope: RememberScope,
         wording: str | None,
     ) -> tuple[PolicyEngine, str]:
-        """The engine that knows the approval, and what was saved where, in words.
+        """The engine that knows the approval, and what was saved where, in words. Writes a file and blocks.
 
         The very call is judged again: a rule that would not have allowed it is refused. Raises ValueError with the
         reason; nothing is saved then.
         """
-        offer = self.offer(call, explanation)
+        offer = self._proposal(engine, call, explanation)
         if offer is None:
             raise ValueError("calls like this one are asked every time")
         if wording is not None and wording.strip() != offer.text:
-            if not offer.editable:
-                raise ValueError("this rule cannot be reworded")
-            offer = RememberOffer(patterns=(wording.strip(),))
-        wiser = PolicyEngine(self._with(engine.sources, offer, scope))
-        if wiser.explain(call, Mode.ASK).decision is not Decision.ALLOW:
-            raise ValueError(f"{offer.text!r} would not have allowed this call")
+            offer = offer.reworded(wording.strip())
+        wiser = self._with(engine.sources, offer, scope)
+        again = wiser.explain(call, Mode.ASK)
+        if again.decision is not Decision.ALLOW:
+            raise ValueError(f"{offer.text!r} would not have allowed this call: {again.reason}")
         if scope is not RememberScope.SESSION:
             self._save(scope, offer)
+        self._saved_rules += offer.rule is not None
         if self.on_saved is not None:
             self.on_saved(scope, offer.text)
         return wiser, f"remembered for this {scope.value}: {offer.text}"
 
-    def _with(self, sources: PolicySources, offer: RememberOffer, scope: RememberScope) -> PolicySources:
+    def _with(self, sources: PolicySources, offer: RememberOffer, scope: RememberScope) -> PolicyEngine:
+        """An engine that knows the offer, at the place where the scope's rules are asked."""
         if offer.rule is None:
             patterns = tuple(ApprovalPattern.parse(pattern) for pattern in offer.patterns)
             commands = replace(sources.commands, approvals=(*sources.commands.approvals, *patterns))
-            return replace(sources, commands=commands)
-        place = RulePlace(scope.value, len(self.session_rules) + 1)
-        first = RuleSet([(offer.rule, place)])
-        return replace(sources, rule_sets=(first, *sources.rule_sets))
+            return PolicyEngine(replace(sources, commands=commands))
+        own = RuleSet([(offer.rule, RulePlace(scope.value, self._saved_rules + 1))])
+        place = _SOURCES.index(scope.value)
+        before = [rules for rules in sources.rule_sets if _rank_of(rules) < place]
+        behind = [rules for rules in sources.rule_sets if _rank_of(rules) >= place]
+        return PolicyEngine(replace(sources, rule_sets=(*before, own, *behind)))
 
     def _save(self, scope: RememberScope, offer: RememberOffer) -> None:
         """Add to the scope's file, keeping its comments and order. Raises ValueError where that cannot be done."""
@@ -117,6 +209,7 @@ class ApprovalBook:
             raise ValueError(f"there is no policy file for the scope {scope.value}") from None
         try:
             text = read_checked(path) if path.exists() else ""
+            known = {approval.pattern for approval in _policy_in(text, path, table_path).exec.approvals}
             document = tomlkit.parse(text)
             table: tomlkit.TOMLDocument | Table = document
             for name in table_path:
@@ -124,18 +217,47 @@ class ApprovalBook:
                     table[name] = tomlkit.table()
                 table = _table(table, name)
             if offer.rule is None:
-                _add_approvals(table, offer.patterns)
+                _add_approvals(table, [pattern for pattern in offer.patterns if pattern not in known])
             else:
                 _add_rule(table, offer.rule)
-            replace_text(path, tomlkit.dumps(document))
-        except (OSError, TOMLKitError, ValidationError) as error:
+            written = tomlkit.dumps(document)
+            _check_kept(_policy_in(written, path, table_path), path, offer)
+            replace_text(path, written)
+        except (OSError, TOMLKitError, ValidationError, PolicyFault) as error:
             raise ValueError(f"{path} could not be changed: {error}") from None
 
 
-def _command_offer(command: str, explanation: Explanation) -> RememberOffer | None:
-    line = analyse(command)
+def _would_allow(engine: PolicyEngine, call: Call) -> bool:
+    return engine.explain(call, Mode.ASK).decision is Decision.ALLOW
+
+
+def _rank_of(rules: RuleSet) -> int:
+    """The place of a set's source in the order of asking; sets without rules never decide and may stand anywhere."""
+    source = "preset" if rules.source.startswith("preset") else rules.source
+    return _SOURCES.index(source) if source in _SOURCES else len(_SOURCES)
+
+
+def _policy_in(text: str, path: Path, table_path: tuple[str, ...]) -> PolicyDocument:
+    """The policy that a file's text holds. Raises PolicyFault."""
+    table: JsonValue = dict(parse_toml(text, str(path)))
+    for name in table_path:
+        table = table.get(name, {}) if isinstance(table, dict) else {}
+    return load_policy(table, text, str(path), "saved").document
+
+
+def _check_kept(document: PolicyDocument, path: Path, offer: RememberOffer) -> None:
+    """Read back what is about to be written: a file that would not say what was meant is never put in place."""
+    patterns = {approval.pattern for approval in document.exec.approvals}
+    if not patterns.issuperset(offer.patterns) or (offer.rule is not None and document.rules[:1] != [offer.rule]):
+        raise ValueError(f"{path} is written in a form that the rule cannot be added to; add it by hand")
+
+
+def _command_offer(call: Call, explanation: Explanation, workspace: Workspace | None) -> RememberOffer | None:
+    command, cwd = call.arguments.get("command"), call.arguments.get("cwd")
+    line = analyse(command if isinstance(command, str) else "")
     if line.opaque:
         return None
+    paths = CommandPaths(workspace, cwd if isinstance(cwd, str) else "") if workspace is not None else None
     asked = {
         entry.part for entry in explanation.trace if entry.part and entry.decision is Decision.ASK and not entry.rule
     }
@@ -144,10 +266,16 @@ def _command_offer(command: str, explanation: Explanation) -> RememberOffer | No
         if part.text not in asked:
             continue
         pattern = suggest_pattern(part)
-        if pattern is None:
+        if pattern is None or (paths is not None and _touches_guarded(part, paths)):
             return None
         patterns.append(pattern)
     return RememberOffer(patterns=tuple(dict.fromkeys(patterns))) if patterns else None
+
+
+def _touches_guarded(part: SimpleCommand, paths: CommandPaths) -> bool:
+    """Whether a word of the command, taken as a path, leads outside or to what is always asked about."""
+    words = [word.split("=", 1)[1] if word.startswith("-") and "=" in word else word for word in part.argv[1:]]
+    return any(paths.is_outside(word) or paths.problem(word) is not None for word in words if word)
 
 
 def _table(parent: tomlkit.TOMLDocument | Table, name: str) -> Table:
@@ -157,7 +285,7 @@ def _table(parent: tomlkit.TOMLDocument | Table, name: str) -> Table:
     return item
 
 
-def _add_approvals(table: tomlkit.TOMLDocument | Table, patterns: tuple[str, ...]) -> None:
+def _add_approvals(table: tomlkit.TOMLDocument | Table, patterns: list[str]) -> None:
     if "exec" not in table:
         table["exec"] = tomlkit.table()
     section = _table(table, "exec")

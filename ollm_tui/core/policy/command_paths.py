@@ -39,6 +39,13 @@ class CommandPaths:
             return found.reason
         return self._credentials_below(location.real) if descends and location.real.is_dir() else None
 
+    def place(self, path: str) -> Path | None:
+        """Where the word, taken as the path of an entry, lies; None outside the workspace."""
+        try:
+            return self.workspace.resolve(self._joined(os.path.expanduser(path)), Access.READ, follow=False).real
+        except ToolFailure:
+            return None
+
     def is_outside(self, path: str) -> bool:
         """Whether the word, taken as a path, leads out of the workspace."""
         try:

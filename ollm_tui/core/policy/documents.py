@@ -65,6 +65,7 @@ class LoadedPolicy:
     document: PolicyDocument
     source: str
     places: tuple[RulePlace, ...] = ()
+    file: str | None = None
 
     @property
     def placed_rules(self) -> list[tuple[PolicyRule, RulePlace]]:
@@ -131,7 +132,7 @@ def load_policy(table: JsonValue, text: str, file: str, source: str) -> LoadedPo
                 compile_condition(condition, rule.action)
             except ValueError as fault:
                 raise PolicyFault(file, str(fault), line=line, rule=index + 1) from None
-    return LoadedPolicy(document, source, tuple(places))
+    return LoadedPolicy(document, source, tuple(places), file)
 
 
 def preset_text(name: str) -> str:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from pydantic import JsonValue
 
 from ollm_tui.core.base.results import JsonObject
 
 NO_DEPTH_LIMIT = 1_000_000
 EXEC_TIMEOUT_SECONDS = 180
 """004's default for `exec`, which counts in seconds where `shell` counts in milliseconds."""
+_DEFAULT_EXEC_MS = EXEC_TIMEOUT_SECONDS * 1000
 
 
 @dataclass(frozen=True)
@@ -25,8 +29,17 @@ def _renamed(arguments: JsonObject, **names: str) -> JsonObject:
     return {names.get(key, key): value for key, value in arguments.items()}
 
 
+def _gives(arguments: JsonObject, *names: str) -> bool:
+    """Whether one of `names` has a value: models send null for what they leave out."""
+    return any(arguments.get(name) is not None for name in names)
+
+
+def _is_true(value: JsonValue) -> bool:
+    return value is True or (isinstance(value, str) and value.strip().lower() == "true")
+
+
 def _file_read(arguments: JsonObject) -> tuple[str, JsonObject]:
-    wants_range = any(key in arguments for key in ("startLine", "endLine", "start_line", "end_line"))
+    wants_range = _gives(arguments, "startLine", "endLine", "start_line", "end_line")
     return "read_file", {**arguments, "lineNumbers": True} if wants_range else arguments
 
 
@@ -41,19 +54,29 @@ def _file_search(arguments: JsonObject) -> tuple[str, JsonObject]:
 
 
 def _list_directory(arguments: JsonObject) -> tuple[str, JsonObject]:
-    if arguments.get("recursive") is True and not {"maxDepth", "max_depth"} & arguments.keys():
+    if _is_true(arguments.get("recursive")) and not _gives(arguments, "maxDepth", "max_depth"):
         return "ls", {**arguments, "maxDepth": NO_DEPTH_LIMIT}
     return "ls", arguments
 
 
 def _exec(arguments: JsonObject) -> tuple[str, JsonObject]:
     renamed = _renamed(arguments, workdir="cwd")
-    seconds = renamed.get("timeout", EXEC_TIMEOUT_SECONDS)
-    if isinstance(seconds, str) and seconds.isdecimal():
-        seconds = int(seconds)
-    if isinstance(seconds, int | float) and not isinstance(seconds, bool):
-        seconds = round(seconds * 1000)
-    return "shell", {**renamed, "timeout": seconds}
+    seconds = renamed.pop("timeout", None)
+    if seconds is None:
+        # A job lasts until somebody ends it, as with `shell`.
+        return "shell", renamed if _is_true(renamed.get("background")) else {**renamed, "timeout": _DEFAULT_EXEC_MS}
+    return "shell", {**renamed, "timeout": _milliseconds(seconds)}
+
+
+def _milliseconds(seconds: JsonValue) -> JsonValue:
+    """Seconds as milliseconds; what is no number of seconds as it is, for validation to name."""
+    if isinstance(seconds, str) and seconds.isdecimal() and len(seconds) <= 18:
+        return int(seconds) * 1000
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return seconds
+    if isinstance(seconds, float) and not math.isfinite(seconds * 1000):
+        return str(seconds)
+    return round(seconds * 1000)
 
 
 ALIASES: dict[str, Alias] = {

@@ -224,6 +224,8 @@ class Tool(Generic[P]):
             raise _all_faults(self.name, error) from None
         except (TypeError, ValueError) as error:
             raise InvalidArguments(f"{self.name}: the arguments are not JSON: {error}.") from None
+        except RecursionError:
+            raise InvalidArguments(f"{self.name}: the arguments are nested too deeply.") from None
 
 
 AnyTool = Tool[Any]

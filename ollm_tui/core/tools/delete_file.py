@@ -30,6 +30,7 @@ from ollm_tui.core.base.visible import quote_name, visible
 from ollm_tui.core.base.workspace import Access, Location, Workspace
 from ollm_tui.core.confirmation import DeletionPreview, DoomedFile, Preview, Risk
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
+from ollm_tui.core.tools.file_concerns import git_standing
 from ollm_tui.core.trash import Trash
 
 _FILES_SHOWN = 1_000
@@ -101,7 +102,10 @@ class DeleteFileInvocation(ToolInvocation[DeleteFileParameters]):
             ),
             count=len(files),
             total_size=doomed.size,
-            concerns=tuple(_concerns(doomed)),
+            concerns=(
+                *_concerns(doomed),
+                *await signal.in_thread(_git_concern, [doomed.location.real.parent / entry.path for entry in files]),
+            ),
         )
 
     async def state_digest(self) -> str:
@@ -236,6 +240,11 @@ def _concerns(doomed: Doomed) -> list[str]:
     if secret is not None:
         concerns.append(f"It holds credentials: {quote_name(secret)}")
     return concerns
+
+
+def _git_concern(files: list[Path]) -> list[str]:
+    standing = git_standing(files)
+    return [f"{standing[0].upper()}{standing[1:]}"] if standing else []
 
 
 DELETE_FILE = Tool(

@@ -1,9 +1,12 @@
-"""What a person and a model should know about a file before and after it is replaced: links to it."""
+"""What a person and a model should know about files before and after they change: links to them, git's view."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from pathlib import Path
 
+from ollm_tui.core.base.repository import Repository
 from ollm_tui.core.base.visible import visible
 from ollm_tui.core.base.workspace import Location
 
@@ -26,6 +29,26 @@ def link_notes(location: Location, status: os.stat_result) -> list[str]:
     if _leads_elsewhere(location):
         notes.append(f"{visible(location.asked)} leads to {location.shown}, which was written")
     return notes
+
+
+def git_standing(files: Sequence[Path]) -> str:
+    """Whether git knows the files (real paths), in words for a confirmation; empty where there is none to tell."""
+    if not files:
+        return ""
+    repositories: dict[Path, Repository | None] = {}
+    tracked = 0
+    for path in files:
+        folder = path.parent
+        if folder not in repositories:
+            repositories[folder] = Repository.around(os.fsencode(folder) + b"/")
+        repository = repositories[folder]
+        if repository is not None and repository.tracked().holds(os.fsencode(path)[len(repository.root) :]):
+            tracked += 1
+    if tracked == len(files):
+        return "tracked by git" if tracked == 1 else "all tracked by git"
+    if tracked:
+        return f"{tracked:,} tracked by git, {len(files) - tracked:,} not"
+    return "not tracked by git" if any(repositories.values()) else "in no git repository"
 
 
 def _leads_elsewhere(location: Location) -> bool:

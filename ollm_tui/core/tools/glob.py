@@ -21,7 +21,7 @@ from ollm_tui.core.tools.listed_files import (
     directory_at,
     listing_of,
     notes_of,
-    shown_path,
+    shown_paths,
     shown_prefix,
     stopped_at,
 )
@@ -137,7 +137,7 @@ def find_files(
     if not found and os.path.lexists(listing.start + literal) and not os.path.isdir(listing.start + literal):
         found = _named_so(workspace, location, literal, options, signal)
     prefix = shown_prefix(location.real, workspace)
-    return FoundFiles([shown_path(prefix, path) for path in found[:limit]], len(found) > limit, listing)
+    return FoundFiles(shown_paths(prefix, found[:limit]), len(found) > limit, listing)
 
 
 def _named_so(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -87,6 +88,15 @@ def shown_path(prefix: str, path: bytes) -> str:
     return shown_name(prefix + os.fsdecode(path))
 
 
+def shown_paths(prefix: str, paths: Sequence[bytes]) -> list[str]:
+    """As `shown_path`, for many: names that are all plain are looked at together."""
+    text = os.fsdecode(b"\0".join(paths))
+    plain = text.isascii() and text.replace("\0", "").isprintable() and '"' not in text and "\\" not in text
+    if paths and plain and shown_name(prefix) == prefix:
+        return [prefix + name for name in text.split("\0")] if prefix else text.split("\0")
+    return [shown_path(prefix, path) for path in paths]
+
+
 def shown_name(name: str) -> str:
     """As `quote_name`, quick for the names that nearly all files have."""
     if name.isascii() and name.isprintable() and '"' not in name and "\\" not in name:
@@ -96,16 +106,14 @@ def shown_name(name: str) -> str:
 
 def iso_time(nanoseconds: int) -> str:
     """A file's time stamp as results show it: UTC, ISO 8601, milliseconds."""
-    seconds, fraction = divmod(nanoseconds, 1_000_000_000)
-    minutes, second = divmod(seconds, 60)
-    return f"{_minute(minutes)}:{second:02}.{fraction // 1_000_000:03}Z"
+    return f"{_second(nanoseconds // 1_000_000_000)}.{nanoseconds // 1_000_000 % 1000:03}Z"
 
 
 @lru_cache(maxsize=4096)
-def _minute(minutes: int) -> str:
-    """A minute since 1970; a cache, as files of one directory were often written together."""
+def _second(seconds: int) -> str:
+    """A second since 1970; a cache, as files of one directory were often written together."""
     try:
-        moment = datetime.fromtimestamp(minutes * 60, UTC)
+        moment = datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):  # beyond the years that calendars here know
         moment = datetime.max.replace(tzinfo=UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M")
+    return moment.strftime("%Y-%m-%dT%H:%M:%S")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from typing import Literal, TypeAlias
 
 from pydantic import Field
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
@@ -24,6 +24,7 @@ from ollm_tui.core.tools.listed_files import (
     listing_of,
     notes_of,
     shown_name,
+    shown_paths,
     shown_prefix,
     stopped_at,
 )
@@ -35,12 +36,8 @@ _NAMED_FOLDERS = 5
 """So many of the folders that were not entered are named."""
 
 
-class EntryKind(StrEnum):
-    """What an entry is; a link is never followed to find out."""
-
-    FILE = "file"
-    DIRECTORY = "directory"
-    SYMLINK = "symlink"
+EntryKind: TypeAlias = Literal["file", "directory", "symlink"]
+"""What an entry is; a link is never followed to find out. Plain texts, as a hundred thousand entries hold one each."""
 
 
 class LsEntry(TypedDict):
@@ -158,40 +155,31 @@ class _Walk:
         """Adds the entries of a folder; each directory is given out right after its own line."""
         indent = "  " * depth
         for name in sorted(folder.directories):
-            if not self._add(folder, name, EntryKind.DIRECTORY, shown, indent + "d ", depth):
+            if not self._add(folder, name, "directory", shown, indent + "d ", depth):
                 return
             yield name
         self._add_files(folder, shown, indent + "- ", depth)
 
     def _add_files(self, folder: Folder, shown: str, mark: str, depth: int) -> None:
         if folder.links:
-            kinds = [(name, EntryKind.FILE) for name in folder.files]
-            kinds += [(name, EntryKind.SYMLINK) for name in folder.links]
-            for name, kind in sorted(kinds):
-                if not self._add(folder, name, kind, shown, mark, depth):
+            for name, is_link in sorted(
+                [*((name, False) for name in folder.files), *((n, True) for n in folder.links)]
+            ):
+                if not self._add(folder, name, "symlink" if is_link else "file", shown, mark, depth):
                     return
             return
         # By far the most entries come this way: nothing but what each of them needs.
         free = self.limit - len(self.lines)
         self.stopped = len(folder.files) > free
-        add_line, add_entry = self.lines.append, self.entries.append
-        plain = shown_name(shown) == shown
-        for raw in sorted(folder.files)[:free]:
-            decoded = os.fsdecode(raw)
-            name = shown_name(decoded)
-            add_line(mark + name)
-            path = shown + name if plain and name is decoded else shown_name(shown + decoded)
-            size, modified = _size_and_time(folder.path + raw)
-            add_entry(
-                {
-                    "name": name,
-                    "path": path,
-                    "type": EntryKind.FILE,
-                    "size": size,
-                    "modified": modified,
-                    "depth": depth,
-                }
-            )
+        raws = sorted(folder.files)[:free]
+        names = shown_paths("", raws)
+        self.lines += [mark + name for name in names]
+        paths = shown_paths(shown, raws)
+        added: list[LsEntry] = [
+            {"name": name, "path": path, "type": "file", "size": size, "modified": modified, "depth": depth}
+            for name, path, (size, modified) in zip(names, paths, _sizes_and_times(folder.path, raws), strict=True)
+        ]
+        self.entries += added
 
     def _add(self, folder: Folder, raw: bytes, kind: EntryKind, shown: str, mark: str, depth: int) -> bool:
         if len(self.lines) >= self.limit:
@@ -200,10 +188,10 @@ class _Walk:
         decoded = os.fsdecode(raw)
         name = shown_name(decoded)
         line = mark + name
-        if kind is EntryKind.SYMLINK:
+        if kind == "symlink":
             line += f" -> {_target(folder.path + raw)}"
         self.lines.append(line)
-        size, modified = _size_and_time(folder.path + raw)
+        size, modified = next(_sizes_and_times(folder.path, [raw]))
         self.entries.append(
             {
                 "name": name,
@@ -217,12 +205,14 @@ class _Walk:
         return True
 
 
-def _size_and_time(path: bytes) -> tuple[int | None, str | None]:
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None, None
-    return status.st_size, iso_time(status.st_mtime_ns)
+def _sizes_and_times(folder: bytes, names: Sequence[bytes]) -> Iterator[tuple[int | None, str | None]]:
+    for name in names:
+        try:
+            status = os.lstat(folder + name)
+        except OSError:
+            yield None, None
+        else:
+            yield status.st_size, iso_time(status.st_mtime_ns)
 
 
 def _target(path: bytes) -> str:

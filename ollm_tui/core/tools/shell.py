@@ -30,6 +30,9 @@ from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolContext, Tool
 DEFAULT_TIMEOUT_MS = 30_000
 """Milliseconds a command gets when the call does not say (000)."""
 
+LONGEST_MS = 86_400_000
+"""No limit in milliseconds may be longer: a day."""
+
 UNATTENDED_IDLE = 300.0
 """Seconds without output and processor time after which a command that nobody watches is ended."""
 
@@ -40,10 +43,16 @@ class ShellParameters(Parameters):
         None, description="Directory to run in, relative to the workspace; the workspace if left out"
     )
     timeout: int | None = Field(
-        None, ge=1, description=f"Milliseconds after which the command is ended; {DEFAULT_TIMEOUT_MS} if left out"
+        None,
+        ge=1,
+        le=LONGEST_MS,
+        description=f"Milliseconds after which the command is ended; {DEFAULT_TIMEOUT_MS} if left out",
     )
     idle_timeout: int | None = Field(
-        None, ge=0, description="Milliseconds without output after which the command is ended; 0 for no such limit"
+        None,
+        ge=0,
+        le=LONGEST_MS,
+        description="Milliseconds without output after which the command is ended; 0 for no such limit",
     )
     background: bool = Field(
         False,
@@ -89,7 +98,17 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         return None
 
     async def preview(self) -> Preview | None:
-        return CommandPreview(command=self.params.command, cwd=self.context.fence.shown(self._directory()))
+        from ollm_tui.core.policy.command_concerns import command_facts  # the policy itself knows tools
+
+        fence, cwd = self.context.fence, self.params.cwd or ""
+        signal = AbortSignal()
+        facts = await signal.in_thread(command_facts, self.params.command, fence, cwd)
+        return CommandPreview(
+            command=self.params.command,
+            cwd=fence.shown(self._directory()),
+            parts=facts.parts,
+            concerns=facts.concerns,
+        )
 
     async def state_digest(self) -> str:
         """The directory itself, so that another one put in its place is noticed."""

@@ -97,8 +97,12 @@ class _Inflater:
                 if not self._gzip or not data.startswith(b"\x1f"):
                     return  # padding behind the end, as some servers send
                 self._engine = zlib.decompressobj(31)
-            yield self._inflated(data)
+            piece = self._inflated(data)
+            yield piece
             data = self._engine.unconsumed_tail or self._engine.unused_data
+            while not data and len(piece) == _STEP and not self._engine.eof:
+                piece = self._inflated(b"")  # all input is taken, but not all of its output was
+                yield piece
 
     def finish(self) -> None:
         if self._started and not self._engine.eof:
@@ -108,11 +112,8 @@ class _Inflater:
         first, self._started = not self._started, True
         try:
             return self._engine.decompress(data, _STEP)
-        except zlib.error:
+        except zlib.error as error:
             if first and not self._gzip:
                 self._engine = zlib.decompressobj(-15)
-                try:
-                    return self._engine.decompress(data, _STEP)
-                except zlib.error as again:
-                    error = again
+                return self._inflated(data)
             raise BodyFault(f"the packed body is damaged: {error}") from None

@@ -31,6 +31,7 @@ _MEANT = {
     "euc-kr": "cp949",
     "ks_c_5601-1987": "cp949",
     "tis-620": "cp874",
+    "windows-874": "cp874",
     "iso-8859-9": "cp1254",
     "big5": "big5hkscs",
 }

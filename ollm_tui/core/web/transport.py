@@ -9,7 +9,8 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import Protocol
+from functools import cache
+from typing import Protocol, cast
 
 import httpcore
 import httpx
@@ -45,7 +46,8 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
     def __init__(self, resolver: Resolver, judge: Judge, inner: httpcore.AsyncNetworkBackend | None = None) -> None:
         self._resolver = resolver
         self._judge = judge
-        self._inner = inner or httpcore.AnyIOBackend()
+        # cast: httpcore types it as a stand-in where anyio is missing, which httpx never lets happen
+        self._inner = inner or cast(httpcore.AsyncNetworkBackend, httpcore.AnyIOBackend())
 
     async def connect_tcp(
         self,
@@ -124,7 +126,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             status_code=answer.status,
             headers=answer.headers,
             stream=_Body(answer),
-            extensions=answer.extensions,
+            extensions=answer.extensions,  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]  # httpcore leaves its values untyped
         )
 
     async def aclose(self) -> None:
@@ -157,6 +159,7 @@ def new_client(
     )
 
 
+@cache
 def new_ssl_context() -> ssl.SSLContext:
     """The usual trust, and that of SSL_CERT_FILE; takes tens of milliseconds, so it is made in a thread and kept."""
     return httpx.create_ssl_context()

@@ -21,7 +21,7 @@ from ollm_tui.tui.bridge.conversation import ConversationFolder
 from ollm_tui.tui.bridge.queue import LINGER_SECONDS, QueueKeeper, review_value
 from ollm_tui.tui.bridge.todos import TodoKeeper
 from ollm_tui.tui.bridge.turns import ActivityFolder, TurnRunner
-from ollm_tui.tui.entries import AnswerEntry, EntriesChanged, NoteEntry, NoteKind
+from ollm_tui.tui.entries import EntriesChanged, NoteEntry, NoteKind
 from ollm_tui.tui.intents import Intent, Steward, Tell
 from ollm_tui.tui.keymap import faults_of
 from ollm_tui.tui.panes.confirmations import QueuePane
@@ -274,8 +274,7 @@ class Bridge:
         texts = list(self._house.notices)
         greeting = self._house.agent.provider.describe().greeting
         if greeting:
-            hello = AnswerEntry("greeting", self._around.model, greeting)
-            self._tell(news.ConversationChanged(EntriesChanged((hello,))))
+            self._note(NoteEntry("greeting", greeting, NoteKind.GREETING))
         fault = self._core.configuration.policy_fault
         notes = [NoteEntry(f"first-{place}", text) for place, text in enumerate(texts)]
         if fault is not None:

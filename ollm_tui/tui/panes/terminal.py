@@ -149,6 +149,12 @@ class TerminalPane(Vertical):
             self.focus_target.focus()
         self._draw_tabs()
 
+    def send_leave_key(self) -> None:
+        """The key that leaves the terminal was pressed twice: the program gets it."""
+        view = self._views.get(self._chosen)
+        if view is not None:
+            view.press_leave()
+
     def type_into_shell(self, text: str) -> None:
         """Type a line into the person's shell, started if need be."""
         self.choose(SHELL)
@@ -250,7 +256,7 @@ class TerminalPane(Vertical):
         if self._chosen == tab_id and tab_id != SHELL:
             self.choose(SHELL)
 
-    def _command_of(self, view: TerminalView) -> str:
+    def _command_of(self, view: Widget) -> str:
         tab_id = next((known for known, one in self._views.items() if one is view), "")
         return self._shell_id if tab_id == SHELL else tab_id
 

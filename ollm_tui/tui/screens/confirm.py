@@ -56,7 +56,9 @@ class ConfirmScreen(ModalScreen[None]):
             tooltip="Check changed arguments; save a rule",
             priority=True,
         ),
-        Binding("escape", "back", "Later", id="confirm.later", tooltip="Decide later; the question stays"),
+        Binding(
+            "escape", "back", "Later", id="confirm.later", tooltip="Decide later; the question stays", priority=True
+        ),
     ]
 
     @dataclass

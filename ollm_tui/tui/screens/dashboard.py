@@ -3,45 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import events, on
-from textual.app import ComposeResult
+from textual import on
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
-from textual.screen import Screen
 from textual.timer import Timer
-from textual.widget import Widget
-from textual.widgets import Static
 
+from ollm_tui.core.base.visible import visible
 from ollm_tui.tui import news
 from ollm_tui.tui.ink import app_of
 from ollm_tui.tui.intents import Intent
-from ollm_tui.tui.layout import ALL_CLASSES, Arrangement, Pane
+from ollm_tui.tui.layout import Pane
 from ollm_tui.tui.panes.confirmations import QueuePane
-from ollm_tui.tui.panes.conversation import ConversationPane
 from ollm_tui.tui.panes.terminal import TerminalPane
-from ollm_tui.tui.panes.todos import TodoPane
+from ollm_tui.tui.screens.frame import PaneFrame
 from ollm_tui.tui.screens.reviewing import Reviewing
 from ollm_tui.tui.values import Activity, Surroundings
-from ollm_tui.tui.widgets.banner import Banner
-from ollm_tui.tui.widgets.keybar import KeyBar
 from ollm_tui.tui.widgets.prompt import Prompt
-from ollm_tui.tui.widgets.status import StatusLine
-from ollm_tui.tui.widgets.tabs import Tab, TabStrip
 from ollm_tui.tui.widgets.transcript import Transcript
 
 TOO_SMALL = "Window too small (need 40x10)"
+LEAVE_SECONDS = 1.0
+"""Within this time after leaving the terminal the same key again is sent to its program."""
 UNDER_TERMINAL = ("review", "leave_terminal")
 """Actions whose keys stay with the app while a program has the keyboard."""
 
 
-class Dashboard(Screen[None]):
+class Dashboard(PaneFrame):
     """The one main screen. Knows panes and values; never bus, agent or store."""
-
-    AUTO_FOCUS = "#prompt"
-    ESCAPE_TO_MINIMIZE = False
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f4", "mode", "Mode", id="app.mode", tooltip="Next policy mode: ask, auto-edit, plan", priority=True),
@@ -68,7 +58,7 @@ class Dashboard(Screen[None]):
             "leave_terminal",
             "Leave terminal",
             id="terminal.leave",
-            tooltip="From the terminal to the prompt; twice within a second sends the key itself",
+            tooltip="From the terminal to the prompt; twice sends it",
         ),
         Binding("ctrl+f", "search", "Search", id="chat.search", tooltip="Search the conversation", priority=True),
         Binding("ctrl+o", "fold", "Fold all", id="chat.fold", tooltip="Open or fold all tool calls", priority=True),
@@ -86,41 +76,16 @@ class Dashboard(Screen[None]):
         """Stop the running turn."""
 
     def __init__(self, now: Callable[[], float], *, blink: bool = True) -> None:
-        super().__init__(id="dashboard")
-        self._now = now
-        self.status = StatusLine()
-        self.tabs = TabStrip("tabs")
-        self.chat = ConversationPane(now)
-        self.banner = Banner()
-        self.prompt = Prompt(blink=blink)
-        self.queue = QueuePane(now)
-        self.todo = TodoPane()
-        self.term = TerminalPane()
-        self.keys = KeyBar()
+        super().__init__(now, blink=blink)
         self.reviewing = Reviewing(self, now)
-        self.arrangement = Arrangement()
         self._started = 0.0
         self._what = ""
+        self._left_at = float("-inf")
         self._ticker: Timer | None = None
-
-    def compose(self) -> ComposeResult:
-        yield self.status
-        yield self.tabs
-        with Horizontal(id="top"):
-            with Vertical(id="left"):
-                yield self.chat
-                yield self.banner
-                yield self.prompt
-            with Vertical(id="side"):
-                yield self.queue
-                yield self.todo
-        yield self.term
-        yield self.keys
-        yield Static(TOO_SMALL, id="too-small", markup=False)
 
     def on_mount(self) -> None:
         self._ticker = self.set_interval(1.0, self.tick, pause=True)
-        self._arrange(columns=self.app_size[0], rows=self.app_size[1])
+        self.arrange(columns=self.size.width, rows=self.size.height)
 
     # -- news --------------------------------------------------------------------------------------------------------
 
@@ -135,14 +100,14 @@ class Dashboard(Screen[None]):
                 self._show_waiting()
             case news.TodosChanged(todos):
                 self.todo.todos = todos
-                self._draw_tabs()
+                self.draw_tabs()
             case news.ActivityChanged(activity, what, fault):
                 self._take_activity(activity, what, fault)
             case news.SurroundingsChanged(around):
                 self._take_surroundings(around)
             case news.CommandsChanged(commands):
                 self.term.show_commands(commands)
-                self._draw_tabs()
+                self.draw_tabs()
             case news.Reviewed(item_id, review, arguments):
                 self.reviewing.show_review(item_id, review, arguments)
             case news.MessageTaken(text):
@@ -150,9 +115,9 @@ class Dashboard(Screen[None]):
                     self.prompt.clear_draft()
             case news.FaultsFound(faults):
                 for fault in faults:
-                    self.notify(fault.as_text(), severity="warning", timeout=30, markup=False)
+                    self.notify(visible(fault.as_text()), severity="warning", timeout=30, markup=False)
             case news.Said(text, failed):
-                self.notify(text, severity="error" if failed else "information", markup=False)
+                self.notify(visible(text), severity="error" if failed else "information", markup=False)
             case _:
                 pass
 
@@ -192,11 +157,11 @@ class Dashboard(Screen[None]):
     def _show_waiting(self) -> None:
         queue = self.reviewing.queue
         waiting = len(queue.pending)
-        self.status.waiting = self.banner.waiting = waiting
+        self.waiting = self.status.waiting = self.banner.waiting = waiting
         deadline = queue.next_deadline
         self.banner.seconds_left = None if deadline is None else max(0.0, deadline - self._now())
         self.keys.labels = {"queue.review": f"Review({waiting})"}
-        self._draw_tabs()
+        self.draw_tabs()
         self._pace()
         self.refresh_bindings()
 
@@ -209,81 +174,6 @@ class Dashboard(Screen[None]):
             else:
                 self._ticker.pause()
 
-    # -- layout and focus --------------------------------------------------------------------------------------------
-
-    @property
-    def app_size(self) -> tuple[int, int]:
-        return self.size.width, self.size.height
-
-    def on_resize(self, event: events.Resize) -> None:
-        self._arrange(columns=event.size.width, rows=event.size.height)
-
-    def _arrange(self, **changes: int | Pane | bool | None) -> None:
-        self.arrangement = replace(self.arrangement, **changes)
-        classes = self.arrangement.classes()
-        for name in ALL_CLASSES:
-            self.set_class(name in classes, name)
-        self._draw_tabs()
-        focused = self.focused
-        if focused is None or not _in_sight(focused):
-            self.call_after_refresh(self._rescue_focus)
-
-    def _rescue_focus(self) -> None:
-        if self.focused is None or not _in_sight(self.focused):
-            self.prompt.focus()
-
-    def _draw_tabs(self) -> None:
-        waiting = len(self.reviewing.queue.pending)
-        self.tabs.show_tabs(
-            [
-                Tab(Pane.CHAT, "Chat"),
-                Tab(Pane.TERM, "Term"),
-                Tab(Pane.TODO, str(self.todo.border_title or "Todo")),
-                Tab(Pane.QUEUE, f"Queue {waiting}!" if waiting else "Queue"),
-            ],
-            self.arrangement.tab,
-        )
-
-    def go_to(self, pane: Pane) -> None:
-        """Bring a pane into sight and focus it."""
-        zoomed = self.arrangement.zoomed
-        self._arrange(
-            tab=pane, zoomed=pane if zoomed else None, sidebar=self.arrangement.sidebar, in_terminal=pane is Pane.TERM
-        )
-        target = self._target(pane)
-        self.call_after_refresh(target.focus)
-
-    def show_terminal(self) -> None:
-        """Bring the terminal into sight without going there."""
-        if not self.arrangement.in_sight(Pane.TERM):
-            self._arrange(tab=Pane.TERM, in_terminal=True)
-
-    def go_to_prompt(self) -> None:
-        zoomed = self.arrangement.zoomed
-        self._arrange(in_terminal=False, zoomed=zoomed if zoomed is Pane.CHAT else None)
-        if self.arrangement.tab is Pane.TERM and not self.arrangement.wide:
-            self._arrange(tab=Pane.CHAT)
-        self.call_after_refresh(self.prompt.focus)
-
-    def _target(self, pane: Pane) -> Widget:
-        match pane:
-            case Pane.CHAT:
-                return self.chat.focus_target
-            case Pane.QUEUE:
-                return self.queue.focus_target
-            case Pane.TODO:
-                return self.todo.focus_target
-            case Pane.TERM:
-                return self.term.focus_target
-
-    def _focused_pane(self) -> Pane | None:
-        holders = {Pane.CHAT: self.chat, Pane.QUEUE: self.queue, Pane.TODO: self.todo, Pane.TERM: self.term}
-        return next((pane for pane, holder in holders.items() if holder.has_focus_within), None)
-
-    @on(TabStrip.Chosen, "#tabs")
-    def _tab_clicked(self, event: TabStrip.Chosen) -> None:
-        self.go_to(Pane(event.tab_id))
-
     # -- actions -----------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -293,7 +183,7 @@ class Dashboard(Screen[None]):
             case "review":
                 return bool(self.reviewing.queue.pending)
             case "leave_terminal":
-                return self.term.has_focus_within
+                return self.term.has_focus_within or self._just_left
             case "interrupt":
                 return self.status.activity not in (Activity.IDLE, Activity.FAILED)
             case _:
@@ -316,39 +206,21 @@ class Dashboard(Screen[None]):
         if yes:
             self.post_message(self.ModeWanted("yolo"))
 
-    def action_pane(self, step: int) -> None:
-        ring: list[Pane | None] = [None, *Pane]
-        if self.arrangement.wide and not self.arrangement.sidebar:
-            ring = [None, Pane.CHAT, Pane.TERM]
-        current = self._focused_pane()
-        place = ring.index(current) if current in ring else 0
-        pane = ring[(place + step) % len(ring)]
-        if pane is None:
-            self.go_to_prompt()
-        else:
-            self.go_to(pane)
-
     def action_terminal_tab(self) -> None:
         self.term.action_turn(1)
 
     def action_review(self) -> None:
         self.reviewing.open_oldest()
 
-    def action_sidebar(self) -> None:
-        self._arrange(sidebar=not self.arrangement.sidebar)
-
-    def action_zoom(self) -> None:
-        self._arrange(zoomed=None if self.arrangement.zoomed else self._focused_pane() or Pane.CHAT)
-
-    def action_terminal(self) -> None:
-        self.go_to(Pane.TERM)
-
     def action_leave_terminal(self) -> None:
-        self.go_to_prompt()
+        if self._just_left and not self.term.has_focus_within:
+            self.term.send_leave_key()
+        else:
+            self.go_to_prompt()
 
     def action_search(self) -> None:
-        self.go_to(Pane.CHAT)
-        self.chat.action_search()
+        self.bring(Pane.CHAT)
+        self.call_after_refresh(self.chat.action_search)
 
     def action_fold(self) -> None:
         self.chat.transcript.fold_all()
@@ -356,8 +228,13 @@ class Dashboard(Screen[None]):
     def action_interrupt(self) -> None:
         self.post_message(self.InterruptWanted())
 
+    @property
+    def _just_left(self) -> bool:
+        return self._now() - self._left_at <= LEAVE_SECONDS
+
     @on(TerminalPane.Left)
     def _left_terminal(self) -> None:
+        self._left_at = self._now()
         self.go_to_prompt()
 
     @on(QueuePane.ReviewAsked)
@@ -379,7 +256,3 @@ class Dashboard(Screen[None]):
     @on(Prompt.Edited)
     def _draft_edited(self) -> None:
         self.reviewing.key_pressed()
-
-
-def _in_sight(widget: Widget) -> bool:
-    return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))

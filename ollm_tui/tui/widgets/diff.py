@@ -68,7 +68,7 @@ def command_lines(preview: CommandPreview) -> list[Line]:
     if len(source) > 1:
         facts.append(f"{len(source)} lines")
     rows.append(line())
-    rows.append(line(("   ".join(facts), Ink.MUTED)))
+    rows.append(line(("   ".join(facts), Ink.MUTED), prose=True))
     if parts > 1:
         rows += [line(("  - ", Ink.MUTED), visible(part), hang=4) for part in preview.parts]
     return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -129,11 +130,21 @@ def _reasoning_block(entry: AnswerEntry, *, folded: bool) -> Block:
 
 def _note_block(entry: NoteEntry) -> Block:
     mark, ink = {
-        NoteKind.NOTICE: ("-", Ink.MUTED),
-        NoteKind.AUDIT: (".", Ink.MUTED),
-        NoteKind.ERROR: ("!", Ink.ERROR),
+        NoteKind.NOTICE: ("- ", Ink.MUTED),
+        NoteKind.GREETING: ("", Ink.PLAIN),
+        NoteKind.ERROR: ("! ", Ink.ERROR),
     }[entry.kind]
+    blank = " " * len(mark)
     rows = visible_block(entry.text).split("\n")
     return LinesBlock(
-        tuple(line((f"{mark if place == 0 else ' '} {row}", ink), hang=2, prose=True) for place, row in enumerate(rows))
+        tuple(
+            line((f"{blank if place else mark}{row}", ink), hang=len(mark) + _indent(row), prose=True)
+            for place, row in enumerate(rows)
+        )
     )
+
+
+def _indent(row: str) -> int:
+    """Where a list item's text begins: its further lines hang there."""
+    found = re.match(r" *(?:\d+[.)] +|[-*] +)?", row)
+    return found.end() if found else 0

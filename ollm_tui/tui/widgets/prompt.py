@@ -112,16 +112,14 @@ class Prompt(TextArea):
             super().action_cursor_down(select)
 
     async def _on_paste(self, event: events.Paste) -> None:
-        # Escape sequences in a paste would be drawn raw, and sent to the model.
+        # Escape sequences in a paste would be drawn raw, and sent to the model. Textual runs the base's handler next.
         event.text = _CONTROLS.sub("", event.text.replace("\r\n", "\n").replace("\r", "\n"))
-        await super()._on_paste(event)
 
     def on_text_area_changed(self) -> None:
         self.post_message(self.Edited())
 
     async def _on_key(self, event: events.Key) -> None:
-        self._wake_cursor()
-        await super()._on_key(event)
+        self._wake_cursor()  # and Textual runs the base's handler next
 
     def _recall(self, step: int) -> bool:
         """Put an earlier message into the draft; False where there is none in that direction."""

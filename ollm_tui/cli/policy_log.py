@@ -1,0 +1,77 @@
+"""`ollm-tui policy log`: what was decided about every call so far, and whether that record is as it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from ollm_tui.cli.exits import ExitCode
+from ollm_tui.cli.output import print_json, say
+from ollm_tui.core.base.errors import StorageFailed
+from ollm_tui.core.base.places import data_folder
+from ollm_tui.core.base.store import Store
+from ollm_tui.core.base.visible import visible
+from ollm_tui.core.policy.audit import AuditLine, AuditLog
+
+
+def show_log(*, as_json: bool, last: int | None) -> int:
+    """All lines, oldest first, or the last ones."""
+    try:
+        with _log() as log:
+            for line in log.read(last):
+                if as_json:
+                    print_json(line.model_dump(mode="json", by_alias=True, exclude_none=True))
+                else:
+                    print(_shown(line))
+    except StorageFailed as failure:
+        say(failure.message)
+        return ExitCode.FAILED
+    return ExitCode.DONE
+
+
+def verify_log() -> int:
+    """Exit 1 where a line was changed, taken out or slipped in."""
+    try:
+        with _log() as log:
+            broken = log.verify()
+    except StorageFailed as failure:
+        say(failure.message)
+        return ExitCode.FAILED
+    if broken is None:
+        print_json({"ok": True})
+        return ExitCode.DONE
+    print_json({"ok": False, "line": broken.number, "reason": broken.reason})
+    say(broken.message)
+    return ExitCode.FAILED
+
+
+@contextmanager
+def _log() -> Generator[AuditLog]:
+    store = Store(data_folder() / "ollm.db")
+    try:
+        yield AuditLog(store)
+    finally:
+        store.close()
+
+
+def _shown(line: AuditLine) -> str:
+    entry = line.entry
+    if entry is None:
+        return f"{line.number}  cannot be read; see --verify"
+    said = [f"{line.number}", line.time, entry.event.value, visible(entry.tool)]
+    match entry.outcome, entry.decision:
+        case None, None:
+            pass
+        case None, decision:
+            said.append(decision.value if decision else "")
+        case outcome, _:
+            said.append(outcome)
+    if entry.by:
+        said.append(f"by {visible(entry.by)}")
+    if entry.layer is not None and entry.outcome is None:
+        rule = f" rule {entry.rule}" if entry.rule else ""
+        place = f" ({visible(entry.file)}:{entry.line})" if entry.file and entry.line else ""
+        said.append(f"[{entry.layer.value}{rule}{place}]")
+    if entry.latency_ms is not None:
+        said.append(f"{entry.latency_ms} ms")
+    return "  ".join([*said, entry.call_id])

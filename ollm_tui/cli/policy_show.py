@@ -1,0 +1,112 @@
+"""`ollm-tui policy show`: the policy in force as TOML, each value with the source behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import tomlkit
+
+from ollm_tui.assembly.configuration import Configuration, PolicyFiles
+from ollm_tui.cli.exits import ExitCode
+from ollm_tui.cli.reporting import sound_configuration
+from ollm_tui.core.policy.documents import DEFAULT_PRESET, PRESETS, LoadedPolicy, preset_text
+from ollm_tui.core.policy.rules import PolicyRule, ToolPolicy
+from ollm_tui.options import Options
+
+
+def show_preset(name: str) -> int:
+    """A shipped preset, as its file says it."""
+    print(preset_text(name), end="")
+    return ExitCode.DONE
+
+
+def show_policy(options: Options) -> int:
+    """What decides, in the order of asking; the values are those in force, the comments say where they come from."""
+    configuration = sound_configuration(options)
+    print("\n".join(_lines(configuration)))
+    return ExitCode.DONE
+
+
+def _lines(configuration: Configuration) -> Iterator[str]:
+    files, sources = configuration.files, configuration.sources
+    ordered = [*files.documents, files.preset]
+    everything = [*ordered, *([files.repository] if files.repository else [])]
+    preset = files.preset.source.removeprefix("preset ")
+    named = next((each for each in files.documents if each.document.preset), None)
+    yield f"# Presets: {', '.join(PRESETS)}; `ollm-tui policy show NAME` prints one."
+    yield _value("preset", preset, _place(named) if named else f"not set, so {DEFAULT_PRESET}")
+    deciding = next((each for each in ordered if each.document.default_action), None)
+    yield _value("default_action", sources.default_action.value, _place(deciding) if deciding else "default")
+    yield from _tools(everything)
+    yield from _commands(configuration, files, ordered)
+    yield from ("", "[sandbox]", _value("mode", "off", "the only one in this version"))
+    domains = [domain for each in ordered for domain in each.document.web.allow_domains]
+    yield from ("", "[web]", _value("allow_domains", domains, "all sources"))
+    for number, loaded in enumerate(ordered):
+        later = "; asked when no rule above matches" if number and loaded.document.rules else ""
+        yield from (
+            "",
+            f"# -- rules of {_place(loaded)}{later}" if loaded.document.rules else f"# {_place(loaded)}: no rules",
+        )
+        for rule, place in loaded.placed_rules:
+            yield from _rule(rule, str(place))
+    if files.repository is not None:
+        yield from (
+            "",
+            f"# -- rules of {_place(files.repository)}: only their asks and denies count, beside all others",
+        )
+        for rule, place in files.repository.placed_rules:
+            yield from (f"# {line}" for line in _rule(rule, str(place)))
+
+
+def _tools(documents: list[LoadedPolicy]) -> Iterator[str]:
+    """Layer 1: whatever one source denies is gone; where several close the world, only what all allow is left."""
+    yield from ("", "[tools]")
+    closed = [each for each in documents if each.document.tools.allow or each.document.tools.groups.allow]
+    for each in closed[1:]:
+        tools = each.document.tools
+        yield f"# and only what {_place(each)} allows: {', '.join([*tools.allow, *tools.groups.allow])}"
+    first = closed[0].document.tools if closed else ToolPolicy()
+    yield _value("allow", first.allow, _place(closed[0]) if closed else "not set, so all")
+    denying = [each for each in documents if each.document.tools.deny]
+    denied = [name for each in denying for name in each.document.tools.deny]
+    yield _value("deny", list(dict.fromkeys(denied)), ", ".join(map(_place, denying)) or "not set, so none")
+    groups = [name for each in documents for name in each.document.tools.groups.deny]
+    yield from ("", "[tools.groups]", _value("allow", first.groups.allow), _value("deny", list(dict.fromkeys(groups))))
+
+
+def _commands(configuration: Configuration, files: PolicyFiles, ordered: list[LoadedPolicy]) -> Iterator[str]:
+    commands = configuration.sources.commands
+    yield from ("", "[exec]", _value("mode", commands.mode.value), _value("on_miss", commands.on_miss.value))
+    yield _value("read_only_commands", commands.read_only_commands, "commands that only look around run unasked")
+    rows = [(approval, each) for each in ordered for approval in each.document.exec.approvals]
+    if not rows:
+        yield "approvals = []"
+        return
+    yield "approvals = ["
+    for approval, each in rows:
+        yield f"    {_inline(approval.model_dump(mode='json', exclude_none=True))},  # {_place(each)}"
+    yield "]"
+
+
+def _rule(rule: PolicyRule, place: str) -> Iterator[str]:
+    yield from ("", "[[rules]]" + f"  # {place}")
+    for key, value in rule.model_dump(mode="json", exclude_none=True, exclude={"conditions"}).items():
+        yield _value(key, value)
+    if rule.conditions:
+        rows = [_inline(condition.model_dump(mode="json")) for condition in rule.conditions]
+        yield f"conditions = [{', '.join(rows)}]"
+
+
+def _inline(values: Mapping[str, str | list[str]]) -> str:
+    return f"{{ {', '.join(_value(key, value) for key, value in values.items())} }}"
+
+
+def _value(key: str, value: str | bool | list[str], source: str = "") -> str:
+    return f"{key} = {tomlkit.item(value).as_string()}" + (f"  # {source}" if source else "")
+
+
+def _place(loaded: LoadedPolicy) -> str:
+    if loaded.file is None or loaded.file == loaded.source:
+        return loaded.source
+    return f"{loaded.source} ({loaded.file})"

@@ -1,0 +1,182 @@
+"""What a person should know before a command line runs: its parts, and the reasons to look twice."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from ollm_tui.core.base.visible import quote_name, visible
+from ollm_tui.core.base.workspace import Workspace
+from ollm_tui.core.policy.command_paths import CommandPaths
+from ollm_tui.core.policy.shell_syntax import ShellLine, analyse
+from ollm_tui.core.policy.shell_tables import program_key, tables
+from ollm_tui.core.policy.shell_words import SimpleCommand
+from ollm_tui.core.tools.file_concerns import git_standing
+
+LONG_CHARACTERS = 2_000
+LONG_LINES = 20
+"""From here on a person is told to read to the end."""
+
+MAX_NAMED = 3
+"""Paths named in one sentence; the rest is counted."""
+
+MAX_DOOMED = 10_000
+"""Files looked at below what `rm -r` names."""
+
+_SCRIPTS = {
+    "": "make gmake cmake ninja just task rake tox nox pytest py.test unittest coverage mocha jest vitest ava karma "
+    "playwright cypress tsx ts-node gradle gradlew mvn mvnw ant sbt bazel meson ctest phpunit rspec mix pre-commit",
+    "npm": "test t tst run run-script start stop restart install i ci exec x rebuild",
+    "pnpm": "test t run start install i exec",
+    "yarn": "test run start install exec",
+    "bun": "test run install",
+    "cargo": "test run build check bench clippy install t r b",
+    "go": "test run generate build install",
+    "dotnet": "test run build",
+    "swift": "test run build",
+    "uv": "run sync pip",
+    "poetry": "run install",
+    "pip": "install",
+    "composer": "install run-script",
+    "bundle": "exec install",
+    "docker": "build compose",
+    "python": "",
+    "node": "",
+    "ruby": "",
+    "perl": "",
+    "php": "",
+    "bash": "",
+    "sh": "",
+    "zsh": "",
+    "dash": "",
+    "lua": "",
+    "deno": "",
+}
+"""Programs (under the empty name), and sub-commands of others, that run scripts, tests or build files of the workspace.
+
+Without sub-commands a program is an interpreter, which runs the file it is given.
+"""
+
+_RUNS_SCRIPTS = {name: frozenset(words.split()) for name, words in _SCRIPTS.items()}
+
+
+@dataclass(frozen=True)
+class CommandFacts:
+    """For the confirmation of a command: its simple commands as they were understood, and what speaks for caution."""
+
+    parts: tuple[str, ...]
+    concerns: tuple[str, ...]
+
+
+def command_facts(command: str, workspace: Workspace | None = None, cwd: str = "") -> CommandFacts:
+    """Look at a line; asks the disk for status only (and for git's index where something is deleted). Blocks."""
+    line = analyse(command)
+    paths = CommandPaths(workspace, cwd) if workspace is not None else None
+    found = [*_hard_to_read(line), *_long(command), *_project_code(line)]
+    if paths is not None:
+        found += [*_guarded(line, paths), *_doomed(line, paths)]
+    return CommandFacts(tuple(part.text for part in line.parts), tuple(dict.fromkeys(found)))
+
+
+def _hard_to_read(line: ShellLine) -> list[str]:
+    return [f"It can not be judged safe: {visible(reason)}" for reason in line.opaque_reasons]
+
+
+def _long(command: str) -> list[str]:
+    lines = command.count("\n") + 1
+    if len(command) < LONG_CHARACTERS and lines < LONG_LINES:
+        return []
+    return [f"It is long: {len(command):,} characters in {lines:,} lines; read it to its end"]
+
+
+def _project_code(line: ShellLine) -> list[str]:
+    """Allowing such a command allows whatever the files it runs say, the model's own edits included."""
+    running = dict.fromkeys(_shown_name(command) for command in line.all_commands if _runs_project_code(command))
+    return [f"{name} runs code of this project" for name in running]
+
+
+def _runs_project_code(command: SimpleCommand) -> bool:
+    argv = command.argv
+    if not argv:
+        return False
+    name, rest = argv[0], argv[1:]
+    key = program_key(name)
+    if "/" in name and not name.startswith(("/usr/", "/bin/", "/sbin/", "/opt/")):
+        return True
+    operands = [word for word in rest if not word.startswith("-")]
+    if key in _RUNS_SCRIPTS[""]:
+        return True
+    known = _RUNS_SCRIPTS.get(key)
+    return known is not None and bool(operands) and (not known or operands[0] in known)
+
+
+def _shown_name(command: SimpleCommand) -> str:
+    operands = [word for word in command.argv[1:] if not word.startswith("-")]
+    named = bool(_RUNS_SCRIPTS.get(program_key(command.name))) and operands
+    return visible(f"{command.name} {operands[0]}" if named else command.name)
+
+
+def _guarded(line: ShellLine, paths: CommandPaths) -> list[str]:
+    """Words that, taken as paths, lead outside the workspace or to what is asked about."""
+    outside: dict[str, None] = {}
+    guarded: dict[str, str] = {}
+    for word in dict.fromkeys(_path_in(word) for command in line.all_commands for word in command.argv[1:]):
+        if not word or "\0" in word:
+            continue
+        if ("/" in word or word in ("..", "~")) and paths.is_outside(word):
+            outside[word] = None
+        elif (problem := paths.problem(word)) is not None and not paths.is_outside(word):
+            guarded[word] = problem
+    said = [f"{visible(word)} {problem}" for word, problem in guarded.items()]
+    return [f"It names what lies outside the workspace: {_named(tuple(outside))}", *said] if outside else said
+
+
+def _path_in(word: str) -> str:
+    return word.split("=", 1)[1] if word.startswith("-") and "=" in word else word
+
+
+def _doomed(line: ShellLine, paths: CommandPaths) -> list[str]:
+    """The files that a deletion takes, with their size, and whether git still has them."""
+    known = tables()
+    files: list[Path] = []
+    total = 0
+    for command in line.all_commands:
+        if program_key(command.name) not in known.deleting or command.name == "kill":
+            continue
+        for word in command.words[1:]:
+            if word.literal and not word.text.startswith("-"):
+                for path, size in _files_at(paths.place(word.text)):
+                    files.append(path)
+                    total += size
+    if not files:
+        return []
+    more = " or more" if len(files) >= MAX_DOOMED else ""
+    shown = _named(tuple(paths.workspace.shown(path) for path in files), quoted=True)
+    standing = git_standing(files)
+    said = f"It takes {len(files):,}{more} files ({total:,} bytes): {shown}"
+    return [f"{said}; {standing}" if standing else said]
+
+
+def _files_at(place: Path | None) -> list[tuple[Path, int]]:
+    if place is None or not os.path.lexists(place):
+        return []
+    if not place.is_dir() or place.is_symlink():
+        return [(place, place.lstat().st_size)]
+    found: list[tuple[Path, int]] = []
+    for folder, _, names in os.walk(place):
+        for name in names:
+            if len(found) >= MAX_DOOMED:
+                return found
+            path = Path(folder, name)
+            try:
+                found.append((path, path.lstat().st_size))
+            except OSError:
+                found.append((path, 0))  # gone or closed to us: it counts, its size is not known
+    return found
+
+
+def _named(names: tuple[str, ...], *, quoted: bool = False) -> str:
+    shown = [name if quoted else quote_name(name) for name in names[:MAX_NAMED]]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more else "")

@@ -1,0 +1,278 @@
+"""Fetching: judged addresses, judged redirects, bounded time and size (001 R6, 000 Property 29)."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.clock import Clock, SystemClock
+from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, InvalidArguments, ToolFailure, UrlNotAllowed
+from ollm_tui.core.base.visible import visible
+from ollm_tui.core.web.addresses import IPAddress
+from ollm_tui.core.web.body import BodyFault, BodyTooLarge, BoundedBody
+from ollm_tui.core.web.cache import PageCache
+from ollm_tui.core.web.domains import AllowedDomains
+from ollm_tui.core.web.messages import Method, WebRequest, WebResponse, reason_of
+from ollm_tui.core.web.politeness import Politeness
+from ollm_tui.core.web.urls import WebUrl, refuse_address, refuse_literal, resolve_redirect
+
+if TYPE_CHECKING:
+    import httpcore
+    import httpx
+
+    from ollm_tui.core.web.search.base import SearchProvider
+    from ollm_tui.core.web.transport import Resolver
+
+
+@dataclass(frozen=True)
+class WebLimits:
+    """Bounds of one fetch: seconds, bytes after unpacking, redirects."""
+
+    connect: float = 5.0
+    read: float = 15.0
+    """Between two pieces of an answer."""
+    body_bytes: int = 5 * 1024 * 1024
+    header_bytes: int = 64 * 1024
+    redirects: int = 5
+
+
+class WebAccess:
+    """What the web tools share: who may be fetched, the search provider, pages already read.
+
+    `downloads` is a folder that `read_file` may read, for bodies that are no text; None keeps them in the result.
+    `resolver` and `backend` stand in for the system's look-up and for real connections.
+    """
+
+    def __init__(
+        self,
+        allow_domains: Iterable[str] = (),
+        *,
+        search: SearchProvider | None = None,
+        downloads: Path | None = None,
+        clock: Clock | None = None,
+        limits: WebLimits | None = None,
+        resolver: Resolver | None = None,
+        backend: httpcore.AsyncNetworkBackend | None = None,
+    ) -> None:
+        self.domains = AllowedDomains(allow_domains)
+        self.search = search
+        self.downloads = downloads
+        self.clock = clock or SystemClock()
+        self.limits = limits or WebLimits()
+        self.cache = PageCache(self.clock)
+        self.politeness = Politeness(self.clock)
+        self._resolver = resolver
+        self._backend = backend
+
+    def allows(self, url: WebUrl) -> bool:
+        """Whether the person's list covers the address; what rules see as `$allowed_domain`."""
+        return self.domains.cover(url)
+
+    def refuse(self, url: WebUrl) -> None:
+        """Raises UrlNotAllowed where the address alone shows that nobody can approve it."""
+        refuse_literal(url, listed=self.domains.list_local(url))
+
+    async def fetch(
+        self,
+        request: WebRequest,
+        signal: AbortSignal,
+        *,
+        use_cache: bool = False,
+        own: WebUrl | None = None,
+    ) -> WebResponse:
+        """Send a request and read its answer, whatever the status. `own`: a server that the person's settings name.
+
+        Raises UrlNotAllowed, FetchTimeout, FetchFailed, OperationCancelled.
+        """
+        signal.throw_if_aborted()
+        listed = self._listed(own)
+        refuse_literal(request.url, listed=listed(request.url))
+        cacheable = use_cache and request.method is Method.GET and not request.headers and request.body is None
+        if cacheable and (page := self.cache.get(request.url.text)) is not None:
+            return page
+        response = await self._fetch_in_time(request, signal, listed)
+        if cacheable:
+            self.cache.put(request.url.text, response)
+        return response
+
+    async def _fetch_in_time(
+        self, request: WebRequest, signal: AbortSignal, listed: Callable[[WebUrl], bool]
+    ) -> WebResponse:
+        started = self.clock.monotonic()
+        trip = _Trip(self, request, listed)
+        try:
+            async with asyncio.timeout(request.timeout):
+                return await signal.guard(trip.make(self._resolver, self._backend))
+        except TimeoutError:
+            elapsed = self.clock.monotonic() - started
+            raise timed_out(trip.url, request.timeout, elapsed) from None
+
+    def _listed(self, own: WebUrl | None) -> Callable[[WebUrl], bool]:
+        def listed(url: WebUrl) -> bool:
+            is_own = own is not None and (url.scheme, url.host, url.port) == (own.scheme, own.host, own.port)
+            return is_own or self.domains.list_local(url)
+
+        return listed
+
+
+class _Trip:
+    """One request with its redirects."""
+
+    def __init__(self, web: WebAccess, request: WebRequest, listed: Callable[[WebUrl], bool]) -> None:
+        self.url = request.url
+        self._web = web
+        self._request = request
+        self._listed = listed
+        self._left_site = False
+
+    async def make(self, resolver: Resolver | None, inner: httpcore.AsyncNetworkBackend | None) -> WebResponse:
+        await asyncio.to_thread(importlib.import_module, "ollm_tui.core.web.transport")
+        from ollm_tui.core.web import transport
+
+        certificates = await asyncio.to_thread(transport.new_ssl_context)
+        backend = transport.GuardedBackend(resolver or transport.system_resolver, self._judge, inner)
+        limits = self._web.limits
+        async with transport.new_client(backend, certificates, connect=limits.connect, read=limits.read) as client:
+            for _ in range(limits.redirects + 1):
+                response = await self._once(client)
+                target = self._redirect_target(response)
+                if target is None:
+                    return response
+                if not self._may_follow(target):
+                    return replace(response, redirect=target)
+                self._turn_to(target, response.status)
+        raise _failed(self._request.url, f"it redirects more than {limits.redirects} times", "Try another address.")
+
+    def _judge(self, host: str, port: int, address: IPAddress) -> None:
+        refuse_address(self.url, address, listed=self._listed(self.url))
+
+    async def _once(self, client: httpx.AsyncClient) -> WebResponse:
+        import httpcore
+        import httpx
+
+        url = self.url
+        politeness = self._web.politeness
+        try:
+            async with politeness.turn(url.host, spaced=not self._listed(url)):
+                response = await self._exchange(client)
+        except httpcore.TimeoutException as error:
+            raise _too_slow(url, error, self._web.limits) from None
+        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol, httpx.HTTPError) as error:
+            raise _failed(url, _network_reason(error)) from None
+        except httpx.InvalidURL as error:
+            raise InvalidArguments(f"url: {url.text} is no usable address: {error}.") from None
+        except BodyTooLarge as error:
+            raise _failed(url, str(error), "Ask for a smaller part of it.") from None
+        except BodyFault as error:
+            raise _failed(url, str(error)) from None
+        politeness.heed(url.host, response.status, response.headers)
+        return response
+
+    async def _exchange(self, client: httpx.AsyncClient) -> WebResponse:
+        request, limits = self._request, self._web.limits
+        content = None if request.body is None else request.body.encode("utf-8", "replace")
+        sent = client.build_request(
+            request.method.value, self.url.text, headers=request.sent_headers(), content=content
+        )
+        answer = await client.send(sent, stream=True)
+        try:
+            headers = _joined(answer.headers.raw)
+            if sum(len(name) + len(value) for name, value in answer.headers.raw) > limits.header_bytes:
+                raise BodyFault(f"its headers have more than {limits.header_bytes:,} bytes")
+            body = BoundedBody(limits.body_bytes, headers.get("content-encoding", ""), headers.get("content-length"))
+            async for chunk in answer.aiter_raw():
+                body.feed(chunk)
+            return WebResponse(
+                url=self.url,
+                status=answer.status_code,
+                reason=reason_of(answer.status_code, answer.reason_phrase),
+                headers=headers,
+                body=body.finish(),
+                fetched_at=self._web.clock.monotonic(),
+                left_site=self._left_site,
+            )
+        finally:
+            await answer.aclose()
+
+    def _redirect_target(self, response: WebResponse) -> WebUrl | None:
+        """Where an answer sends us, judged; None where it does not."""
+        location = response.headers.get("location")
+        if response.status not in (301, 302, 303, 307, 308) or not location:
+            return None
+        try:
+            target = resolve_redirect(self.url, location)
+            refuse_literal(target, listed=self._listed(target))
+        except UrlNotAllowed as refusal:
+            raise UrlNotAllowed(f"{self.url.text} redirects to {refusal.message}", refusal.details) from None
+        except InvalidArguments as fault:
+            raise _failed(self.url, f"it redirects to {visible(location[:200])}: {fault.message}") from None
+        return target
+
+    def _may_follow(self, target: WebUrl) -> bool:
+        """Within the approved site, yes; to another host only a GET, and only where the person's list has it.
+
+        Never into the local network: what is listed there is for the person's own calls, not for foreign pages.
+        """
+        if self._request.url.is_same_site(target):
+            return True
+        return self._request.method is Method.GET and self._web.allows(target) and not self._listed(target)
+
+    def _turn_to(self, target: WebUrl, status: int) -> None:
+        request = self._request
+        if status == 303 or (status in (301, 302) and request.method is Method.POST):
+            request = replace(request, method=Method.GET, body=None)
+        if (target.scheme, target.host, target.port) != (self.url.scheme, self.url.host, self.url.port):
+            request = replace(request, headers={})  # what was meant for one server is not for the next
+        self._left_site = self._left_site or not request.url.is_same_site(target)
+        self._request = request
+        self.url = target
+
+
+def timed_out(url: WebUrl, limit: float, elapsed: float) -> FetchTimeout:
+    details: dict[str, JsonValue] = {"url": url.text, "limitSeconds": limit, "elapsedSeconds": round(elapsed, 3)}
+    return FetchTimeout(
+        f"{url.text}: no complete answer within the limit of {limit:g} s (gave up after {elapsed:.1f} s). "
+        "Try again with a larger timeout, or another address.",
+        details,
+    )
+
+
+def _too_slow(url: WebUrl, error: Exception, limits: WebLimits) -> FetchTimeout:
+    connecting = type(error).__name__ == "ConnectTimeout"
+    limit = limits.connect if connecting else limits.read
+    what = "no connection" if connecting else "it went silent"
+    details: dict[str, JsonValue] = {"url": url.text, "limitSeconds": limit, "elapsedSeconds": limit}
+    return FetchTimeout(
+        f"{url.text}: {what} for the limit of {limit:g} s (gave up after {limit:.1f} s). "
+        "Try again, or another address.",
+        details,
+    )
+
+
+def _failed(url: WebUrl, reason: str, remedy: str = "Check the address, or try again later.") -> ToolFailure:
+    return FetchFailed(f"{url.text}: {reason}. {remedy}", {"url": url.text, "reason": reason})
+
+
+def _network_reason(error: Exception) -> str:
+    said = visible(str(error).strip().rstrip("."))[:300]
+    return said or {"ConnectError": "no connection", "ReadError": "the connection broke"}.get(
+        type(error).__name__, f"the exchange failed ({type(error).__name__})"
+    )
+
+
+def _joined(raw: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in raw:
+        name, value = raw_name.decode("latin-1").lower(), visible(raw_value.decode("latin-1"))
+        # Of a repeated Location or Content-Type the first counts; lists may go on.
+        if name in headers and name in ("location", "content-type", "content-length"):
+            continue
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers

@@ -1,0 +1,106 @@
+"""Parsed HTML, with types: what we use of lxml, which has none. lxml is imported with the first page."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import Any, Protocol, cast
+
+
+class Node(Protocol):
+    """An element of a parsed page."""
+
+    @property
+    def tag(self) -> object:
+        """The lower-case name; a function instead of a text for comments."""
+        ...
+
+    @property
+    def text(self) -> str | None: ...
+
+    tail: str | None
+
+    def get(self, name: str) -> str | None: ...
+
+    def getparent(self) -> Node | None: ...
+
+    def remove(self, child: Node) -> None: ...
+
+    def getprevious(self) -> Node | None: ...
+
+    def itertext(self, *tags: str) -> Iterator[str]: ...
+
+    def iterdescendants(self, *tags: str) -> Iterator[Node]: ...
+
+    def iterancestors(self, *tags: str) -> Iterator[Node]: ...
+
+    def iterchildren(self, *tags: str) -> Iterator[Node]: ...
+
+    def __iter__(self) -> Iterator[Node]: ...
+
+    def __len__(self) -> int: ...
+
+
+def parse_html(text: str) -> Node | None:
+    """The root of a page; None where there is nothing to parse. Never reaches for the network or for entities."""
+    etree = _etree()
+    parser = etree.HTMLParser(encoding="utf-8", no_network=True, huge_tree=True)
+    data = text.replace("\0", "\ufffd").encode("utf-8", "replace")
+    try:
+        root = etree.fromstring(data, parser)
+    except (etree.ParserError, etree.XMLSyntaxError):
+        return None
+    return cast("Node | None", root)  # cast: lxml has no types
+
+
+def find_all(node: Node, xpath: str) -> list[Node]:
+    """Elements by one of our own XPath expressions, in document order."""
+    return cast("list[Node]", cast(Any, node).xpath(xpath))  # casts, Any: lxml has no types
+
+
+def with_attribute(node: Node, name: str) -> list[Node]:
+    """All elements of the tree that have an attribute; by the attribute's axis, which takes a tenth of the time."""
+    return find_all(node, f"/descendant::*/@{name}/..")
+
+
+def text_length(node: Node) -> int:
+    """Characters of text below a node with blanks folded, scripts and styles left out."""
+    scripts = sum(len(" ".join(text_of(script).split())) for script in node.iterdescendants("script", "style"))
+    return int(cast(float, cast(Any, node).xpath("string-length(normalize-space(.))"))) - scripts  # as above
+
+
+def select(node: Node, selector: str) -> list[Node]:
+    """Elements by a CSS selector. Raises ValueError that says why a selector cannot be used."""
+    cssselect = cast(Any, importlib.import_module("lxml.cssselect"))  # Any: lxml has no types
+    etree = _etree()
+    try:
+        return cast("list[Node]", cssselect.CSSSelector(selector, translator="html")(node))
+    except (importlib.import_module("cssselect").SelectorError, etree.XPathError, RecursionError) as error:
+        raise ValueError(str(error) or type(error).__name__) from None
+
+
+def text_of(node: Node) -> str:
+    """All text below a node, as it stands."""
+    return "".join(node.itertext())
+
+
+def drop(node: Node) -> None:
+    """Take an element out of its tree; the text behind it stays."""
+    parent = node.getparent()
+    if parent is None:
+        return
+    if node.tail:
+        before = node.getprevious()
+        if before is None:
+            cast(Any, parent).text = (parent.text or "") + node.tail  # Any: the one place that writes it
+        else:
+            before.tail = (before.tail or "") + node.tail
+    parent.remove(node)
+
+
+def to_html(node: Node) -> str:
+    return str(_etree().tostring(node, encoding="unicode", method="html"))
+
+
+def _etree() -> Any:  # Any: lxml has no types
+    return importlib.import_module("lxml.etree")

@@ -1,0 +1,163 @@
+"""The frame of the dashboard: panes in their places at every size, and where the focus goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Static
+
+from ollm_tui.tui.layout import ALL_CLASSES, Arrangement, Pane
+from ollm_tui.tui.panes.confirmations import QueuePane
+from ollm_tui.tui.panes.conversation import ConversationPane
+from ollm_tui.tui.panes.terminal import TerminalPane
+from ollm_tui.tui.panes.todos import TodoPane
+from ollm_tui.tui.widgets.banner import Banner
+from ollm_tui.tui.widgets.keybar import KeyBar
+from ollm_tui.tui.widgets.prompt import Prompt
+from ollm_tui.tui.widgets.status import StatusLine
+from ollm_tui.tui.widgets.tabs import Tab, TabStrip
+
+TOO_SMALL = "Window too small (need 40x10)"
+
+
+class PaneFrame(Screen[None]):
+    """Which pane is in sight is `layout.Arrangement`'s business; this applies it and moves the focus along."""
+
+    AUTO_FOCUS = "#prompt"
+    ESCAPE_TO_MINIMIZE = False
+
+    def __init__(self, now: Callable[[], float], *, blink: bool) -> None:
+        super().__init__(id="dashboard")
+        self._now = now
+        self.status = StatusLine()
+        self.tabs = TabStrip("tabs")
+        self.chat = ConversationPane(now)
+        self.banner = Banner()
+        self.prompt = Prompt(blink=blink)
+        self.queue = QueuePane(now)
+        self.todo = TodoPane()
+        self.term = TerminalPane()
+        self.keys = KeyBar()
+        self.arrangement = Arrangement()
+        self.waiting = 0
+        """Open questions, for the tab strip."""
+
+    def compose(self) -> ComposeResult:
+        yield self.status
+        yield self.tabs
+        with Horizontal(id="top"):
+            with Vertical(id="left"):
+                yield self.chat
+                yield self.banner
+                yield self.prompt
+            with Vertical(id="side"):
+                yield self.queue
+                yield self.todo
+        yield self.term
+        yield self.keys
+        yield Static(TOO_SMALL, id="too-small", markup=False)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.arrange(columns=event.size.width, rows=event.size.height)
+
+    def arrange(self, **changes: int | Pane | bool | None) -> None:
+        self.arrangement = replace(self.arrangement, **changes)
+        classes = self.arrangement.classes()
+        for name in ALL_CLASSES:
+            self.set_class(name in classes, name)
+        self.draw_tabs()
+        focused = self.focused
+        if focused is None or not _in_sight(focused):
+            self.call_after_refresh(self._rescue_focus)
+
+    def _rescue_focus(self) -> None:
+        if self.focused is None or not _in_sight(self.focused):
+            self.prompt.focus()
+
+    def draw_tabs(self) -> None:
+        waiting = self.waiting
+        self.tabs.show_tabs(
+            [
+                Tab(Pane.CHAT, "Chat"),
+                Tab(Pane.TERM, "Term"),
+                Tab(Pane.TODO, str(self.todo.border_title or "Todo")),
+                Tab(Pane.QUEUE, f"Queue {waiting}!" if waiting else "Queue"),
+            ],
+            self.arrangement.tab,
+        )
+
+    def go_to(self, pane: Pane) -> None:
+        """Bring a pane into sight and focus it."""
+        self.bring(pane)
+        self.call_after_refresh(self._focus_pane, pane)
+
+    def bring(self, pane: Pane) -> None:
+        zoomed = pane if self.arrangement.zoomed else None
+        self.arrange(tab=pane, zoomed=zoomed, in_terminal=pane is Pane.TERM)
+
+    def _focus_pane(self, pane: Pane) -> None:
+        self._target(pane).focus()
+
+    def show_terminal(self) -> None:
+        """Bring the terminal into sight without going there."""
+        if not self.arrangement.in_sight(Pane.TERM):
+            self.arrange(tab=Pane.TERM, in_terminal=True)
+
+    def go_to_prompt(self) -> None:
+        zoomed = self.arrangement.zoomed
+        self.arrange(in_terminal=False, zoomed=zoomed if zoomed is Pane.CHAT else None)
+        if self.arrangement.tab is Pane.TERM and not self.arrangement.wide:
+            self.arrange(tab=Pane.CHAT)
+        self.call_after_refresh(self.prompt.focus)
+
+    def _target(self, pane: Pane) -> Widget:
+        match pane:
+            case Pane.CHAT:
+                return self.chat.focus_target
+            case Pane.QUEUE:
+                return self.queue.focus_target
+            case Pane.TODO:
+                return self.todo.focus_target
+            case Pane.TERM:
+                return self.term.focus_target
+
+    def _focused_pane(self) -> Pane | None:
+        holders = {Pane.CHAT: self.chat, Pane.QUEUE: self.queue, Pane.TODO: self.todo, Pane.TERM: self.term}
+        return next((pane for pane, holder in holders.items() if holder.has_focus_within), None)
+
+    @on(TabStrip.Chosen, "#tabs")
+    def _tab_clicked(self, event: TabStrip.Chosen) -> None:
+        self.go_to(Pane(event.tab_id))
+
+    # -- actions of layout -------------------------------------------------------------------------------------------
+
+    def action_pane(self, step: int) -> None:
+        ring: list[Pane | None] = [None, *Pane]
+        if self.arrangement.wide and not self.arrangement.sidebar:
+            ring = [None, Pane.CHAT, Pane.TERM]
+        current = self._focused_pane()
+        place = ring.index(current) if current in ring else 0
+        pane = ring[(place + step) % len(ring)]
+        if pane is None:
+            self.go_to_prompt()
+        else:
+            self.go_to(pane)
+
+    def action_sidebar(self) -> None:
+        self.arrange(sidebar=not self.arrangement.sidebar)
+
+    def action_zoom(self) -> None:
+        self.arrange(zoomed=None if self.arrangement.zoomed else self._focused_pane() or Pane.CHAT)
+
+    def action_terminal(self) -> None:
+        self.go_to(Pane.TERM)
+
+
+def _in_sight(widget: Widget) -> bool:
+    return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))

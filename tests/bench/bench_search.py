@@ -1,0 +1,145 @@
+"""`grep`, `glob` and `ls` on a generated tree of 100,000 files beside ripgrep run directly.
+
+Run: python -m tests.bench.bench_search. Prints medians and ratios; all arms take turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import random
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from ollm_tui.core.base.abort import AbortController
+from ollm_tui.core.base.results import ToolResult
+from ollm_tui.core.base.ripgrep import find_ripgrep
+from ollm_tui.core.base.workspace import Workspace
+from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.tools.base import Parameters, Tool, ToolContext
+from ollm_tui.core.tools.glob import GLOB
+from ollm_tui.core.tools.grep import GREP, GrepInvocation
+from ollm_tui.core.tools.ls import LS
+
+ROUNDS = 7
+WORDS = [f"word{number}" for number in range(500)]
+
+
+def main() -> None:
+    program = find_ripgrep(())
+    if program is None:
+        raise SystemExit("ripgrep is not installed: nothing to compare with")
+    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.split("\n")[0]
+    with tempfile.TemporaryDirectory() as folder:
+        files = grow(Path(folder))
+        print(f"{version}; Python {platform.python_version()}; {files:,} files; median of {ROUNDS}")
+        asyncio.run(measure(Path(folder), str(program)))
+
+
+def grow(root: Path) -> int:
+    """Half of the files are ignored: below node_modules, in build folders, logs."""
+    chance = random.Random(1)
+    count = 0
+
+    def put(path: Path) -> None:
+        nonlocal count
+        lines = [" ".join(chance.choices(WORDS, k=7)) for _ in range(chance.randint(4, 14))]
+        if count % 97 == 0:
+            lines.append(f"needle_here def foo_{count}")
+        path.write_text("\n".join(lines) + "\n")
+        count += 1
+
+    (root / ".gitignore").write_text("node_modules/\n*.pyc\n__pycache__/\n.venv\n/dist\n*.so\n*.egg-info/\n")
+    for outer in range(100):
+        package = root / f"p{outer}"
+        (package / "build").mkdir(parents=True)
+        (package / ".gitignore").write_text("*.log\n!keep.log\n/build/\nsub/*.tmp\n")
+        for inner in range(10):
+            (package / f"m{inner}").mkdir()
+            for number in range(50):
+                put(package / f"m{inner}" / f"f{number}{chance.choice(['.py', '.js', '.md', '.txt'])}")
+        for number in range(150):
+            put(package / "build" / f"f{number}.o")
+        for number in range(50):
+            put(package / f"f{number}.log")
+    for outer in range(300):
+        folder = root / "node_modules" / f"x{outer}"
+        folder.mkdir(parents=True)
+        for number in range(100):
+            put(folder / f"f{number}.js")
+    return count
+
+
+async def measure(root: Path, program: str) -> None:
+    context = ToolContext(bus=MessageBus(), workspace=Workspace(root))
+    search = ["-n", "--hidden", "--no-require-git", "--glob=!.git"]
+
+    def tool(tool: Tool[Parameters], arguments: dict[str, JsonValue]) -> Callable[[], Awaitable[ToolResult]]:
+        async def run() -> ToolResult:
+            return await tool.create_invocation(arguments, context).execute(AbortController().signal)
+
+        return run
+
+    def direct(*arguments: str) -> Callable[[], Awaitable[bytes]]:
+        async def run() -> bytes:
+            process = await asyncio.create_subprocess_exec(
+                program, *arguments, ".", cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+            )
+            return (await process.communicate())[0]
+
+        return run
+
+    async def without_ripgrep() -> ToolResult:
+        kept = GrepInvocation._ripgrep
+        GrepInvocation._ripgrep = lambda self: None  # type: ignore[method-assign]  # the arm that has none
+        try:
+            return await tool(GREP, {"pattern": "needle_here", "includeHidden": True})()
+        finally:
+            GrepInvocation._ripgrep = kept
+
+    arms: dict[str, Callable[[], Awaitable[object]]] = {
+        "rg literal": direct(*search, "needle_here"),
+        "grep literal": tool(GREP, {"pattern": "needle_here", "includeHidden": True}),
+        "rg regex": direct(*search, r"def\s+\w+_\d+"),
+        "grep regex": tool(GREP, {"pattern": r"def\s+\w+_\d+", "includeHidden": True}),
+        "rg many": direct(*search, "word7[0-3] "),
+        "grep many": tool(GREP, {"pattern": "word7[0-3] ", "includeHidden": True}),
+        "grep first 100 of many": tool(GREP, {"pattern": "word7[0-3] ", "maxResults": 100, "includeHidden": True}),
+        "grep without ripgrep": without_ripgrep,
+        "rg --files": direct("--files", "--hidden", "--no-require-git", "--glob=!.git"),
+        "glob **/*": tool(GLOB, {"pattern": "**/*", "includeHidden": True}),
+        "glob **/*.py": tool(GLOB, {"pattern": "**/*.py", "includeHidden": True}),
+        "ls maxDepth 20": tool(LS, {"maxDepth": 20, "includeHidden": True}),
+    }
+    times: dict[str, list[float]] = {name: [] for name in arms}
+    for turn in range(ROUNDS + 1):
+        for name, arm in arms.items():
+            started = time.perf_counter()
+            await arm()
+            if turn:  # the first fills the caches of the system
+                times[name].append(time.perf_counter() - started)
+    medians = {name: statistics.median(taken) for name, taken in times.items()}
+    for name, taken in medians.items():
+        print(f"  {name:24} {taken * 1000:8.1f} ms")
+    for name, beside, goal in (
+        ("grep literal", "rg literal", 1.3),
+        ("grep regex", "rg regex", 1.3),
+        ("grep many", "rg many", 1.3),
+        ("grep first 100 of many", "grep many", 0.25),
+        ("grep without ripgrep", "rg literal", 4.0),
+        ("glob **/*", "rg --files", 1.5),
+        ("glob **/*.py", "rg --files", 1.5),
+        ("ls maxDepth 20", "rg --files", 2.5),
+    ):
+        ratio = medians[name] / medians[beside]
+        print(f"{name} / {beside}: {ratio:.2f} (goal {goal}{'' if ratio <= goal else ', MISSED'})")
+
+
+if __name__ == "__main__":
+    main()

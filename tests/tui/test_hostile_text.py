@@ -1,0 +1,116 @@
+"""Text of models, files, programs and servers never reaches markup, and never the terminal raw."""
+
+from __future__ import annotations
+
+import pytest
+
+from ollm_tui.core.confirmation import CommandPreview, TextPreview
+from ollm_tui.tui import news
+from ollm_tui.tui.entries import AnswerEntry, CallEntry, CallState, EntriesChanged, NoteEntry, NoteKind, UserEntry
+from ollm_tui.tui.values import (
+    Activity,
+    CommandMark,
+    CommandTab,
+    Fault,
+    QueueState,
+    Surroundings,
+    TodoRow,
+    TodoState,
+)
+from tests.tui.pilot import Stage, question, stage
+
+HOSTILE = [
+    "[/foo]",
+    "[/]",
+    "[#zzz]a[/]",
+    "[link=file:///x]b[/link]",
+    "[@click=app.quit]boo[/]",
+    "a [ b ] c",
+    "\x1b]52;c;ZXZpbA==\x07",
+    "\x1b[2K\x1b[1A\x9b31m",
+    "rtl \u202e gnp.exe \u2066 x",
+    "zero\u200bwidth \ufeff \U000e0041",
+    "a\rb\x00c\x7f",
+    "e" + "\u0301" * 60,
+]
+FORBIDDEN = [chr(code) for code in (*range(32), *range(0x7F, 0xA0)) if chr(code) != "\n"] + list(
+    "\u202e\u2066\u200b\ufeff"
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=[ascii(text)[:24] for text in HOSTILE])
+async def test_it_goes_through_every_pane_and_comes_out_as_itself(text: str) -> None:
+    async with stage(notifications=True) as here:
+        await fill(here, text)
+        await safe(here)
+        await here.press("ctrl+o")
+        await safe(here)
+        item = question(
+            tool=text,
+            description=text,
+            reason=text,
+            locations=(text,),
+            arguments={text: text},
+            preview=CommandPreview(command=text, cwd=text, parts=(text, text), concerns=(text,)),
+        )
+        await here.show_queue(item)
+        await here.press("f8")
+        assert here.modal is not None
+        await safe(here)
+        await here.press("tab")
+        await safe(here)
+        await here.show_queue(question(state=QueueState.EXPIRED, tool=text, preview=TextPreview(text=text)))
+        await safe(here)
+
+
+async def fill(here: Stage, text: str) -> None:
+    await here.press("x")
+    await here.tell(
+        news.SurroundingsChanged(Surroundings(text, text, text, denied_because=text)),
+        news.ConversationChanged(
+            EntriesChanged(
+                (
+                    UserEntry("u", text),
+                    AnswerEntry("a", text, f"{text}\n\n```{text}\n{text}\n```\n&#x202e; [x]({text})", reasoning=text),
+                    CallEntry("c", text, text, CallState.FAIL, text, text, notes=(text,), verdict=text),
+                    CallEntry("call-1", text, text, CallState.WAIT, text),
+                    NoteEntry("n", text, NoteKind.ERROR),
+                )
+            )
+        ),
+        news.TodosChanged((TodoRow("t", text, TodoState.PENDING),)),
+        news.CommandsChanged((CommandTab("c9", text, CommandMark.EXITED, 1),)),
+        news.Said(text, failed=True),
+        news.FaultsFound((Fault(text, 3, text, text),)),
+        news.ActivityChanged(Activity.FAILED, fault=text),
+    )
+
+
+async def safe(here: Stage) -> None:
+    await here.settle()
+    assert here.app.is_running
+    drawn = here.text
+    assert not [character for character in FORBIDDEN if character in drawn]
+    assert here.app._exception is None
+
+
+async def test_brackets_are_shown_and_not_eaten() -> None:
+    async with stage() as here:
+        await fill(here, "a [ b ] [bold]c[/bold]")
+        assert here.text.count("a [ b ] [bold]c[/bold]") >= 4
+
+
+async def test_a_link_of_a_model_is_not_clickable_and_shows_where_it_leads() -> None:
+    async with stage() as here:
+        text = "see [the docs](https://evil.example/x)"
+        await here.tell(news.ConversationChanged(EntriesChanged((AnswerEntry("a", "m", text),))))
+        assert "https://evil.example/x" in here.text
+
+
+async def test_a_pasted_escape_sequence_loses_its_escapes() -> None:
+    async with stage() as here:
+        from textual.events import Paste
+
+        here.app.post_message(Paste("a\x1b]52;c;eA==\x07b\r\nc"))
+        await here.settle()
+        assert here.app.dashboard.prompt.text == "a]52;c;eA==b\nc"

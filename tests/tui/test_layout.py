@@ -1,0 +1,192 @@
+"""Panes at every size: what is in sight, where the focus goes, and what survives a resize."""
+
+from __future__ import annotations
+
+import pytest
+
+from ollm_tui.tui import news
+from ollm_tui.tui.layout import Arrangement, Pane
+from ollm_tui.tui.screens.help import HelpScreen
+from ollm_tui.tui.values import Activity, CommandMark, CommandTab, TodoRow, TodoState
+from tests.tui.pilot import question, stage
+
+
+async def test_the_wide_layout_shows_every_pane_at_once() -> None:
+    async with stage((120, 40)) as here:
+        for title in ("Chat", "Queue", "Todo", "Terminal", "Prompt"):
+            assert title in here.text
+        assert here.text.splitlines()[0].startswith(" IDLE | qwen3-coder:30b")
+
+
+async def test_the_narrow_layout_shows_one_pane_and_f6_goes_through_all_of_them() -> None:
+    async with stage((80, 24)) as here:
+        await here.tell(news.TodosChanged((TodoRow("t1", "write the readme", TodoState.PENDING),)))
+        assert "[Chat]" in here.text
+        assert "write the readme" not in here.text
+        seen: list[str] = []
+        for _ in range(5):
+            await here.press("f6")
+            seen.append(next((pane.value for pane in Pane if here.app.dashboard.arrangement.tab is pane), ""))
+            if here.app.dashboard.arrangement.tab is Pane.TODO:
+                assert "write the readme" in here.text
+        assert seen == ["chat", "queue", "todo", "term", "chat"]
+        assert here.app.dashboard.prompt.has_focus
+
+
+async def test_resizing_keeps_the_draft_and_the_focus() -> None:
+    async with stage((120, 40)) as here:
+        await here.press(*"half a thought")
+        for width, height in ((80, 24), (60, 20), (39, 9), (120, 40)):
+            await here.pilot.resize_terminal(width, height)
+            await here.settle()
+            assert here.app.dashboard.prompt.text == "half a thought"
+        assert here.app.dashboard.prompt.has_focus
+        await here.press("!")
+        assert here.app.dashboard.prompt.text == "half a thought!"
+
+
+async def test_focus_in_a_pane_that_a_resize_hides_comes_back_to_the_prompt() -> None:
+    async with stage((120, 40)) as here:
+        await here.show_queue(question())
+        await here.press("escape", "f6", "f6")
+        assert here.app.dashboard.queue.has_focus_within
+        here.app.dashboard.arrange(tab=Pane.CHAT)
+        await here.pilot.resize_terminal(80, 24)
+        await here.settle()
+        assert here.app.dashboard.prompt.has_focus
+
+
+async def test_below_40_by_10_one_line_says_so_and_approvals_are_still_reachable() -> None:
+    async with stage((39, 9)) as here:
+        assert "Window too small (need 40x10)" in here.text
+        await here.press("x")
+        await here.show_queue(question(description="Edit it"))
+        await here.press("f8")
+        assert here.modal is not None
+        await here.arm()
+        await here.press("end", "y")
+        assert [one.approved for one in here.decisions] == [True]
+
+
+@pytest.mark.parametrize("size", [(40, 10), (60, 12), (80, 24), (100, 30), (200, 60)])
+async def test_the_confirmation_has_its_keys_in_sight_at_every_size(size: tuple[int, int]) -> None:
+    async with stage(size) as here:
+        await here.show_queue(question())
+        assert here.modal is not None
+        assert "Esc" in here.text
+        await here.arm()
+        await here.press("end")
+        here.modal.draw()
+        await here.settle()
+        assert "Approve once" in here.text or "y yes" in here.text
+
+
+async def test_zoom_gives_one_pane_the_screen_and_ends_again() -> None:
+    async with stage((120, 40)) as here:
+        await here.tell(news.TodosChanged((TodoRow("t1", "task", TodoState.PENDING),)))
+        await here.press("f6", "f6", "f6", "f10")
+        assert here.app.dashboard.todo.has_focus_within
+        assert here.app.dashboard.todo.size.width > 100
+        assert "Terminal" not in here.text
+        await here.press("f10")
+        assert "Terminal" in here.text
+
+
+async def test_the_banner_stands_above_the_prompt_where_the_queue_is_out_of_sight() -> None:
+    async with stage((80, 24)) as here:
+        await here.press("x")
+        deadline = here.clock.seconds + 47
+        await here.show_queue(question(1, deadline=deadline, timeout=60.0), question(2))
+        assert "2 approvals waiting, next expires in 0:47" in here.text
+        assert here.text.splitlines()[0].startswith(" WAITING 2")
+
+
+async def test_the_state_is_the_first_word_and_the_stronger_one_wins() -> None:
+    async with stage() as here:
+        status = here.app.dashboard.status
+        assert status.text.startswith(" IDLE")
+        await here.tell(news.ActivityChanged(Activity.RUNNING, "shell"))
+        here.clock.seconds += 12
+        here.app.dashboard.tick()
+        assert status.text.startswith(" RUNNING shell 12s")
+        await here.press("x")
+        await here.show_queue(question())
+        assert status.text.startswith(" WAITING 1")
+        await here.tell(news.ActivityChanged(Activity.FAILED, fault="http://127.0.0.1:11434 refused"))
+        assert status.text.startswith(" ERROR")
+        assert "http://127.0.0.1:11434 refused" in here.text
+        assert "[r] retry" in here.text
+
+
+async def test_no_timer_runs_while_nothing_happens() -> None:
+    async with stage() as here:
+        ticker = here.app.dashboard._ticker
+        assert ticker is not None
+        assert not ticker._active.is_set()
+        await here.tell(news.ActivityChanged(Activity.THINKING))
+        assert ticker._active.is_set()
+        await here.tell(news.ActivityChanged(Activity.IDLE))
+        assert not ticker._active.is_set()
+
+
+async def test_a_key_is_remapped_by_the_id_of_its_binding() -> None:
+    async with stage() as here:
+        await here.tell(news.SettingsKnown(news.ScreenSettings(keys={"app.help": "f2"}, theme="ollm-dark")))
+        await here.press("f1")
+        assert not isinstance(here.app.screen, HelpScreen)
+        await here.press("f2")
+        assert isinstance(here.app.screen, HelpScreen)
+        assert "F2" in here.text
+
+
+async def test_the_help_is_written_from_the_bindings() -> None:
+    async with stage((120, 60)) as here:
+        await here.press("f1")
+        assert "queue.review" in here.text
+        assert "Decide on the oldest open question" in here.text
+        await here.press("escape")
+        assert not isinstance(here.app.screen, HelpScreen)
+
+
+async def test_quitting_asks_while_something_is_live() -> None:
+    async with stage() as here:
+        here.steward.live = ("A turn is running.",)
+        await here.press("ctrl+q")
+        assert "A turn is running." in here.text
+        await here.press("enter")
+        assert "A turn is running." in here.text, "Enter does nothing"
+        await here.press("escape")
+        assert "A turn is running." not in here.text
+        assert here.app.is_running
+
+
+async def test_up_and_down_walk_through_what_was_sent() -> None:
+    async with stage() as here:
+        prompt = here.app.dashboard.prompt
+        for text in ("one", "two"):
+            await here.press(*text, "enter")
+            await here.tell(news.MessageTaken(text))
+        assert prompt.text == ""
+        await here.press("d", "up")
+        assert prompt.text == "two"
+        await here.press("up")
+        assert prompt.text == "one"
+        await here.press("down", "down")
+        assert prompt.text == "d", "the draft comes back"
+
+
+async def test_a_command_of_the_agent_gets_a_tab_with_its_state() -> None:
+    async with stage() as here:
+        await here.tell(news.CommandsChanged((CommandTab("c1", "pytest -q", CommandMark.RUNNING),)))
+        assert "agent: pytest -q RUN" in here.text
+        await here.tell(news.CommandsChanged((CommandTab("c1", "pytest -q", CommandMark.EXITED, 2),)))
+        assert "pytest -q exit 2" in here.text
+
+
+def test_an_arrangement_never_leaves_the_screen_empty() -> None:
+    for columns in range(40, 200, 20):
+        for rows in range(10, 60, 7):
+            for tab in Pane:
+                for zoomed in (None, *Pane):
+                    arrangement = Arrangement(columns, rows, tab, zoomed)
+                    assert any(arrangement.in_sight(pane) for pane in Pane)

@@ -1,0 +1,212 @@
+"""The conversation's surface: what is painted, what is followed, and that it stays where it is read."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.style import Style
+
+from ollm_tui.tui import news
+from ollm_tui.tui.entries import (
+    AnswerEntry,
+    AnswerGrew,
+    CallEntry,
+    CallState,
+    Cleared,
+    EntriesChanged,
+    NoteEntry,
+    UserEntry,
+)
+from ollm_tui.tui.ink import Ink, Line, Palette, Piece, line
+from ollm_tui.tui.widgets.document import Document
+from ollm_tui.tui.widgets.messages import Composer
+from ollm_tui.tui.widgets.painting import Painter
+from ollm_tui.tui.widgets.splitting import BlockSplitter, Code, Prose, split_markdown
+from tests.tui.pilot import Stage, stage, wait_until
+
+MARKDOWN = st.lists(
+    st.one_of(
+        st.text(max_size=30),
+        st.sampled_from(
+            ["", "```python", "```", "- item", "1. one", "   more", "# head", "| a | b |", "~~~", "> quote"]
+        ),
+    ),
+    max_size=25,
+).map("\n".join)
+
+
+@given(MARKDOWN, st.data())
+@settings(max_examples=200)
+def test_a_text_is_cut_into_the_same_blocks_however_it_arrives(text: str, data: st.DataObject) -> None:
+    whole = split_markdown(text)
+    splitter, rest = BlockSplitter(), text
+    while rest:
+        size = data.draw(st.integers(1, len(rest)))
+        splitter.feed(rest[:size])
+        rest = rest[size:]
+    tail = splitter.tail
+    assert [*splitter.closed, *([tail] if tail else [])] == whole
+
+
+@given(MARKDOWN)
+@settings(max_examples=200)
+def test_cutting_loses_no_line_but_fences_and_blank_ones(text: str) -> None:
+    kept = "\n".join(block.text for block in split_markdown(text)).split("\n")
+    wanted = [one for one in text.split("\n") if one.strip()]
+    for one in wanted:
+        fence = one.strip().startswith(("```", "~~~")) or not one.strip().strip("`~")
+        assert fence or one in kept
+
+
+def test_a_long_fence_is_cut_into_pieces_that_join() -> None:
+    code = "\n".join(f"x = {number}" for number in range(150))
+    blocks = split_markdown(f"```python\n{code}\n```\nafter")
+    pieces = [block for block in blocks if isinstance(block, Code)]
+    assert "\n".join(piece.text for piece in pieces) == code
+    assert [piece.joins for piece in pieces] == [False, True, True]
+    assert blocks[-1] == Prose("after")
+
+
+@given(st.text(max_size=200), st.integers(1, 40), st.integers(0, 10), st.booleans())
+@settings(max_examples=200)
+def test_wrapping_loses_nothing_and_fits(text: str, width: int, hang: int, prose: bool) -> None:
+    from ollm_tui.core.base.visible import visible
+
+    shown = visible(text)
+    rows = Line((Piece(shown),), hang, prose).wrapped(width)
+    indent = hang if hang <= width // 2 and len(rows) > 1 else 0
+    joined = rows[0].text + "".join(row.text[indent:] for row in rows[1:])
+    assert joined == shown
+    assert all(row.cells <= max(2, width) for row in rows)
+
+
+def painter() -> Painter:
+    return Painter(
+        Palette({"foreground": "#ffffff", "background": "#000000"}, ansi=False), Style(), dark=True, ansi=False
+    )
+
+
+@given(st.lists(st.tuples(st.sampled_from("uncm"), st.text(max_size=120)), max_size=12), st.integers(8, 90))
+@settings(max_examples=100, deadline=None)
+def test_measured_rows_agree_with_what_is_painted(entries: list[tuple[str, str]], width: int) -> None:
+    document = Document(Composer(lambda: 0.0).blocks_of)
+    document.restyle(painter(), width)
+    for number, (kind, text) in enumerate(entries):
+        match kind:
+            case "u":
+                document.upsert(UserEntry(f"{number}", text))
+            case "n":
+                document.upsert(NoteEntry(f"{number}", text))
+            case "c":
+                document.upsert(CallEntry(f"{number}", "shell", text, CallState.WAIT, text))
+            case _:
+                document.upsert(AnswerEntry(f"{number}", "m", text))
+    while document.measure(0, document.height):
+        pass
+    height = document.height
+    painted = [document.strip_at(row) for row in range(height)]
+    assert document.height == height, "painting what was measured changes nothing"
+    assert all(strip is None or strip.cell_length == width for strip in painted)
+    assert document.strip_at(height) is None
+
+
+def answer(text: str, name: str = "a", *, live: bool = False) -> EntriesChanged:
+    return EntriesChanged((AnswerEntry(name, "m", text, live=live),))
+
+
+async def stream(here: Stage, pieces: int) -> None:
+    for number in range(pieces):
+        here.app.tell(news.ConversationChanged(AnswerGrew("a", text=f"line {number}\n\n")))
+    shown = here.app.dashboard.chat.transcript
+    await wait_until(here.pilot, lambda: f"line {pieces - 1}" in shown.document.passages[-1].entry.text)  # type: ignore[union-attr]  # the last is an answer
+    await here.settle()
+
+
+async def test_it_follows_a_growing_answer() -> None:
+    async with stage() as here:
+        await here.tell(news.ConversationChanged(answer("", live=True)))
+        await stream(here, 120)
+        assert "line 119" in here.text
+
+
+async def test_scrolled_up_it_does_not_move_during_200_pieces_and_end_follows_again() -> None:
+    async with stage() as here:
+        old = "\n\n".join(f"old {number}" for number in range(80))
+        await here.tell(
+            news.ConversationChanged(answer(old, "before")), news.ConversationChanged(answer("", live=True))
+        )
+        await here.press("f6", "g")
+        first = [one for one in here.text.splitlines() if "old" in one]
+        await stream(here, 200)
+        assert [one for one in here.text.splitlines() if "old" in one] == first
+        await here.tell(news.ConversationChanged(EntriesChanged((NoteEntry("n", "news"),))))
+        assert "1 new below - End" in here.text
+        await here.press("G")
+        assert "line 199" in here.text
+        assert "new below" not in here.text
+
+
+async def test_a_resize_keeps_what_is_read_in_the_top_row() -> None:
+    async with stage() as here:
+        long = "\n\n".join(f"paragraph {number} " + "word " * 30 for number in range(60))
+        await here.tell(news.ConversationChanged(answer(long)))
+        await here.press("f6", "pageup", "pageup")
+        shown = here.app.dashboard.chat.transcript
+        before = shown.document.place_of(shown.scroll_offset.y)
+        await here.pilot.resize_terminal(90, 40)
+        await here.settle()
+        assert shown.document.place_of(shown.scroll_offset.y).passage == before.passage
+        assert not shown.following
+
+
+async def test_ten_thousand_messages_are_painted_only_where_they_are_seen() -> None:
+    async with stage() as here:
+        entries = tuple(UserEntry(f"u{number}", f"message {number}") for number in range(10_000))
+        await here.tell(news.ConversationChanged(Cleared(entries)))
+        assert "message 9999" in here.text
+        document = here.app.dashboard.chat.transcript.document
+        painted = sum(slot.strips is not None for passage in document.passages for slot in passage.slots)
+        assert painted < 100
+
+
+async def test_a_call_is_folded_until_it_is_opened_and_copied_with_a_key() -> None:
+    async with stage() as here:
+        call = CallEntry("c", "shell", "pytest -q", CallState.OK, output="1 failed, 40 passed", duration_ms=2310)
+        await here.tell(news.ConversationChanged(EntriesChanged((call,))))
+        assert "pytest -q" in here.text
+        assert "40 passed" not in here.text
+        await here.press("f6", "j", "space")
+        assert "40 passed" in here.text
+        await here.press("c")
+        assert here.app.clipboard == "1 failed, 40 passed"
+
+
+async def test_what_waits_is_open_and_says_its_number_and_clock() -> None:
+    from tests.tui.pilot import question
+
+    async with stage() as here:
+        await here.press("x")
+        call = CallEntry("call-1", "edit_file", "cli/export.py", CallState.WAIT)
+        await here.tell(news.ConversationChanged(EntriesChanged((call,))))
+        await here.show_queue(question(deadline=here.clock.seconds + 47, timeout=60.0))
+        assert "WAIT #1  0:47" in here.text
+        assert "as_json" in here.text
+        here.clock.seconds += 2
+        here.app.dashboard.tick()
+        await here.settle()
+        assert "WAIT #1  0:45" in here.text
+
+
+async def test_search_finds_backwards_and_says_when_there_is_nothing() -> None:
+    async with stage(notifications=True) as here:
+        many = tuple(UserEntry(f"u{number}", f"message {number}") for number in range(200))
+        await here.tell(news.ConversationChanged(EntriesChanged(many)))
+        await here.press("ctrl+f", *"message 42", "enter")
+        assert here.app.dashboard.chat.transcript.chosen_entry == many[42]
+        assert "message 42" in here.text
+
+
+def test_inks_differ_in_words_too() -> None:
+    states = [state.value for state in CallState]
+    assert len(set(states)) == len(states)
+    assert line(("x", Ink.ERROR)).text == "x"
