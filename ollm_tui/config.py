@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, TypeAdapter, ValidationError
 
 from ollm_tui.core.base.places import config_folder
+from ollm_tui.core.base.secrets import mask
 from ollm_tui.core.policy.modes import Mode
 from ollm_tui.options import Options
 
@@ -61,6 +62,8 @@ class ToolSettings(Table):
 
     forgiving: bool = True
     strict_edits: bool = False
+    protected: list[str] = Field(default_factory=list[str])
+    """Patterns, as in `.gitignore`, of files that ask for reading and for writing."""
 
 
 class ShellSettings(Table):
@@ -195,7 +198,7 @@ def _shown(key: str, value: JsonValue | SecretStr, dotted: str, loaded: Loaded) 
         case list():
             text = TypeAdapter(list[str]).dump_json([str(item) for item in value]).decode()
         case _:
-            text = TypeAdapter(str).dump_json(str(value)).decode()
+            text = TypeAdapter(str).dump_json(mask(str(value))).decode()
     return f"{_toml_key(key)} = {text}  # {source}"
 
 

@@ -44,9 +44,9 @@ def _for_the_owner_alone(path: str, flags: int) -> int:
 
 
 def prune_loose_outputs(folder: Path, clock: Clock) -> None:
-    """Remove full texts without a session that are older than OUTPUTS_KEPT."""
+    """Remove full texts and raw command logs without a session that are older than OUTPUTS_KEPT."""
     oldest = (clock.now() - OUTPUTS_KEPT).timestamp()
-    for path in folder.glob("*.txt"):
+    for path in folder.glob("*"):
         try:
             if path.stat().st_mtime < oldest:
                 path.unlink()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -68,6 +68,12 @@ class Configuration:
     def faults(self) -> list[ConfigFault]:
         return self.loaded.faults
 
+    def reading_also(self, folder: Path) -> Configuration:
+        """The same, with `folder` as a further place that tools may read."""
+        workspace = self.workspace.varied(readable=(folder,))
+        commands = replace(self.sources.commands, workspace=workspace)
+        return replace(self, workspace=workspace, sources=replace(self.sources, commands=commands))
+
     def require_sound(self) -> None:
         """For commands, which do nothing under a faulty configuration. Raises ConfigurationError naming every fault."""
         said = [str(fault) for fault in self.faults]
@@ -77,9 +83,9 @@ class Configuration:
             raise ConfigurationError("\n".join(dict.fromkeys(said)))
 
 
-def configure(options: Options, *, readable_roots: tuple[Path, ...] = ()) -> Configuration:
+def configure(options: Options) -> Configuration:
     """Read everything; changes nothing on disk. Raises ConfigurationError where there is no workspace."""
-    workspace = _workspace(options, readable_roots)
+    workspace = _workspace(options)
     try:
         trust = TrustBook.of_user().state_of(workspace.root)
     except ValueError as error:
@@ -88,7 +94,9 @@ def configure(options: Options, *, readable_roots: tuple[Path, ...] = ()) -> Con
     loaded = load_settings(options, repository_file)
     fault: str | None = None
     files = PolicyFiles()
+    workspace = workspace.varied(protected_patterns=loaded.settings.tools.protected)
     try:
+        _check_protection(workspace, loaded)
         if loaded.unreadable is not None:
             raise PolicyFault(
                 loaded.unreadable.source, loaded.unreadable.message, loaded.unreadable.remedy, loaded.unreadable.line
@@ -115,13 +123,21 @@ def workspace_policy_path(root: Path) -> Path:
     return config_folder() / "workspaces" / f"{root.name or 'root'}-{digest}.toml"
 
 
-def _workspace(options: Options, readable_roots: tuple[Path, ...]) -> Workspace:
+def _workspace(options: Options) -> Workspace:
     try:
-        return Workspace(options.workspace or Path.cwd(), options.add_dirs, readable_roots)
+        return Workspace(options.workspace or Path.cwd(), options.add_dirs)
     except ToolFailure as failure:
         raise ConfigurationError(f"{failure.message} Name an existing folder with -C or --add-dir.") from None
     except OSError as error:
         raise ConfigurationError(f"There is no workspace: {error}. Name an existing folder with -C.") from None
+
+
+def _check_protection(workspace: Workspace, loaded: Loaded) -> None:
+    try:
+        workspace.own_protection.check()
+    except ValueError as error:
+        source = loaded.sources.get("tools.protected", "settings")
+        raise PolicyFault(source, str(error), "Correct the pattern; until then nothing is allowed.") from None
 
 
 def _policy_files(options: Options, workspace: Workspace, loaded: Loaded) -> PolicyFiles:

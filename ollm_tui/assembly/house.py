@@ -107,6 +107,8 @@ async def assemble_core(
     clock = clock or SystemClock()
     settings = configuration.settings
     outputs = outputs or OutputFolder(state_folder() / "outputs")
+    configuration = configuration.reading_also(outputs.folder)
+    await asyncio.to_thread(prune_loose_outputs, state_folder() / "outputs", clock)
     loop = asyncio.get_running_loop()
     bus = MessageBus(clock)
     store = Store(data_folder() / "ollm.db", clock=clock)
@@ -199,7 +201,7 @@ async def assemble(
     async with AsyncExitStack() as stack:
         if configuration is None or _plays_tour(configuration):
             options = await stack.enter_async_context(_tour_workspace(options, configuration))
-            configuration = configure(options, readable_roots=(outputs.folder,))
+            configuration = configure(options)
         chosen = await choose_provider(configuration.settings, options)
         stack.push_async_callback(chosen.provider.aclose)
         core = await stack.enter_async_context(
@@ -216,7 +218,6 @@ async def assemble(
         else:
             stack.callback(log.close)
             stream.subscribe(log.write)
-        await asyncio.to_thread(prune_loose_outputs, state_folder() / "outputs", clock)
         agent = Agent(
             chosen.provider,
             core.executor,

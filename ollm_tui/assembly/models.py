@@ -50,11 +50,16 @@ async def choose_provider(settings: Settings, options: Options) -> Chosen:
         raise ConfigurationError(str(error)) from None
 
 
+def probing_allowed() -> bool:
+    """Whether model servers on this machine may be looked for: `OLLM_PROBE=0` says no."""
+    return os.environ.get("OLLM_PROBE") != "0"
+
+
 async def _found(settings: Settings, key: str | None) -> Chosen:
     if settings.base_url is not None:
         return Chosen(_openai(settings.base_url, settings, key))
     servers: list[FoundServer] = []
-    if os.environ.get("OLLM_PROBE") != "0":
+    if probing_allowed():
         servers = list(await probe_servers())
     if not servers:
         return Chosen(OfflineProvider())

@@ -14,6 +14,7 @@ from pathlib import Path
 from ollm_tui import __version__
 from ollm_tui.agent.providers.probe import probe_servers
 from ollm_tui.assembly import Configuration, ConfigurationError, configure
+from ollm_tui.assembly.models import probing_allowed
 from ollm_tui.cli.arguments import command_parser, options_of, parse
 from ollm_tui.cli.exits import ExitCode
 from ollm_tui.cli.output import print_json
@@ -21,6 +22,7 @@ from ollm_tui.config import user_config_path
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.places import data_folder
 from ollm_tui.core.base.ripgrep import find_ripgrep
+from ollm_tui.core.base.secrets import mask
 from ollm_tui.core.base.store import Store
 from ollm_tui.core.policy.trust import REPOSITORY_CONFIG, Trust
 from ollm_tui.options import Options
@@ -30,6 +32,9 @@ OPTIONAL_PROGRAMS = {
     "git": "without it, ignore rules come from .gitignore files alone",
     "bash": "without it, no command can be run",
 }
+
+CONFIGURATION = frozenset({"workspace", "config", "theme", "policy"})
+"""Findings whose faults are the configuration's: only these make the exit code 2."""
 
 
 class Health(StrEnum):
@@ -59,7 +64,7 @@ def run_command(argv: list[str]) -> int:
             print_json({"what": finding.what, "health": finding.health.value, "text": finding.text})
         else:
             print(f"{finding.health.value:<6} {finding.what}: {finding.text}")
-    faulty = any(finding.health is Health.FAULT for finding in findings)
+    faulty = any(finding.health is Health.FAULT and finding.what in CONFIGURATION for finding in findings)
     return ExitCode.USAGE if faulty else ExitCode.DONE
 
 
@@ -72,12 +77,20 @@ async def _examine(options: Options) -> list[Finding]:
     findings += _configuration_findings(configuration)
     findings += _program_findings(configuration.workspace.root)
     findings.append(await asyncio.to_thread(_store_finding))
-    servers = await probe_servers()
-    for server in servers:
-        findings.append(Finding("model server", Health.OK, f"{server.label} at {server.base_url}"))
-    if not servers:
-        findings.append(Finding("model server", Health.NOTE, "none answers here; the offline provider would be used"))
+    findings += await _server_findings(configuration)
     return findings
+
+
+async def _server_findings(configuration: Configuration) -> list[Finding]:
+    what, settings = "model server", configuration.settings
+    if settings.provider is not None or settings.base_url is not None:
+        named = f"provider {settings.provider or 'openai'}" + (f" at {mask(settings.base_url)}" if settings.base_url else "")
+        return [Finding(what, Health.OK, f"{named} is configured; nothing was probed")]
+    if not probing_allowed():
+        return [Finding(what, Health.NOTE, "OLLM_PROBE=0: nothing was probed; the offline provider would be used")]
+    servers = await probe_servers()
+    found = [Finding(what, Health.OK, f"{server.label} at {server.base_url}") for server in servers]
+    return found or [Finding(what, Health.NOTE, "none answers here; the offline provider would be used")]
 
 
 def _configuration_findings(configuration: Configuration) -> Generator[Finding]:

@@ -87,7 +87,23 @@ class TextPreview(Wire):
     concerns: tuple[str, ...] = ()
 
 
-Preview = Annotated[CommandPreview | DiffPreview | DeletionPreview | TextPreview, Field(discriminator="kind")]
+class UrlPreview(Wire):
+    """A request to a web server; what looks like a secret is masked, the host never is."""
+
+    kind: Literal["url"] = "url"
+    url: str
+    scheme: str
+    host: str
+    """In ASCII, with the port where it is not the scheme's own."""
+    method: str
+    headers: dict[str, str] = Field(default_factory=dict[str, str])
+    body: str | None = None
+    concerns: tuple[str, ...] = ()
+
+
+Preview = Annotated[
+    CommandPreview | DiffPreview | DeletionPreview | TextPreview | UrlPreview, Field(discriminator="kind")
+]
 
 
 class ConfirmationDetails(Wire):

@@ -545,7 +545,8 @@ class ToolExecutor:
         text, limits = result.llm_content, self.limits
         if result.truncated:  # the tool knows better which of its text counts
             return result
-        if len(text) <= limits.result_chars and text.count("\n") < limits.result_lines:
+        lines = text.count("\n") + (not text.endswith("\n"))
+        if len(text) <= limits.result_chars and lines <= limits.result_lines:
             return result
         artifacts = result.artifacts
         path: str | None = None

@@ -9,12 +9,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color, ColorParseError
 from textual.strip import Strip
+from textual.theme import Theme
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -180,8 +182,12 @@ class Palette:
 
     @classmethod
     def of(cls, widget: Widget) -> Palette:
+        """The palette of the theme that holds now; made once for all widgets."""
         app = app_of(widget)
-        return cls(app.theme_variables, ansi=app.current_theme.ansi)
+        known = _PALETTES.get(app)
+        if known is None or known[0] is not app.current_theme:
+            known = _PALETTES[app] = (app.current_theme, cls(app.theme_variables, ansi=app.current_theme.ansi))
+        return known[1]
 
     def style(self, ink: Ink) -> Style:
         return self._styles[ink]
@@ -218,6 +224,9 @@ class Palette:
         if color is None or self._ansi or color.a < 1:
             return Style()
         return Style(bgcolor=color.rich_color)
+
+
+_PALETTES: WeakKeyDictionary[App[object], tuple[Theme, Palette]] = WeakKeyDictionary()
 
 
 def _style(color: Color) -> Style:

@@ -50,7 +50,7 @@ async def test_focus_in_a_pane_that_a_resize_hides_comes_back_to_the_prompt() ->
         await here.show_queue(question())
         await here.press("escape", "f6", "f6")
         assert here.app.dashboard.queue.has_focus_within
-        here.app.dashboard.arrange(tab=Pane.CHAT)
+        here.app.dashboard.rearrange(tab=Pane.CHAT)
         await here.pilot.resize_terminal(80, 24)
         await here.settle()
         assert here.app.dashboard.prompt.has_focus

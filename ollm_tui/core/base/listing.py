@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from ollm_tui.core.base import protected
 from ollm_tui.core.base.folder_entries import FolderEntries
 from ollm_tui.core.base.ignore import NO_RULES, RuleChain, is_common, rule_file
+from ollm_tui.core.base.own_protection import OwnProtection
 from ollm_tui.core.base.repository import (
     NOTHING_TRACKED,
     Repository,
@@ -60,6 +61,8 @@ class ListingOptions:
     include_hidden: bool = False
     include_ignored: bool = False
     skip_credentials: bool = False
+    own_protection: OwnProtection | None = None
+    """A person's own list of such files, asked with `skip_credentials`."""
     off_limits: Collection[bytes] = ()
     """Folders that are never entered (with a slash behind)."""
     prefix: tuple[bytes, ...] = ()
@@ -89,6 +92,7 @@ class Listing:
         rules that are read in different ways. Known for sure after the walk."""
         self._check = check
         self._harmless: set[bytes] = set()
+        self._boundary = with_slash(boundary)
         self._scope = Scope() if options.include_ignored else self._scope_above(with_slash(boundary))
 
     @property
@@ -228,7 +232,8 @@ class Listing:
             )
         if self.options.skip_credentials:
             files, links, directories = (
-                self._without_credentials(path, names) for names in (files, links, directories)
+                self._without_protected(path, self._without_credentials(path, names))
+                for names in (files, links, directories)
             )
         if self.options.off_limits:
             directories = [name for name in directories if path + name + b"/" not in self.options.off_limits]
@@ -259,6 +264,15 @@ class Listing:
                 return names
             parent = b""
         kept = [name for name in names if not self._is_sensitive(parent, name)]
+        self.credentials_skipped += len(names) - len(kept)
+        return kept
+
+    def _without_protected(self, path: bytes, names: list[bytes]) -> list[bytes]:
+        protection = self.options.own_protection
+        if protection is None or not protection.patterns or not path.startswith(self._boundary):
+            return names
+        parent = os.fsdecode(path[len(self._boundary) :])
+        kept = [name for name in names if protection.judge(parent + os.fsdecode(name)) is None]
         self.credentials_skipped += len(names) - len(kept)
         return kept
 

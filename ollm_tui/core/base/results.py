@@ -90,7 +90,7 @@ class ToolResult(Wire):
         """The result as programs read it: camelCase, nothing where there is nothing (contract section 1)."""
         shown: JsonObject = {"ok": self.ok}
         shown.update(self.model_dump(mode="json", by_alias=True, exclude_none=True))
-        return shown
+        return {key: value for key, value in shown.items() if value != []}
 
     @classmethod
     def of_text(

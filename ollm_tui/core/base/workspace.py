@@ -25,6 +25,7 @@ from ollm_tui.core.base.errors import (
     ToolFailure,
     from_os_error,
 )
+from ollm_tui.core.base.own_protection import OwnProtection
 from ollm_tui.core.base.protected import Sensitivity
 from ollm_tui.core.base.visible import quote_name, unquote_name, visible
 
@@ -70,14 +71,27 @@ class Workspace:
         root: Path | str,
         extra_roots: Sequence[Path | str] = (),
         readable_roots: Sequence[Path | str] = (),
+        protected_patterns: Sequence[str] = (),
     ) -> None:
-        """Raises NotADirectory or FileNotFound where `root` or one of `extra_roots` is no directory.
+        """`protected_patterns` are a person's own, of the kind `.gitignore` has.
+
+        Raises NotADirectory or FileNotFound where `root` or one of `extra_roots` is no directory.
 
         `readable_roots` need not exist yet.
         """
         self.root = _real_directory(root)
         self.roots: tuple[Path, ...] = tuple(dict.fromkeys([self.root, *map(_real_directory, extra_roots)]))
         self.readable_roots: tuple[Path, ...] = tuple(Path(os.path.realpath(each)) for each in readable_roots)
+        self.own_protection = OwnProtection(protected_patterns)
+
+    def varied(self, *, readable: Sequence[Path] = (), protected_patterns: Sequence[str] = ()) -> Workspace:
+        """The same fence with further places to read and further protected files."""
+        return Workspace(
+            self.root,
+            self.roots[1:],
+            (*self.readable_roots, *readable),
+            (*self.own_protection.patterns, *protected_patterns),
+        )
 
     def resolve(self, path: str, access: Access = Access.READ, *, follow: bool = True) -> Location:
         """Where `path` (relative to the workspace, or absolute) leads. Blocking, but asks for status only.
@@ -103,7 +117,7 @@ class Workspace:
         """What stands against this access even inside the fence; None where nothing does. Asks for status only."""
         judge = protected.judge_reading if access is Access.READ else protected.judge_writing
         found = judge(location.relative.split("/")) or self._judge_own_folders(location, access)
-        return found or self._judge_by_identity(location, access)
+        return found or self._judge_by_identity(location, access) or self.own_protection.judge(location.relative)
 
     def open_for_reading(self, location: Location) -> int:
         """A descriptor of the regular file there, never waiting for a pipe or a device. The caller closes it.

@@ -80,6 +80,10 @@ class CommandPaths:
             raise found
         return found
 
+    def _is_protected(self, path: Path) -> bool:
+        protection = self.workspace.own_protection
+        return bool(protection.patterns) and protection.judge(os.path.relpath(path, self.workspace.root)) is not None
+
     def _joined(self, path: str) -> str:
         return posixpath.join(self.cwd, path) if self.cwd else path
 
@@ -92,7 +96,7 @@ class CommandPaths:
                 return "too much lies below it to tell whether credentials are among it"
             below = Path(place).relative_to(folder).parts
             for name in files:
-                if holds_credentials((*below, name)):
+                if holds_credentials((*below, name)) or self._is_protected(Path(place) / name):
                     return f"{'/'.join((*below, name))} below it holds credentials"
         return None
 

@@ -47,7 +47,7 @@ def listing_of(workspace: Workspace, location: Location, options: ListingOptions
     return Listing(
         os.fsencode(location.real),
         os.fsencode(location.root),
-        replace(options, off_limits=off_limits),
+        replace(options, off_limits=off_limits, own_protection=workspace.own_protection),
         signal.throw_if_aborted,
     )
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import codecs
 import re
-from email.message import Message
 
 _SNIFFED = 4_096
 """Bytes at the start in which a page may name its encoding."""
 
+_CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?\s*([A-Za-z0-9._:-]{1,40})", re.IGNORECASE)
 _META = re.compile(rb"<meta\s[^>]{0,300}?charset\s*=\s*[\"']?\s*([A-Za-z0-9._:-]{1,40})", re.IGNORECASE)
 _XML = re.compile(rb"<\?xml\s[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9._:-]{1,40})[\"']")
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
@@ -42,12 +42,8 @@ _OTHERS = frozenset({"euc_jp", "iso2022_jp", "hz"})
 
 def declared_charset(content_type: str) -> str | None:
     """The charset parameter of a Content-Type header."""
-    message = Message()
-    message["Content-Type"] = content_type
-    try:
-        return message.get_content_charset()
-    except (LookupError, ValueError):
-        return None
+    found = _CHARSET.search(content_type)
+    return found[1].lower() if found else None
 
 
 def media_type(content_type: str) -> str:

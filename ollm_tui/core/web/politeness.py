@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import FetchFailed
@@ -72,6 +71,8 @@ class Politeness:
         text = text.strip()
         if text.isascii() and text.isdigit() and len(text) < 10:
             return float(text)
+        from email.utils import parsedate_to_datetime  # rarely needed, and large
+
         try:
             return (parsedate_to_datetime(text) - self._clock.now()).total_seconds()
         except (TypeError, ValueError):

@@ -5,22 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from textual import events, on
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.reactive import reactive
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from ollm_tui.core.base.visible import visible
 from ollm_tui.tui.entries import Change
-from ollm_tui.tui.ink import app_of
 from ollm_tui.tui.intents import Intent
 from ollm_tui.tui.values import QueueSnapshot
 from ollm_tui.tui.widgets.transcript import Transcript
+
+if TYPE_CHECKING:
+    from textual.widgets import Input
 
 EMPTY = "No messages yet. Type a task below; / for commands, ! for the shell."
 
@@ -53,18 +55,17 @@ class ConversationPane(Vertical):
         self._welcome = Static(EMPTY, markup=False, id="welcome")
         self._welcome.can_focus = True
         self._below = Static(markup=False, id="below")
-        self._search = Input(placeholder="Search; Enter finds, Esc leaves", id="search", compact=True)
+        self._search: Input | None = None
+        self._sought = ""
         self.border_title = "Chat"
 
     def compose(self) -> ComposeResult:
         yield self._welcome
         yield self.transcript
         yield self._below
-        yield self._search
         yield self._fault_row
 
     def on_mount(self) -> None:
-        self._search.display = False
         self._fault_row.display = False
         self.transcript.display = False
         self.watch(self.transcript, "following", self._show_follow)
@@ -95,30 +96,35 @@ class ConversationPane(Vertical):
         if action == "retry":
             return bool(self.fault)
         if action == "found":
-            return bool(self._search.value)
+            return bool(self._sought)
         return True
 
     def action_retry(self) -> None:
         self.post_message(self.Retry())
 
     def action_search(self) -> None:
-        self._search.display = True
+        if self._search is None:
+            from textual.widgets import Input  # needs time and memory that a start without it saves
+
+            self._search = Input(self._sought, placeholder="Search; Enter finds, Esc leaves", id="search", compact=True)
+            self.mount(self._search, before=self._fault_row)
         self._search.focus()
 
     def action_found(self, step: int) -> None:
-        if self._search.value and not self.transcript.find(self._search.value, step):
-            app_of(self).notify(f"Nothing has {visible(self._search.value)!r} in it.", markup=False)
+        if self._sought and not self.transcript.find(self._sought, step):
+            self.notify(f"Nothing has {visible(self._sought)!r} in it.", markup=False)
 
-    @on(Input.Submitted, "#search")
-    def _search_on(self, event: Input.Submitted) -> None:
+    def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
+        self._sought = event.value
         self.action_found(-1)
 
     def on_key(self, event: events.Key) -> None:
-        if event.key == "escape" and self._search.has_focus:
+        if event.key == "escape" and self._search is not None:
             event.stop()
-            self._search.display = False
             self.focus_target.focus()
+            self._search.remove()
+            self._search = None
 
     def _show_emptiness(self) -> None:
         empty = self.transcript.empty

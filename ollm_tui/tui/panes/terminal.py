@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ollm_tui.core.base.visible import visible
-from ollm_tui.tui.ink import Ink
+from ollm_tui.tui.ink import Ink, app_of
 from ollm_tui.tui.intents import Intent
 from ollm_tui.tui.values import CommandMark, CommandTab
 from ollm_tui.tui.widgets.tabs import Tab, TabStrip
@@ -81,10 +81,6 @@ class TerminalPane(Vertical):
     class Left(Message):
         """The person wants out of the terminal."""
 
-    @dataclass
-    class Rang(Message):
-        """A program rang the bell."""
-
     def __init__(self) -> None:
         super().__init__(id="term", classes="pane")
         self._strip = TabStrip("term-tabs")
@@ -99,11 +95,9 @@ class TerminalPane(Vertical):
         self.border_subtitle = "^] leave"
 
     def compose(self) -> ComposeResult:
+        self._draw_tabs()
         yield self._strip
         yield self._hint
-
-    def on_mount(self) -> None:
-        self._draw_tabs()
 
     # -- what the house says -----------------------------------------------------------------------------------------
 
@@ -159,19 +153,19 @@ class TerminalPane(Vertical):
         """Type a line into the person's shell, started if need be."""
         self.choose(SHELL)
         data = f"{text}\n"
-        if self._shell_id and self._shell_alive:
+        if self._shell_id and _is_alive(self._commands.get(self._shell_id)):
             self.post_message(self.Typed(self._shell_id, data.encode()))
         else:
             self._start_shell(data)
 
     def action_turn(self, step: int) -> None:
         """Another tab, round and round."""
-        ids = [tab.id for tab in self._shown_tabs()]
+        ids = [tab.id for tab in _shown_tabs(self._commands, self._shell_id, self._chosen)]
         place = ids.index(self._chosen) if self._chosen in ids else 0
         self.choose(ids[(place + step) % len(ids)])
 
     def action_restart(self) -> None:
-        if self._chosen == SHELL and not self._shell_alive:
+        if self._chosen == SHELL and not _is_alive(self._commands.get(self._shell_id)):
             self._start_shell("")
 
     @on(events.DescendantFocus)
@@ -205,18 +199,17 @@ class TerminalPane(Vertical):
 
     def on_terminal_view_bell(self, event: TerminalView.Bell) -> None:
         event.stop()
-        self.post_message(self.Rang())
+        app_of(self).bell()
+
+    def on_terminal_view_copied(self, event: TerminalView.Copied) -> None:
+        event.stop()
+        self.notify(f"{len(event.text)} characters copied.", markup=False)
 
     def on_terminal_view_scrolled(self, event: TerminalView.Scrolled) -> None:
         event.stop()
         self.border_subtitle = f"scrollback -{event.lines}, End follows" if event.lines else "^] leave"
 
     # -- inside ------------------------------------------------------------------------------------------------------
-
-    @property
-    def _shell_alive(self) -> bool:
-        tab = self._commands.get(self._shell_id)
-        return tab is not None and tab.alive
 
     def _start_shell(self, typed: str) -> None:
         self._shell_asked = True
@@ -260,23 +253,28 @@ class TerminalPane(Vertical):
         tab_id = next((known for known, one in self._views.items() if one is view), "")
         return self._shell_id if tab_id == SHELL else tab_id
 
-    def _shown_tabs(self) -> list[Tab]:
-        shell = self._commands.get(self._shell_id)
-        ended = "" if shell is None or shell.alive else f" {_end_words(shell)} Enter restarts"
-        tabs = [Tab(SHELL, f"shell{ended}")]
-        others = [tab for tab in self._commands.values() if not tab.person]
-        over = [tab.id for tab in others if not tab.alive and tab.id != self._chosen]
-        hidden = set(over[:-KEPT_TABS])
-        tabs += [Tab(tab.id, _label(tab), _ink(tab)) for tab in others if tab.id not in hidden]
-        return tabs
-
     def _draw_tabs(self) -> None:
-        tabs = self._shown_tabs()
+        tabs = _shown_tabs(self._commands, self._shell_id, self._chosen)
         self._strip.display = len(tabs) > 1
         self._strip.show_tabs(tabs, self._chosen)
         chosen = next((tab for tab in tabs if tab.id == self._chosen), tabs[0])
         agent = "agent: " if chosen.id != SHELL else ""
         self.border_title = Content(f"Terminal  {agent}{chosen.label}")
+
+
+def _is_alive(tab: CommandTab | None) -> bool:
+    return tab is not None and tab.alive
+
+
+def _shown_tabs(commands: dict[str, CommandTab], shell_id: str, chosen: str) -> list[Tab]:
+    """The shell first, then the agent's commands; of those that are over only the last few."""
+    shell = commands.get(shell_id)
+    ended = "" if shell is None or shell.alive else f" {_end_words(shell)} Enter restarts"
+    others = [tab for tab in commands.values() if not tab.person]
+    over = [tab.id for tab in others if not tab.alive and tab.id != chosen]
+    hidden = set(over[:-KEPT_TABS])
+    shown = [Tab(tab.id, _label(tab), _ink(tab)) for tab in others if tab.id not in hidden]
+    return [Tab(SHELL, f"shell{ended}"), *shown]
 
 
 def _label(tab: CommandTab) -> str:

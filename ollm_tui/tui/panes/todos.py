@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -11,13 +11,16 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.reactive import reactive
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
 from ollm_tui.core.base.visible import visible
 from ollm_tui.tui.ink import Ink, Line, line
 from ollm_tui.tui.intents import Intent
 from ollm_tui.tui.values import TodoRow, TodoState
 from ollm_tui.tui.widgets.rows import Row, RowList
+
+if TYPE_CHECKING:
+    from textual.widgets import Input
 
 EMPTY = "No todos yet. The model keeps its plan here; press a to add one."
 STATE_INKS = {
@@ -62,16 +65,14 @@ class TodoPane(Vertical):
         super().__init__(id="todo", classes="pane")
         self._rows = RowList("todo-rows")
         self._empty = Static(EMPTY, markup=False, id="todo-empty")
-        self._input = Input(placeholder="New todo, Enter adds, Esc leaves", id="todo-input", compact=True)
+        self._input: Input | None = None
         self.border_title = "Todo"
 
     def compose(self) -> ComposeResult:
         yield self._empty
         yield self._rows
-        yield self._input
 
     def on_mount(self) -> None:
-        self._input.display = False
         self.watch_todos(self.todos)
 
     @property
@@ -96,11 +97,14 @@ class TodoPane(Vertical):
             self.post_message(self.Removed(todo.id))
 
     def action_add(self) -> None:
-        self._input.display = True
+        if self._input is None:
+            from textual.widgets import Input  # needs time and memory that a start without it saves
+
+            self._input = Input(placeholder="New todo, Enter adds, Esc leaves", id="todo-input", compact=True)
+            self.mount(self._input)
         self._input.focus()
 
-    @on(Input.Submitted, "#todo-input")
-    def _add(self, event: Input.Submitted) -> None:
+    def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
         task = event.value.strip()
         if task:
@@ -112,7 +116,7 @@ class TodoPane(Vertical):
         event.stop()
 
     def on_key(self, event: events.Key) -> None:
-        if event.key == "escape" and self._input.has_focus:
+        if event.key == "escape" and self._input is not None:
             event.stop()
             self._leave_input()
 
@@ -121,9 +125,10 @@ class TodoPane(Vertical):
         return next((todo for todo in self.todos if todo.id == self._rows.chosen_id), None)
 
     def _leave_input(self) -> None:
-        self._input.value = ""
-        self._rows.focus()
-        self._input.display = False
+        if self._input is not None:
+            self._rows.focus()
+            self._input.remove()
+            self._input = None
 
 
 def _todo_line(number: int, todo: TodoRow) -> Line:

@@ -85,7 +85,7 @@ class Dashboard(PaneFrame):
 
     def on_mount(self) -> None:
         self._ticker = self.set_interval(1.0, self.tick, pause=True)
-        self.arrange(columns=self.size.width, rows=self.size.height)
+        self.rearrange(columns=self.size.width, rows=self.size.height)
 
     # -- news --------------------------------------------------------------------------------------------------------
 
@@ -199,12 +199,12 @@ class Dashboard(PaneFrame):
             return
         from ollm_tui.tui.screens.ask import AskScreen
 
-        facts = ("What the policy would ask about runs without a question.", "Denies and deletions' questions stay.")
-        app_of(self).push_screen(AskScreen("Mode yolo?", facts, "let it run"), self._yolo_if)
+        def settle(yes: bool | None) -> None:
+            if yes:
+                self.post_message(self.ModeWanted("yolo"))
 
-    def _yolo_if(self, yes: bool | None) -> None:
-        if yes:
-            self.post_message(self.ModeWanted("yolo"))
+        facts = ("What the policy would ask about runs without a question.", "Denies and deletions' questions stay.")
+        app_of(self).push_screen(AskScreen("Mode yolo?", facts, "let it run"), settle)
 
     def action_terminal_tab(self) -> None:
         self.term.action_turn(1)
@@ -240,13 +240,6 @@ class Dashboard(PaneFrame):
     @on(QueuePane.ReviewAsked)
     def _review_asked(self, event: QueuePane.ReviewAsked) -> None:
         self.reviewing.open(event.item_id)
-
-    @on(Prompt.ScrollAsked)
-    def _scroll_asked(self, event: Prompt.ScrollAsked) -> None:
-        if event.pages:
-            self.chat.transcript.action_page(event.pages)
-        else:
-            self.chat.transcript.action_follow()
 
     @on(Transcript.CopyAsked)
     def _copy(self, event: Transcript.CopyAsked) -> None:

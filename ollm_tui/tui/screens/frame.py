@@ -64,13 +64,14 @@ class PaneFrame(Screen[None]):
         yield Static(TOO_SMALL, id="too-small", markup=False)
 
     def on_resize(self, event: events.Resize) -> None:
-        self.arrange(columns=event.size.width, rows=event.size.height)
+        self.rearrange(columns=event.size.width, rows=event.size.height)
 
-    def arrange(self, **changes: int | Pane | bool | None) -> None:
+    def rearrange(self, **changes: int | Pane | bool | None) -> None:
+        """Change fields of the arrangement; a focus that goes out of sight comes back to the prompt."""
         self.arrangement = replace(self.arrangement, **changes)
         classes = self.arrangement.classes()
-        for name in ALL_CLASSES:
-            self.set_class(name in classes, name)
+        # In one go: each single change would cost a restyling of the whole screen.
+        self.update_classes({name: name in classes for name in ALL_CLASSES})
         self.draw_tabs()
         focused = self.focused
         if focused is None or not _in_sight(focused):
@@ -81,6 +82,7 @@ class PaneFrame(Screen[None]):
             self.prompt.focus()
 
     def draw_tabs(self) -> None:
+        """Draw the tab strip of the narrow layout anew."""
         waiting = self.waiting
         self.tabs.show_tabs(
             [
@@ -98,8 +100,9 @@ class PaneFrame(Screen[None]):
         self.call_after_refresh(self._focus_pane, pane)
 
     def bring(self, pane: Pane) -> None:
+        """Bring a pane into sight."""
         zoomed = pane if self.arrangement.zoomed else None
-        self.arrange(tab=pane, zoomed=zoomed, in_terminal=pane is Pane.TERM)
+        self.rearrange(tab=pane, zoomed=zoomed, in_terminal=pane is Pane.TERM)
 
     def _focus_pane(self, pane: Pane) -> None:
         self._target(pane).focus()
@@ -107,13 +110,13 @@ class PaneFrame(Screen[None]):
     def show_terminal(self) -> None:
         """Bring the terminal into sight without going there."""
         if not self.arrangement.in_sight(Pane.TERM):
-            self.arrange(tab=Pane.TERM, in_terminal=True)
+            self.rearrange(tab=Pane.TERM, in_terminal=True)
 
     def go_to_prompt(self) -> None:
         zoomed = self.arrangement.zoomed
-        self.arrange(in_terminal=False, zoomed=zoomed if zoomed is Pane.CHAT else None)
+        self.rearrange(in_terminal=False, zoomed=zoomed if zoomed is Pane.CHAT else None)
         if self.arrangement.tab is Pane.TERM and not self.arrangement.wide:
-            self.arrange(tab=Pane.CHAT)
+            self.rearrange(tab=Pane.CHAT)
         self.call_after_refresh(self.prompt.focus)
 
     def _target(self, pane: Pane) -> Widget:
@@ -135,6 +138,13 @@ class PaneFrame(Screen[None]):
     def _tab_clicked(self, event: TabStrip.Chosen) -> None:
         self.go_to(Pane(event.tab_id))
 
+    @on(Prompt.ScrollAsked)
+    def _scroll_asked(self, event: Prompt.ScrollAsked) -> None:
+        if event.pages:
+            self.chat.transcript.action_page(event.pages)
+        else:
+            self.chat.transcript.action_follow()
+
     # -- actions of layout -------------------------------------------------------------------------------------------
 
     def action_pane(self, step: int) -> None:
@@ -150,10 +160,10 @@ class PaneFrame(Screen[None]):
             self.go_to(pane)
 
     def action_sidebar(self) -> None:
-        self.arrange(sidebar=not self.arrangement.sidebar)
+        self.rearrange(sidebar=not self.arrangement.sidebar)
 
     def action_zoom(self) -> None:
-        self.arrange(zoomed=None if self.arrangement.zoomed else self._focused_pane() or Pane.CHAT)
+        self.rearrange(zoomed=None if self.arrangement.zoomed else self._focused_pane() or Pane.CHAT)
 
     def action_terminal(self) -> None:
         self.go_to(Pane.TERM)

@@ -1,0 +1,75 @@
+"""`http_fetch`: one HTTP request, its answer as it is (004)."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.results import Artifact, ToolResult, UpdateOutput
+from ollm_tui.core.base.visible import visible
+from ollm_tui.core.confirmation import Risk
+from ollm_tui.core.tools.base import Effect, Tool, ToolGroup
+from ollm_tui.core.web.calls import MAX_SHOWN_BODY, FetchData, RequestInvocation, RequestParameters, flat_headers
+from ollm_tui.core.web.framing import UNTRUSTED_NOTE, WebResult
+from ollm_tui.core.web.messages import Method
+from ollm_tui.core.web.reading import read_raw
+
+
+class HttpFetchParameters(RequestParameters):
+    method: Method = Field(Method.GET, description="GET, POST, PUT or DELETE")
+    body: str | None = Field(None, description="Body of the request, as text")
+
+
+class HttpFetchInvocation(RequestInvocation[HttpFetchParameters]):
+    @property
+    def method(self) -> Method:
+        return self.params.method
+
+    @property
+    def body(self) -> str | None:
+        return self.params.body
+
+    def get_description(self) -> str:
+        return f"{self.params.method} {visible(self.params.url)}"
+
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        """Any status is a result. Raises FetchFailed, FetchTimeout, UrlNotAllowed."""
+        signal.throw_if_aborted()
+        response = await self.web.fetch(self.request(), signal)
+        reading = await read_raw(response, self.web.downloads, signal)
+        omitted = max(0, len(reading.text) - MAX_SHOWN_BODY)
+        text = f"HTTP {response.status}\n{reading.text[:MAX_SHOWN_BODY]}"
+        if omitted:
+            text += f"\n\n[Content truncated: {omitted} characters omitted]"
+        notes = [UNTRUSTED_NOTE]
+        if response.redirect is not None:
+            notes.insert(0, f"redirects to another host, which was not followed: {response.redirect.text}")
+        return WebResult(
+            source=response.url.text,
+            llm_content=text,
+            return_display=f"HTTP {response.status} {response.reason}, {len(response.body)} bytes",
+            data=FetchData(
+                status=response.status,
+                headers=flat_headers(response),
+                body=reading.body,
+                url=response.url.text,
+                encoding="base64" if reading.is_base64 else "text",
+                path=None if reading.path is None else str(reading.path),
+            ),
+            notes=tuple(notes),
+            truncated=omitted > 0,
+            artifacts=() if reading.path is None else (Artifact(kind="download", path=str(reading.path)),),
+        )
+
+
+HTTP_FETCH = Tool(
+    name="http_fetch",
+    display_name="HTTP Request",
+    description="Send one HTTP request (GET, POST, PUT, DELETE) and return status and body. Any status is a result.",
+    group=ToolGroup.NET,
+    effect=Effect.SENDS,
+    parameters=HttpFetchParameters,
+    invocation=HttpFetchInvocation,
+    risk=Risk.MEDIUM,
+    returns=FetchData,
+)

@@ -1,0 +1,99 @@
+"""`web_search`: find pages by words (001 R6.6-R6.7, 000 Property 32, 003)."""
+
+from __future__ import annotations
+
+from pydantic import Field, field_validator
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import SearchFailed
+from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
+from ollm_tui.core.base.visible import visible
+from ollm_tui.core.confirmation import Risk
+from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
+from ollm_tui.core.web.calls import web_of
+from ollm_tui.core.web.framing import UNTRUSTED_NOTE, WebResult
+from ollm_tui.core.web.search.base import SearchProvider
+
+DEFAULT_RESULTS = 5
+MAX_QUERY = 2_000
+
+
+class WebSearchParameters(Parameters):
+    query: str = Field(max_length=MAX_QUERY, description="What to search for")
+    num_results: int = Field(DEFAULT_RESULTS, ge=1, description="At most this many results")
+
+    @field_validator("query")
+    @classmethod
+    def _says_something(cls, query: str) -> str:
+        if not query.strip():
+            raise ValueError("give at least one word")
+        return query
+
+
+class SearchResult(Wire):
+    """One page found."""
+
+    title: str
+    url: str
+    snippet: str
+
+    def for_model(self, number: int) -> str:
+        lines = [f"{number}. {self.title}", f"   {self.url}"]
+        return "\n".join([*lines, f"   {self.snippet}"] if self.snippet else lines)
+
+
+class WebSearchData(ToolData):
+    results: tuple[SearchResult, ...]
+
+
+class WebSearchInvocation(ToolInvocation[WebSearchParameters]):
+    def get_description(self) -> str:
+        return f'Search the web for "{visible(self.params.query)}"'
+
+    async def check(self, signal: AbortSignal) -> ToolResult | None:
+        self._provider()
+        return None
+
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        """Raises SearchFailed; nothing found is no error."""
+        from ollm_tui.core.web.search.results import normalised
+
+        signal.throw_if_aborted()
+        provider = self._provider()
+        limit = self.params.num_results
+        # Half a surrogate pair cannot be sent anywhere.
+        query = self.params.query.strip().encode("utf-8", "replace").decode("utf-8")
+        found = normalised(await provider.search(web_of(self.context), query, limit, signal), limit)
+        results = tuple(SearchResult(title=one.title, url=one.url, snippet=one.snippet) for one in found)
+        data = WebSearchData(results=results)
+        if not results:
+            return ToolResult.of_text("No results", data=data, notes=(f"searched with {provider.name}",))
+        text = "\n\n".join(result.for_model(number) for number, result in enumerate(results, 1))
+        return WebResult(
+            source=f"a search with {provider.name}",
+            llm_content=text,
+            return_display=f"Found {len(results)} results",
+            data=data,
+            notes=(UNTRUSTED_NOTE,),
+        )
+
+    def _provider(self) -> SearchProvider:
+        from ollm_tui.core.web.search.choice import HOW_TO_CONFIGURE
+
+        provider = web_of(self.context).search
+        if provider is None:
+            raise SearchFailed(f"No search provider is configured. {HOW_TO_CONFIGURE}", {"reason": "not configured"})
+        return provider
+
+
+WEB_SEARCH = Tool(
+    name="web_search",
+    display_name="Search the Web",
+    description="Search the web; returns titles, addresses and snippets. Read a page with web_fetch.",
+    group=ToolGroup.NET,
+    effect=Effect.READS,
+    parameters=WebSearchParameters,
+    invocation=WebSearchInvocation,
+    risk=Risk.LOW,
+    returns=WebSearchData,
+)

@@ -1,0 +1,192 @@
+"""What web_fetch and http_fetch have in common: their request, its checks, and what a person is shown of it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Literal, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from pydantic import Field, JsonValue
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import InvalidArguments, ToolFailure
+from ollm_tui.core.base.results import ToolData, ToolResult
+from ollm_tui.core.base.secrets import MASK, looks_secret, looks_secret_under, mask, variable_looks_secret
+from ollm_tui.core.base.visible import visible, visible_block
+from ollm_tui.core.confirmation import ConfirmationDetails, Preview, Risk, UrlPreview
+from ollm_tui.core.tools.base import Effect, Parameters, ToolContext, ToolInvocation
+from ollm_tui.core.web.client import WebAccess
+from ollm_tui.core.web.domains import USUAL_PORTS
+from ollm_tui.core.web.messages import (
+    MAX_REQUEST_BODY,
+    MAX_TIMEOUT,
+    Method,
+    WebRequest,
+    WebResponse,
+    carries_credentials,
+    check_headers,
+)
+from ollm_tui.core.web.urls import DEFAULT_PORTS, WebUrl, parse_url
+
+MAX_SHOWN_BODY = 10_000
+"""Characters of a body that http_fetch and error details show (004)."""
+
+
+class RequestParameters(Parameters):
+    """Parameters of every request; `timeout` in seconds, for everything from the look-up to the last byte."""
+
+    url: str = Field(description="Address to fetch, http or https")
+    headers: dict[str, str] | None = Field(None, description="Further request headers")
+    timeout: float = Field(30.0, gt=0, le=MAX_TIMEOUT, description="Seconds the whole request may take")
+
+
+class FetchData(ToolData):
+    """003's result. `body` is text, or base64 where `encoding` says so and `path` is not set."""
+
+    status: int
+    headers: dict[str, str]
+    body: str
+    url: str
+    """Where it came from, after redirects."""
+    encoding: Literal["text", "base64"] = "text"
+    path: str | None = None
+    """The file that a body which is no text was saved to."""
+
+
+Q = TypeVar("Q", bound=RequestParameters)
+
+
+class RequestInvocation(ToolInvocation[Q]):
+    """One request; subclasses say its method and body."""
+
+    @property
+    @abstractmethod
+    def method(self) -> Method: ...
+
+    @property
+    @abstractmethod
+    def body(self) -> str | None: ...
+
+    @property
+    def web(self) -> WebAccess:
+        return web_of(self.context)
+
+    def effect(self) -> Effect:
+        return Effect.READS if self.method is Method.GET else Effect.SENDS
+
+    def tool_locations(self) -> list[str]:
+        return [self.params.url]
+
+    def virtual_parameters(self) -> dict[str, JsonValue]:
+        """`$allowed_domain`: whether the person's list covers the address; false for one that cannot be read."""
+        try:
+            allowed = self.web.allows(parse_url(self.params.url))
+        except ToolFailure:
+            allowed = False
+        return {"$allowed_domain": "true" if allowed else "false"}
+
+    async def check(self, signal: AbortSignal) -> ToolResult | None:
+        """Raises InvalidArguments and UrlNotAllowed for what no answer could make right."""
+        self.web.refuse(parse_url(self.params.url))
+        check_headers(self.params.headers or {})
+        if self.body is not None:
+            if self.method is Method.GET:
+                raise InvalidArguments("body: a GET has none. Send method=POST, or leave the body out.")
+            if len(self.body) > MAX_REQUEST_BODY:
+                raise InvalidArguments(f"body: {len(self.body):,} characters; at most {MAX_REQUEST_BODY:,} are sent.")
+        return None
+
+    async def should_confirm_execute(self, signal: AbortSignal) -> ConfirmationDetails | Literal[False]:
+        """Asks for whatever is more than reading: another method than GET, credentials, secrets on their way out."""
+        if self.method is Method.GET and not self._sends_secrets():
+            return False
+        risk = self.tool.risk if self.method is Method.GET else Risk.HIGH
+        return await self.confirmation_details(risk, await self.preview())
+
+    async def preview(self) -> Preview | None:
+        """The request with secrets masked and its host set apart; None for an address that cannot be read."""
+        try:
+            url = parse_url(self.params.url)
+        except ToolFailure:
+            return None
+        headers = self.params.headers or {}
+        return UrlPreview(
+            url=masked_url(url),
+            scheme=url.scheme,
+            host=url.host if url.port == DEFAULT_PORTS[url.scheme] else url.host_and_port,
+            method=self.method.value,
+            headers={name: MASK if carries_credentials(name) else visible(mask(headers[name])) for name in headers},
+            body=None if self.body is None else visible_block(mask(self.body)),
+            concerns=self._concerns(url),
+        )
+
+    def request(self) -> WebRequest:
+        """Raises what reading the address raises."""
+        return WebRequest(
+            url=parse_url(self.params.url),
+            method=self.method,
+            headers=self.params.headers or {},
+            body=self.body,
+            timeout=self.params.timeout,
+        )
+
+    def _sends_secrets(self) -> bool:
+        headers = self.params.headers or {}
+        if any(carries_credentials(name) or looks_secret_under(name, value) for name, value in headers.items()):
+            return True
+        return looks_secret(self.params.url) is not None or (
+            self.body is not None and looks_secret(self.body) is not None
+        )
+
+    def _concerns(self, url: WebUrl) -> tuple[str, ...]:
+        concerns: list[str] = []
+        if self.method is not Method.GET:
+            concerns.append(f"{self.method} sends data or changes something there")
+        if url.scheme == "http" and not self.web.domains.list_local(url):
+            concerns.append("not encrypted: anyone on the way can read and change it")
+        if url.port not in USUAL_PORTS:
+            concerns.append(f"an unusual port: {url.port}")
+        if "xn--" in url.host:
+            concerns.append(f"the host's name is not plain ASCII: {visible(_unicode_host(url.host))}")
+        if self.web.domains.list_local(url):
+            concerns.append("a machine of the local network, listed in allow_domains")
+        found = looks_secret(self.params.url) or (looks_secret(self.body) if self.body else None)
+        if found:
+            concerns.append(f"what is sent looks like {found}")
+        if any(carries_credentials(name) for name in self.params.headers or {}):
+            concerns.append("sends credentials in a header")
+        return tuple(concerns)
+
+
+def web_of(context: ToolContext) -> WebAccess:
+    """The access of a call; raises RuntimeError where a caller built a context without one."""
+    if context.web is None:
+        raise RuntimeError("this tool needs web access: build its ToolContext with one")
+    return context.web
+
+
+def masked_url(url: WebUrl) -> str:
+    """The address with what looks like a secret in path and query masked; the host stays readable."""
+    parts = urlsplit(url.text)
+    query = parts.query
+    pairs = parse_qsl(query, keep_blank_values=True)
+    if any(variable_looks_secret(name.replace("-", "_")) or looks_secret(value) for name, value in pairs):
+        shown = [
+            (name, MASK if variable_looks_secret(name.replace("-", "_")) or looks_secret(value) else value)
+            for name, value in pairs
+        ]
+        query = urlencode(shown, safe="*")
+    return urlunsplit((parts.scheme, parts.netloc, mask(parts.path), mask(query), ""))
+
+
+def flat_headers(response: WebResponse) -> dict[str, str]:
+    return dict(response.headers)
+
+
+def _unicode_host(host: str) -> str:
+    import idna  # only for names that need it
+
+    try:
+        return idna.decode(host)
+    except UnicodeError:
+        return host

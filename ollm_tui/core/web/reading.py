@@ -1,0 +1,168 @@
+"""An answer to something a model can read: pages, JSON, text, PDF; pictures and other bytes as files."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import FetchFailed
+from ollm_tui.core.web.charset import decode_text
+from ollm_tui.core.web.extraction import NoMatch, extract_main, extract_selected
+from ollm_tui.core.web.messages import WebResponse
+from ollm_tui.core.web.pdf import PdfUnreadable, pdf_text
+
+_HTML = frozenset({"text/html", "application/xhtml+xml"})
+_TEXT_ENDINGS = ("+json", "+xml", "/json", "/xml", "/javascript", "/ecmascript", "/yaml", "/toml", "/x-yaml", "/csv")
+_TEXT_TYPES = frozenset(
+    {"application/x-sh", "application/sql", "application/x-ndjson", "application/graphql", "application/rtf"}
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What an answer says. `body` is for programs: exact text, or base64; `path` is where other bytes were saved."""
+
+    text: str
+    body: str
+    is_base64: bool = False
+    path: Path | None = None
+    note: str | None = None
+
+
+async def read_page(
+    response: WebResponse, selector: str | None, downloads: Path | None, signal: AbortSignal
+) -> Reading:
+    """The readable form of an answer. Raises FetchFailed where a selector fits nothing or does not apply."""
+    kind = kind_of(response)
+    if kind == "binary" or kind == "pdf":
+        if selector is not None:
+            raise _no_selector(response, f"it is {response.media_type or 'binary data'}, not HTML")
+        return await _read_bytes(response, kind, downloads, signal)
+    text = await signal.in_thread(decode_text, response.body, response.content_type)
+    if kind == "html":
+        return Reading(await signal.in_thread(_page_text, text, selector, response), text)
+    if selector is not None:
+        if "xml" not in response.media_type:
+            raise _no_selector(response, f"it is {response.media_type or 'plain text'}, not HTML")
+        return Reading(await signal.in_thread(_page_text, text, selector, response), text)
+    return Reading(text, text)
+
+
+async def read_raw(response: WebResponse, downloads: Path | None, signal: AbortSignal) -> Reading:
+    """The body as the server sent it, as text where it is text."""
+    if kind_of(response) in ("binary", "pdf"):
+        return await _read_bytes(response, "binary", downloads, signal)
+    text = await signal.in_thread(decode_text, response.body, response.content_type)
+    return Reading(text, text)
+
+
+def kind_of(response: WebResponse) -> str:
+    """`html`, `text` (JSON too), `pdf` or `binary`, by the declared type; by the bytes where that says nothing."""
+    declared = response.media_type
+    if declared in _HTML:
+        return "html"
+    if declared == "application/pdf":
+        return "pdf"
+    if declared.startswith("text/") or declared.endswith(_TEXT_ENDINGS) or declared in _TEXT_TYPES:
+        return "text"
+    if declared and declared not in ("application/octet-stream", "binary/octet-stream"):
+        return "binary"
+    return _sniffed(response.body)
+
+
+def _sniffed(body: bytes) -> str:
+    head = body[:1024]
+    if head.startswith(b"%PDF-"):
+        return "pdf"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "text"
+    if b"\0" in head or not _decodes(head):
+        return "binary"
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    return "html" if start.startswith((b"<!doctype html", b"<html", b"<head", b"<body")) else "text"
+
+
+def _decodes(head: bytes) -> bool:
+    try:
+        head.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start >= len(head) - 3 and len(head) == 1024  # cut inside a character
+    return True
+
+
+def _page_text(html: str, selector: str | None, response: WebResponse) -> str:
+    if selector is None:
+        return extract_main(html, response.url.text)
+    try:
+        return extract_selected(html, selector, response.url.text)
+    except NoMatch:
+        raise _no_selector(response, "no element of the page matches it") from None
+    except ValueError as error:
+        raise _no_selector(response, str(error)) from None
+
+
+def _no_selector(response: WebResponse, reason: str) -> FetchFailed:
+    return FetchFailed(
+        f"{response.url.text}: the selector cannot be applied: {reason}. Leave the selector out to see the page.",
+        {"url": response.url.text, "reason": reason},
+    )
+
+
+async def _read_bytes(response: WebResponse, kind: str, downloads: Path | None, signal: AbortSignal) -> Reading:
+    note: str | None = None
+    if kind == "pdf":
+        try:
+            text = await pdf_text(response.body, signal)
+            return Reading(text or "(the PDF has no text)", text)
+        except PdfUnreadable as error:
+            note = str(error)
+    described = f"{response.media_type or 'binary data'}, {len(response.body):,} bytes"
+    size = image_size(response.body)
+    if size is not None:
+        described += f", {size[0]}x{size[1]} pixels"
+    if downloads is None:
+        encoded = base64.b64encode(response.body).decode("ascii")
+        return Reading(f"[{described}; the bytes are in the result's data]", encoded, is_base64=True, note=note)
+    try:
+        path = await signal.in_thread(_save, response, downloads)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise FetchFailed(
+            f"{response.url.text}: {described} could not be saved: {reason}. Free some space first.",
+            {"url": response.url.text, "reason": reason},
+        ) from None
+    return Reading(f"[{described}; saved to {path}]", "", path=path, note=note)
+
+
+def _save(response: WebResponse, folder: Path) -> Path:
+    """Write to a name of our own making: whole or not at all."""
+    import mimetypes  # only here, and it reads files of the system
+
+    folder.mkdir(parents=True, exist_ok=True)
+    ending = mimetypes.guess_extension(response.media_type) or ".bin"
+    path = folder / f"web-{hashlib.sha256(response.body).hexdigest()[:16]}{ending}"
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".web-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(response.body)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    return path
+
+
+def image_size(data: bytes) -> tuple[int, int] | None:
+    """Width and height of a PNG or GIF by its first bytes; None for anything else."""
+    if data.startswith(b"\x89PNG\r\n\x1a\n") and len(data) >= 24:
+        return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
+    if data.startswith((b"GIF87a", b"GIF89a")) and len(data) >= 10:
+        return int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little")
+    return None

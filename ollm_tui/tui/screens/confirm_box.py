@@ -1,0 +1,81 @@
+"""The box of the confirmation: facts and keys pinned, between them the effect, the edit form, or a line to type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.geometry import Size
+from textual.widgets import Input
+
+from ollm_tui.tui.screens.confirm_form import EditForm
+from ollm_tui.tui.screens.consideration import Consideration
+from ollm_tui.tui.widgets.diff import argument_lines, preview_lines, preview_title
+from ollm_tui.tui.widgets.inkbox import InkBox
+from ollm_tui.tui.widgets.lines import LinesView
+
+if TYPE_CHECKING:
+    from ollm_tui.core.base.results import JsonObject
+
+WIDTH = 80
+SHARE_OF_HEIGHT = 0.96
+BORDERS = 2
+
+
+class ConfirmBox(Vertical):
+    """Holds the parts and gives each its room; decides nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(id="confirm-box")
+        self.head = InkBox("confirm-head")
+        self.detail = LinesView("confirm-detail")
+        self.form = EditForm()
+        self.input = Input(id="confirm-input", compact=True, select_on_focus=False)
+        self.keys = InkBox("confirm-keys")
+
+    def compose(self) -> ComposeResult:
+        yield self.head
+        yield self.detail
+        yield self.form
+        yield self.input
+        yield self.keys
+
+    def show_effect(self, case: Consideration, *, arguments: bool) -> None:
+        """What the call would do, or its arguments where asked for or where there is nothing else."""
+        preview = case.preview
+        if preview is None or arguments:
+            self.detail.border_title = "Arguments"
+            self.detail.show_lines(argument_lines(case.arguments))
+        else:
+            self.detail.border_title = preview_title(preview)
+            self.detail.show_lines(preview_lines(preview))
+        swap = "   Tab effect / arguments" if preview is not None else ""
+        self.detail.border_subtitle = f"PgUp/PgDn scroll{swap}"
+
+    def show_detail(self) -> None:
+        """Away with form and line; the focus is where no key decides anything."""
+        self.form.display = self.input.display = False
+        self.detail.display = True
+        self.detail.focus()
+
+    def show_form(self, arguments: JsonObject) -> None:
+        """The form in the place of the effect."""
+        self.detail.display = False
+        self.form.display = True
+        self.form.begin(arguments)
+
+    def ask_line(self, text: str, hint: str) -> None:
+        """One line to type, below the effect."""
+        self.input.value, self.input.placeholder = text, hint
+        self.input.display = True
+        self.input.focus()
+
+    def fit(self, screen: Size, *, tight: bool) -> None:
+        """The middle gets what head and keys leave: they must be in sight on any screen."""
+        width = min(WIDTH, screen.width) - BORDERS - (0 if tight else 2)
+        rows = screen.height if tight else int(screen.height * SHARE_OF_HEIGHT)
+        line = 1 if self.input.display else 0
+        room = max(1, rows - BORDERS - line - self.head.rows_at(width) - self.keys.rows_at(width))
+        self.detail.styles.max_height = room
+        self.form.styles.max_height = room

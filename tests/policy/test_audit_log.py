@@ -1,0 +1,138 @@
+"""The audit log as the house writes it: every decision, settlement and end of a call, and nothing of its arguments."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from ollm_tui.assembly import Attendance, Core, assemble_core, configure
+from ollm_tui.assembly.auditing import audit_entry
+from ollm_tui.core import ConfirmationResponse
+from ollm_tui.core.base.abort import AbortController
+from ollm_tui.core.base.places import data_folder
+from ollm_tui.core.base.results import JsonObject
+from ollm_tui.core.base.store import Store
+from ollm_tui.core.confirmation import Origin
+from ollm_tui.core.executor import CallRecord
+from ollm_tui.core.notices import ConfirmationRequested, Notice
+from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog
+from ollm_tui.core.policy.engine import Layer
+from ollm_tui.core.policy.rules import Decision
+from ollm_tui.options import Options
+
+POLICY = '[[rules]]\ntool = "write_file"\naction = "ask"\n\n[[rules]]\ntool = "ls"\naction = "deny"\n'
+WRITE: JsonObject = {"path": "a.txt", "content": "a secret"}
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Options:
+    (tmp_path / "p.toml").write_text(POLICY)
+    return Options(workspace=tmp_path, policy_file=tmp_path / "p.toml")
+
+
+def entries() -> list[AuditEntry]:
+    store = Store(data_folder() / "ollm.db")
+    try:
+        log = AuditLog(store)
+        assert log.verify() is None
+        return [line.entry for line in log.read() if line.entry is not None]
+    finally:
+        store.close()
+
+
+def answering(core: Core, *answers: JsonObject) -> None:
+    queue = list(answers)
+
+    def answer(notice: Notice) -> None:
+        if isinstance(notice, ConfirmationRequested):
+            response = ConfirmationResponse.model_validate({"id": notice.request.id, **queue.pop(0)})
+            asyncio.get_running_loop().call_soon(core.bus.respond_to_confirmation, response)
+
+    core.bus.subscribe(answer)
+
+
+async def test_a_call_leaves_its_decision_its_settlement_and_its_end(options: Options) -> None:
+    async with assemble_core(configure(options), Attendance.PERSON) as core:
+        answering(core, {"approved": True})
+        result = await core.executor.execute("file_write", WRITE, call_id="c1", origin=Origin.MODEL)
+        assert result.ok, result
+    decided, settled, finished = entries()
+    assert [each.event for each in (decided, settled, finished)] == list(AuditEvent)
+    assert {(each.call_id, each.tool, each.origin) for each in (decided, settled, finished)} == {
+        ("c1", "write_file", "model")
+    }
+    assert (decided.decision, decided.layer, decided.rule, decided.line) == (Decision.ASK, Layer.RULES, 1, 1)
+    assert decided.file == str(options.policy_file) and decided.outcome is None
+    assert (settled.outcome, settled.by) == ("approved", "user") and settled.latency_ms is not None
+    assert (finished.outcome, finished.by) == ("ok", "user") and finished.latency_ms is not None
+    arguments = {"path": "a.txt", "content": "a secret", "overwrite": True, "createDirs": True, "encoding": "utf-8"}
+    canonical = json.dumps(arguments, sort_keys=True, separators=(",", ":"))
+    assert decided.arguments_sha256 == hashlib.sha256(canonical.encode()).hexdigest()
+
+
+async def test_nothing_of_the_arguments_is_kept(options: Options) -> None:
+    async with assemble_core(configure(options), Attendance.PERSON) as core:
+        answering(core, {"approved": False, "reason": "a secret too"})
+        await core.executor.execute("write_file", WRITE)
+    assert len(entries()) == 3
+    assert b"a secret" not in (data_folder() / "ollm.db").read_bytes()
+
+
+async def test_denials_cancellations_and_calls_that_never_were_are_kept_too(options: Options) -> None:
+    async with assemble_core(configure(options), Attendance.PERSON) as core:
+        await core.executor.execute("ls", {}, call_id="denied")
+        await core.executor.execute("nope", {}, call_id="unknown")
+        await core.executor.execute("ls", {"path": 5}, call_id="invalid")
+        controller = AbortController()
+        task = asyncio.ensure_future(core.executor.execute("write_file", WRITE, controller.signal, call_id="gone"))
+        while not core.bus.pending():
+            await asyncio.sleep(0.001)
+        controller.abort()
+        await task
+    found = [(each.call_id, each.event.value, each.outcome, each.by) for each in entries()]
+    assert found == [
+        ("denied", "decided", None, None),
+        ("denied", "finished", "PolicyDeniedError", None),
+        ("unknown", "finished", "ToolNotFoundError", None),
+        ("invalid", "finished", "ValidationError", None),
+        ("gone", "decided", None, None),
+        ("gone", "settled", "cancelled", "signal"),
+        ("gone", "finished", "OperationCancelled", "signal"),
+    ]
+
+
+async def test_changed_arguments_are_a_decision_of_their_own(options: Options) -> None:
+    async with assemble_core(configure(options), Attendance.PERSON) as core:
+        changed = {"path": "a.txt", "content": "better"}
+        answering(core, {"approved": True, "modifiedArgs": changed}, {"approved": True})
+        assert (await core.executor.execute("write_file", WRITE)).ok
+    found = entries()
+    assert [each.event.value for each in found] == ["decided", "settled", "decided", "settled", "finished"]
+    digests = [each.arguments_sha256 for each in found]
+    assert digests[0] == digests[1] != digests[2] == digests[3] == digests[4]
+
+
+async def test_nobody_and_yes_are_named_as_who_answered(options: Options) -> None:
+    for attendance in (Attendance.NOBODY, Attendance.YES):
+        async with assemble_core(configure(options), attendance) as core:
+            await core.executor.execute("write_file", {**WRITE, "overwrite": True})
+    settled = [each for each in entries() if each.event is AuditEvent.SETTLED]
+    assert [(each.outcome, each.by) for each in settled] == [("denied", "nobody"), ("approved", "--yes")]
+
+
+async def test_the_lines_of_a_turn_are_written_when_it_is_flushed(options: Options) -> None:
+    async with assemble_core(configure(options), Attendance.NOBODY) as core:
+        await core.executor.execute("ls", {})
+        await asyncio.to_thread(core.audit.flush)
+        assert len(entries()) == 2
+
+
+def test_a_finished_call_counts_its_waiting_and_its_running() -> None:
+    record = CallRecord(
+        AuditEvent.FINISHED, "c", "ls", Origin.USER, "", None, None, None, error_type=None, waited_ms=40, duration_ms=2
+    )
+    assert audit_entry(record).latency_ms == 42

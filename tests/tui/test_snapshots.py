@@ -1,0 +1,382 @@
+"""Pictures of the screen, each with words that say what must be seen in it.
+
+A picture that changed is looked at in `snapshot_report.html` and, if it is better, made anew by `nox -s snapshots`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Protocol
+
+import pytest
+from textual.pilot import Pilot
+
+from ollm_tui.core.base.diff import diff_texts
+from ollm_tui.core.confirmation import DiffPreview
+from ollm_tui.options import Options
+from ollm_tui.tui import news
+from ollm_tui.tui.app import DashboardApp
+from ollm_tui.tui.entries import AnswerEntry, AnswerGrew, CallEntry, CallState, Entry, EntriesChanged, UserEntry
+from ollm_tui.tui.intents import Steward, Tell
+from ollm_tui.tui.panes.terminal import TerminalPane
+from ollm_tui.tui.screens.confirm import ConfirmScreen
+from ollm_tui.tui.values import (
+    Activity,
+    CommandMark,
+    CommandTab,
+    QueueItem,
+    QueueState,
+    Reach,
+    ReviewValue,
+    RiskLevel,
+    RuleOffer,
+    Surroundings,
+    TodoRow,
+    TodoState,
+)
+from tests.tui.pilot import HandClock, Recorder, Stage, command_question, question, screen_text, wait_until
+
+pytestmark = pytest.mark.skipif(
+    sys.version_info[:2] != (3, 11),
+    reason="snapshots are compared on Python 3.11 only: others draw the same screen with other bytes",
+)
+
+WIDE, NARROW, TINY = (120, 40), (80, 24), (39, 9)
+BOTH = pytest.mark.parametrize("size", [pytest.param(WIDE, id="120x40"), pytest.param(NARROW, id="80x24")])
+
+Size = tuple[int, int]
+Play = Callable[[Stage], Awaitable[None]]
+
+
+class SnapCompare(Protocol):
+    """The fixture of pytest-textual-snapshot, as far as it is used here."""
+
+    def __call__(
+        self, app: DashboardApp, *, terminal_size: Size, run_before: Callable[[Pilot[int]], Awaitable[None]]
+    ) -> bool: ...
+
+
+class Camera:
+    """Plays a scene, reads the screen, takes the picture."""
+
+    def __init__(self, snap_compare: SnapCompare) -> None:
+        self._snap_compare = snap_compare
+        self.text = ""
+        """Every cell of the screen in the moment of the picture."""
+
+    def take(self, size: Size, play: Play, theme: str = "ollm-dark") -> bool:
+        """Whether the picture is the one that is kept."""
+        steward, clock = Recorder(), HandClock()
+        opened: list[Tell] = []
+
+        @asynccontextmanager
+        async def open_house(tell: Tell):  # type: ignore[no-untyped-def]  # OpenHouse, checked where it is handed over
+            opened.append(tell)
+            house: Steward = steward
+            yield house
+
+        app = DashboardApp(Options(theme=theme), open_house=open_house, clock=clock, blink=False)
+
+        async def run(pilot: Pilot[int]) -> None:
+            here = Stage(app, pilot, steward, clock)
+            await wait_until(pilot, lambda: bool(opened))
+            await here.tell(
+                news.SettingsKnown(news.ScreenSettings(theme=theme, auto_open="never")),
+                news.SurroundingsChanged(Surroundings("qwen3-coder:30b", "~/src/app", "ask", False, "", 18_200, 32_768)),
+            )
+            await play(here)
+            await here.settle()
+            self.text = screen_text(app)
+
+        return self._snap_compare(app, terminal_size=size, run_before=run)
+
+    def shows(self, *words: str) -> bool:
+        """Whether all of this is on the screen; fails with the word that is not, and the screen."""
+        for one in words:
+            assert one in self.text, f"not on the screen: {one!r}\n{self.text}"
+        return True
+
+
+@pytest.fixture
+def camera(snap_compare: SnapCompare, monkeypatch: pytest.MonkeyPatch) -> Camera:
+    """Nothing of the terminal that the tests run in gets into a picture."""
+    for name in ("NO_COLOR", "COLORTERM", "TERM", "COLUMNS", "LINES"):
+        monkeypatch.delenv(name, raising=False)
+    return Camera(snap_compare)
+
+
+# -- what is played ----------------------------------------------------------------------------------------------------
+
+ASKED = UserEntry("u1", "Add a --json flag to the export command and run the tests.", "10:41")
+PLAN = AnswerEntry("a1", "qwen3-coder:30b", "I'll add the flag to `cli/export.py`, then run the suite.", time="10:41")
+READ = CallEntry("c1", "read_file", "cli/export.py, lines 1-88", CallState.OK, duration_ms=4)
+FOUND = CallEntry("c2", "grep", '"def export" 3 matches', CallState.OK, duration_ms=11)
+TODOS = (
+    TodoRow("t1", "Read the export command", TodoState.COMPLETED),
+    TodoRow("t2", "Add the --json flag", TodoState.IN_PROGRESS),
+    TodoRow("t3", "Update the tests", TodoState.PENDING),
+    TodoRow("t4", "Update the README", TodoState.CANCELLED),
+)
+
+BEFORE = """\
+@app.command()
+def export(
+    out: Path,
+    fmt: str = "csv",
+) -> int:
+    \"\"\"Write the address book to a file.\"\"\"
+    rows = load_rows()
+    out.write_text(to_csv(rows))
+    return 0
+"""
+AFTER = BEFORE.replace('"csv",\n', '"csv",\n    as_json: bool = False,\n').replace(
+    "to_csv(rows)", "to_json(rows) if as_json else to_csv(rows)"
+)
+EDIT = question(
+    1,
+    description="Edit cli/export.py (2 edits, +2 -1)",
+    preview=DiffPreview(diff=diff_texts("cli/export.py", BEFORE, AFTER), created=False),
+)
+DELETE = command_question(
+    2,
+    "rm -rf build dist && find . -name '*.pyc' -delete",
+    reason="deletions always ask: rm -rf build dist",
+)
+FETCH = question(
+    3,
+    tool="web_fetch",
+    risk=RiskLevel.LOW,
+    description="Fetch docs.python.org/3/library/json.html",
+    preview=None,
+    locations=("https://docs.python.org/3/library/json.html",),
+    arguments={"url": "https://docs.python.org/3/library/json.html"},
+)
+ALLOWED = ReviewValue(
+    offers=(
+        RuleOffer(Reach.SESSION, "edit_file in cli/export.py"),
+        RuleOffer(Reach.WORKSPACE, "edit_file in cli/**", editable=True),
+    )
+)
+
+PYTEST = (
+    "\x1b[1;32m~/src/app\x1b[0m (main) $ pytest -q\r\n"
+    "\x1b[32m.\x1b[0m\x1b[32m.\x1b[0m\x1b[31mF\x1b[0m" + "\x1b[32m.\x1b[0m" * 12 + "\x1b[36m [100%]\x1b[0m\r\n"
+    "=================== FAILURES ===================\r\n"
+    "\x1b[1m\x1b[31mE   AssertionError: 'csv' != 'json'\x1b[0m\r\n"
+    "\x1b[31m\x1b[1m1 failed\x1b[0m, \x1b[32m14 passed\x1b[0m\x1b[31m in 0.41s\x1b[0m\r\n"
+    "wide: \u65e5\u672c\u8a9e | box: \u250c\u2500\u2510 | \x1b[7mreverse\x1b[0m \x1b[4munderlined\x1b[0m\r\n"
+    "\x1b[1;32m~/src/app\x1b[0m (main) $ "
+)
+
+
+def said(*entries: Entry) -> news.ConversationChanged:
+    return news.ConversationChanged(EntriesChanged(entries))
+
+
+def waiting(item: QueueItem, summary: str) -> CallEntry:
+    return CallEntry(item.call_id, item.tool, summary, CallState.WAIT, ordinal=item.ordinal)
+
+
+async def begin_work(here: Stage) -> None:
+    await here.tell(said(ASKED, PLAN, READ, FOUND), news.TodosChanged(TODOS))
+
+
+async def ask_three(here: Stage) -> None:
+    """Three questions; the first has a clock."""
+    await begin_work(here)
+    clocked = replace(EDIT, deadline=here.clock.seconds + 47, timeout=60.0)
+    await here.tell(
+        news.ActivityChanged(Activity.RUNNING, "edit_file +2"),
+        said(
+            waiting(EDIT, "cli/export.py"),
+            waiting(DELETE, "rm -rf build dist && find . -name '*.pyc' -delete"),
+            waiting(FETCH, "docs.python.org/3/library/json.html"),
+        ),
+    )
+    await here.show_queue(clocked, DELETE, FETCH)
+
+
+async def review(here: Stage, *items: QueueItem) -> ConfirmScreen:
+    """Open the confirmation on the first of them, with its approve keys alive."""
+    await begin_work(here)
+    await here.show_queue(*items)
+    await here.press("f8")
+    await here.tell(news.Reviewed(items[0].id, ALLOWED))
+    modal = here.modal
+    assert modal is not None
+    await here.arm()
+    modal.draw()
+    await here.settle()
+    return modal
+
+
+# -- the pictures ------------------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_an_empty_dashboard_says_what_can_be_done_and_under_which_policy(camera: Camera, size: Size) -> None:
+    async def play(here: Stage) -> None:
+        await here.settle()
+
+    same = camera.take(size, play)
+    assert camera.shows("IDLE", "qwen3-coder:30b", "~/src/app", "policy: ask", "No messages yet", "F1 Help", "^Q Quit")
+    assert "F8" not in camera.text.splitlines()[-1], "nothing waits, so there is nothing to review"
+    if size == WIDE:
+        assert camera.shows("Nothing to approve", "No todos", "Terminal")
+    assert same
+
+
+@BOTH
+def test_a_streaming_answer_is_followed_to_its_last_line(camera: Camera, size: Size) -> None:
+    async def play(here: Stage) -> None:
+        await begin_work(here)
+        await here.tell(
+            news.ActivityChanged(Activity.STREAMING, "41 t/s"),
+            said(AnswerEntry("a2", "qwen3-coder:30b", time="10:42", live=True)),
+        )
+        here.clock.seconds += 3
+        text = "## What I found\n\n- `export` writes **one** format\n- the flag is `fmt`\n\n```python\n"
+        text += "def export(out: Path, fmt: str = 'csv') -> int:\n    return 0\n```\n\n"
+        text += "\n\n".join(f"Step {number}: change the caller and its test." for number in range(1, 9))
+        for start in range(0, len(text), 40):
+            await here.tell(news.ConversationChanged(AnswerGrew("a2", text=text[start : start + 40])))
+        here.app.dashboard.tick()
+        await wait_until(here.pilot, lambda: "Step 8: change the caller and its test." in here.text)
+
+    same = camera.take(size, play)
+    assert camera.text.startswith(" STREAMING 41 t/s 3s")
+    assert camera.shows("Step 8: change the caller and its test.", "Esc Interrupt")
+    assert "**" not in camera.text and "##" not in camera.text, "markdown is drawn, not shown"
+    assert same
+
+
+@BOTH
+def test_three_questions_wait_in_the_queue_while_the_person_writes_on(camera: Camera, size: Size) -> None:
+    async def play(here: Stage) -> None:
+        await here.press(*"now update the README too")
+        await ask_three(here)
+
+    same = camera.take(size, play)
+    assert camera.text.startswith(" WAITING 3")
+    assert camera.shows("now update the README too", "F8 Review(3)", "0:47", "WAIT")
+    if size == WIDE:
+        assert camera.shows("Queue (3)", "#1", "#2", "#3", "HIGH", "Add the --json flag", "+ ", "as_json: bool = False")
+    else:
+        assert camera.shows("3 approvals waiting, next expires in 0:47", "Queue 3!")
+    assert same
+
+
+def test_at_80_columns_the_queue_has_the_screen_to_itself(camera: Camera) -> None:
+    async def play(here: Stage) -> None:
+        await ask_three(here)
+        await here.press("f6", "f6")
+
+    same = camera.take(NARROW, play)
+    assert camera.shows("Queue (3)", "[Queue 3!]", "#1", "#2", "#3", "MED", "HIGH", "LOW", "edit_file", "web_fetch")
+    assert same
+
+
+@BOTH
+def test_an_edit_is_confirmed_over_its_diff(camera: Camera, size: Size) -> None:
+    async def play(here: Stage) -> None:
+        await review(here, EDIT, DELETE, FETCH)
+
+    same = camera.take(size, play)
+    assert camera.shows("Approve?  1 of 3   MEDIUM   edit_file", "Edit cli/export.py (2 edits, +2 -1)")
+    assert camera.shows("policy rule 3: tool=edit_file -> ask", "+     as_json: bool = False,")
+    assert camera.shows("[y] Approve once", "[a]", "[A]", "[n] Deny", "[r] Deny with reason", "[e] Edit", "[D]", "Esc")
+    assert same
+
+
+@BOTH
+def test_a_dangerous_command_is_confirmed_in_full_and_twice(camera: Camera, size: Size) -> None:
+    async def play(here: Stage) -> None:
+        await review(here, DELETE, FETCH)
+        await here.press("y")
+        assert here.decisions == [], "the first y only asks for the second"
+
+    same = camera.take(size, play)
+    assert camera.shows("Approve?  1 of 2   HIGH   shell", "rm -rf build dist && find . -name '*.pyc' -delete")
+    assert camera.shows("deletions always ask", "/home/u/src/app", "press y again")
+    assert same
+
+
+@BOTH
+def test_a_question_that_expired_stays_to_be_read_and_takes_no_yes(camera: Camera, size: Size) -> None:
+    async def play(here: Stage) -> None:
+        clocked = replace(EDIT, deadline=here.clock.seconds + 1, timeout=60.0)
+        await review(here, clocked, FETCH)
+        await here.show_queue(replace(EDIT, state=QueueState.EXPIRED), FETCH)
+        await here.press("y")
+        assert here.decisions == [], "a late yes lands on nothing"
+
+    same = camera.take(size, play)
+    assert camera.shows("EXPIRED  1 of 2   MEDIUM   edit_file", "expired, so it is denied")
+    assert "Approve once" not in camera.text
+    assert same
+
+
+@BOTH
+def test_faults_of_changed_arguments_are_shown_under_the_form(camera: Camera, size: Size) -> None:
+    async def play(here: Stage) -> None:
+        await review(here, EDIT, FETCH)
+        await here.press("e")
+        fault = "edits.0.replacement: Field required"
+        await here.tell(news.Reviewed(EDIT.id, ReviewValue(faults=(fault,)), {"path": "cli/export.py"}))
+
+    same = camera.take(size, play)
+    assert camera.shows("edits.0.replacement: Field required", '"path": "cli/export.py"', "Esc")
+    assert same
+
+
+@BOTH
+def test_the_terminal_takes_the_whole_screen(camera: Camera, size: Size) -> None:
+    async def play(here: Stage) -> None:
+        await begin_work(here)
+        await here.press("f10", "ctrl+t")
+        await here.tell(news.CommandsChanged((CommandTab("sh", "bash", CommandMark.RUNNING, person=True),)))
+        await wait_until(here.pilot, lambda: bool(here.steward.of(TerminalPane.Attached)))
+        here.steward.of(TerminalPane.Attached)[0].feed(PYTEST.encode())
+        await wait_until(here.pilot, lambda: "14 passed" in here.text)
+
+    same = camera.take(size, play)
+    assert camera.shows("Terminal", "pytest -q", "1 failed, 14 passed in 0.41s", "\u65e5\u672c\u8a9e", "\u250c\u2500\u2510")
+    assert "Add a --json flag" not in camera.text, "the conversation is out of sight"
+    assert same
+
+
+@BOTH
+def test_everything_can_be_read_on_a_light_screen(camera: Camera, size: Size) -> None:
+    async def play(here: Stage) -> None:
+        await here.press(*"now update the README too")
+        await ask_three(here)
+
+    same = camera.take(size, play, theme="ollm-light")
+    assert camera.text.startswith(" WAITING 3")
+    assert camera.shows("now update the README too", "F8 Review(3)")
+    assert same
+
+
+@BOTH
+def test_a_failed_model_server_is_named_above_a_draft_that_is_kept(camera: Camera, size: Size) -> None:
+    async def play(here: Stage) -> None:
+        await begin_work(here)
+        await here.press(*"and now?")
+        await here.tell(news.ActivityChanged(Activity.FAILED, fault="ollama at http://127.0.0.1:11434 refused."))
+
+    same = camera.take(size, play)
+    assert camera.text.startswith(" ERROR")
+    assert camera.shows("ollama at http://127.0.0.1:11434 refused.", "[r] retry", "and now?")
+    assert same
+
+
+def test_below_40_by_10_one_line_says_so(camera: Camera) -> None:
+    async def play(here: Stage) -> None:
+        await here.settle()
+
+    same = camera.take(TINY, play)
+    assert [row.strip() for row in camera.text.splitlines() if row.strip()] == ["Window too small (need 40x10)"]
+    assert same
