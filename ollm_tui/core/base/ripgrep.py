@@ -167,7 +167,7 @@ class _Records:
         match = _MATCH.match(record)
         if match is not None:
             self._matches += 1
-            column = int(match[2])
+            column = int(match[2]) if match[2] is not None else len(record[match.end() :].rstrip(b"\r")) + 1
         else:
             match = _CONTEXT.match(record)
             if match is None:
@@ -201,12 +201,16 @@ def _matches_in(files: Sequence[FoundFile]) -> int:
     return sum(line.column is not None for file in files for line in file.lines)
 
 
-_MATCH = re.compile(rb"(\d+):(\d+):(\d+):")
+_BETWEEN = b"\x1f"
+"""Stands between the fields of a match: ripgrep leaves the column out where an empty match follows the last character
+of a file, and behind colons that could not be told from a text that begins with a number."""
+_MATCH = re.compile(rb"(\d+)\x1f(?:(\d+)\x1f)?(\d+)\x1f")
 _CONTEXT = re.compile(rb"(\d+)-(\d+)-")
 
 
 def _pattern_arguments(query: Query) -> list[bytes]:
     arguments = [b"--line-number", b"--column", b"--byte-offset", b"--crlf", b"--text"]
+    arguments.append(b"--field-match-separator=" + _BETWEEN)
     arguments += [b"--max-columns=%d" % _MAX_COLUMNS, b"--max-columns-preview"]
     arguments += [b"--max-count=%d" % query.max_per_file]
     arguments.append(b"--case-sensitive" if query.case_sensitive else b"--ignore-case")

@@ -34,11 +34,11 @@ from ollm_tui.core.tools.file_concerns import link_concerns, link_notes
 
 
 class Edit(Parameters):
-    target: str = Field(description="Text to replace, exactly as in the file; must occur once, or be placed by lines")
-    replacement: str = Field(description="Text to put there, taken literally; empty to delete the target")
-    line_hint: int | None = Field(None, ge=1, description="Line of the occurrence meant, where there are several")
-    start_line: int | None = Field(None, ge=1, description="First line that the occurrence may touch")
-    end_line: int | None = Field(None, ge=1, description="Last line that the occurrence may touch")
+    target: str
+    replacement: str
+    line_hint: int | None = Field(None, ge=1)
+    start_line: int | None = Field(None, ge=1)
+    end_line: int | None = Field(None, ge=1)
 
     @field_validator("target")
     @classmethod
@@ -58,10 +58,8 @@ class Edit(Parameters):
 
 
 class EditFileParameters(Parameters):
-    path: str = Field(description="File to edit, relative to the workspace")
-    edits: list[Edit] = Field(
-        min_length=1, description="Applied in order, each to the result of the one before; all of them or none"
-    )
+    path: str
+    edits: list[Edit] = Field(min_length=1)
 
 
 class AppliedEdit(Wire):
@@ -297,10 +295,7 @@ def _concerns(plan: EditPlan) -> list[str]:
 EDIT_FILE = Tool(
     name="edit_file",
     display_name="Edit File",
-    description=(
-        "Replace passages of a text file. Each target must be in the file exactly once; copy it from read_file "
-        "with its white space. Nothing is written unless all edits fit."
-    ),
+    description="Replace text in a file. Copy each target exactly; it must occur once, or lineHint picks one.",
     group=ToolGroup.FS,
     effect=Effect.WRITES,
     parameters=EditFileParameters,

@@ -38,11 +38,11 @@ class GlobData(ToolData):
 
 
 class GlobParameters(Parameters):
-    pattern: str = Field(description="Pattern relative to `directory`, as `**/*.py` or `src/{a,b}/*.ts`")
-    directory: str = Field(".", description="Directory to search below, relative to the workspace")
-    max_results: int | None = Field(None, ge=1, description="Stop after this many files")
-    include_hidden: bool = Field(False, description="Also find paths with a name that starts with a dot")
-    include_ignored: bool = Field(False, description="Also find files that git ignores")
+    pattern: str
+    directory: str = "."
+    max_results: int | None = Field(None, ge=1)
+    include_hidden: bool = False
+    include_ignored: bool = False
 
 
 class GlobInvocation(ToolInvocation[GlobParameters]):
@@ -158,10 +158,7 @@ def _named_so(
 GLOB = Tool(
     name="glob",
     display_name="Find Files",
-    description=(
-        "Find files by a glob pattern: * and ? within a name, ** across directories, [abc], {a,b}. Files that git "
-        "ignores and hidden ones are left out unless asked for."
-    ),
+    description="Find files by a pattern such as **/*.py.",
     group=ToolGroup.FS,
     effect=Effect.READS,
     parameters=GlobParameters,

@@ -43,17 +43,15 @@ class GrepData(ToolData):
 
 
 class GrepParameters(Parameters):
-    pattern: str = Field(description="Regular expression (Rust syntax: no look-around, no back-references)")
-    directory: str = Field(".", description="Directory to search below, or one file, relative to the workspace")
-    file_pattern: str | None = Field(
-        None, description="Glob for the files to search: without / it matches names, with / paths below `directory`"
-    )
-    case_sensitive: bool = Field(False, description="Tell upper from lower case")
-    max_results: int | None = Field(None, ge=1, description="Stop after this many matching lines")
-    fixed_string: bool = Field(False, description="Take the pattern as plain text")
-    context: int = Field(0, ge=0, le=100, description="Lines to show before and behind each match")
-    include_hidden: bool = Field(False, description="Also search paths with a name that starts with a dot")
-    include_ignored: bool = Field(False, description="Also search files that git ignores")
+    pattern: str
+    directory: str = "."
+    file_pattern: str | None = None
+    case_sensitive: bool = False
+    max_results: int | None = Field(None, ge=1)
+    fixed_string: bool = False
+    context: int = Field(0, ge=0, le=100)
+    include_hidden: bool = False
+    include_ignored: bool = False
 
 
 class GrepInvocation(ToolInvocation[GrepParameters]):
@@ -186,10 +184,7 @@ def _invalid(pattern: str, error: InvalidPattern) -> InvalidArguments:
 GREP = Tool(
     name="grep",
     display_name="Search Files",
-    description=(
-        "Find the lines that match a regular expression, as `path:line: text`. Case does not count unless "
-        "caseSensitive is true. Files that git ignores, hidden and binary files are left out."
-    ),
+    description="Find lines by a regular expression. filePattern is a glob such as *.py.",
     group=ToolGroup.FS,
     effect=Effect.READS,
     parameters=GrepParameters,

@@ -62,12 +62,10 @@ class LsData(ToolData):
 
 
 class LsParameters(Parameters):
-    path: str = Field(".", description="Directory to list, relative to the workspace")
-    recursive: bool = Field(False, description=f"Also list what lies in subdirectories, {DEFAULT_DEPTH} levels deep")
-    include_hidden: bool = Field(False, description="Also list names that start with a dot")
-    max_depth: int | None = Field(
-        None, ge=0, description="Levels to descend below the directory; 0 lists it alone. Implies recursive"
-    )
+    path: str = "."
+    recursive: bool = False
+    include_hidden: bool = False
+    max_depth: int | None = Field(None, ge=0)
 
     @property
     def depth(self) -> int:
@@ -232,10 +230,7 @@ def _where_it_stopped(walk: _Walk, depth: int) -> str:
 LS = Tool(
     name="ls",
     display_name="List Directory",
-    description=(
-        "List a directory: directories first (d), then files and links (-). Entries that git ignores are left out, "
-        "as are names that start with a dot unless includeHidden is true."
-    ),
+    description="List a directory.",
     group=ToolGroup.FS,
     effect=Effect.READS,
     parameters=LsParameters,

@@ -63,13 +63,11 @@ class ReadFileData(ToolData):
 
 
 class ReadFileParameters(Parameters):
-    path: str = Field(description="File to read, relative to the workspace")
-    start_line: int | None = Field(
-        None, description="First line to read, counted from 1; -n reads the last n lines (then without endLine)"
-    )
-    end_line: int | None = Field(None, ge=1, description="Last line to read, inclusive")
-    encoding: ReadEncoding | None = Field(None, description="base64 gives the bytes of any file; text otherwise")
-    line_numbers: bool = Field(False, description="Put `N|` in front of each line")
+    path: str = Field()
+    start_line: int | None = None
+    end_line: int | None = Field(None, ge=1)
+    encoding: ReadEncoding | None = None
+    line_numbers: bool = False
 
     @model_validator(mode="after")
     def _is_a_range(self) -> Self:
@@ -320,10 +318,7 @@ def _exactly(descriptor: int, offset: int, length: int) -> bytes:
 READ_FILE = Tool(
     name="read_file",
     display_name="Read File",
-    description=(
-        "Read a text file, whole or from startLine to endLine (counted from 1, inclusive; startLine=-n gives the last "
-        "n lines). Of files over 20 MB only a range can be read. encoding=base64 reads binary files."
-    ),
+    description="Read a file, or its lines startLine to endLine. startLine=-9 reads the last 9 lines.",
     group=ToolGroup.FS,
     effect=Effect.READS,
     parameters=ReadFileParameters,
