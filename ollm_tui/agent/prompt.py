@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from ollm_tui.core.base.visible import quote_name
 from ollm_tui.core.base.workspace import Workspace
 
 
 def system_prompt(workspace: Workspace) -> str:
     """Nothing volatile stands here: no clock, no file list, no todo list."""
     return f"""\
-You are an agent that works for a person in the folder {workspace.shown(workspace.root)} of their machine.
+You are an agent that works for a person in the folder {quote_name(str(workspace.root))} of their machine.
 You act only through the tools you are offered. The person sees every call; some wait for their approval.
 
 - Look before you act: read a file before you change it, list a folder before you guess what is in it.

@@ -84,7 +84,8 @@ async def _examine(options: Options) -> list[Finding]:
 async def _server_findings(configuration: Configuration) -> list[Finding]:
     what, settings = "model server", configuration.settings
     if settings.provider is not None or settings.base_url is not None:
-        named = f"provider {settings.provider or 'openai'}" + (f" at {mask(settings.base_url)}" if settings.base_url else "")
+        place = f" at {mask(settings.base_url)}" if settings.base_url else ""
+        named = f"provider {settings.provider or 'openai'}{place}"
         return [Finding(what, Health.OK, f"{named} is configured; nothing was probed")]
     if not probing_allowed():
         return [Finding(what, Health.NOTE, "OLLM_PROBE=0: nothing was probed; the offline provider would be used")]

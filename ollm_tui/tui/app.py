@@ -179,7 +179,7 @@ class DashboardApp(App[int]):
         if self.screen is self.dashboard and self.dashboard.term.captures_keys:
             return action not in ("help", "command_palette", "leave", "copy_or_stop")
         if action == "help":
-            return self.screen.id != "help"
+            return self.screen.name != "help"
         return super().check_action(action, parameters)
 
     def action_help(self) -> None:

@@ -74,7 +74,7 @@ async def test_each_tool_answers_to_each_other_tools_arguments_in_every_shape(tm
             for sent in CALLS.values():
                 shapes: list[JsonValue] = [
                     *(sent, [sent], json.dumps(sent), list(sent.values()), None, True, 7, "text"),
-                    *({key: None for key in sent}, {key: [value] for key, value in sent.items()}),
+                    *(dict.fromkeys(sent), {key: [value] for key, value in sent.items()}),
                     *({key: {"x": value} for key, value in sent.items()}, {key: str(value) for key, value in sent.items()}),
                 ]  # fmt: skip
                 for arguments in shapes:

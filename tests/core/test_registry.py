@@ -110,16 +110,16 @@ def test_a_schema_is_compact_and_says_what_is_required() -> None:
         "type": "object",
         "properties": {
             "path": {"type": "string", "description": "Where"},
-            "startLine": {"type": "integer", "minimum": 1},
+            "startLine": {"type": "integer"},
             "steps": {
                 "type": "array",
                 "items": {
                     "type": "object",
-                    "properties": {"target": {"type": "string"}, "replacement": {"type": "string", "default": ""}},
+                    "properties": {"target": {"type": "string"}, "replacement": {"type": "string"}},
                     "required": ["target"],
                 },
             },
-            "deep": {"type": "boolean", "default": False},
+            "deep": {"type": "boolean"},
             "kind": {"type": "string", "enum": ["a", "b"], "default": "a"},
         },
         "required": ["path"],

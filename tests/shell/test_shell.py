@@ -359,7 +359,10 @@ async def test_the_person_is_shown_the_whole_line_and_where_it_runs(bench: Bench
     line = "echo " + "x" * 5000 + "\nrm -rf build"
     invocation = SHELL.create_invocation({"command": line, "cwd": "sub"}, bench.context)
     preview = await invocation.preview()
-    assert preview == CommandPreview(command=line, cwd="sub")
+    assert isinstance(preview, CommandPreview)
+    assert (preview.command, preview.cwd) == (line, "sub")
+    assert preview.parts == ("echo " + "x" * 5000, "rm -rf build")
+    assert preview.concerns == ("It is long: 5,018 characters in 2 lines; read it to its end",)
     assert invocation.tool_locations() == ["sub"]
     assert "\n" not in invocation.get_description()
     assert "rm -rf build" in invocation.get_description()

@@ -342,3 +342,15 @@ async def test_settling_elsewhere_takes_the_form_away() -> None:
         await here.press("ctrl+s", "y")
         assert here.decisions == []
         assert here.steward.of(ConfirmScreen.CheckWanted) == []
+
+
+async def test_a_question_that_comes_while_the_last_confirmation_closes_opens_its_own() -> None:
+    async with stage() as here:
+        first, second = question(1), question(2)
+        for number in range(5):
+            one, other = (first, second) if number % 2 else (second, first)
+            here.app.tell(news.QueueChanged(QueueSnapshot((replace(one, state=QueueState.APPROVED),))))
+            here.app.tell(news.QueueChanged(QueueSnapshot((replace(other, id=f"confirm-{number + 10}"),))))
+        await here.settle()
+        assert here.app.is_running
+        assert here.modal is not None

@@ -85,7 +85,9 @@ class Camera:
             await wait_until(pilot, lambda: bool(opened))
             await here.tell(
                 news.SettingsKnown(news.ScreenSettings(theme=theme, auto_open="never")),
-                news.SurroundingsChanged(Surroundings("qwen3-coder:30b", "~/src/app", "ask", False, "", 18_200, 32_768)),
+                news.SurroundingsChanged(
+                    Surroundings("qwen3-coder:30b", "~/src/app", "ask", False, "", 18_200, 32_768)
+                ),
             )
             await play(here)
             await here.settle()
@@ -343,7 +345,9 @@ def test_the_terminal_takes_the_whole_screen(camera: Camera, size: Size) -> None
         await wait_until(here.pilot, lambda: "14 passed" in here.text)
 
     same = camera.take(size, play)
-    assert camera.shows("Terminal", "pytest -q", "1 failed, 14 passed in 0.41s", "\u65e5\u672c\u8a9e", "\u250c\u2500\u2510")
+    assert camera.shows(
+        "Terminal", "pytest -q", "1 failed, 14 passed in 0.41s", "\u65e5\u672c\u8a9e", "\u250c\u2500\u2510"
+    )
     assert "Add a --json flag" not in camera.text, "the conversation is out of sight"
     assert same
 

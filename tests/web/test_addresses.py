@@ -65,7 +65,8 @@ def test_an_embedded_address_never_reaches_more_than_the_address_itself(address:
     for prefix in ("64:ff9b::", "2002::", "::"):
         shift = 80 if prefix == "2002::" else 0
         embedded = reach_of(IPv6Address(int(IPv6Address(prefix)) | int(address) << shift))
-        assert embedded is Reach.NEVER or (embedded is itself is Reach.PUBLIC)
+        is_loopback = prefix == "::" and int(address) == 1
+        assert embedded is Reach.NEVER or (embedded is itself is Reach.PUBLIC) or is_loopback
 
 
 @given(v4, st.integers(1, 4), st.lists(st.sampled_from(["{}", "0{:o}", "0x{:x}", "0X{:X}", "0x00{:x}"]), min_size=4))

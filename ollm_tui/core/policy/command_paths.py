@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +17,8 @@ MAX_ENTRIES_BELOW = 20_000
 """How many names below a directory are looked at for credentials before a search in it asks."""
 
 SKIPPED_BELOW = frozenset({".git", "node_modules", ".venv", "__pycache__"})
+
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_.,@%+=: -][A-Za-z0-9_./,@%+=: -]*")
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,8 @@ class CommandPaths:
 
     def is_outside(self, path: str) -> bool:
         """Whether the word, taken as a path, leads out of the workspace."""
+        if path not in self._resolved and self._lies_plainly_inside(path):
+            return False
         try:
             self._resolve(os.path.expanduser(path))
         except InvalidPath:
@@ -67,6 +73,27 @@ class CommandPaths:
         if _repository_of(real) != _repository_of(self.workspace.root):
             return "it belongs to another repository than the workspace"
         return None
+
+    def _lies_plainly_inside(self, path: str) -> bool:
+        """A relative path down through real directories to a file, a directory or nothing: most of all words.
+
+        It saves the full look only; whatever is not as plain as that gets it.
+        """
+        components = path.split("/")
+        if self.cwd or ".." in components or _PLAIN_PATH.fullmatch(path) is None:
+            return False
+        place = str(self.workspace.root)
+        for component in components:
+            place = f"{place}/{component}"
+            try:
+                mode = os.lstat(place).st_mode
+            except FileNotFoundError:
+                return True
+            except OSError:
+                return False
+            if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+                return False
+        return True
 
     def _resolve(self, path: str) -> Location:
         """Raises ToolFailure, InvalidPath for what lies outside."""

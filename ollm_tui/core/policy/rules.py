@@ -130,10 +130,7 @@ class CompiledRule:
         return self.rule.action
 
     def matches(self, seen: Seen) -> bool:
-        for test in self.tests:  # noqa: SIM110  # `all` with a generator takes three times as long, a thousand times
-            if not test(seen):
-                return False
-        return True
+        return all(test(seen) for test in self.tests)
 
 
 class RuleSet:
@@ -154,7 +151,10 @@ class RuleSet:
         """The first rule of the tool's own that matches, else the first `*` rule (000 Property 34)."""
         for name in (tool, ANY_TOOL):
             for rule in self._by_tool.get(name, ()):
-                if rule.matches(seen):
+                for test in rule.tests:  # `matches`, written out: this is where the time of a decision goes
+                    if not test(seen):
+                        break
+                else:
                     return rule
         return None
 
@@ -204,12 +204,30 @@ def compile_condition(condition: PolicyCondition, action: Decision, union: Patte
     holds = _comparison(condition, union, too_long=action is not Decision.ALLOW)
     combine = all if action is Decision.ALLOW else any
 
-    def test(seen: Seen) -> bool:
-        value = seen.get(param)
-        if type(value) is str:
-            return holds(value)
+    def on_others(value: str | tuple[str | None, ...] | None) -> bool:
         return bool(value) and combine(item is not None and holds(item) for item in value)
 
+    def test(seen: Seen) -> bool:
+        value = seen.get(param)
+        return holds(value) if type(value) is str else on_others(value)
+
+    # The two commonest comparisons without a further call: a thousand rules are tried for each decision.
+    if condition.operator is Operator.STARTS_WITH:
+        starts = tuple(condition.values)
+
+        def starts_with(seen: Seen) -> bool:
+            value = seen.get(param)
+            return value.startswith(starts) if type(value) is str else on_others(value)
+
+        return starts_with
+    if condition.operator is Operator.EQUALS:
+        wanted = frozenset(condition.values)
+
+        def equals(seen: Seen) -> bool:
+            value = seen.get(param)
+            return value in wanted if type(value) is str else on_others(value)
+
+        return equals
     return test
 
 

@@ -8,8 +8,6 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import Field
-
 from ollm_tui.core.base import places
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.atomic import check_writable
@@ -38,8 +36,8 @@ _FILES_SHOWN = 1_000
 
 
 class DeleteFileParameters(Parameters):
-    path: str = Field(description="File or directory to delete, relative to the workspace")
-    recursive: bool = Field(False, description="Delete a directory with all in it")
+    path: str
+    recursive: bool = False
 
 
 class DeleteFileData(ToolData):
@@ -250,7 +248,7 @@ def _git_concern(files: list[Path]) -> list[str]:
 DELETE_FILE = Tool(
     name="delete_file",
     display_name="Delete File",
-    description="Delete a file, or a directory with recursive=true. A symbolic link is deleted alone.",
+    description="Delete a file, or a directory with recursive=true.",
     group=ToolGroup.FS,
     effect=Effect.WRITES,
     parameters=DeleteFileParameters,

@@ -46,12 +46,10 @@ class MemoryAction(StrEnum):
 
 
 class MemoryParameters(Parameters):
-    action: Annotated[MemoryAction, BeforeValidator(_known_action)] = Field(description="What to do")
-    key: str | None = Field(None, description="Name of the memory; needed unless listing")
-    value: str | None = Field(None, description="Text to remember; needed for set")
-    scope: MemoryScope | None = Field(
-        None, description="workspace (the default) or user; get and list without it look in both"
-    )
+    action: Annotated[MemoryAction, BeforeValidator(_known_action)] = Field()
+    key: str | None = None
+    value: str | None = None
+    scope: MemoryScope | None = None
 
     @model_validator(mode="after")
     def _has_what_the_action_needs(self) -> MemoryParameters:
@@ -176,10 +174,7 @@ def recalled(key: str, memory: Remembered | None, notes: tuple[str, ...] = ()) -
 MEMORY = Tool(
     name="memory",
     display_name="Memory",
-    description=(
-        "Remember short texts under keys, for this workspace or (scope user) everywhere, beyond this session: "
-        "set, get, delete, list."
-    ),
+    description="Remember short texts under keys, beyond this session. Scope user: for all workspaces.",
     group=ToolGroup.MEMORY,
     effect=Effect.REMEMBERS,
     parameters=MemoryParameters,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.quoting import quoted_unless_plain
 from ollm_tui.core.base.results import ToolResult, UpdateOutput
@@ -16,7 +14,7 @@ _NAMED_KEYS = 20
 
 
 class MemoryGetParameters(Parameters):
-    key: str = Field(description="Name of the memory")
+    key: str
 
 
 class MemoryGetInvocation(ToolInvocation[MemoryGetParameters]):

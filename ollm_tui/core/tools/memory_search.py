@@ -16,8 +16,8 @@ _NOTHING_NOTE = "keyword only: no semantic model is installed, so try other word
 
 
 class MemorySearchParameters(Parameters):
-    query: str = Field(description="Words to look for in keys and values")
-    limit: int = Field(10, ge=1, le=100, description="At most this many results")
+    query: str
+    limit: int = Field(10, ge=1, le=100)
 
     @field_validator("query")
     @classmethod
@@ -69,7 +69,7 @@ def _hit(found: Found) -> MemoryHit:
 MEMORY_SEARCH = Tool(
     name="memory_search",
     display_name="Search Memory",
-    description="Find what is remembered by words in keys and values, best first.",
+    description="Find what is remembered by words in keys and values.",
     group=ToolGroup.MEMORY,
     effect=Effect.READS,
     parameters=MemorySearchParameters,

@@ -35,9 +35,9 @@ from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolIn
 
 
 class MoveFileParameters(Parameters):
-    from_: str = Field(alias="from", description="File or directory to move, relative to the workspace")
-    to: str = Field(description="Its new path; missing parent directories are created")
-    overwrite: bool = Field(False, description="Replace a file that is at the new path")
+    from_: str = Field(alias="from")
+    to: str
+    overwrite: bool = False
 
 
 class MoveFileData(ToolData):
@@ -268,7 +268,7 @@ def _identity(status: os.stat_result | None) -> str:
 MOVE_FILE = Tool(
     name="move_file",
     display_name="Move File",
-    description="Move or rename a file or directory. A symbolic link is moved as a link.",
+    description="Move or rename a file or directory; to is its new path.",
     group=ToolGroup.FS,
     effect=Effect.WRITES,
     parameters=MoveFileParameters,

@@ -49,9 +49,7 @@ class ReadManyFilesData(ToolData):
 
 
 class ReadManyFilesParameters(Parameters):
-    paths: list[Annotated[str, Field(min_length=1)]] = Field(
-        min_length=1, description="Files to read, or glob patterns, relative to the workspace"
-    )
+    paths: list[Annotated[str, Field(min_length=1)]] = Field(min_length=1)
 
 
 @dataclass(frozen=True)
@@ -204,7 +202,7 @@ def _joined(sections: Sequence[_Section]) -> str:
 READ_MANY_FILES = Tool(
     name="read_many_files",
     display_name="Read Many Files",
-    description="Read several text files at once, each under a line `=== PATH ===`. Paths may be glob patterns.",
+    description="Read several files at once. Paths may be patterns such as *.py.",
     group=ToolGroup.FS,
     effect=Effect.READS,
     parameters=ReadManyFilesParameters,

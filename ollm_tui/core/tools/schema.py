@@ -11,6 +11,10 @@ from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.tools.base import AnyTool
 
 _NOISE = frozenset({"title", "additionalProperties", "$defs"})
+_BOUNDS = frozenset(
+    {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems"}
+)
+"""What validation says when it matters; in every request of a conversation it would cost more than it helps."""
 
 
 class SchemaFormat(StrEnum):
@@ -34,7 +38,10 @@ def function_schema(tool: AnyTool, form: SchemaFormat = SchemaFormat.OLLM) -> Js
 
 
 def compact_schema(model: type[BaseModel]) -> JsonObject:
-    """JSON Schema without `$defs`, titles and nulls: optional means "not required", which small models understand."""
+    """JSON Schema without `$defs`, titles, bounds and nulls.
+
+    Optional means "not required", which small models understand.
+    """
     return _copied(_compact_schema(model))
 
 
@@ -58,6 +65,8 @@ def _compact(node: JsonObject, defs: JsonObject, inside: tuple[str, ...]) -> Jso
         target = defs.get(name)
         merged = {**(target if isinstance(target, dict) else {}), **{k: v for k, v in node.items() if k != "$ref"}}
         merged.pop("title", None)
+        if "description" not in node:
+            merged.pop("description", None)  # the docstring of a class: for readers of the code
         return _compact(merged, defs, (*inside, name))
     choices = node.get("anyOf")
     if isinstance(choices, list):
@@ -70,7 +79,7 @@ def _compact(node: JsonObject, defs: JsonObject, inside: tuple[str, ...]) -> Jso
         return {**_compact(rest, defs, inside), "anyOf": [_compact(choice, defs, inside) for choice in real]}
     compact: JsonObject = {}
     for key, value in node.items():
-        if key in _NOISE or (key == "default" and value is None):
+        if key in _NOISE or key in _BOUNDS or (key == "default" and _goes_without_saying(value)):
             continue
         if key == "properties" and isinstance(value, dict):
             compact[key] = {
@@ -83,6 +92,13 @@ def _compact(node: JsonObject, defs: JsonObject, inside: tuple[str, ...]) -> Jso
     if "enum" in compact and "type" not in compact:
         compact["type"] = "string"
     return compact
+
+
+def _goes_without_saying(default: JsonValue) -> bool:
+    """Whether a model would take it for the default anyway."""
+    return (
+        default is None or default is False or default in ("", ".", "utf-8") or (default == 0 and default is not True)
+    )
 
 
 def _copied(value: JsonObject) -> JsonObject:

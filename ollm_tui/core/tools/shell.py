@@ -38,27 +38,11 @@ UNATTENDED_IDLE = 300.0
 
 
 class ShellParameters(Parameters):
-    command: str = Field(min_length=1, description="The command line, run by bash")
-    cwd: str | None = Field(
-        None, description="Directory to run in, relative to the workspace; the workspace if left out"
-    )
-    timeout: int | None = Field(
-        None,
-        ge=1,
-        le=LONGEST_MS,
-        description=f"Milliseconds after which the command is ended; {DEFAULT_TIMEOUT_MS} if left out",
-    )
-    idle_timeout: int | None = Field(
-        None,
-        ge=0,
-        le=LONGEST_MS,
-        description="Milliseconds without output after which the command is ended; 0 for no such limit",
-    )
-    background: bool = Field(
-        False,
-        description="Return at once with an id while the command goes on; for servers and watchers. "
-        "Read it with shell_output, end it with shell_kill",
-    )
+    command: str = Field(min_length=1)
+    cwd: str | None = None
+    timeout: int | None = Field(None, ge=1, le=LONGEST_MS)
+    idle_timeout: int | None = Field(None, ge=0, le=LONGEST_MS)
+    background: bool = False
 
     @field_validator("command")
     @classmethod
@@ -314,8 +298,7 @@ def _seconds(milliseconds: int | None) -> float | None:
 SHELL = Tool(
     name="shell",
     display_name="Shell",
-    description="Run a command line with bash in the workspace and return its exit code and its output, errors "
-    "included. Each call starts anew: cd and variables do not last. For servers and watchers give background=true.",
+    description="Run a bash command; each call starts anew. Times in ms. Servers need background=true.",
     group=ToolGroup.RUNTIME,
     effect=Effect.RUNS,
     parameters=ShellParameters,

@@ -14,7 +14,7 @@ from ollm_tui.core.tools.shell_output import agents_command, standing
 
 
 class ShellKillParameters(Parameters):
-    id: str = Field(min_length=1, description="Id of the job, such as j1")
+    id: str = Field(min_length=1)
 
 
 class ShellKillData(ToolData):
@@ -50,7 +50,7 @@ class ShellKillInvocation(ToolInvocation[ShellKillParameters]):
 SHELL_KILL = Tool(
     name="shell_kill",
     display_name="End Job",
-    description="End a command that runs in the background, with everything it started.",
+    description="End a background command by its id.",
     group=ToolGroup.RUNTIME,
     effect=Effect.RUNS,
     parameters=ShellKillParameters,

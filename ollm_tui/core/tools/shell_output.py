@@ -17,9 +17,9 @@ LONGEST_WAIT_MS = 600_000
 
 
 class ShellOutputParameters(Parameters):
-    id: str = Field(min_length=1, description="Id of the job, such as j1")
-    since: int | None = Field(None, ge=0, description="Byte to read from; where the last reading ended if left out")
-    wait: int = Field(0, ge=0, le=LONGEST_WAIT_MS, description="Milliseconds to wait for output if there is none yet")
+    id: str = Field(min_length=1)
+    since: int | None = Field(None, ge=0, description="Byte to read from")
+    wait: int = Field(0, ge=0, le=LONGEST_WAIT_MS, description="Milliseconds to wait for output")
 
 
 class ShellOutputData(ToolData):
@@ -91,8 +91,7 @@ def standing(state: CommandState) -> str:
 SHELL_OUTPUT = Tool(
     name="shell_output",
     display_name="Job Output",
-    description="Read the output of a command that runs in the background: what came since the last reading, "
-    "whether it still runs, and its exit code if not.",
+    description="Read what a background command (id such as j1) wrote since the last reading, and its state.",
     group=ToolGroup.RUNTIME,
     effect=Effect.READS,
     parameters=ShellOutputParameters,

@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import Field, JsonValue
+from pydantic import JsonValue
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.commitment import carry_out, exclusive
@@ -43,11 +43,11 @@ from ollm_tui.core.tools.omission import find_omission
 
 
 class WriteFileParameters(Parameters):
-    path: str = Field(description="File to write, relative to the workspace")
-    content: str = Field(description="The whole content, nothing left out")
-    overwrite: bool = Field(False, description="Replace the file if it exists")
-    encoding: Literal["utf-8", "base64"] = Field("utf-8", description="base64: content is base64 of the file's bytes")
-    create_dirs: bool = Field(True, description="Create missing parent directories")
+    path: str
+    content: str
+    overwrite: bool = False
+    encoding: Literal["utf-8", "base64"] = "utf-8"
+    create_dirs: bool = True
 
 
 class WriteFileData(ToolData):
@@ -314,10 +314,7 @@ def _leaves_out(params: WriteFileParameters) -> bool:
 WRITE_FILE = Tool(
     name="write_file",
     display_name="Write File",
-    description=(
-        "Create a file with the given content, or replace all of it with overwrite=true. "
-        "To change parts of a file use edit_file."
-    ),
+    description="Create a file with its whole content; overwrite=true replaces one. For parts use edit_file.",
     group=ToolGroup.FS,
     effect=Effect.WRITES,
     parameters=WriteFileParameters,

@@ -44,20 +44,19 @@ _ON_ONE_ITEM = frozenset({TodoAction.START, TodoAction.COMPLETE, TodoAction.REMO
 class TodoItem(Parameters):
     """One item of a whole list."""
 
-    task: str = Field(min_length=1, description="What is to be done")
-    status: TodoStatus | None = Field(None, description="Where it stands; kept, or pending for a new one, if left out")
-    id: Reference | None = Field(None, description="Id of the item if it is on the list already; none for a new one")
+    task: str = Field(min_length=1)
+    status: TodoStatus | None = None
+    id: Reference | None = None
 
 
 class WriteTodosParameters(Parameters):
-    action: TodoAction | None = Field(None, description="What to do; leave out when todos is given")
-    task: str | None = Field(None, description="Text of the item to add")
+    action: TodoAction | None = None
+    task: str | None = None
     id: Reference | None = Field(
         None,
-        description="Item to start, complete or remove: its id, its place in the list (from 1) or its text. "
-        "With clear, 'all' also takes unfinished items",
+        description="Item by id, place or text; with clear, all",
     )
-    todos: list[TodoItem] | None = Field(None, description="The whole list as it should be, in place of an action")
+    todos: list[TodoItem] | None = Field(None, description="The whole list, instead of an action")
 
     @model_validator(mode="after")
     def _says_one_thing(self) -> WriteTodosParameters:
@@ -213,10 +212,7 @@ def _entry(todo: Todo) -> TodoEntry:
 WRITE_TODOS = Tool(
     name="write_todos",
     display_name="Todo List",
-    description=(
-        "Keep a todo list that the person sees: add, start, complete, remove, list or clear items, "
-        "or write the whole list with todos. Every answer shows the whole list with ids."
-    ),
+    description="Keep a todo list that the person sees.",
     group=ToolGroup.MEMORY,
     effect=Effect.PLANS,
     parameters=WriteTodosParameters,

@@ -25,10 +25,9 @@ from ollm_tui.core.web.urls import WebUrl, refuse_address, refuse_literal, resol
 
 if TYPE_CHECKING:
     import httpcore
-    import httpx
 
     from ollm_tui.core.web.search.base import SearchProvider
-    from ollm_tui.core.web.transport import Resolver
+    from ollm_tui.core.web.transport import GuardedTransport, Resolver
 
 
 @dataclass(frozen=True)
@@ -139,9 +138,9 @@ class _Trip:
         certificates = await asyncio.to_thread(transport.new_ssl_context)
         backend = transport.GuardedBackend(resolver or transport.system_resolver, self._judge, inner)
         limits = self._web.limits
-        async with transport.new_client(backend, certificates, connect=limits.connect, read=limits.read) as client:
+        async with transport.GuardedTransport(backend, certificates) as connections:
             for _ in range(limits.redirects + 1):
-                response = await self._once(client)
+                response = await self._once(connections)
                 target = self._redirect_target(response)
                 if target is None:
                     return response
@@ -153,7 +152,7 @@ class _Trip:
     def _judge(self, host: str, port: int, address: IPAddress) -> None:
         refuse_address(self.url, address, listed=self._listed(self.url))
 
-    async def _once(self, client: httpx.AsyncClient) -> WebResponse:
+    async def _once(self, connections: GuardedTransport) -> WebResponse:
         import httpcore
         import httpx
 
@@ -161,7 +160,7 @@ class _Trip:
         politeness = self._web.politeness
         try:
             async with politeness.turn(url.host, spaced=not self._listed(url)):
-                response = await self._exchange(client)
+                response = await self._exchange(connections)
         except httpcore.TimeoutException as error:
             raise _too_slow(url, error, self._web.limits) from None
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol, httpx.HTTPError) as error:
@@ -175,13 +174,20 @@ class _Trip:
         politeness.heed(url.host, response.status, response.headers)
         return response
 
-    async def _exchange(self, client: httpx.AsyncClient) -> WebResponse:
+    async def _exchange(self, connections: GuardedTransport) -> WebResponse:
+        from ollm_tui.core.web import transport
+
         request, limits = self._request, self._web.limits
         content = None if request.body is None else request.body.encode("utf-8", "replace")
-        sent = client.build_request(
-            request.method.value, self.url.text, headers=request.sent_headers(), content=content
+        sent = transport.new_request(
+            request.method.value,
+            self.url.text,
+            request.sent_headers(),
+            content,
+            connect=limits.connect,
+            read=limits.read,
         )
-        answer = await client.send(sent, stream=True)
+        answer = await connections.handle_async_request(sent)
         try:
             headers = _joined(answer.headers.raw)
             if sum(len(name) + len(value) for name, value in answer.headers.raw) > limits.header_bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Protocol, cast
 
@@ -147,16 +147,15 @@ class _Body(httpx.AsyncByteStream):
         await self._answer.aclose()
 
 
-def new_client(
-    backend: GuardedBackend, ssl_context: ssl.SSLContext | None, *, connect: float, read: float
-) -> httpx.AsyncClient:
-    """A client for one fetch: nothing of the environment (proxies, .netrc), no cookies kept, no redirects followed."""
-    return httpx.AsyncClient(
-        transport=GuardedTransport(backend, ssl_context),
-        timeout=httpx.Timeout(read, connect=connect),
-        follow_redirects=False,
-        trust_env=False,
-    )
+def new_request(
+    method: str, url: str, headers: Mapping[str, str], content: bytes | None, *, connect: float, read: float
+) -> httpx.Request:
+    """A request that the transport sends as it is: no environment (proxies, .netrc), no cookies, no redirects.
+
+    An httpx client would read each Location by itself, and fail by its own lights on one that we refuse.
+    """
+    limits = {"connect": connect, "read": read, "write": read, "pool": read}
+    return httpx.Request(method, url, headers=headers, content=content, extensions={"timeout": limits})
 
 
 @cache

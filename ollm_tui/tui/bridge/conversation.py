@@ -205,6 +205,8 @@ def summary_of(arguments: JsonObject) -> str:
     if not names:
         return ""
     value = arguments[names[0]]
+    if isinstance(value, list):
+        return f"{len(value)} {names[0]}"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     first, *more = text.split("\n")
     return f"{first} ..." if more else first

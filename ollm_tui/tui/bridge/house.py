@@ -302,7 +302,7 @@ class Bridge:
             workspace=_short(self._workspace),
             tokens_limit=described.context_window,
             mode=self._core.executor.mode.value,
-            offline=described.badge is not None,
+            offline=described.provider == "offline",
             denied_because=self._core.configuration.policy_fault or "",
         )
 

@@ -24,7 +24,7 @@ class AskScreen(ModalScreen[bool]):
     ]
 
     def __init__(self, title: str, facts: tuple[str, ...], yes: str) -> None:
-        super().__init__(id="ask")
+        super().__init__()
         self._title, self._facts, self._yes = title, facts, yes
         self._words = InkBox("ask-words")
 

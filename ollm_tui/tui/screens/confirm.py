@@ -89,7 +89,7 @@ class ConfirmScreen(ModalScreen[None]):
         arguments: JsonObject
 
     def __init__(self, queue: QueueSnapshot, item_id: str, now: Callable[[], float]) -> None:
-        super().__init__(id="confirm")
+        super().__init__()
         item = queue.find(item_id)
         assert item is not None, "only questions of the queue are shown"
         self._queue = queue

@@ -51,15 +51,16 @@ class PaneFrame(Screen[None]):
     def compose(self) -> ComposeResult:
         yield self.status
         yield self.tabs
-        with Horizontal(id="top"):
-            with Vertical(id="left"):
-                yield self.chat
-                yield self.banner
-                yield self.prompt
-            with Vertical(id="side"):
-                yield self.queue
-                yield self.todo
-        yield self.term
+        with Vertical(id="body"):
+            with Horizontal(id="top"):
+                with Vertical(id="left"):
+                    yield self.chat
+                    yield self.banner
+                    yield self.prompt
+                with Vertical(id="side"):
+                    yield self.queue
+                    yield self.todo
+            yield self.term
         yield self.keys
         yield Static(TOO_SMALL, id="too-small", markup=False)
 

@@ -28,7 +28,7 @@ class HelpScreen(ModalScreen[None]):
     ]
 
     def __init__(self) -> None:
-        super().__init__(id="help")
+        super().__init__(name="help")
         self._lines = LinesView("help-lines")
 
     def compose(self) -> ComposeResult:

@@ -1,0 +1,121 @@
+"""Makes the README's pictures: `python -m tests.screenshots FOLDER` plays the tour in the real dashboard, by keys.
+
+Policy, tools, store and files are real and live in a temporary home; only the clock stands still, so that the same
+screen gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from ollm_tui.agent.providers.tour import TOUR
+from ollm_tui.options import Options
+from ollm_tui.tui.app import DashboardApp
+from ollm_tui.tui.screens.confirm import ConfirmScreen
+from ollm_tui.tui.screens.consideration import ARM_SECONDS
+from tests.tui.pilot import HandClock, screen_text, wait_until
+
+PATIENCE = 60.0
+"""Seconds to wait for what the tour shows next."""
+
+WIDE, NARROW = (120, 40), (80, 24)
+REQUEST = "Names that contain a comma break the export. Please mend it."
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        print("usage: python -m tests.screenshots FOLDER", file=sys.stderr)
+        return 2
+    folder = Path(arguments[0]).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    asyncio.run(take_all(folder))
+    return 0
+
+
+async def take_all(folder: Path) -> None:
+    """Write every picture."""
+    first = await tour(WIDE, "ollm-dark")
+    light = await tour(WIDE, "ollm-light")
+    narrow = await tour(NARROW, "ollm-dark")
+    pictures = {
+        "confirmation": first.confirmation,
+        "dashboard": first.dashboard,
+        "light": light.dashboard,
+        "narrow": narrow.dashboard,
+    }
+    for name, picture in pictures.items():
+        path = folder / f"{name}.svg"
+        path.write_text(picture, encoding="utf-8")
+        print(path)
+
+
+class Pictures:
+    """What one run of the tour looks like where three changes wait: under the confirmation, and without it."""
+
+    def __init__(self, confirmation: str, dashboard: str) -> None:
+        self.confirmation, self.dashboard = confirmation, dashboard
+
+
+async def tour(size: tuple[int, int], theme: str) -> Pictures:
+    """Play the tour up to its three questions, in a home of its own."""
+    with tempfile.TemporaryDirectory() as home:
+        workspace = Path(home).resolve() / "demo"
+        workspace.mkdir()
+        live_in(workspace.parent)
+        clock = HandClock()
+        # The tour's own script by name: without one it plays in a folder whose name is another each time.
+        options = Options(workspace=workspace, provider="scripted", script=TOUR, theme=theme)
+        app = DashboardApp(options, clock=clock, blink=False)
+        async with app.run_test(size=size) as pilot:
+            pictures = await play(app, pilot, clock)
+            await app.action_leave()
+            await pilot.press("y")
+        for picture in (pictures.confirmation, pictures.dashboard):
+            assert home not in picture, "a temporary folder is in the picture"
+        return pictures
+
+
+async def play(app: DashboardApp, pilot: Pilot[int], clock: HandClock) -> Pictures:
+    """Ask, wait for the three questions, and look at the first."""
+    await wait_until(pilot, lambda: "scripted" in screen_text(app) or "tour" in screen_text(app), PATIENCE)
+    await pilot.press(*REQUEST, "enter")
+    await wait_until(pilot, lambda: app.dashboard.waiting == 3, PATIENCE)
+    await wait_until(pilot, lambda: isinstance(app.screen, ConfirmScreen), PATIENCE)
+    modal = app.screen
+    assert isinstance(modal, ConfirmScreen)
+    await wait_until(pilot, lambda: modal.case.review is not None, PATIENCE)
+    clock.seconds += ARM_SECONDS
+    modal.draw()
+    await settle(pilot)
+    confirmation = app.export_screenshot()
+    await pilot.press("escape")
+    await wait_until(pilot, lambda: app.screen is app.dashboard, PATIENCE)
+    await settle(pilot)
+    return Pictures(confirmation, app.export_screenshot())
+
+
+async def settle(pilot: Pilot[int]) -> None:
+    """Let everything that is on its way be painted."""
+    for _ in range(5):
+        await pilot.pause(0.1)
+
+
+def live_in(home: Path) -> None:
+    """Configuration, data and sessions of a person who has none yet; clocks show UTC."""
+    for name in [name for name in os.environ if name.startswith(("OLLM_", "XDG_"))]:
+        del os.environ[name]
+    os.environ.pop("NO_COLOR", None)
+    os.environ["HOME"] = str(home)
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,210 @@
+"""The bridge's parts on the real bus and stream: events become values, answers settle questions exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from ollm_tui.agent.events import (
+    AssistantMessage,
+    ConfirmationAnswered,
+    ConfirmationAsked,
+    Event,
+    Failed,
+    LoggedResult,
+    ReasoningDelta,
+    TextDelta,
+    ToolCalled,
+    ToolReturned,
+    TurnFault,
+    TurnFinished,
+    TurnStatus,
+    UserMessage,
+)
+from ollm_tui.agent.stream import EventStream
+from ollm_tui.core.base.errors import ConfirmationTimeout
+from ollm_tui.core.base.results import ToolError
+from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.confirmation import ConfirmationDetails, ConfirmationResponse, Origin, RememberScope, Risk
+from ollm_tui.tui.bridge.conversation import ConversationFolder, summary_of
+from ollm_tui.tui.bridge.queue import QueueKeeper
+from ollm_tui.tui.bridge.turns import ActivityFolder
+from ollm_tui.tui.entries import AnswerEntry, AnswerGrew, CallEntry, CallState, EntriesChanged, Entry
+from ollm_tui.tui.values import Activity, QueueState, Reach
+from tests.tui.pilot import HandClock
+
+
+class Bench:
+    """A bus and a stream under one hand-moved clock, with a keeper reading the stream."""
+
+    def __init__(self) -> None:
+        self.clock = HandClock()
+        self.bus = MessageBus(self.clock)
+        self.stream = EventStream(self.bus, self.clock)
+        self.keeper = QueueKeeper(self.bus, self.clock.monotonic)
+        self.stream.subscribe(self._read)
+
+    def _read(self, event: Event) -> None:
+        match event:
+            case ConfirmationAsked():
+                self.keeper.asked(event)
+            case ConfirmationAnswered():
+                self.keeper.answered(event)
+            case _:
+                pass
+
+    async def ask(self, timeout: float | None = None) -> asyncio.Task[ConfirmationResponse]:
+        details = ConfirmationDetails(tool_name="shell", description="Run it", risk=Risk.MEDIUM)
+        task = asyncio.create_task(self.bus.request_confirmation(details, timeout=timeout, call_id="c1"))
+        await asyncio.sleep(0)
+        return task
+
+
+async def test_questions_are_numbered_for_the_session_and_never_anew() -> None:
+    bench = Bench()
+    first, second = await bench.ask(), await bench.ask()
+    items = bench.keeper.snapshot().pending
+    assert [item.ordinal for item in items] == [1, 2]
+    bench.keeper.answer(items[0].id, approved=True)
+    bench.keeper.forget(items[0].id)
+    third = await bench.ask()
+    assert [item.ordinal for item in bench.keeper.snapshot().pending] == [2, 3]
+    for task in (first, second, third):
+        task.cancel()
+
+
+async def test_an_answer_carries_reason_changes_and_what_to_remember() -> None:
+    bench = Bench()
+    task = await bench.ask()
+    item_id = bench.keeper.snapshot().pending[0].id
+    assert bench.keeper.answer(item_id, approved=True, modified={"command": "ls"}, reach=Reach.SESSION)
+    response = await task
+    assert (response.modified_args, response.remember) == ({"command": "ls"}, RememberScope.SESSION)
+
+
+@pytest.mark.parametrize("first", ["answer", "expiry"])
+async def test_a_yes_that_races_with_the_time_out_settles_once(first: str) -> None:
+    bench = Bench()
+    task = await bench.ask(timeout=10.0)
+    item_id = bench.keeper.snapshot().pending[0].id
+    bench.clock.seconds += 10.0
+    expire: Callable[[], object] = bench.bus.expire_due
+    if first == "answer":
+        assert bench.keeper.answer(item_id, approved=True)
+        expire()
+        assert (await task).approved
+        assert bench.keeper.find(item_id).state is QueueState.APPROVED  # type: ignore[union-attr]  # it is kept
+    else:
+        expire()
+        assert not bench.keeper.answer(item_id, approved=True), "too late: it is denied already"
+        with pytest.raises(ConfirmationTimeout):
+            await task
+        assert bench.keeper.find(item_id).state is QueueState.EXPIRED  # type: ignore[union-attr]  # it is kept
+
+
+async def test_holding_stops_the_clock_that_the_screen_shows() -> None:
+    bench = Bench()
+    task = await bench.ask(timeout=60.0)
+    (item,) = bench.keeper.snapshot().pending
+    assert item.deadline == bench.clock.monotonic() + 60.0
+    bench.keeper.hold(item.id, held=True)
+    (held,) = bench.keeper.snapshot().pending
+    assert held.held
+    assert held.deadline is None
+    bench.clock.seconds += 30
+    bench.keeper.hold(item.id, held=False)
+    (going,) = bench.keeper.snapshot().pending
+    assert going.deadline == bench.clock.monotonic() + 60.0
+    task.cancel()
+
+
+# -- folding -----------------------------------------------------------------------------------------------------------
+
+
+def fold(*events: Event) -> dict[str, Entry]:
+    folder, entries = ConversationFolder(model="m"), dict[str, Entry]()
+    for event in events:
+        for change in folder.fold(event, ordinal=7):
+            if isinstance(change, EntriesChanged):
+                entries |= {entry.id: entry for entry in change.entries}
+    return entries
+
+
+def test_a_streamed_answer_and_its_message_are_one_entry() -> None:
+    folder = ConversationFolder(model="m")
+    begun, *grown = folder.fold(TextDelta(text="Hel"))
+    assert isinstance(begun, EntriesChanged)
+    grown += folder.fold(TextDelta(text="lo"))
+    assert [change.text for change in grown if isinstance(change, AnswerGrew)] == ["Hel", "lo"]
+    (final,) = folder.fold(AssistantMessage(text="Hello"))
+    assert isinstance(final, EntriesChanged)
+    (entry,) = final.entries
+    assert entry.id == begun.entries[0].id
+    assert isinstance(entry, AnswerEntry)
+    assert (entry.text, entry.live) == ("Hello", False)
+
+
+def test_a_replayed_log_without_deltas_gives_the_same_conversation() -> None:
+    call = ToolCalled(call_id="c", name="ls", arguments={"path": "src"}, origin=Origin.MODEL)
+    result = ToolReturned(call_id="c", result=LoggedResult(ok=True, llm_content="x", return_display="x", duration_ms=4))
+    message = AssistantMessage(text="Hello")
+    live = fold(UserMessage(text="hi"), ReasoningDelta(text="hm"), TextDelta(text="Hello"), message, call, result)
+    replayed = fold(UserMessage(text="hi"), message, call, result)
+    assert list(live.values()) == list(replayed.values())
+
+
+def test_a_cut_answer_keeps_its_text_and_says_so() -> None:
+    entries = fold(
+        TextDelta(text="Half"), AssistantMessage(text="Half", partial=True), TurnFinished(status=TurnStatus.FAILED)
+    )
+    (entry,) = entries.values()
+    assert isinstance(entry, AnswerEntry)
+    assert (entry.text, entry.partial) == ("Half", True)
+
+
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        ("PolicyDeniedError", CallState.DENIED),
+        ("ConfirmationDenied", CallState.DENIED),
+        ("ConfirmationTimeout", CallState.EXPIRED),
+        ("OperationCancelled", CallState.CANCELLED),
+        ("ShellExecutionError", CallState.FAIL),
+    ],
+)
+def test_a_calls_end_is_one_word(error: str, state: CallState) -> None:
+    failed = ToolError(type=error, code="X", slug="execution_error", message="no")
+    result = LoggedResult(ok=False, llm_content="no", return_display="no", error=failed)
+    call = ToolCalled(call_id="c", name="shell", arguments={"command": "make\ntest"}, origin=Origin.MODEL)
+    entry = fold(call, ToolReturned(call_id="c", result=result))["c"]
+    assert isinstance(entry, CallEntry)
+    assert (entry.state, entry.summary) == (state, "make ...")
+
+
+def test_a_summary_names_what_a_call_is_about() -> None:
+    assert summary_of({"overwrite": True, "path": "a.txt"}) == "a.txt"
+    assert summary_of({"todos": [1, 2, 3]}) == "3 todos"
+    assert summary_of({}) == ""
+
+
+def test_the_activity_follows_the_turn_and_stopping_outlasts_what_still_arrives() -> None:
+    folder = ActivityFolder(HandClock().monotonic)
+    call = ToolCalled(call_id="c", name="shell", arguments={}, origin=Origin.MODEL)
+    seen = [folder.fold(event) for event in (UserMessage(text="x"), TextDelta(text="y"), call)]
+    assert [news.activity for news in seen if news] == [Activity.THINKING, Activity.STREAMING, Activity.RUNNING]
+    assert folder.stopping() is not None
+    assert folder.fold(TextDelta(text="late")) is None
+    ended = folder.fold(TurnFinished(status=TurnStatus.INTERRUPTED))
+    assert ended is not None
+    assert ended.activity is Activity.IDLE
+
+
+def test_a_failed_turn_says_why_and_keeps_saying_it() -> None:
+    folder = ActivityFolder(HandClock().monotonic)
+    folder.fold(UserMessage(text="x"))
+    folder.fold(Failed(error=TurnFault(type="ProviderError", message="http://127.0.0.1:9 refused")))
+    news = folder.fold(TurnFinished(status=TurnStatus.FAILED))
+    assert news is not None
+    assert (news.activity, news.fault) == (Activity.FAILED, "http://127.0.0.1:9 refused")
