@@ -26,6 +26,8 @@ PATIENCE = 60.0
 """Seconds to wait for what the tour shows next."""
 
 WIDE, NARROW = (120, 40), (80, 24)
+PROMPT = "~/demo $ "
+COMMAND = "wc -l README.md */*.py"
 REQUEST = "Names that contain a comma break the export. Please mend it."
 
 
@@ -97,8 +99,20 @@ async def play(app: DashboardApp, pilot: Pilot[int], clock: HandClock) -> Pictur
     confirmation = app.export_screenshot()
     await pilot.press("escape")
     await wait_until(pilot, lambda: app.screen is app.dashboard, PATIENCE)
+    await pilot.press("pageup")
+    await look_around(app, pilot)
     await settle(pilot)
     return Pictures(confirmation, app.export_screenshot())
+
+
+async def look_around(app: DashboardApp, pilot: Pilot[int]) -> None:
+    """Type a command into the shell of the terminal pane, and go back to the prompt."""
+    await pilot.press("ctrl+t")
+    await wait_until(pilot, lambda: PROMPT in screen_text(app), PATIENCE)
+    await pilot.press(*COMMAND, "enter")
+    await wait_until(pilot, lambda: screen_text(app).count(PROMPT) == 2, PATIENCE)
+    await pilot.press("ctrl+right_square_bracket")
+    await wait_until(pilot, lambda: app.dashboard.prompt.has_focus, PATIENCE)
 
 
 async def settle(pilot: Pilot[int]) -> None:
@@ -114,6 +128,9 @@ def live_in(home: Path) -> None:
     os.environ.pop("NO_COLOR", None)
     os.environ["HOME"] = str(home)
     os.environ["TZ"] = "UTC"
+    # A shell whose prompt is the same everywhere: it reads no start-up file.
+    os.environ["SHELL"] = "/bin/sh"
+    os.environ["PS1"] = PROMPT
     time.tzset()
 
 

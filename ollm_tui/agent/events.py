@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cache
 from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
@@ -231,8 +232,16 @@ Event = Annotated[
     Field(discriminator="type"),
 ]
 
-EVENTS: TypeAdapter[Event] = TypeAdapter(Event)
-"""Reads an event back from a line of a log."""
+
+@cache
+def _reader() -> TypeAdapter[Event]:
+    return TypeAdapter(Event)
+
+
+def read_event(line: str | bytes) -> Event:
+    """An event back from a line of a log. Raises pydantic's ValidationError."""
+    return _reader().validate_json(line)
+
 
 UNLOGGED = (TextDelta, ReasoningDelta, ToolOutput)
 """Live pieces whose whole stands in a later event."""

@@ -121,6 +121,8 @@ class DashboardApp(App[int]):
             self.register_theme(theme)
         if settings.theme in self.available_themes:
             self.theme = settings.theme
+        elif settings.theme:
+            self.notify(f"There is no theme {visible(settings.theme)}; /theme lists them.", markup=False, timeout=15)
         self.set_keymap(settings.keys)
         self.dashboard.reviewing.desk.auto_open = settings.auto_open
 
@@ -220,7 +222,8 @@ class DashboardApp(App[int]):
         self.exit(0)
 
     def on_app_focus(self, event: events.AppFocus) -> None:
-        self.dashboard.reviewing.consider()
+        # The click that brings the window back must not press anything.
+        self.dashboard.reviewing.window_returned()
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: every action that has a key, and the modes."""

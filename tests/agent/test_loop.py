@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from ollm_tui.agent.events import (
-    EVENTS,
     AssistantMessage,
     ConfirmationAnswered,
     ConfirmationAsked,
@@ -25,6 +24,7 @@ from ollm_tui.agent.events import (
     TurnFinished,
     TurnStatus,
     UserMessage,
+    read_event,
 )
 from ollm_tui.agent.providers.base import ToolMessage
 from ollm_tui.assembly import Attendance, House, assemble
@@ -214,7 +214,7 @@ async def test_the_log_holds_the_session_without_its_deltas(tmp_path: Path) -> N
         await house.agent.run_turn("hi")
         assert house.log is not None
         path = house.log.path
-    logged = [EVENTS.validate_json(line) for line in path.read_text().splitlines()]
+    logged = [read_event(line) for line in path.read_text().splitlines()]
     assert logged == [event for event in events if event.type not in ("text_delta", "reasoning_delta", "tool_output")]
 
 

@@ -234,10 +234,10 @@ def scripted(tmp_path: Path, *arguments: str, script: object = SCRIPT) -> subpro
 
 
 def test_jsonl_is_events_from_the_first_to_turn_finished(tmp_path: Path) -> None:
-    from ollm_tui.agent.events import EVENTS
+    from ollm_tui.agent.events import read_event
 
     done = scripted(tmp_path, "--output", "jsonl")
-    events = [EVENTS.validate_json(line) for line in done.stdout.splitlines()]
+    events = [read_event(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0
     assert (events[0].type, events[-1].type) == ("session_started", "turn_finished")
     assert [event.id for event in events] == list(range(1, len(events) + 1))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from textual.events import AppBlur, AppFocus
 
 from ollm_tui.core.base.diff import diff_texts
-from ollm_tui.core.confirmation import DiffPreview
+from ollm_tui.core.confirmation import CommandPreview, DiffPreview
 from ollm_tui.tui import news
 from ollm_tui.tui.screens.confirm import ConfirmScreen
 from ollm_tui.tui.values import QueueSnapshot, QueueState, Reach, ReviewValue, RiskLevel, RuleOffer
@@ -354,3 +355,39 @@ async def test_a_question_that_comes_while_the_last_confirmation_closes_opens_it
         await here.settle()
         assert here.app.is_running
         assert here.modal is not None
+
+
+async def test_every_warning_is_in_sight_or_has_to_be_scrolled_past() -> None:
+    warnings = tuple(f"warning number {number}" for number in range(30))
+    preview = CommandPreview(command="make", cwd=".", parts=("make",), concerns=warnings)
+    async with stage((80, 24)) as here:
+        await here.show_queue(question(preview=preview))
+        await here.arm()
+        assert "and 27 more warnings below" in here.text
+        await here.press("y")
+        assert here.decisions == []
+        await here.press("end", "y")
+        assert len(here.decisions) == 1
+
+
+async def test_on_a_small_screen_reason_and_place_have_to_be_read_too() -> None:
+    async with stage((50, 12)) as here:
+        await here.show_queue(question(reason="because of rule 3"))
+        assert here.modal is not None
+        assert "because of rule 3" in here.modal._box.detail.plain_text
+
+
+async def test_the_click_that_brings_the_window_back_approves_nothing() -> None:
+    async with stage() as here:
+        await here.show_queue(question())
+        await here.arm()
+        here.app.post_message(AppBlur())
+        here.app.post_message(AppFocus())
+        await here.settle()
+        await here.pilot.click("#confirm-keys", offset=(1, 0))
+        await here.settle()
+        assert here.decisions == []
+        await here.arm()
+        await here.pilot.click("#confirm-keys", offset=(1, 0))
+        await here.settle()
+        assert [one.approved for one in here.decisions] == [True]

@@ -20,7 +20,10 @@ UpdateOutput: TypeAlias = Callable[[str], None]
 class Wire(BaseModel):
     """A frozen value at a border: camelCase outside, snake_case inside."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid")
+    # Built at first use: most of a hundred models are not needed for the first screen, and each costs memory.
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid", defer_build=True
+    )
 
 
 class ToolError(Wire):

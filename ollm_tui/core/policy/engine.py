@@ -125,9 +125,9 @@ class PolicyEngine:
     def get_risk_level(self, tool_name: str, tool: AnyTool | None = None) -> Risk:
         """A rule's risk, else the tool's own, else inferred from the name (000 Property 36)."""
         for rules in self.sources.rule_sets:
-            for rule in rules.of_tool(tool_name):
-                if rule.rule.risk is not None:
-                    return rule.rule.risk
+            risk = rules.risk_of(tool_name)
+            if risk is not None:
+                return risk
         return tool.risk if tool else _inferred_risk(tool_name)
 
     # -- the one judgement -------------------------------------------------------------------------------------------

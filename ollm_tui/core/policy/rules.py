@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
@@ -145,6 +145,10 @@ class RuleSet:
             for name in dict.fromkeys((rule.tool, *tool_names(rule.tool))):
                 by_tool.setdefault(name, []).append((rule, place))
         self._by_tool = {name: _compiled(placed) for name, placed in by_tool.items()}
+        self._risks = {
+            name: next((each.rule.risk for each in own if each.rule.risk is not None), None)
+            for name, own in self._by_tool.items()
+        }
         self._with_condition: dict[tuple[str, str], tuple[CompiledRule, ...]] = {}
 
     def deciding(self, tool: str, seen: Seen) -> CompiledRule | None:
@@ -158,9 +162,9 @@ class RuleSet:
                     return rule
         return None
 
-    def of_tool(self, tool: str) -> Sequence[CompiledRule]:
-        """The tool's own rules, in file order."""
-        return self._by_tool.get(tool, ())
+    def risk_of(self, tool: str) -> Risk | None:
+        """The first risk that a rule of the tool's own names (000 Property 36)."""
+        return self._risks.get(tool)
 
     def for_tool(self, tool: str) -> list[CompiledRule]:
         """All rules that could decide about the tool, its own first."""

@@ -55,7 +55,9 @@ class Effect(StrEnum):
 class Parameters(BaseModel):
     """Base of every tool's parameters, the one source of its schema: camelCase outside, snake_case accepted."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid")
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid", defer_build=True
+    )
 
     def on_the_wire(self) -> JsonObject:
         """All parameters under their wire names, defaults filled in, those that were not given left out."""

@@ -110,7 +110,10 @@ class ConfirmScreen(ModalScreen[None]):
         self._turn_to(self.case.item.id)
 
     def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.height < TIGHT_ROWS, "-tight")
+        tight = event.size.height < TIGHT_ROWS
+        if tight is not self.has_class("-tight"):
+            self.set_class(tight, "-tight")
+            self._show_effect()
         self.call_after_refresh(self.draw)
 
     # -- what the house says -----------------------------------------------------------------------------------------
@@ -144,7 +147,7 @@ class ConfirmScreen(ModalScreen[None]):
                 self.case.change_arguments(arguments, review, self._now())
                 self._arguments_shown = False
                 self._leave_form()
-                self._box.show_effect(self.case, arguments=self._arguments_shown)
+                self._show_effect()
         self.draw()
 
     # -- what the person does ----------------------------------------------------------------------------------------
@@ -166,7 +169,7 @@ class ConfirmScreen(ModalScreen[None]):
         self._phase, self._offer = Phase.REMEMBER, offer
         if offer.reach is not Reach.SESSION and offer.editable:
             self._box.ask_line(offer.text, "the rule, exactly as it will be kept")
-        self._rearm()
+        self.rearm()
 
     def action_deny(self) -> None:
         if self._phase is Phase.READING and self.case.standing(self._now()) is not Standing.OVER:
@@ -211,7 +214,7 @@ class ConfirmScreen(ModalScreen[None]):
     def action_swap(self) -> None:
         if self._phase is Phase.READING and self.case.preview is not None:
             self._arguments_shown = not self._arguments_shown
-            self._box.show_effect(self.case, arguments=self._arguments_shown)
+            self._show_effect()
             self.draw()
 
     def action_back(self) -> None:
@@ -257,12 +260,13 @@ class ConfirmScreen(ModalScreen[None]):
         self.case = Consideration(item, self._now(), sent=item_id in self._sent)
         self._arguments_shown = False
         self._leave_form()
-        self._box.show_effect(self.case, arguments=self._arguments_shown)
+        self._show_effect()
         if item.pending:
             self.post_message(self.Looked(item_id))
-        self._rearm()
+        self.rearm()
 
-    def _rearm(self) -> None:
+    def rearm(self) -> None:
+        """Make the approve keys dead again for a moment: what is shown, or who looks at it, has changed."""
         self.case.disarm(self._now())
         if self._arm_timer is not None:
             self._arm_timer.stop()
@@ -272,6 +276,9 @@ class ConfirmScreen(ModalScreen[None]):
     def _leave_form(self) -> None:
         self._phase, self._offer = Phase.READING, None
         self._box.show_detail()
+
+    def _show_effect(self) -> None:
+        self._box.show_effect(self.case, arguments=self._arguments_shown, tight=self.has_class("-tight"))
 
     def _close(self) -> None:
         self.post_message(self.LookedAway(self.case.item.id))

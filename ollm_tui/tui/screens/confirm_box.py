@@ -10,6 +10,7 @@ from textual.geometry import Size
 from textual.widgets import Input
 
 from ollm_tui.tui.screens.confirm_form import EditForm
+from ollm_tui.tui.screens.confirm_lines import facts_left_out
 from ollm_tui.tui.screens.consideration import Consideration
 from ollm_tui.tui.widgets.diff import argument_lines, preview_lines, preview_title
 from ollm_tui.tui.widgets.inkbox import InkBox
@@ -41,15 +42,19 @@ class ConfirmBox(Vertical):
         yield self.input
         yield self.keys
 
-    def show_effect(self, case: Consideration, *, arguments: bool) -> None:
-        """What the call would do, or its arguments where asked for or where there is nothing else."""
+    def show_effect(self, case: Consideration, *, arguments: bool, tight: bool) -> None:
+        """What the call would do, or its arguments where asked for or where there is nothing else.
+
+        What the head has no room for stands first: it has to be read like everything else.
+        """
         preview = case.preview
+        left_out = facts_left_out(case, tight=tight)
         if preview is None or arguments:
             self.detail.border_title = "Arguments"
-            self.detail.show_lines(argument_lines(case.arguments))
+            self.detail.show_lines([*left_out, *argument_lines(case.arguments)])
         else:
             self.detail.border_title = preview_title(preview)
-            self.detail.show_lines(preview_lines(preview))
+            self.detail.show_lines([*left_out, *preview_lines(preview)])
         swap = "   Tab effect / arguments" if preview is not None else ""
         self.detail.border_subtitle = f"PgUp/PgDn scroll{swap}"
 

@@ -57,13 +57,35 @@ def subtitle(item: QueueItem, now: float) -> str:
 
 def head_lines(case: Consideration, *, tight: bool) -> list[Line]:
     """What, where, why, and what to beware of, in our own words; nothing of it can be scrolled away."""
-    item, preview = case.item, case.preview
-    rows = [_fact("What", f"{item.description}{' (arguments changed by you)' if case.changed else ''}")]
+    rows = [_fact("What", f"{case.item.description}{' (arguments changed by you)' if case.changed else ''}")]
     if tight:
         return rows
+    rows += _circumstances(case)
+    concerns = _concerns(case)
+    if len(concerns) > CONCERNS:
+        return [
+            *rows,
+            *concerns[:CONCERNS],
+            line((f"! and {len(concerns) - CONCERNS} more warnings below", Ink.WARNING)),
+        ]
+    return [*rows, *concerns]
+
+
+def facts_left_out(case: Consideration, *, tight: bool) -> list[Line]:
+    """What the head does not show, for the top of the detail."""
+    concerns = _concerns(case)
+    if tight:
+        rows = [*_circumstances(case), *concerns]
+    else:
+        rows = concerns if len(concerns) > CONCERNS else []
+    return [*rows, line()] if rows else []
+
+
+def _circumstances(case: Consideration) -> list[Line]:
+    item, preview, where = case.item, case.preview, case.item.locations
+    rows: list[Line] = []
     if item.follows_change:
         rows.append(_fact("Again", "its arguments were changed; the changed call needs a yes of its own"))
-    where = item.locations
     if preview is not None and preview.kind == "command":
         rows.append(_fact("Where", "the workspace itself" if preview.cwd == "." else preview.cwd))
     elif where:
@@ -72,11 +94,12 @@ def head_lines(case: Consideration, *, tight: bool) -> list[Line]:
         rows.append(_fact("Why", case.reason))
     if item.origin != "model":
         rows.append(_fact("From", item.origin))
-    concerns = preview.concerns if preview is not None else ()
-    rows += [line((f"! {visible(one)}", Ink.WARNING), hang=2, prose=True) for one in concerns[:CONCERNS]]
-    if len(concerns) > CONCERNS:
-        rows.append(line((f"! and {len(concerns) - CONCERNS} more warnings below", Ink.WARNING)))
     return rows
+
+
+def _concerns(case: Consideration) -> list[Line]:
+    concerns = case.preview.concerns if case.preview is not None else ()
+    return [line((f"! {visible(one)}", Ink.WARNING), hang=2, prose=True) for one in concerns]
 
 
 def key_lines(

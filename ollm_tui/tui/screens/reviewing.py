@@ -52,6 +52,12 @@ class Reviewing:
         if self._open is not None:
             self._open.draw()
 
+    def window_returned(self) -> None:
+        """The window has the person's attention again."""
+        if self._open is not None:
+            self._open.rearm()
+        self.consider()
+
     def key_pressed(self) -> None:
         """The person types: what wants to open waits until they stop."""
         self._last_key = self._now()
