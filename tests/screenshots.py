@@ -1,7 +1,7 @@
 """Makes the README's pictures: `python -m tests.screenshots FOLDER` plays the tour in the real dashboard, by keys.
 
-Policy, tools, store and files are real and live in a temporary home; only the clock stands still, so that the same
-screen gives the same bytes.
+Policy, tools, store and files are real and live in a temporary home; only the clock is not, so that the same screen
+gives the same bytes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import asyncio
 import os
 import sys
 import tempfile
+import threading
 import time
+from datetime import datetime
 from pathlib import Path
 
 from textual.pilot import Pilot
@@ -18,14 +20,17 @@ from textual.pilot import Pilot
 from ollm_tui.agent.providers.tour import TOUR
 from ollm_tui.options import Options
 from ollm_tui.tui.app import DashboardApp
+from ollm_tui.tui.layout import Pane
 from ollm_tui.tui.screens.confirm import ConfirmScreen
 from ollm_tui.tui.screens.consideration import ARM_SECONDS
+from ollm_tui.tui.screens.dashboard import LEAVE_SECONDS
 from tests.tui.pilot import HandClock, screen_text, wait_until
 
 PATIENCE = 60.0
 """Seconds to wait for what the tour shows next."""
 
 WIDE, NARROW = (120, 40), (80, 24)
+MOMENT_SECONDS = 0.012
 PROMPT = "~/demo $ "
 COMMAND = "wc -l README.md */*.py"
 REQUEST = "Names that contain a comma break the export. Please mend it."
@@ -71,7 +76,7 @@ async def tour(size: tuple[int, int], theme: str) -> Pictures:
         workspace = Path(home).resolve() / "demo"
         workspace.mkdir()
         live_in(workspace.parent)
-        clock = HandClock()
+        clock = CountingClock()
         # The tour's own script by name: without one it plays in a folder whose name is another each time.
         options = Options(workspace=workspace, provider="scripted", script=TOUR, theme=theme)
         app = DashboardApp(options, clock=clock, blink=False)
@@ -84,7 +89,17 @@ async def tour(size: tuple[int, int], theme: str) -> Pictures:
         return pictures
 
 
-async def play(app: DashboardApp, pilot: Pilot[int], clock: HandClock) -> Pictures:
+class CountingClock(HandClock):
+    """Moves with each moment that the conversation records, and never by itself: what is shown of time is exact."""
+
+    def now(self) -> datetime:
+        # Threads that write the audit log ask too, each time at another place in the order of things.
+        if threading.current_thread() is threading.main_thread():
+            self.seconds += MOMENT_SECONDS
+        return super().now()
+
+
+async def play(app: DashboardApp, pilot: Pilot[int], clock: CountingClock) -> Pictures:
     """Ask, wait for the three questions, and look at the first."""
     await wait_until(pilot, lambda: "scripted" in screen_text(app) or "tour" in screen_text(app), PATIENCE)
     await pilot.press(*REQUEST, "enter")
@@ -100,7 +115,10 @@ async def play(app: DashboardApp, pilot: Pilot[int], clock: HandClock) -> Pictur
     await pilot.press("escape")
     await wait_until(pilot, lambda: app.screen is app.dashboard, PATIENCE)
     await pilot.press("pageup")
-    await look_around(app, pilot)
+    if app.dashboard.arrangement.in_sight(Pane.TERM):
+        await look_around(app, pilot)
+        clock.seconds += LEAVE_SECONDS + 1
+    app.dashboard.refresh_bindings()
     await settle(pilot)
     return Pictures(confirmation, app.export_screenshot())
 

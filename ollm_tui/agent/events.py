@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
+from pydantic_core import PydanticSerializationError
 
+from ollm_tui.agent.well_formed import well_formed_json
 from ollm_tui.core.base.errors import Slug
 from ollm_tui.core.base.results import JsonObject, ToolError, ToolResult, Wire
 from ollm_tui.core.confirmation import ConfirmationRequest, Origin
@@ -248,5 +251,12 @@ UNLOGGED = (TextDelta, ReasoningDelta, ToolOutput)
 
 
 def as_line(event: Event) -> str:
-    """An event as one line of JSON: camelCase, nothing where there is nothing."""
-    return event.model_dump_json(by_alias=True, exclude_none=True)
+    """An event as one line of JSON: camelCase, nothing where there is nothing.
+
+    Half a surrogate pair, which a name of a file can hold, becomes U+FFFD.
+    """
+    try:
+        return event.model_dump_json(by_alias=True, exclude_none=True)
+    except PydanticSerializationError:
+        whole = well_formed_json(event.model_dump(by_alias=True, exclude_none=True, mode="json"))
+        return json.dumps(whole, ensure_ascii=False, separators=(",", ":"))

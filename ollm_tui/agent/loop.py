@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -25,6 +26,7 @@ from ollm_tui.agent.events import (
 from ollm_tui.agent.prompt import system_prompt
 from ollm_tui.agent.providers import base as wire
 from ollm_tui.agent.stream import EventStream
+from ollm_tui.agent.well_formed import presentable, well_formed
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.errors import (
     ConfirmationDenied,
@@ -36,6 +38,8 @@ from ollm_tui.core.base.errors import (
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.confirmation import Origin
 from ollm_tui.core.executor import Place, ToolExecutor
+
+log = logging.getLogger(__name__)
 
 MAX_ROUNDS = 50
 """Requests to the model in one turn; a model that goes round in circles is stopped there."""
@@ -83,6 +87,7 @@ class Agent:
     async def run_turn(self, text: str) -> TurnStatus:
         """Answer the person. Raises RuntimeError while another turn runs; every other failure is an event."""
         self._begin()
+        text = well_formed(text)
         self.stream.publish(UserMessage(text=text))
         self._history.append(wire.UserMessage(text))
         return await self._finish_turn()
@@ -126,6 +131,10 @@ class Agent:
         except asyncio.CancelledError:
             status = TurnStatus.INTERRUPTED
             raise
+        except Exception as error:  # the promise of this class: whatever goes wrong in a turn is told on the stream
+            log.exception("a turn failed in a way it should not")
+            message = f"The turn failed inside ({type(error).__name__}); the log has the details. Try again."
+            self.stream.publish(Failed(error=TurnFault(type="InternalError", code="INTERNAL", message=message)))
         finally:
             self._controller = None
             await self._keep_safe()
@@ -177,13 +186,15 @@ class Agent:
     def _take(self, event: wire.StreamEvent, reply: _Reply) -> None:
         match event:
             case wire.TextDelta(text):
+                text = well_formed(text)
                 reply.text += text
                 self.stream.publish(TextDelta(text=text))
             case wire.ReasoningDelta(text):
+                text = well_formed(text)
                 reply.reasoning += text
                 self.stream.publish(ReasoningDelta(text=text))
             case wire.ToolCallReady(call):
-                reply.calls.append(call)
+                reply.calls.append(presentable(call))
             case wire.UsageReported():
                 reply.usage = event
             case wire.ProviderNotice(text):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import io
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 from ollm_tui.cli.arguments import split_command
-from ollm_tui.cli.exits import ExitCode, Interrupted, UsageError
+from ollm_tui.cli.exits import ExitCode, Interrupted, UsageError, let_go_of_stdout
 
 COMMANDS = ("run", "tool", "policy", "doctor", "config", "trust", "trash", "memory")
 """Command words; a module of this package of the same name carries each out."""
@@ -16,6 +16,10 @@ COMMANDS = ("run", "tool", "policy", "doctor", "config", "trust", "trash", "memo
 
 def dispatch(arguments: Sequence[str]) -> int:
     """Run one command to its exit code; what stops it is said on stderr."""
+    stdout: object = sys.stdout
+    if isinstance(stdout, io.TextIOWrapper):
+        # What the locale cannot write is no reason to stop. The class is generic in what it wraps; that is not known.
+        stdout.reconfigure(errors="backslashreplace")  # pyright: ignore[reportUnknownMemberType]
     try:
         command, rest = split_command(arguments, COMMANDS)
         module = import_module(f"ollm_tui.cli.{command or 'dashboard'}")
@@ -26,6 +30,5 @@ def dispatch(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, Interrupted):
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has gone: that is their decision, not an error. Nothing is left to flush to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        let_go_of_stdout()
         return ExitCode.DONE

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from enum import IntEnum
 
 
@@ -21,3 +23,8 @@ class UsageError(Exception):
 
 class Interrupted(Exception):  # not an error: the person asked for it
     """The person stopped the command."""
+
+
+def let_go_of_stdout() -> None:
+    """Whoever read our output has gone: that is their decision, not an error. Nothing is left to flush to."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

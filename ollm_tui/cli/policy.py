@@ -58,9 +58,9 @@ def run_command(argv: list[str]) -> int:
 
             return lint_policy(options)
         case "test":
-            from ollm_tui.cli.policy_test import test_policy
+            from ollm_tui.cli.policy_table import run_decision_table
 
-            return test_policy(options, given.file)
+            return run_decision_table(options, given.file)
         case _:
             from ollm_tui.cli.policy_log import show_log, verify_log
 

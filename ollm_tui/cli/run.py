@@ -22,9 +22,10 @@ from ollm_tui.agent.events import (
     UsageReported,
     as_line,
 )
+from ollm_tui.agent.loop import Agent
 from ollm_tui.assembly import Attendance, ConfigurationError, House, assemble
 from ollm_tui.cli.arguments import command_parser, options_of, parse, provider_parser
-from ollm_tui.cli.exits import ExitCode, UsageError
+from ollm_tui.cli.exits import ExitCode, UsageError, let_go_of_stdout
 from ollm_tui.cli.output import given_or_stdin, print_json, say
 from ollm_tui.cli.reporting import sound_configuration
 from ollm_tui.core.base.results import JsonObject
@@ -57,7 +58,7 @@ async def _run(options: Options, prompt: str, output: str) -> int:
                 say(notice)
             summary = _Summary()
             house.stream.subscribe(summary.take)
-            house.stream.subscribe(_READERS[output]())
+            house.stream.subscribe(_while_read(_READERS[output](), house.agent))
             house.begin()
             status = await _turn(house, prompt)
             if output == "json":
@@ -82,6 +83,19 @@ async def _turn(house: House, prompt: str) -> TurnStatus:
     finally:
         for number in (signals.SIGINT, signals.SIGTERM):
             loop.remove_signal_handler(number)
+
+
+def _while_read(read: Callable[[Event], None], agent: Agent) -> Callable[[Event], None]:
+    """Nobody reads stdout any more: the turn ends there, as other programs do."""
+
+    def guarded(event: Event) -> None:
+        try:
+            read(event)
+        except BrokenPipeError:
+            let_go_of_stdout()
+            agent.interrupt("nobody reads the output any more")
+
+    return guarded
 
 
 def _as_text() -> Callable[[Event], None]:
@@ -118,8 +132,8 @@ def _as_text() -> Callable[[Event], None]:
 
 def _as_jsonl() -> Callable[[Event], None]:
     def read(event: Event) -> None:
-        sys.stdout.write(as_line(event) + "\n")
-        sys.stdout.flush()
+        sys.stdout.buffer.write((as_line(event) + "\n").encode())  # JSON is UTF-8 whatever the locale says
+        sys.stdout.buffer.flush()
 
     return read
 

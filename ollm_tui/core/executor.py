@@ -545,15 +545,14 @@ class ToolExecutor:
         text, limits = result.llm_content, self.limits
         if result.truncated:  # the tool knows better which of its text counts
             return result
-        lines = text.count("\n") + (not text.endswith("\n"))
-        if len(text) <= limits.result_chars and lines <= limits.result_lines:
+        config = TruncationConfig(max_chars=limits.result_chars, max_lines=limits.result_lines)
+        if not OutputFormatter.exceeds(text, config):
             return result
         artifacts = result.artifacts
         path: str | None = None
         if self._outputs is not None:
             path = await self._keep_whole(self._outputs, journey, text)
             artifacts = (*artifacts, Artifact(kind="full-text", path=path)) if path else artifacts
-        config = TruncationConfig(max_chars=limits.result_chars, max_lines=limits.result_lines)
         cut = OutputFormatter.excerpt(text, config, path)
         return result.model_copy(update={"llm_content": cut.content, "truncated": True, "artifacts": artifacts})
 

@@ -18,7 +18,7 @@ from textual.screen import Screen
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.visible import visible
 from ollm_tui.options import Options
-from ollm_tui.tui import news
+from ollm_tui.tui import news, start
 from ollm_tui.tui.first_frame import DEFAULT_THEME, first_frame
 from ollm_tui.tui.intents import Intent, OpenHouse, Steward
 from ollm_tui.tui.panes.conversation import ConversationPane
@@ -30,6 +30,9 @@ from ollm_tui.tui.widgets.prompt import Prompt
 log = logging.getLogger(__name__)
 
 STYLES = ("base", "dashboard", "panes", "confirm", "dialogs")
+TIDY_AFTER_SECONDS = 1.0
+"""After the house stands: by then the first news is drawn."""
+
 MODES = ("ask", "auto-edit", "plan", "yolo")
 
 
@@ -86,6 +89,7 @@ class DashboardApp(App[int]):
         try:
             async with await self._house() as steward:
                 self._steward = steward
+                self.set_timer(TIDY_AFTER_SECONDS, start.tidy_memory)
                 for intent in self._held_back:
                     steward.handle(intent)
                 self._held_back.clear()
@@ -241,5 +245,5 @@ class DashboardApp(App[int]):
 
 
 def run_dashboard(options: Options) -> int:
-    """Run the dashboard until the person leaves; returns the exit code."""
-    return DashboardApp(options).run(mouse=first_frame(options).mouse) or 0
+    """As `start.run_dashboard`, for who has this module already."""
+    return start.run_dashboard(options)

@@ -111,7 +111,9 @@ def test_the_full_text_of_a_cut_result_can_be_read_by_a_later_call(tmp_path: Pat
         {"name": "grep", "arguments": {"pattern": "^2600$", "directory": path}},
         {"name": "write_file", "arguments": {"path": path, "content": "", "overwrite": True}},
     ]
-    _, out, _ = ollm("tool", "call", "--batch", "-", "--yes", cwd=tmp_path, stdin="\n".join(map(json.dumps, calls)).encode())
+    _, out, _ = ollm(
+        "tool", "call", "--batch", "-", "--yes", cwd=tmp_path, stdin="\n".join(map(json.dumps, calls)).encode()
+    )
     read, found, written = rows(out)
     assert read["llmContent"] == "2500" and str(found["llmContent"]).endswith(":2600: 2600")
     assert written["error"]["type"] == "InvalidPathError"  # type: ignore[index]  # an object of JSON

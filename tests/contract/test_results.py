@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -156,50 +161,103 @@ async def test_a_time_out_says_limit_and_elapsed(tmp_path: Path, command: str, s
 
 # -- what the operating system refuses (001 R12.2) -------------------------------------------------------------------
 
-needs_a_user = pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
+NOBODY = 65534
 
 
-@needs_a_user
-@pytest.mark.parametrize(
-    ("name", "sent"),
-    [
-        ("read_file", {"path": "locked.txt"}),
-        ("write_file", {"path": "locked/new.txt", "content": "x"}),
-        ("delete_file", {"path": "locked/in.txt"}),
-        ("move_file", {"from": "a.txt", "to": "locked/a.txt"}),
-        ("ls", {"path": "closed"}),
-    ],
-)
-async def test_a_refusal_of_the_system_is_a_permission_error(tmp_path: Path, name: str, sent: JsonValue) -> None:
-    async with open_desk(tmp_path) as desk:
-        desk.write("a.txt", "x")
-        desk.write("locked.txt", "x").chmod(0)
-        desk.write("locked/in.txt", "x").parent.chmod(0o500)
-        (desk.folder / "closed").mkdir(mode=0)
-        result = await desk.raw(name, sent)
-        (desk.folder / "locked").chmod(0o700)
-        assert result.error is not None and result.error.type == "PermissionError", result
-        assert (desk.folder / "locked" / "in.txt").read_text() == "x"
+@pytest.fixture
+def folder_of_nobody(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with workspace and home; root becomes nobody in it, since root may read and write everything."""
+    folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
+    for variable in ("CONFIG", "DATA", "STATE"):
+        monkeypatch.setenv(f"XDG_{variable}_HOME", str(folder / variable))
+    for place in (folder, folder / "workspace"):
+        place.mkdir(exist_ok=True)
+        if os.geteuid() == 0:
+            os.chown(place, NOBODY, NOBODY)
+    yield folder
+    for place in (folder / "workspace").rglob("*"):
+        if place.is_dir():
+            place.chmod(0o700)
+    shutil.rmtree(folder)
 
 
-async def test_a_full_disk_keeps_the_old_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.write
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    if os.geteuid() != 0:
+        yield
+        return
+    os.setegid(NOBODY)
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
 
-    def full(descriptor: int, data: bytes) -> int:
-        if b"the new content" in bytes(data):
-            raise OSError(28, "No space left on device")
-        return real(descriptor, data)
 
+REFUSED: list[tuple[str, dict[str, JsonValue]]] = [
+    ("read_file", {"path": "locked.txt"}),
+    ("read_many_files", {"paths": ["locked.txt"]}),
+    ("grep", {"pattern": "x", "directory": "locked.txt"}),
+    ("grep", {"pattern": "x", "directory": "closed"}),
+    ("glob", {"pattern": "*", "directory": "closed"}),
+    ("ls", {"path": "closed"}),
+    ("write_file", {"path": "locked/new.txt", "content": "y"}),
+    ("write_file", {"path": "kept.txt", "content": "y", "overwrite": True}),
+    ("write_file", {"path": "locked/in.txt", "content": "y", "overwrite": True}),
+    ("edit_file", {"path": "locked/in.txt", "edits": [{"target": "x", "replacement": "y"}]}),
+    ("edit_file", {"path": "kept.txt", "edits": [{"target": "x", "replacement": "y"}]}),
+    ("delete_file", {"path": "locked/in.txt"}),
+    ("delete_file", {"path": "locked", "recursive": True}),
+    ("move_file", {"from": "a.txt", "to": "locked/a.txt"}),
+    ("move_file", {"from": "locked/in.txt", "to": "b.txt"}),
+]
+
+
+async def test_a_refusal_of_the_system_is_a_permission_error_and_changes_nothing(folder_of_nobody: Path) -> None:
+    async with open_desk(folder_of_nobody) as desk:
+        for name, _ in REFUSED:
+            await desk.raw(name, {"path": "none", "from": "none", "to": "none"})  # whatever it imports, root imports
+        desk.write("warm.txt", "x")
+        await desk.call("grep", pattern="x")
+        for state in ("DATA", "STATE", "CONFIG"):
+            for place in [folder_of_nobody / state, *(folder_of_nobody / state).rglob("*")]:
+                if os.geteuid() == 0 and place.exists():
+                    os.chown(place, NOBODY, NOBODY)
+        with as_nobody():
+            desk.write("a.txt", "x")
+            desk.write("locked.txt", "x").chmod(0)
+            desk.write("kept.txt", "x").chmod(0o444)
+            desk.write("locked/in.txt", "x").parent.chmod(0o500)
+            (desk.folder / "closed").mkdir(mode=0)
+            before = sorted(os.listdir(desk.folder))
+            for name, sent in REFUSED:
+                result = await desk.raw(name, sent)
+                assert result.error is not None and result.error.type == "PermissionError", (name, sent, result)
+                assert any(name in result.error.message for name in ("locked", "kept.txt", "closed", "a.txt"))
+            assert sorted(os.listdir(desk.folder)) == before
+            assert os.listdir(desk.folder / "locked") == ["in.txt"]
+            assert (desk.folder / "locked" / "in.txt").read_text() == "x"
+
+
+async def test_a_full_disk_keeps_the_old_content(tmp_path: Path) -> None:
+    """A limit on the size of files stands for the disk: the system then refuses in the same place."""
+    content = "y" * 3_000_000
     async with open_desk(tmp_path) as desk:
         desk.write("a.txt", "old\n")
-        monkeypatch.setattr(os, "write", full)
-        for name, sent in (
-            ("write_file", {"path": "a.txt", "content": "the new content", "overwrite": True}),
-            ("edit_file", {"path": "a.txt", "edits": [{"target": "old", "replacement": "the new content"}]}),
-        ):
-            result = await desk.raw(name, sent)  # type: ignore[arg-type]  # dict of str is JSON
-            assert result.error is not None and result.error.type == "NoSpaceError", result
-            assert "a.txt" in result.error.message and "No space left" in result.error.message
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, before[1]))
+        try:
+            for name, sent in (
+                ("write_file", {"path": "a.txt", "content": content, "overwrite": True}),
+                ("write_file", {"path": "new.txt", "content": content}),
+                ("edit_file", {"path": "a.txt", "edits": [{"target": "old", "replacement": content}]}),
+            ):
+                result = await desk.raw(name, sent)  # type: ignore[arg-type]  # dict of str is JSON
+                assert result.error is not None and result.error.type == "NoSpaceError", result
+                assert str(sent["path"]) in result.error.message and "Nothing was changed" in result.error.message
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
         assert (desk.folder / "a.txt").read_text() == "old\n"
         assert os.listdir(desk.folder) == ["a.txt"]
 

@@ -233,6 +233,25 @@ def test_a_rules_word_about_risk_opens_nothing_in_plan_mode() -> None:
     assert judged(sources, "make all", Mode.PLAN) is Decision.DENY
 
 
+@pytest.mark.parametrize("name", ["shell", "shell_output", "shell_kill"])
+def test_the_exec_mode_deny_denies_commands_and_their_jobs(name: str) -> None:
+    rule = PolicyRule(tool=name, action=Decision.ALLOW)
+    sources = PolicySources((placed(rule),), Decision.ALLOW, (), CommandPolicy(mode=ExecMode.DENY))
+    tool = TOOLS[name]
+    call = Call(tool, {"command": "ls", "id": "j1"}, tool.effect)
+    assert PolicyEngine(sources).explain(call, Mode.YOLO).decision is Decision.DENY
+
+
+@pytest.mark.parametrize(("line", "risk"), [
+    ("make all", Risk.LOW), ("make all && rm -rf src", Risk.HIGH), ("make $(rm x)", Risk.HIGH), ("make; ls", Risk.MEDIUM),
+])  # fmt: skip
+def test_a_rules_word_about_risk_is_about_one_command(line: str, risk: Risk) -> None:
+    rule = about(Decision.ALLOW, Operator.STARTS_WITH, "make").model_copy(update={"risk": Risk.LOW})
+    sources = PolicySources((placed(rule),), Decision.ASK, (), CommandPolicy())
+    call = Call(TOOLS["shell"], {"command": line}, Effect.RUNS)
+    assert PolicyEngine(sources).explain(call).risk is risk
+
+
 def test_what_is_dangerous_or_foreign_runs_unasked_only_by_name() -> None:
     deletion = Call(TOOLS["delete_file"], {"path": "a"}, Effect.WRITES)
     foreign = Call(replace(TOOLS["edit_file"], plugin=True), {"path": "a"}, Effect.WRITES)

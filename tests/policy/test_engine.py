@@ -13,6 +13,7 @@ from ollm_tui.assembly import configure
 from ollm_tui.assembly.tools import BUILTIN_TOOLS
 from ollm_tui.core import PolicyCondition, PolicyConfig, PolicyEngine, PolicyRule, Risk
 from ollm_tui.core.confirmation import Origin
+from ollm_tui.core.policy.comparing import js_string
 from ollm_tui.core.policy.engine import Call, Floor, PolicySources
 from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.policy.rules import (
@@ -21,7 +22,6 @@ from ollm_tui.core.policy.rules import (
     RulePlace,
     RuleSet,
     ToolPolicy,
-    js_string,
     seen_by_conditions,
     strictest,
 )

@@ -18,6 +18,9 @@ GOOD = 'name = "mine"\ndark = false\n\n[colors]\nprimary = "#112233"\n'
 
 
 def test_our_own_themes_are_sound_and_one_is_light() -> None:
+    for folder in theme_folders()[:2]:
+        for path in folder.glob("*.toml"):
+            assert read_theme(path).name == path.stem
     themes = load_themes(theme_folders()[:2])
     assert themes.faults == ()
     assert {"ollm-dark", "ollm-light"} <= set(themes.sound)

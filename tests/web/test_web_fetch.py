@@ -8,6 +8,7 @@ import html
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -17,7 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.core.base.abort import AbortController
-from ollm_tui.core.base.errors import FetchFailed, HttpFailure, InvalidArguments, UrlNotAllowed
+from ollm_tui.core.base.errors import (
+    FetchFailed,
+    FetchTimeout,
+    HttpFailure,
+    InvalidArguments,
+    OperationCancelled,
+    UrlNotAllowed,
+)
 from ollm_tui.core.base.results import JsonObject, ToolResult
 from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.bus import MessageBus
@@ -217,6 +225,36 @@ async def test_a_selector_on_what_is_no_page_is_an_error(server: Server, kind: s
 async def test_selectors_apply_to_feeds(server: Server) -> None:
     server.answers["/"] = reply("<rss><item><title>One</title></item></rss>", kind="application/rss+xml")
     assert (await call(WEB_FETCH, access(server), url=f"{server.origin}/", selector="item title")).llm_content == "One"
+
+
+async def test_pages_are_read_in_a_thread_and_an_abort_does_not_wait_for_it(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ollm_tui.core.web import reading
+
+    started, release = threading.Event(), threading.Event()
+    threads: list[int] = []
+
+    def slow(html: str, url: str) -> str:
+        threads.append(threading.get_ident())
+        started.set()
+        release.wait(10)
+        return "late"
+
+    monkeypatch.setattr(reading, "extract_main", slow)
+    monkeypatch.setattr(reading, "READING_SECONDS", 0.2)
+    server.answers["/"] = reply("<p>x</p>")
+    web = access(server)
+    controller = AbortController()
+    running = asyncio.ensure_future(call(WEB_FETCH, web, controller.signal, url=f"{server.origin}/"))
+    await asyncio.to_thread(started.wait)
+    controller.abort()
+    with pytest.raises(OperationCancelled):
+        await running
+    with pytest.raises(FetchTimeout, match="could not be read within"):
+        await call(WEB_FETCH, web, url=f"{server.origin}/")
+    release.set()
+    assert threading.get_ident() not in threads
 
 
 # -- arguments -------------------------------------------------------------------------------------------------------

@@ -139,9 +139,12 @@ class ApprovalBook:
         """What else of this session's questions would not have been asked with the offer in force, newest first."""
         wiser = self._with(engine.sources, offer, RememberScope.SESSION)
         found: dict[str, None] = {}
+        looked_at = [call]
         for question in reversed(self._history):
-            same = question.call.tool.name == call.tool.name and question.call.arguments == call.arguments
-            if not same and not _would_allow(engine, question.call) and _would_allow(wiser, question.call):
+            if any(_same(question.call, other) for other in looked_at):
+                continue
+            looked_at.append(question.call)
+            if not _would_allow(engine, question.call) and _would_allow(wiser, question.call):
                 found[question.shown] = None
         return tuple(found)
 
@@ -206,7 +209,9 @@ class ApprovalBook:
         try:
             path, table_path = self.files[scope]
         except KeyError:
-            raise ValueError(f"there is no policy file for the scope {scope.value}") from None
+            raise ValueError(
+                f"there is no file to keep it in for the {scope.value} (with --policy, rules last for the session)"
+            ) from None
         try:
             text = read_checked(path) if path.exists() else ""
             known = {approval.pattern for approval in _policy_in(text, path, table_path).exec.approvals}
@@ -225,6 +230,10 @@ class ApprovalBook:
             replace_text(path, written)
         except (OSError, TOMLKitError, ValidationError, PolicyFault) as error:
             raise ValueError(f"{path} could not be changed: {error}") from None
+
+
+def _same(one: Call, other: Call) -> bool:
+    return one.tool.name == other.tool.name and one.arguments == other.arguments
 
 
 def _would_allow(engine: PolicyEngine, call: Call) -> bool:

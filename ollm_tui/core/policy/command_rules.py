@@ -60,7 +60,10 @@ def judge_command(
     line = analyse(source)
     judge = _LineJudge(params, rule_sets, tightening, policy, line)
     nature = judge.nature()
-    return CommandVerdict(tuple(judge.verdicts()), judge.risk() or nature, nature)
+    said = judge.risk() or nature
+    if len(line.parts) != 1 or line.opaque:  # a rule's word is about one command: it never plays down several
+        said = max(said, nature, key=lambda risk: risk.rank)
+    return CommandVerdict(tuple(judge.verdicts()), said, nature)
 
 
 class _LineJudge:

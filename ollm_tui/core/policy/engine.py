@@ -182,7 +182,7 @@ class PolicyEngine:
 
     def _judge_by_rules(self, call: Call, params: JsonObject, trace: list[TraceLine]) -> Risk:
         name = call.tool.name
-        if call.effect is Effect.RUNS and self.sources.commands.mode is ExecMode.DENY:
+        if self.sources.commands.mode is ExecMode.DENY and (call.effect is Effect.RUNS or name in tool_names("exec")):
             trace.append(_NOTHING_RUNS)
         seen = seen_by_conditions(params)
         rule = self._deciding(name, seen)

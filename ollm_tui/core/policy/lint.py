@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 from ollm_tui.core.base.results import Wire
+from ollm_tui.core.policy.comparing import js_string, linear_pattern, searchable
 from ollm_tui.core.policy.documents import LoadedPolicy
 from ollm_tui.core.policy.engine import PolicySources
 from ollm_tui.core.policy.rules import (
@@ -19,9 +20,6 @@ from ollm_tui.core.policy.rules import (
     PolicyRule,
     RulePlace,
     ToolFilter,
-    js_string,
-    linear_pattern,
-    searchable,
     tool_names,
 )
 from ollm_tui.core.policy.shell_approvals import ApprovalPattern

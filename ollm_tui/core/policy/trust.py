@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import stat
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -43,21 +44,28 @@ class TrustBook:
             return Trust.UNTRUSTED
         return Trust.TRUSTED if known == found else Trust.CHANGED
 
-    def trust(self, workspace: Path) -> Trust:
-        """Trust the file as it is now. Raises OSError, and ValueError where the record itself cannot be read."""
+    def trust(self, workspace: Path, shown: bytes | None = None) -> Trust:
+        """Trust the file as it is now, or only where it still says what a person was shown: CHANGED where it does not.
+
+        Raises OSError, and ValueError where the record itself cannot be read.
+        """
         found = _hash(workspace / REPOSITORY_CONFIG)
         if found is None:
             return Trust.NO_FILE
+        if shown is not None and found != hashlib.sha256(shown).hexdigest():
+            return Trust.CHANGED
         record = {**self._read(), str(workspace): found}
         replace_text(self.path, json.dumps(record, indent=2, sort_keys=True) + "\n")
         return Trust.TRUSTED
 
     def _read(self) -> dict[str, str]:
         try:
+            if self.path.stat().st_mode & stat.S_IWOTH:
+                raise ValueError(f"{self.path} may be written by every user of this machine. Run: chmod o-w on it.")
             record: object = json.loads(self.path.read_text("utf-8"))
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
+        except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
             raise ValueError(f"{self.path} cannot be read ({error}). Move it away to start a new record.") from None
         if not isinstance(record, dict):
             raise ValueError(f"{self.path} holds no record of trusted folders. Move it away to start a new one.")

@@ -101,18 +101,23 @@ def pattern_below(text: str, location: Location) -> GlobPattern:
     if pattern.startswith("/"):
         inside = f"{location.real}/"
         if not pattern.startswith(inside):
-            raise InvalidPath(
-                f"{visible(text)} does not lie below {location.shown}. Give a pattern relative to `directory`."
-            )
+            raise _leads_out(text, location)
         pattern = pattern.removeprefix(inside)
     while pattern.startswith("./"):
         pattern = pattern[2:].lstrip("/")
     if ".." in pattern.split("/"):
-        raise InvalidPath(f"{visible(text)} leads out of {location.shown}. Name the other directory as `directory`.")
+        raise _leads_out(text, location)
     try:
         return GlobPattern(pattern)
     except InvalidGlob as error:
         raise InvalidArguments(f"pattern {visible(text)}: {error}.") from None
+
+
+def _leads_out(text: str, location: Location) -> InvalidPath:
+    return InvalidPath(
+        f"The pattern {visible(text)} leads out of the directory {location.shown}. Name the other directory as "
+        "`directory`; one outside the workspace must first be added by the person with --add-dir."
+    )
 
 
 def find_files(

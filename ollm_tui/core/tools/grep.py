@@ -82,6 +82,8 @@ class GrepInvocation(ToolInvocation[GrepParameters]):
         try:
             query.check_text()
             if stat.S_ISREG(os.lstat(location.real).st_mode):
+                # A search leaves out what it cannot read; the one file that was named is another matter.
+                os.close(await signal.in_thread(self.context.fence.open_for_reading, location))
                 folder = with_slash(os.fsencode(location.real.parent))
                 findings = await signal.guard(search.in_files(folder, [os.fsencode(location.real.name)]))
                 prefix = shown_prefix(location.real.parent, self.context.fence)

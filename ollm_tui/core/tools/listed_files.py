@@ -7,7 +7,6 @@ import stat
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 
 from ollm_tui.core.base import places
@@ -106,14 +105,34 @@ def shown_name(name: str) -> str:
 
 def iso_time(nanoseconds: int) -> str:
     """A file's time stamp as results show it: UTC, ISO 8601, milliseconds."""
-    return f"{_second(nanoseconds // 1_000_000_000)}.{nanoseconds // 1_000_000 % 1000:03}Z"
+    return _SECONDS[nanoseconds // 1_000_000_000] + _MILLISECONDS[nanoseconds // 1_000_000 % 1000]
 
 
-@lru_cache(maxsize=4096)
-def _second(seconds: int) -> str:
-    """A second since 1970; a cache, as files of one directory were often written together."""
-    try:
-        moment = datetime.fromtimestamp(seconds, UTC)
-    except (ValueError, OverflowError, OSError):  # beyond the years that calendars here know
-        moment = datetime.max.replace(tzinfo=UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S")
+def modification_times(statuses: Sequence[os.stat_result]) -> list[str]:
+    """As `iso_time`, for many files."""
+    return [
+        # The seconds are there already, without a division of a number larger than a machine's word.
+        _SECONDS[status[stat.ST_MTIME]] + _MILLISECONDS[status.st_mtime_ns // 1_000_000 % 1000]
+        for status in statuses
+    ]
+
+
+_SECONDS_KEPT = 4096
+
+
+class _Seconds(dict[int, str]):
+    """Seconds since 1970 as texts; remembered, as files of one directory were often written together."""
+
+    def __missing__(self, seconds: int) -> str:
+        try:
+            moment = datetime.fromtimestamp(seconds, UTC)
+        except (ValueError, OverflowError, OSError):  # beyond the years that calendars here know
+            moment = datetime.max.replace(tzinfo=UTC)
+        if len(self) >= _SECONDS_KEPT:
+            self.clear()
+        self[seconds] = text = moment.strftime("%Y-%m-%dT%H:%M:%S")
+        return text
+
+
+_SECONDS = _Seconds()
+_MILLISECONDS = [f".{number:03}Z" for number in range(1000)]

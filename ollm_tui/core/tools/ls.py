@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import stat
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import repeat
 from typing import Literal, TypeAlias
 
 from pydantic import Field
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
 from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.beneath import O_PATH
 from ollm_tui.core.base.errors import LsFailed, from_os_error
 from ollm_tui.core.base.listing import Folder, Listing, ListingOptions
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
@@ -20,8 +27,8 @@ from ollm_tui.core.confirmation import Risk
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.listed_files import (
     directory_at,
-    iso_time,
     listing_of,
+    modification_times,
     notes_of,
     shown_name,
     shown_paths,
@@ -34,6 +41,11 @@ DEFAULT_DEPTH = 3
 
 _NAMED_FOLDERS = 5
 """So many of the folders that were not entered are named."""
+
+_WORTH_A_SECOND_THREAD = 2000
+"""Entries whose sizes and times are asked for by two threads."""
+
+_FOLDER = O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 EntryKind: TypeAlias = Literal["file", "directory", "symlink"]
@@ -97,7 +109,8 @@ class LsInvocation(ToolInvocation[LsParameters]):
         options = ListingOptions(include_hidden=self.params.include_hidden)
         listing = listing_of(self.context.fence, location, options, signal)
         try:
-            walk = _Walk(listing, location, self.context.fence, self.params.depth, self.context.limits.entries).run()
+            walk = _Walk(listing, location, self.context.fence, self.params.depth, self.context.limits.entries)
+            walk.run(signal.throw_if_aborted)
         except OSError as error:
             raise from_os_error(error, location.shown, LsFailed) from None
         lines = [*walk.lines, stopped_at(len(walk.lines))] if walk.stopped else walk.lines
@@ -114,6 +127,35 @@ class LsInvocation(ToolInvocation[LsParameters]):
         )
 
 
+@dataclass(frozen=True)
+class _Content:
+    """What is shown of one folder, by its names there; sizes and times are still to be asked for."""
+
+    folder: bytes
+    names: list[bytes]
+    entries: list[LsEntry]
+
+    def ask(self) -> None:
+        """Fills in sizes and times; they stay None for what has vanished."""
+        try:
+            descriptor = os.open(self.folder, _FOLDER)
+        except OSError:
+            return
+        lstat = partial(os.lstat, dir_fd=descriptor)
+        try:
+            found = list(map(lstat, self.names))
+        except OSError:
+            # One has vanished. Only then is each asked for by itself: for a hundred thousand a call of ours adds up.
+            found = list(map(_status, self.names, repeat(descriptor)))
+        finally:
+            os.close(descriptor)
+        there = [(entry, status) for entry, status in zip(self.entries, found, strict=True) if status is not None]
+        times = modification_times([status for _, status in there])
+        for (entry, status), modified in zip(there, times, strict=True):
+            entry["size"] = status[stat.ST_SIZE]
+            entry["modified"] = modified
+
+
 @dataclass
 class _Walk:
     """Directories first, their content below them; stops at `limit` entries."""
@@ -127,9 +169,29 @@ class _Walk:
     entries: list[LsEntry] = field(default_factory=list[LsEntry])
     not_entered: list[str] = field(default_factory=list[str])
     stopped: bool = False
+    contents: list[_Content] = field(default_factory=list[_Content])
 
-    def run(self) -> _Walk:
-        """Raises OSError where the directory itself cannot be read."""
+    def run(self, check: Callable[[], object]) -> None:
+        """Raises OSError where the directory itself cannot be read; `check` may raise, to give up."""
+        self._descend()
+        waiting = deque(self.contents)
+
+        def ask_for_some() -> None:
+            with suppress(IndexError):
+                while True:
+                    waiting.popleft().ask()
+                    check()
+
+        if len(self.entries) < _WORTH_A_SECOND_THREAD:
+            ask_for_some()
+            return
+        # Half of the time passes inside the system, where two threads do not wait for each other.
+        with ThreadPoolExecutor(1) as second:
+            other = second.submit(ask_for_some)
+            ask_for_some()
+            other.result()
+
+    def _descend(self) -> None:
         base = shown_prefix(self.location.real, self.workspace)
         first = self.listing.first()
         stack = [(base, first, self._show(first, base, 0))]
@@ -147,23 +209,24 @@ class _Walk:
                     break
             else:
                 stack.pop()
-        return self
 
     def _show(self, folder: Folder, shown: str, depth: int) -> Iterator[bytes]:
         """Adds the entries of a folder; each directory is given out right after its own line."""
         indent = "  " * depth
+        content = _Content(folder.path, [], [])
+        self.contents.append(content)
         for name in sorted(folder.directories):
-            if not self._add(folder, name, "directory", shown, indent + "d ", depth):
+            if not self._add(content, name, "directory", shown, indent + "d ", depth):
                 return
             yield name
-        self._add_files(folder, shown, indent + "- ", depth)
+        self._add_files(folder, content, shown, indent + "- ", depth)
 
-    def _add_files(self, folder: Folder, shown: str, mark: str, depth: int) -> None:
+    def _add_files(self, folder: Folder, content: _Content, shown: str, mark: str, depth: int) -> None:
         if folder.links:
             for name, is_link in sorted(
                 [*((name, False) for name in folder.files), *((n, True) for n in folder.links)]
             ):
-                if not self._add(folder, name, "symlink" if is_link else "file", shown, mark, depth):
+                if not self._add(content, name, "symlink" if is_link else "file", shown, mark, depth):
                     return
             return
         # By far the most entries come this way: nothing but what each of them needs.
@@ -172,45 +235,42 @@ class _Walk:
         raws = sorted(folder.files)[:free]
         names = shown_paths("", raws)
         self.lines += [mark + name for name in names]
-        paths = shown_paths(shown, raws)
         added: list[LsEntry] = [
-            {"name": name, "path": path, "type": "file", "size": size, "modified": modified, "depth": depth}
-            for name, path, (size, modified) in zip(names, paths, _sizes_and_times(folder.path, raws), strict=True)
+            {"name": name, "path": path, "type": "file", "size": None, "modified": None, "depth": depth}
+            for name, path in zip(names, shown_paths(shown, raws), strict=True)
         ]
         self.entries += added
+        content.names.extend(raws)
+        content.entries.extend(added)
 
-    def _add(self, folder: Folder, raw: bytes, kind: EntryKind, shown: str, mark: str, depth: int) -> bool:
+    def _add(self, content: _Content, raw: bytes, kind: EntryKind, shown: str, mark: str, depth: int) -> bool:
         if len(self.lines) >= self.limit:
             self.stopped = True
             return False
         decoded = os.fsdecode(raw)
         name = shown_name(decoded)
-        line = mark + name
-        if kind == "symlink":
-            line += f" -> {_target(folder.path + raw)}"
-        self.lines.append(line)
-        size, modified = next(_sizes_and_times(folder.path, [raw]))
-        self.entries.append(
-            {
-                "name": name,
-                "path": name if shown == "" else shown_name(shown + decoded),
-                "type": kind,
-                "size": size,
-                "modified": modified,
-                "depth": depth,
-            }
-        )
+        path = name if shown == "" else shown_name(shown + decoded)
+        target = f" -> {_target(content.folder + raw)}" if kind == "symlink" else ""
+        self.lines.append(f"{mark}{name}{target}")
+        entry: LsEntry = {
+            "name": name,
+            "path": path,
+            "type": kind,
+            "size": None,
+            "modified": None,
+            "depth": depth,
+        }
+        self.entries.append(entry)
+        content.names.append(raw)
+        content.entries.append(entry)
         return True
 
 
-def _sizes_and_times(folder: bytes, names: Sequence[bytes]) -> Iterator[tuple[int | None, str | None]]:
-    for name in names:
-        try:
-            status = os.lstat(folder + name)
-        except OSError:
-            yield None, None
-        else:
-            yield status.st_size, iso_time(status.st_mtime_ns)
+def _status(name: bytes, folder: int) -> os.stat_result | None:
+    try:
+        return os.lstat(name, dir_fd=folder)
+    except OSError:
+        return None
 
 
 def _target(path: bytes) -> str:

@@ -24,7 +24,13 @@ LEAST_TEXT = 200
 MOST_OF_THE_PAGE = 0.7
 """Where readability keeps at least this share of the text, the page is nearly all content and is shown whole."""
 
-READABILITY_CHARS = 2_000_000
+MANY_LINKS = 0.25
+"""Below this share of text in links what is left of a page without its frame is prose: nothing more is cut away."""
+
+_CANDIDATES = 500
+"""Elements weighed at most: each costs a walk over its text, and hostile pages have a hundred thousand, nested."""
+
+READABILITY_CHARS = 1_000_000
 """Larger pages are not given to readability: it takes several times as long as everything else."""
 
 _HIDING_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
@@ -34,6 +40,7 @@ _MAY_HIDE = re.compile(r"(?i:hidden|display\s*:)|&#")
 _MAIN_IDS = frozenset({"mw-content-text", "bodycontent", "readme", "main-content", "maincontent", "content", "main"})
 _MAIN_CLASSES = frozenset({"markdown-body", "post-content", "entry-content", "article-body"})
 _FRAME_ROLES = frozenset({"navigation", "banner", "contentinfo", "search"})
+_FRAME_TAGS = frozenset({"div", "ul", "aside", "section", "td", "table"})
 _FRAME_NAMES = re.compile(
     r"(?:^|[\s_-])(?:nav|navbar|navigation|menu|sidebar|breadcrumbs?|footer|nosearch|cookie|banner|skip|pagination"
     r"|related|share|social|newsletter|advert|ads|comments?)(?:$|[\s_-])",
@@ -66,10 +73,8 @@ def extract_selected(html: str, selector: str, base_url: str) -> str:
     found = [] if root is None else select(root, selector)
     if root is None or not found:
         raise NoMatch
-    chosen = set(found)
-    outermost = [node for node in found if not any(parent in chosen for parent in node.iterancestors())]
     base = _base_url(root, base_url)
-    return "\n".join(text for node in outermost if (text := _markdown(node, base)))
+    return "\n".join(text for node in _outermost(found) if (text := _markdown(node, base)))
 
 
 def extract_main(html: str, base_url: str) -> str:
@@ -92,9 +97,12 @@ def _main_text(root: Node, base: str) -> str:
     body = next(root.iterdescendants("body"), root)
     for node in list(root.iterdescendants("svg", "script", "style", "template", "noscript")):
         drop(node)  # a third of many pages, and readability would look at each
-    article = _readable_part(to_html(root))
+    before = to_html(root)
     _drop_frame(root)
     whole = _markdown(body, base)
+    if _share_of_links(body) < MANY_LINKS:
+        return whole
+    article = _readable_part(before)
     if article is None or text_length(article) >= MOST_OF_THE_PAGE * text_length(body):
         return whole
     read = _markdown(article, base)
@@ -103,20 +111,40 @@ def _main_text(root: Node, base: str) -> str:
 
 def _container(root: Node) -> Node | None:
     """The page's own main part: by its meaning (the longest), else by a name that common generators use (the only)."""
-    meant = [*root.iterdescendants("main"), *(n for n in with_attribute(root, "role") if n.get("role") == "main")]
-    weights = [text_length(node) for node in meant]
+    meant = [*root.iterdescendants("main"), *with_attribute(root, "role", "main".__eq__)]
+    weights = [text_length(node) for node in meant[:_CANDIDATES]]
     if weights and max(weights) >= LEAST_TEXT:
         return meant[weights.index(max(weights))]
     articles = list(root.iterdescendants("article"))
-    by_id = [node for node in with_attribute(root, "id") if (node.get("id") or "").lower() in _MAIN_IDS]
-    by_class = [
-        n for n in with_attribute(root, "class") if not _MAIN_CLASSES.isdisjoint((n.get("class") or "").split())
-    ]
+    by_id = with_attribute(root, "id", lambda value: value.lower() in _MAIN_IDS)
+    by_class = with_attribute(root, "class", lambda value: not _MAIN_CLASSES.isdisjoint(value.split()))
     for found in (articles, by_class, by_id):
-        outer = [node for node in found if not any(parent in found for parent in node.iterancestors())]
+        outer = _outermost(found)
         if len(outer) == 1 and _is_container(outer[0]) and text_length(outer[0]) >= LEAST_TEXT:
             return outer[0]
     return None
+
+
+def _outermost(found: list[Node]) -> list[Node]:
+    """Those of `found` (in document order) that lie in no other; each element above them is looked at once."""
+    inside = dict.fromkeys(found, True)
+    outer: list[Node] = []
+    for node in found:
+        above: list[Node] = []
+        parent = node.getparent()
+        while parent is not None and parent not in inside:
+            above.append(parent)
+            parent = parent.getparent()
+        is_inside = parent is not None and inside[parent]
+        inside.update(dict.fromkeys(above, is_inside))
+        if not is_inside:
+            outer.append(node)
+    return outer
+
+
+def _share_of_links(body: Node) -> float:
+    links = sum(len(text_of(link)) for link in body.iterdescendants("a"))
+    return links / max(1, text_length(body))
 
 
 def _is_container(node: Node) -> bool:
@@ -148,9 +176,9 @@ def _drop_hidden(root: Node, html: str) -> None:
     """What no reader of the page would see is not shown to a model either: it is where instructions are hidden."""
     if not _MAY_HIDE.search(html):
         return
-    hidden = with_attribute(root, "hidden")
-    hidden += [node for node in with_attribute(root, "aria-hidden") if node.get("aria-hidden") == "true"]
-    hidden += [node for node in with_attribute(root, "style") if _HIDING_STYLE.search(node.get("style") or "")]
+    hidden = with_attribute(root, "hidden", lambda value: True)
+    hidden += with_attribute(root, "aria-hidden", "true".__eq__)
+    hidden += with_attribute(root, "style", _HIDING_STYLE.search)
     for node in hidden:
         if node.tag not in ("html", "body"):  # pages that show themselves by a script
             drop(node)
@@ -161,9 +189,10 @@ def _drop_frame(root: Node) -> None:
     total = text_length(root)
     frame = [*root.iterdescendants("nav")]
     frame += [node for node in root.iterdescendants("header", "footer") if _is_of_the_body(node)]
-    frame += [node for node in with_attribute(root, "role") if node.get("role") in _FRAME_ROLES]
-    frame += [node for name in ("class", "id") for node in with_attribute(root, name) if _is_named_frame(node)]
-    for node in frame:
+    frame += with_attribute(root, "role", _FRAME_ROLES.__contains__)
+    for name in ("class", "id"):
+        frame += [node for node in with_attribute(root, name, _FRAME_NAMES.search) if node.tag in _FRAME_TAGS]
+    for node in frame[:_CANDIDATES]:
         if node.tag not in ("body", "html") and text_length(node) < total / 3:
             drop(node)
 
@@ -171,11 +200,6 @@ def _drop_frame(root: Node) -> None:
 def _is_of_the_body(node: Node) -> bool:
     parent = node.getparent()
     return parent is not None and parent.tag == "body"
-
-
-def _is_named_frame(node: Node) -> bool:
-    names = f"{node.get('class') or ''} {node.get('id') or ''}"
-    return node.tag in ("div", "ul", "aside", "section", "td", "table") and _FRAME_NAMES.search(names) is not None
 
 
 def _title(root: Node) -> str:

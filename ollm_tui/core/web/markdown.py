@@ -21,7 +21,8 @@ _LANGUAGE = re.compile(
     r"(?:^|\s)(?:(?:language|lang|highlight-source|highlight|sourceCode)[-:\s]|brush:\s*)([A-Za-z0-9+#_.-]{1,30})"
 )
 _NO_LANGUAGE = frozenset({"default", "none", "notranslate", "text", "plain", "plaintext", "nohighlight", "highlight"})
-_GUTTER = re.compile(r"(?:^|\s)(?:linenos?|lineno|line-numbers?|lnt?|gutter|hljs-ln-numbers|go)(?:\s|$)")
+_GUTTER = re.compile(r"(?:^|\s)(?:linenos?|lineno|line-numbers?|lnt?|gutter|hljs-ln-numbers)(?:\s|$)")
+_SIGNATURE = re.compile(r"(?:^|\s)sig(?:\s|$)")
 _PERMALINKS = frozenset({"¶", "#", "§", "🔗", "\uf0c1", "Permalink", "Link to this heading"})
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*(?:#[^\s)]*)?")
@@ -82,6 +83,8 @@ for _kind, _tags in (
 
 _WRAPPERS = frozenset(tag for tag, kind in _KINDS.items() if kind in (_TEXT, _LINK, _STRONG))
 _BLOCK_TAGS = tuple(str(tag) for tag, kind in _KINDS.items() if kind > _LAST_INLINE and kind != _RULE)
+
+_SKIPPED_TAGS = tuple(str(tag) for tag, kind in _KINDS.items() if kind == _SKIP)
 
 
 class _Code(str):
@@ -151,7 +154,11 @@ class _Walker:
 
     def _block(self, node: Node, kind: int, out: list[str]) -> None:
         if kind == _CONTAINER:
-            self._blocks(node, out)
+            if node.tag == "dt" and _SIGNATURE.search(node.get("class") or ""):
+                # What a function takes: dozens of spans that mean nothing here, and links that would tear it apart.
+                out.append(" ".join(text_of(node).split()).removesuffix("¶"))
+            else:
+                self._blocks(node, out)
         elif kind == _HEADING:
             text = self._line(node)
             if text:
@@ -355,6 +362,10 @@ def _code_block(pre: Node) -> _Code | None:
 
 def _code_text(pre: Node) -> str:
     """What a browser shows of a `pre`, without line numbers and buttons; the line end right behind the tag is none."""
+    if next(pre.iterdescendants("br", *_SKIPPED_TAGS), None) is None:
+        classes = {inner.get("class") for inner in pre.iterdescendants("span", "div", "td", "i", "b", "a")}
+        if not any(name and _GUTTER.search(name) for name in classes):
+            return text_of(pre).removeprefix("\n")
     pieces: list[str] = []
     _collect_code(pre, pieces)
     return "".join(pieces).removeprefix("\n")
@@ -367,10 +378,7 @@ def _collect_code(node: Node, pieces: list[str]) -> None:
         tag = child.tag
         if tag == "br":
             pieces.append("\n")
-        elif tag == "span" and not len(child) and not (child.get("class") or "").startswith(("l", "g")):
-            if child.text:
-                pieces.append(child.text)
-        elif isinstance(tag, str) and _KINDS.get(tag) is not _SKIP and not _is_gutter(child):
+        elif isinstance(tag, str) and _KINDS.get(tag) != _SKIP and not _is_gutter(child):
             _collect_code(child, pieces)
         if child.tail:
             pieces.append(child.tail)

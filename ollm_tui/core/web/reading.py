@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import hashlib
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.errors import FetchFailed
+from ollm_tui.core.base.errors import FetchFailed, FetchTimeout
 from ollm_tui.core.web.charset import decode_text
 from ollm_tui.core.web.extraction import NoMatch, extract_main, extract_selected
 from ollm_tui.core.web.messages import WebResponse
@@ -22,6 +23,10 @@ _TEXT_ENDINGS = ("+json", "+xml", "/json", "/xml", "/javascript", "/ecmascript",
 _TEXT_TYPES = frozenset(
     {"application/x-sh", "application/sql", "application/x-ndjson", "application/graphql", "application/rtf"}
 )
+
+
+READING_SECONDS = 30.0
+"""For making text of what came: ordinary pages take hundredths of a second."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,22 @@ class Reading:
 async def read_page(
     response: WebResponse, selector: str | None, downloads: Path | None, signal: AbortSignal
 ) -> Reading:
-    """The readable form of an answer. Raises FetchFailed where a selector fits nothing or does not apply."""
+    """The readable form of an answer. Raises FetchFailed where a selector fits nothing or does not apply.
+
+    Parsing is done in threads; FetchTimeout where a page takes longer than `READING_SECONDS`.
+    """
+    try:
+        async with asyncio.timeout(READING_SECONDS):
+            return await _read(response, selector, downloads, signal)
+    except TimeoutError:
+        raise FetchTimeout(
+            f"{response.url.text}: the page came, but could not be read within the limit of {READING_SECONDS:g} s "
+            f"(gave up after {READING_SECONDS:.1f} s). Ask for its text with http_fetch.",
+            {"url": response.url.text, "limitSeconds": READING_SECONDS},
+        ) from None
+
+
+async def _read(response: WebResponse, selector: str | None, downloads: Path | None, signal: AbortSignal) -> Reading:
     kind = kind_of(response)
     if kind == "binary" or kind == "pdf":
         if selector is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, cast
 
 
@@ -41,6 +41,12 @@ class Node(Protocol):
     def __len__(self) -> int: ...
 
 
+class _Value(Protocol):
+    """What lxml gives for an attribute: its text, and whose it is."""
+
+    def getparent(self) -> Node: ...
+
+
 def parse_html(text: str) -> Node | None:
     """The root of a page; None where there is nothing to parse. Never reaches for the network or for entities."""
     etree = _etree()
@@ -53,14 +59,13 @@ def parse_html(text: str) -> Node | None:
     return cast("Node | None", root)  # cast: lxml has no types
 
 
-def find_all(node: Node, xpath: str) -> list[Node]:
-    """Elements by one of our own XPath expressions, in document order."""
-    return cast("list[Node]", cast(Any, node).xpath(xpath))  # casts, Any: lxml has no types
+def with_attribute(node: Node, name: str, wanted: Callable[[str], object]) -> list[Node]:
+    """All elements of the tree whose attribute has a wanted value, in document order.
 
-
-def with_attribute(node: Node, name: str) -> list[Node]:
-    """All elements of the tree that have an attribute; by the attribute's axis, which takes a tenth of the time."""
-    return find_all(node, f"/descendant::*/@{name}/..")
+    Asks for the values alone: with the elements in the expression lxml sorts all of them.
+    """
+    values = cast("list[_Value]", cast(Any, node).xpath(f"/descendant::*/@{name}"))  # casts, Any: lxml has no types
+    return [value.getparent() for value in values if wanted(str(value))]
 
 
 def text_length(node: Node) -> int:

@@ -108,6 +108,8 @@ def subject_of(item: QueueItem) -> str:
         return preview.command
     if preview is not None and preview.kind == "diff":
         return f"{preview.diff.path}  +{preview.diff.added} -{preview.diff.removed}"
+    if preview is not None and preview.kind == "url":
+        return preview.url
     return item.locations[0] if item.locations else item.description
 
 

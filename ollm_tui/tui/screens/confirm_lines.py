@@ -74,11 +74,9 @@ def head_lines(case: Consideration, *, tight: bool) -> list[Line]:
 def facts_left_out(case: Consideration, *, tight: bool) -> list[Line]:
     """What the head does not show, for the top of the detail."""
     concerns = _concerns(case)
-    if tight:
-        rows = [*_circumstances(case), *concerns]
-    else:
-        rows = concerns if len(concerns) > CONCERNS else []
-    return [*rows, line()] if rows else []
+    rows = concerns if tight or len(concerns) > CONCERNS else []
+    around = _circumstances(case) if tight else []
+    return [*around, *rows, line()] if around or rows else []
 
 
 def _circumstances(case: Consideration) -> list[Line]:

@@ -11,7 +11,7 @@ from ollm_tui.tui.ink import TAB_SIZE, Ink, Line, line, lines_of
 if TYPE_CHECKING:
     from ollm_tui.core.base.diff import FileDiff
     from ollm_tui.core.base.results import JsonObject
-    from ollm_tui.core.confirmation import CommandPreview, DeletionPreview, Preview
+    from ollm_tui.core.confirmation import CommandPreview, DeletionPreview, Preview, UrlPreview
 
 MANY_BLANKS = 9
 """A run of this many blanks in a command is counted instead of drawn: it could push its rest out of sight."""
@@ -26,13 +26,17 @@ def preview_lines(preview: Preview) -> list[Line]:
             return command_lines(preview)
         case "deletion":
             return _deletion_lines(preview)
+        case "url":
+            return _request_lines(preview)
         case "text":
             return lines_of(visible_block(preview.text))
 
 
 def preview_title(preview: Preview) -> str:
     """The name of the box that shows it."""
-    return {"diff": "Diff", "command": "Command", "deletion": "Deletes", "text": "Details"}[preview.kind]
+    return {"diff": "Diff", "command": "Command", "deletion": "Deletes", "url": "Request", "text": "Details"}[
+        preview.kind
+    ]
 
 
 def diff_lines(diff: FileDiff, *, created: bool = False) -> list[Line]:
@@ -83,6 +87,23 @@ def _deletion_lines(preview: DeletionPreview) -> list[Line]:
     hidden = preview.count - len(preview.files)
     if hidden > 0:
         rows.append(line((f"... and {hidden} more", Ink.WARNING)))
+    return rows
+
+
+def _request_lines(preview: UrlPreview) -> list[Line]:
+    """Where it goes to first: the host is what a person has to know."""
+    rows = [
+        line((f"{visible(preview.method)} to ", Ink.MUTED), (visible(preview.host), Ink.STRONG), hang=2),
+        line(visible(preview.url), hang=2),
+    ]
+    if preview.scheme != "https":
+        rows.append(line((f"sent as {visible(preview.scheme)}, readable on the way", Ink.WARNING)))
+    rows += [
+        line((f"{visible(name)}: ", Ink.ACCENT), visible(value), hang=2) for name, value in preview.headers.items()
+    ]
+    if preview.body is not None:
+        rows += [line(), line((f"body, {len(preview.body)} characters:", Ink.MUTED))]
+        rows += lines_of(visible_block(preview.body), indent=2)
     return rows
 
 

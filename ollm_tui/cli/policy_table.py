@@ -16,7 +16,7 @@ from ollm_tui.core.policy.rules import Decision
 from ollm_tui.options import Options
 
 
-def test_policy(options: Options, path: str) -> int:
+def run_decision_table(options: Options, path: str) -> int:
     """Exit 1 where a row differs."""
     configuration = sound_configuration(options)
     rows = _rows(path)
