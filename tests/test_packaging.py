@@ -36,6 +36,7 @@ def test_no_module_of_the_core_or_the_agent_loads_a_screen_library() -> None:
     )
     code = (
         "import importlib, sys\n"
+        "sys.modules['httpx._main'] = None  # httpx's own command line would load rich\n"
         f"for name in {CORE_MODULES!r} + {agent!r} + ['ollm_tui.config', 'ollm_tui.assembly']:\n"
         "    importlib.import_module(name)\n"
         f"    loaded = {SCREEN_LIBRARIES!r} & set(sys.modules)\n"

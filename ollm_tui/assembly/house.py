@@ -24,7 +24,8 @@ from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.places import data_folder, state_folder
 from ollm_tui.core.base.store import Store
 from ollm_tui.core.bus import MessageBus
-from ollm_tui.core.executor import Standin, ToolExecutor
+from ollm_tui.core.calls import Standin
+from ollm_tui.core.executor import ToolExecutor
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.notices import CommandChanged, TodosChanged
 from ollm_tui.core.policy.approvals import ApprovalBook

@@ -4,39 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from dataclasses import replace
 
 from pydantic import JsonValue
 
-from ollm_tui.core.base.abort import AbortController, AbortSignal, linked
+from ollm_tui.core.asking import Asking
+from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.clock import Clock, IdSource, RandomIds, SystemClock
 from ollm_tui.core.base.errors import (
-    ConfirmationCancelled,
-    ConfirmationDenied,
     EditNoChange,
     EditTargetAmbiguous,
     EditTargetNotFound,
     Internal,
-    OperationCancelled,
     PolicyDenied,
     ToolFailure,
-    ToolTimeout,
 )
 from ollm_tui.core.base.output import OutputFormatter, OutputStore, TruncationConfig
 from ollm_tui.core.base.results import Artifact, JsonObject, ToolResult, UpdateOutput
 from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.calls import (
+    CallRecord,
+    CallState,
+    Journey,
+    Place,
+    Review,
+    Standin,
+    arguments_digest,
+    canonical,
+    raw_digest,
+)
 from ollm_tui.core.confirmation import ConfirmationResponse, Origin, Preview, Risk
-from ollm_tui.core.notices import ConfirmationRequested, ConfirmationSettled, Notice, OutputProduced
 from ollm_tui.core.policy.approvals import ApprovalBook, RememberOffer
 from ollm_tui.core.policy.audit import AuditEvent
-from ollm_tui.core.policy.engine import Call, Explanation, Floor, PolicyEngine, TraceLine
+from ollm_tui.core.policy.engine import Call, Explanation, Floor, PolicyEngine
 from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.policy.rules import Decision
+from ollm_tui.core.running import run_invocation
 from ollm_tui.core.tools.base import AnyInvocation, AnyTool, Effect, Limits, ToolContext
 from ollm_tui.core.tools.mending import mend
 from ollm_tui.core.tools.registry import ToolRegistry
@@ -46,113 +52,6 @@ log = logging.getLogger(__name__)
 
 TELLS_CONTENT = (EditTargetNotFound, EditTargetAmbiguous, EditNoChange)
 """Failures whose message quotes the file: about a protected file they wait for the person's answer."""
-
-GRACE_SECONDS = 2.0
-"""How long a call that reached its time limit may take to end by itself before it is cancelled."""
-
-
-class CallState(StrEnum):
-    """Where a call is on its way; it only ever moves forward."""
-
-    VALIDATED = "validated"
-    JUDGED = "judged"
-    WAITING = "waiting"
-    RUNNING = "running"
-    DONE = "done"
-
-
-class Standin(StrEnum):
-    """Who answers questions when no person is there."""
-
-    NOBODY = "nobody"
-    YES = "--yes"
-
-
-@dataclass(frozen=True)
-class Review:
-    """The first half of a call, for the edit form and for `policy check`: what it would be judged, and why."""
-
-    decision: Decision
-    risk: Risk
-    reason: str
-    faults: tuple[str, ...] = ()
-    """Why it cannot run whatever anybody answers."""
-    trace: tuple[TraceLine, ...] = ()
-    arguments: JsonObject = field(default_factory=dict[str, JsonValue])
-    notes: tuple[str, ...] = ()
-    preview: Preview | None = None
-    offer: RememberOffer | None = None
-    """What "approve and remember" would save; None where that is not offered."""
-
-
-@dataclass(frozen=True)
-class CallRecord:
-    """What is kept of a call for the audit when it was judged, answered, or ended; never its arguments themselves."""
-
-    event: AuditEvent
-    call_id: str
-    tool: str
-    origin: Origin
-    arguments_digest: str
-    explanation: Explanation | None
-    answer: str | None
-    """How the question was settled, where one was asked."""
-    by: str | None
-    """Who or what settled it."""
-    error_type: str | None
-    waited_ms: int
-    duration_ms: int
-
-
-class Place:
-    """A call's place among those of one reply: all are asked about together and in order, and run in order."""
-
-    def __init__(self, before: Place | None = None) -> None:
-        self._before = before
-        self._asked = asyncio.Event()
-        self._done = asyncio.Event()
-
-    async def my_question(self) -> None:
-        """Wait until the calls before have put their questions, or have none."""
-        if self._before is not None:
-            await self._before.my_question()
-            await self._before._asked.wait()
-
-    async def my_turn(self) -> None:
-        """Wait until the calls before are done."""
-        if self._before is not None:
-            await self._before.my_turn()
-            await self._before._done.wait()
-
-    def asked(self) -> None:
-        """This call's question is in the queue, or there is none for now."""
-        self._asked.set()
-
-    def done(self) -> None:
-        """This call has its result."""
-        self._asked.set()
-        self._done.set()
-
-
-@dataclass
-class _Journey:
-    """One call on its way through the pipeline."""
-
-    call_id: str
-    name: str
-    origin: Origin
-    signal: AbortSignal
-    update_output: UpdateOutput | None
-    place: Place
-    notes: list[str] = field(default_factory=list[str])
-    explanation: Explanation | None = None
-    answer: str | None = None
-    answered_by: str | None = None
-    tool: str = ""
-    digest: str = ""
-    waited: float = 0.0
-    ran: float = 0.0
-    state: CallState = CallState.VALIDATED
 
 
 class ToolExecutor:
@@ -190,14 +89,12 @@ class ToolExecutor:
         self.mode = mode
         self.approvals = approvals
         self._context = replace(context or ToolContext(bus=bus), bus=bus, workspace=workspace, attended=attended)
-        self._standin = standin
-        self._standin_hint = standin_hint
-        self._confirm_timeout = confirm_timeout
         self._forgiving = forgiving
         self._outputs = outputs
         self._on_record = on_record
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds()
+        self._asking = Asking(bus, attended, standin, standin_hint, confirm_timeout, self._clock, self._settled)
         self._remembering = asyncio.Lock()
 
     @property
@@ -219,7 +116,7 @@ class ToolExecutor:
 
         `place` is the call's place among others that must be asked about and run in order.
         """
-        journey = _Journey(
+        journey = Journey(
             call_id=call_id or self._ids.new_id("call"),
             name=name,
             origin=origin,
@@ -227,7 +124,7 @@ class ToolExecutor:
             update_output=update_output,
             place=place or Place(),
             tool=name,
-            digest=_raw_digest(arguments) if self._on_record else "",
+            digest=raw_digest(arguments) if self._on_record else "",
         )
         try:
             result = await self._travel(journey, arguments)
@@ -300,7 +197,7 @@ class ToolExecutor:
 
     # -- the stations ------------------------------------------------------------------------------------------------
 
-    async def _travel(self, journey: _Journey, arguments: JsonValue) -> ToolResult:
+    async def _travel(self, journey: Journey, arguments: JsonValue) -> ToolResult:
         journey.signal.throw_if_aborted()
         invocation, journey.notes = self._prepare(journey.name, arguments, journey.call_id)
         call, explanation = await self._judge(invocation, journey.origin, journey.signal)
@@ -310,13 +207,20 @@ class ToolExecutor:
         finished = await self._preconditions(journey, invocation, call)
         if finished is not None:
             return finished
+        if explanation.decision is Decision.ALLOW and journey.place.follows_others:
+            journey.place.asked()
+            await journey.signal.guard(journey.place.my_turn())
+            # What ran before may have changed what this call does: it is judged as things stand now.
+            call, explanation = await self._judge(invocation, journey.origin, journey.signal)
+            self._decided(journey, invocation, explanation)
+            self._refuse_denied(explanation)
         if explanation.decision is Decision.ASK:
             journey.state = CallState.WAITING
             invocation = await self._confirm(journey, invocation, call, explanation)
         journey.place.asked()
         await journey.signal.guard(journey.place.my_turn())
         journey.state = CallState.RUNNING
-        return await self._run(journey, invocation)
+        return await run_invocation(journey, invocation, self.limits.call_seconds, self.bus, self._clock)
 
     def _prepare(self, name: str, arguments: JsonValue, call_id: str = "") -> tuple[AnyInvocation, list[str]]:
         resolved = self.registry.resolve(name, arguments if isinstance(arguments, dict) else None)
@@ -366,7 +270,7 @@ class ToolExecutor:
                 {"decision": "deny", "reason": explanation.reason},
             )
 
-    async def _preconditions(self, journey: _Journey, invocation: AnyInvocation, call: Call) -> ToolResult | None:
+    async def _preconditions(self, journey: Journey, invocation: AnyInvocation, call: Call) -> ToolResult | None:
         """What must fail fails here, before anyone is asked; but not before calls that go first have had their say."""
         try:
             return await invocation.check(journey.signal)
@@ -381,18 +285,18 @@ class ToolExecutor:
             return None  # the same failure comes again when it runs, once the person let it look into the file
 
     async def _confirm(
-        self, journey: _Journey, invocation: AnyInvocation, call: Call, explanation: Explanation
+        self, journey: Journey, invocation: AnyInvocation, call: Call, explanation: Explanation
     ) -> AnyInvocation:
         """Ask until the answer fits what will happen; returns what was approved. Raises on any other outcome."""
         replaces: str | None = None
         while True:
             digest = await self._approval_digest(invocation)
             question = self.approvals.asked(call) if self.approvals and replaces is None else None
-            response = await self._ask(journey, invocation, explanation, replaces)
+            response = await self._asking.ask(journey, invocation, explanation, replaces)
             if question is not None:
                 question.denied = not response.approved
             if not response.approved:
-                raise self._denial(response)
+                raise self._asking.denial(response)
             if response.modified_args is not None:
                 invocation, notes = self._prepare(invocation.tool.name, response.modified_args, journey.call_id)
                 journey.notes.append("the person changed the arguments before approving")
@@ -414,70 +318,13 @@ class ToolExecutor:
                 await self._preconditions(journey, invocation, call)
             replaces = response.id
 
-    async def _ask(
-        self, journey: _Journey, invocation: AnyInvocation, explanation: Explanation, replaces: str | None
-    ) -> ConfirmationResponse:
-        details = await invocation.confirmation_details(explanation.risk, await invocation.preview())
-        started = self._clock.monotonic()
-        stop_listening = self.bus.subscribe(self._answer_listener(journey, started))
-        stop_answering = None if self.attended else self.bus.subscribe(self._standin_for(journey.call_id))
-        try:
-            await journey.signal.guard(journey.place.my_question())
-            journey.place.asked()  # from here to the queue nothing else gets in between
-            return await self.bus.request_confirmation(
-                details,
-                journey.signal,
-                self._confirm_timeout,
-                call_id=journey.call_id,
-                reason=explanation.reason,
-                origin=journey.origin,
-                replaces=replaces,
-            )
-        except ConfirmationCancelled:
-            if journey.signal.aborted:
-                raise OperationCancelled(journey.signal.reason) from None
-            raise
-        finally:
-            journey.waited += self._clock.monotonic() - started
-            stop_listening()
-            if stop_answering:
-                stop_answering()
-
-    def _answer_listener(self, journey: _Journey, started: float) -> Callable[[Notice], None]:
-        """Records how and by whom the question of this call was settled, the moment it is."""
-
-        def hear(notice: Notice) -> None:
-            if isinstance(notice, ConfirmationSettled) and notice.request.call_id == journey.call_id:
-                journey.answer, journey.answered_by = notice.outcome.value, notice.by
-                waited = round((self._clock.monotonic() - started) * 1000)
-                self._record(journey, AuditEvent.SETTLED, waited_ms=waited)
-
-        return hear
-
-    def _standin_for(self, call_id: str) -> Callable[[Notice], None]:
-        def answer(notice: Notice) -> None:
-            if isinstance(notice, ConfirmationRequested) and notice.request.call_id == call_id:
-                approved = self._standin is Standin.YES
-                self.bus.respond_to_confirmation(
-                    ConfirmationResponse(id=notice.request.id, approved=approved), by=self._standin.value
-                )
-
-        return answer
-
-    def _denial(self, response: ConfirmationResponse) -> ToolFailure:
-        if not self.attended:
-            return PolicyDenied(
-                f"needs confirmation and nobody is there to answer{self._standin_hint}", {"decision": "ask"}
-            )
-        return ConfirmationDenied(response.reason or "The person denied this call. Ask what they want instead.")
-
-    async def _is_still(self, journey: _Journey, invocation: AnyInvocation, digest: str) -> bool:
+    async def _is_still(self, journey: Journey, invocation: AnyInvocation, digest: str) -> bool:
         """Whether what was approved is what would happen now, right before it does."""
         await journey.signal.guard(journey.place.my_turn())
         return await self._approval_digest(invocation) == digest
 
     async def _remember(
-        self, journey: _Journey, response: ConfirmationResponse, call: Call, explanation: Explanation
+        self, journey: Journey, response: ConfirmationResponse, call: Call, explanation: Explanation
     ) -> None:
         if response.remember is None or self.approvals is None:
             return
@@ -500,47 +347,13 @@ class ToolExecutor:
         """What an approval is bound to: tool, canonical arguments, working directory, states of the files shown."""
         parts = (
             invocation.tool.name,
-            _canonical(invocation.params.on_the_wire()),
+            canonical(invocation.params.on_the_wire()),
             str(self.workspace.root),
             await invocation.state_digest(),
         )
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
-    async def _run(self, journey: _Journey, invocation: AnyInvocation) -> ToolResult:
-        limit = invocation.tool.time_limit
-        if limit is not None:
-            limit = min(limit, self.limits.call_seconds)
-        started = self._clock.monotonic()
-        with linked(journey.signal) as controller:
-            task = asyncio.ensure_future(invocation.execute(controller.signal, self._teller(journey)))
-            try:
-                done, _ = await asyncio.wait({task}, timeout=limit)
-                if not done:
-                    await _stop(task, controller)
-                    elapsed = self._clock.monotonic() - started
-                    raise ToolTimeout(
-                        f"{journey.name} took longer than its limit of {limit:g} s and was stopped after "
-                        f"{elapsed:.1f} s. Ask for less at once.",
-                        {"limitSeconds": limit, "elapsedSeconds": round(elapsed, 3)},
-                    )
-                return task.result()
-            except asyncio.CancelledError:
-                await _stop(task, controller)
-                raise
-            finally:
-                journey.ran = self._clock.monotonic() - started
-
-    def _teller(self, journey: _Journey) -> UpdateOutput:
-        def tell(text: str) -> None:
-            if journey.state is not CallState.RUNNING or not text:
-                return
-            self.bus.publish(OutputProduced(journey.call_id, text))
-            if journey.update_output is not None:
-                journey.update_output(text)
-
-        return tell
-
-    async def _bounded(self, journey: _Journey, result: ToolResult) -> ToolResult:
+    async def _bounded(self, journey: Journey, result: ToolResult) -> ToolResult:
         """Cut what is too long for a model; the whole text goes to the session's outputs."""
         text, limits = result.llm_content, self.limits
         if result.truncated:  # the tool knows better which of its text counts
@@ -557,23 +370,26 @@ class ToolExecutor:
         return result.model_copy(update={"llm_content": cut.content, "truncated": True, "artifacts": artifacts})
 
     @staticmethod
-    async def _keep_whole(outputs: OutputStore, journey: _Journey, text: str) -> str | None:
+    async def _keep_whole(outputs: OutputStore, journey: Journey, text: str) -> str | None:
         try:
             return str(await outputs.save(journey.call_id, text))
         except OSError as error:
             journey.notes.append(f"the full text could not be kept: {error.strerror or error}")
             return None
 
-    def _decided(self, journey: _Journey, invocation: AnyInvocation, explanation: Explanation) -> None:
+    def _decided(self, journey: Journey, invocation: AnyInvocation, explanation: Explanation) -> None:
         journey.explanation = explanation
         journey.tool = invocation.tool.name
         if self._on_record is not None:
-            journey.digest = _arguments_digest(invocation)
+            journey.digest = arguments_digest(invocation)
             self._record(journey, AuditEvent.DECIDED)
+
+    def _settled(self, journey: Journey, waited: float) -> None:
+        self._record(journey, AuditEvent.SETTLED, waited_ms=round(waited * 1000))
 
     def _record(
         self,
-        journey: _Journey,
+        journey: Journey,
         event: AuditEvent,
         *,
         error_type: str | None = None,
@@ -597,30 +413,3 @@ class ToolExecutor:
                 duration_ms=duration_ms,
             )
         )
-
-
-async def _stop(task: asyncio.Task[ToolResult], controller: AbortController) -> None:
-    """End a call that may not go on: ask it to stop, and cancel it if it does not."""
-    controller.abort("the call was stopped")
-    done, _ = await asyncio.wait({task}, timeout=GRACE_SECONDS)
-    if not done:
-        task.cancel()
-        await asyncio.wait({task}, timeout=GRACE_SECONDS)
-    if task.done() and not task.cancelled():
-        task.exception()
-
-
-def _canonical(arguments: JsonValue) -> str:
-    return json.dumps(arguments, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-
-
-def _arguments_digest(invocation: AnyInvocation) -> str:
-    return hashlib.sha256(_canonical(invocation.params.on_the_wire()).encode()).hexdigest()
-
-
-def _raw_digest(arguments: JsonValue) -> str:
-    """Of arguments that may turn out not to fit the tool; empty where they can not even be written down."""
-    try:
-        return hashlib.sha256(_canonical(arguments).encode()).hexdigest()
-    except (TypeError, ValueError, RecursionError):
-        return ""

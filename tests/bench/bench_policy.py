@@ -20,8 +20,9 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import ToolResult, UpdateOutput
 from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.calls import CallRecord
 from ollm_tui.core.confirmation import ConfirmationDetails, ConfirmationResponse, Origin, Risk
-from ollm_tui.core.executor import CallRecord, ToolExecutor
+from ollm_tui.core.executor import ToolExecutor
 from ollm_tui.core.notices import ConfirmationRequested, Notice
 from ollm_tui.core.policy.command_rules import CommandPolicy
 from ollm_tui.core.policy.engine import Call, PolicyEngine, PolicySources

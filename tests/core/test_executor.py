@@ -18,6 +18,7 @@ from ollm_tui.core import (
     Effect,
     MessageBus,
     Parameters,
+    PolicyCondition,
     PolicyConfig,
     PolicyEngine,
     PolicyRule,
@@ -34,10 +35,11 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import ERROR_TABLE, OperationCancelled, ToolFailure
 from ollm_tui.core.base.results import JsonObject, UpdateOutput
 from ollm_tui.core.base.workspace import Access
+from ollm_tui.core.calls import CallRecord, Place, Standin
 from ollm_tui.core.confirmation import ConfirmationDetails
-from ollm_tui.core.executor import CallRecord, Place, Standin
 from ollm_tui.core.notices import ConfirmationRequested, Notice, OutputProduced
 from ollm_tui.core.policy.modes import Mode
+from ollm_tui.core.policy.rules import Decision, Operator
 from ollm_tui.core.tools.base import Limits, ToolContext, TouchedPath
 
 
@@ -452,3 +454,33 @@ async def test_questions_stand_in_the_order_of_the_calls_whatever_takes_long(tmp
     for request in house.bus.pending():
         house.bus.cancel_request(request.id)
     await asyncio.gather(*tasks)
+
+
+async def test_a_call_behind_others_is_judged_again_when_its_turn_comes(tmp_path: Path) -> None:
+    """What was a new file when the reply came may be one to overwrite once the call before it has run."""
+    exists = PolicyCondition(param="$exists", operator=Operator.EQUALS, value="true")
+    policy = PolicyEngine(
+        PolicyConfig(
+            default_action=Decision.ALLOW, rules=[PolicyRule(tool="note", action=Decision.ASK, conditions=[exists])]
+        )
+    )
+    house = executor(tmp_path)
+    house.policy = policy
+
+    class Writing(NoteInvocation):
+        def virtual_parameters(self) -> JsonObject:
+            return {"$exists": bool(self.ran)}
+
+    house.registry.register(replace(note_tool(), invocation=Writing))
+    first = Place()
+    tasks = [
+        asyncio.ensure_future(house.execute("note", {"text": text}, place=place))
+        for text, place in (("1", first), ("2", Place(first)))
+    ]
+    while not house.bus.pending():
+        await asyncio.sleep(0.001)
+    assert NoteInvocation.ran == ["1"]
+    assert [request.details.args["text"] for request in house.bus.pending()] == ["2"]
+    house.bus.respond_to_confirmation(ConfirmationResponse(id=house.bus.pending()[0].id, approved=False))
+    results = await asyncio.gather(*tasks)
+    assert [result.ok for result in results] == [True, False] and NoteInvocation.ran == ["1"]

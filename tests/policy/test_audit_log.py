@@ -16,8 +16,8 @@ from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.places import data_folder
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.base.store import Store
+from ollm_tui.core.calls import CallRecord
 from ollm_tui.core.confirmation import Origin
-from ollm_tui.core.executor import CallRecord
 from ollm_tui.core.notices import ConfirmationRequested, Notice
 from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog
 from ollm_tui.core.policy.engine import Layer

@@ -20,7 +20,7 @@ from ollm_tui.core.confirmation import DiffPreview
 from ollm_tui.options import Options
 from ollm_tui.tui import news
 from ollm_tui.tui.app import DashboardApp
-from ollm_tui.tui.entries import AnswerEntry, AnswerGrew, CallEntry, CallState, Entry, EntriesChanged, UserEntry
+from ollm_tui.tui.entries import AnswerEntry, AnswerGrew, CallEntry, CallState, EntriesChanged, Entry, UserEntry
 from ollm_tui.tui.intents import Steward, Tell
 from ollm_tui.tui.panes.terminal import TerminalPane
 from ollm_tui.tui.screens.confirm import ConfirmScreen
@@ -353,7 +353,7 @@ def test_the_terminal_takes_the_whole_screen(camera: Camera, size: Size) -> None
 
     same = camera.take(size, play)
     assert camera.shows(
-        "Terminal", "pytest -q", "1 failed, 14 passed in 0.41s", "\u65e5\u672c\u8a9e", "\u250c\u2500\u2510"
+        "^] Leave terminal", "pytest -q", "1 failed, 14 passed in 0.41s", "\u65e5\u672c\u8a9e", "\u250c\u2500\u2510"
     )
     assert "Add a --json flag" not in camera.text, "the conversation is out of sight"
     assert same

@@ -1,0 +1,144 @@
+"""What a call carries on its way through the executor: its place among others, its state, what is kept of it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pydantic import JsonValue
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.results import JsonObject, UpdateOutput
+from ollm_tui.core.confirmation import Origin, Preview, Risk
+from ollm_tui.core.policy.approvals import RememberOffer
+from ollm_tui.core.policy.audit import AuditEvent
+from ollm_tui.core.policy.engine import Explanation, TraceLine
+from ollm_tui.core.policy.rules import Decision
+from ollm_tui.core.tools.base import AnyInvocation
+
+
+class CallState(StrEnum):
+    """Where a call is on its way; it only ever moves forward."""
+
+    VALIDATED = "validated"
+    JUDGED = "judged"
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+
+
+class Standin(StrEnum):
+    """Who answers questions when no person is there."""
+
+    NOBODY = "nobody"
+    YES = "--yes"
+
+
+@dataclass(frozen=True)
+class Review:
+    """The first half of a call, for the edit form and for `policy check`: what it would be judged, and why."""
+
+    decision: Decision
+    risk: Risk
+    reason: str
+    faults: tuple[str, ...] = ()
+    """Why it cannot run whatever anybody answers."""
+    trace: tuple[TraceLine, ...] = ()
+    arguments: JsonObject = field(default_factory=dict[str, JsonValue])
+    notes: tuple[str, ...] = ()
+    preview: Preview | None = None
+    offer: RememberOffer | None = None
+    """What "approve and remember" would save; None where that is not offered."""
+
+
+@dataclass(frozen=True)
+class CallRecord:
+    """What is kept of a call for the audit when it was judged, answered, or ended; never its arguments themselves."""
+
+    event: AuditEvent
+    call_id: str
+    tool: str
+    origin: Origin
+    arguments_digest: str
+    explanation: Explanation | None
+    answer: str | None
+    """How the question was settled, where one was asked."""
+    by: str | None
+    """Who or what settled it."""
+    error_type: str | None
+    waited_ms: int
+    duration_ms: int
+
+
+class Place:
+    """A call's place among those of one reply: all are asked about together and in order, and run in order."""
+
+    def __init__(self, before: Place | None = None) -> None:
+        self._before = before
+        self._asked = asyncio.Event()
+        self._done = asyncio.Event()
+
+    @property
+    def follows_others(self) -> bool:
+        return self._before is not None
+
+    async def my_question(self) -> None:
+        """Wait until the calls before have put their questions, or have none."""
+        if self._before is not None:
+            await self._before.my_question()
+            await self._before._asked.wait()
+
+    async def my_turn(self) -> None:
+        """Wait until the calls before are done."""
+        if self._before is not None:
+            await self._before.my_turn()
+            await self._before._done.wait()
+
+    def asked(self) -> None:
+        """This call's question is in the queue, or there is none for now."""
+        self._asked.set()
+
+    def done(self) -> None:
+        """This call has its result."""
+        self._asked.set()
+        self._done.set()
+
+
+@dataclass
+class Journey:
+    """One call on its way through the pipeline."""
+
+    call_id: str
+    name: str
+    origin: Origin
+    signal: AbortSignal
+    update_output: UpdateOutput | None
+    place: Place
+    notes: list[str] = field(default_factory=list[str])
+    explanation: Explanation | None = None
+    answer: str | None = None
+    answered_by: str | None = None
+    tool: str = ""
+    digest: str = ""
+    waited: float = 0.0
+    ran: float = 0.0
+    state: CallState = CallState.VALIDATED
+
+
+def canonical(arguments: JsonValue) -> str:
+    return json.dumps(arguments, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+
+
+def arguments_digest(invocation: AnyInvocation) -> str:
+    return hashlib.sha256(canonical(invocation.params.on_the_wire()).encode()).hexdigest()
+
+
+def raw_digest(arguments: JsonValue) -> str:
+    """Of arguments that may turn out not to fit the tool; empty where they can not even be written down."""
+    try:
+        return hashlib.sha256(canonical(arguments).encode()).hexdigest()
+    except (TypeError, ValueError, RecursionError):
+        return ""
