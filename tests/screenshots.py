@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -29,8 +30,10 @@ from tests.tui.pilot import HandClock, screen_text, wait_until
 PATIENCE = 60.0
 """Seconds to wait for what the tour shows next."""
 
-WIDE, NARROW = (120, 40), (80, 24)
 MOMENT_SECONDS = 0.012
+"""How far the clock moves with each moment that is recorded."""
+
+WIDE, NARROW = (120, 40), (80, 24)
 PROMPT = "~/demo $ "
 COMMAND = "wc -l README.md */*.py"
 REQUEST = "Names that contain a comma break the export. Please mend it."
@@ -63,11 +66,12 @@ async def take_all(folder: Path) -> None:
         print(path)
 
 
+@dataclass(frozen=True)
 class Pictures:
-    """What one run of the tour looks like where three changes wait: under the confirmation, and without it."""
+    """What one run of the tour looks like where three changes wait, as SVG: under the confirmation, and without it."""
 
-    def __init__(self, confirmation: str, dashboard: str) -> None:
-        self.confirmation, self.dashboard = confirmation, dashboard
+    confirmation: str
+    dashboard: str
 
 
 async def tour(size: tuple[int, int], theme: str) -> Pictures:
@@ -101,7 +105,7 @@ class CountingClock(HandClock):
 
 async def play(app: DashboardApp, pilot: Pilot[int], clock: CountingClock) -> Pictures:
     """Ask, wait for the three questions, and look at the first."""
-    await wait_until(pilot, lambda: "scripted" in screen_text(app) or "tour" in screen_text(app), PATIENCE)
+    await wait_until(pilot, lambda: "Model: tour" in screen_text(app), PATIENCE)
     await pilot.press(*REQUEST, "enter")
     await wait_until(pilot, lambda: app.dashboard.waiting == 3, PATIENCE)
     await wait_until(pilot, lambda: isinstance(app.screen, ConfirmScreen), PATIENCE)

@@ -25,6 +25,6 @@ def run_command(argv: list[str]) -> int:
     given: argparse.Namespace = parse(parser, argv)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the dashboard needs a terminal on stdin and stdout. Without one, use: ollm-tui run PROMPT")
-    from ollm_tui.tui.app import run_dashboard
+    from ollm_tui.tui.start import run_dashboard
 
     return run_dashboard(options_of(given))

@@ -356,8 +356,9 @@ class ToolExecutor:
     async def _bounded(self, journey: Journey, result: ToolResult) -> ToolResult:
         """Cut what is too long for a model; the whole text goes to the session's outputs."""
         text, limits = result.llm_content, self.limits
-        if result.truncated:  # the tool knows better which of its text counts
-            return result
+        tool = self.registry.get(journey.tool)
+        if result.truncated or (tool is not None and tool.cuts_itself):
+            return result  # the tool knows better which of its text counts
         config = TruncationConfig(max_chars=limits.result_chars, max_lines=limits.result_lines)
         if not OutputFormatter.exceeds(text, config):
             return result

@@ -92,7 +92,7 @@ def test_property_7_a_range_gives_exactly_its_lines(content: str, start: int, en
         shown = shown.removesuffix("\n") if "endLine" in arguments else shown
         assert not shown or result.llm_content == shown
     elif kept:
-        assert result.llm_content == f"(file has {len(kept)} {'line' if len(kept) == 1 else 'lines'})"
+        assert result.llm_content == f"(file has {len(kept)} lines)"
 
 
 @given(st.text(min_size=1, max_size=30))

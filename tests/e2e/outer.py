@@ -13,7 +13,7 @@ from ptyprocess import PtyProcess
 
 PROGRAM = Path(sys.executable).parent / "ollm-tui"
 
-KEYS = {"enter": "\r", "esc": "\x1b", "tab": "\t", "f6": "\x1b[17~", "f8": "\x1b[19~", "f10": "\x1b[21~", "^q": "\x11", "^s": "\x13", "^t": "\x14", "^]": "\x1d"}  # fmt: skip
+KEYS = {"enter": "\r", "esc": "\x1b", "tab": "\t", "f6": "\x1b[17~", "f8": "\x1b[19~", "f10": "\x1b[21~", "pgdn": "\x1b[6~", "^q": "\x11", "^s": "\x13", "^t": "\x14", "^]": "\x1d"}  # fmt: skip
 
 
 class TolerantScreen(pyte.Screen):
@@ -102,6 +102,11 @@ class OuterTerminal:
                 return int(self._process.exitstatus or 0)
             await asyncio.sleep(0.05)
         raise AssertionError(f"the program did not end:\n{self.text}")
+
+    def resize(self, columns: int, lines: int) -> None:
+        """As a person pulls at the window's corner."""
+        self._screen.resize(lines, columns)
+        self._process.setwinsize(lines, columns)
 
     async def close(self) -> None:
         asyncio.get_running_loop().remove_reader(self._process.fd)

@@ -16,6 +16,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import InvalidArguments
 from ollm_tui.core.base.results import JsonObject, ToolData, ToolResult, UpdateOutput
+from ollm_tui.core.base.seen import SeenFiles
 from ollm_tui.core.bus import MessageBus
 from ollm_tui.core.confirmation import ConfirmationDetails, Preview, Risk
 
@@ -88,6 +89,7 @@ class ToolContext:
     web: WebAccess | None = None
     clock: Clock = field(default_factory=SystemClock)
     limits: Limits = field(default_factory=Limits)
+    seen: SeenFiles = field(default_factory=SeenFiles)
     strict_edits: bool = False
     attended: bool = False
     """A person is at the dashboard and can answer and type."""
@@ -201,6 +203,8 @@ class Tool(Generic[P]):
     time_limit: float | None = 300.0
     """Seconds the executor grants; None where the tool keeps a limit of its own."""
     plugin: bool = False
+    cuts_itself: bool = False
+    """Its results keep to the limits, which count less than all of their text."""
 
     def needs_approval(self, params: P) -> bool:
         return self.requires_approval(params) if callable(self.requires_approval) else self.requires_approval

@@ -163,16 +163,19 @@ class EditFileInvocation(ToolInvocation[EditFileParameters]):
     def _apply(self, location: Location, signal: AbortSignal) -> ToolResult:
         """Blocking; all or nothing."""
         plan, notes = self._plan_for_writing(location)
+        if not notes and self.context.seen.is_news(location.real, plan.snapshot.fingerprint):
+            notes.append("the file was changed since it was read; the targets still fit and the edit was applied")
         written = replace(
             self.context.fence, location, [plan.raw], plan.snapshot.status, signal, otherwise=FileEditFailed
         )
         self._kept = None
+        self.context.seen.note(location.real, hashlib.sha256(plan.raw).hexdigest())
         if read_snapshot(self.context.fence, location, len(plan.raw) + 1).raw != plan.raw:
             notes.append("another program has changed the file again since it was written")
         notes += [*_match_notes(plan.matches), *link_notes(location, plan.snapshot.status)]
         count = len(self.params.edits)
         return ToolResult.of_text(
-            f"Successfully applied {count} {'edit' if count == 1 else 'edits'} to {location.shown}",
+            f"Successfully applied {count} edits to {location.shown}",
             plan.diff.as_text(),
             data=EditFileData(
                 path=location.shown,

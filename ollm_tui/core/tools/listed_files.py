@@ -120,10 +120,10 @@ def modification_times(statuses: Sequence[os.stat_result]) -> list[str]:
 _SECONDS_KEPT = 4096
 
 
-class _Seconds(dict[int, str]):
+class _Seconds(dict[float, str]):
     """Seconds since 1970 as texts; remembered, as files of one directory were often written together."""
 
-    def __missing__(self, seconds: int) -> str:
+    def __missing__(self, seconds: float) -> str:
         try:
             moment = datetime.fromtimestamp(seconds, UTC)
         except (ValueError, OverflowError, OSError):  # beyond the years that calendars here know

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import repeat
 from typing import Literal, TypeAlias
 
 from pydantic import Field
@@ -27,6 +23,7 @@ from ollm_tui.core.confirmation import Risk
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.listed_files import (
     directory_at,
+    iso_time,
     listing_of,
     modification_times,
     notes_of,
@@ -41,9 +38,6 @@ DEFAULT_DEPTH = 3
 
 _NAMED_FOLDERS = 5
 """So many of the folders that were not entered are named."""
-
-_WORTH_A_SECOND_THREAD = 2000
-"""Entries whose sizes and times are asked for by two threads."""
 
 _FOLDER = O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -110,7 +104,7 @@ class LsInvocation(ToolInvocation[LsParameters]):
         listing = listing_of(self.context.fence, location, options, signal)
         try:
             walk = _Walk(listing, location, self.context.fence, self.params.depth, self.context.limits.entries)
-            walk.run(signal.throw_if_aborted)
+            walk.run()
         except OSError as error:
             raise from_os_error(error, location.shown, LsFailed) from None
         lines = [*walk.lines, stopped_at(len(walk.lines))] if walk.stopped else walk.lines
@@ -127,35 +121,6 @@ class LsInvocation(ToolInvocation[LsParameters]):
         )
 
 
-@dataclass(frozen=True)
-class _Content:
-    """What is shown of one folder, by its names there; sizes and times are still to be asked for."""
-
-    folder: bytes
-    names: list[bytes]
-    entries: list[LsEntry]
-
-    def ask(self) -> None:
-        """Fills in sizes and times; they stay None for what has vanished."""
-        try:
-            descriptor = os.open(self.folder, _FOLDER)
-        except OSError:
-            return
-        lstat = partial(os.lstat, dir_fd=descriptor)
-        try:
-            found = list(map(lstat, self.names))
-        except OSError:
-            # One has vanished. Only then is each asked for by itself: for a hundred thousand a call of ours adds up.
-            found = list(map(_status, self.names, repeat(descriptor)))
-        finally:
-            os.close(descriptor)
-        there = [(entry, status) for entry, status in zip(self.entries, found, strict=True) if status is not None]
-        times = modification_times([status for _, status in there])
-        for (entry, status), modified in zip(there, times, strict=True):
-            entry["size"] = status[stat.ST_SIZE]
-            entry["modified"] = modified
-
-
 @dataclass
 class _Walk:
     """Directories first, their content below them; stops at `limit` entries."""
@@ -169,29 +134,9 @@ class _Walk:
     entries: list[LsEntry] = field(default_factory=list[LsEntry])
     not_entered: list[str] = field(default_factory=list[str])
     stopped: bool = False
-    contents: list[_Content] = field(default_factory=list[_Content])
 
-    def run(self, check: Callable[[], object]) -> None:
-        """Raises OSError where the directory itself cannot be read; `check` may raise, to give up."""
-        self._descend()
-        waiting = deque(self.contents)
-
-        def ask_for_some() -> None:
-            with suppress(IndexError):
-                while True:
-                    waiting.popleft().ask()
-                    check()
-
-        if len(self.entries) < _WORTH_A_SECOND_THREAD:
-            ask_for_some()
-            return
-        # Half of the time passes inside the system, where two threads do not wait for each other.
-        with ThreadPoolExecutor(1) as second:
-            other = second.submit(ask_for_some)
-            ask_for_some()
-            other.result()
-
-    def _descend(self) -> None:
+    def run(self) -> None:
+        """Raises OSError where the directory itself cannot be read."""
         base = shown_prefix(self.location.real, self.workspace)
         first = self.listing.first()
         stack = [(base, first, self._show(first, base, 0))]
@@ -213,57 +158,66 @@ class _Walk:
     def _show(self, folder: Folder, shown: str, depth: int) -> Iterator[bytes]:
         """Adds the entries of a folder; each directory is given out right after its own line."""
         indent = "  " * depth
-        content = _Content(folder.path, [], [])
-        self.contents.append(content)
-        for name in sorted(folder.directories):
-            if not self._add(content, name, "directory", shown, indent + "d ", depth):
+        directories = sorted(folder.directories)
+        for name, size, modified in zip(directories, *_sizes_and_times(folder.path, directories), strict=True):
+            if len(self.lines) >= self.limit:
+                self.stopped = True
                 return
+            self._add_one(name, "directory", indent + "d ", shown, size, modified, depth)
             yield name
-        self._add_files(folder, content, shown, indent + "- ", depth)
-
-    def _add_files(self, folder: Folder, content: _Content, shown: str, mark: str, depth: int) -> None:
-        if folder.links:
-            for name, is_link in sorted(
-                [*((name, False) for name in folder.files), *((n, True) for n in folder.links)]
-            ):
-                if not self._add(content, name, "symlink" if is_link else "file", shown, mark, depth):
-                    return
-            return
-        # By far the most entries come this way: nothing but what each of them needs.
         free = self.limit - len(self.lines)
-        self.stopped = len(folder.files) > free
-        raws = sorted(folder.files)[:free]
+        names = sorted([*folder.files, *folder.links])
+        self.stopped = len(names) > free
+        add = self._add_files_and_links if folder.links else self._add_files
+        add(folder, names[:free], shown, indent + "- ", depth)
+
+    def _add_files(self, folder: Folder, raws: list[bytes], shown: str, mark: str, depth: int) -> None:
+        # By far the most entries come this way: nothing but what each of them needs.
         names = shown_paths("", raws)
         self.lines += [mark + name for name in names]
+        paths = shown_paths(shown, raws)
+        sizes, times = _sizes_and_times(folder.path, raws)
         added: list[LsEntry] = [
-            {"name": name, "path": path, "type": "file", "size": None, "modified": None, "depth": depth}
-            for name, path in zip(names, shown_paths(shown, raws), strict=True)
+            {"name": name, "path": path, "type": "file", "size": size, "modified": modified, "depth": depth}
+            for name, path, size, modified in zip(names, paths, sizes, times, strict=True)
         ]
         self.entries += added
-        content.names.extend(raws)
-        content.entries.extend(added)
 
-    def _add(self, content: _Content, raw: bytes, kind: EntryKind, shown: str, mark: str, depth: int) -> bool:
-        if len(self.lines) >= self.limit:
-            self.stopped = True
-            return False
+    def _add_files_and_links(self, folder: Folder, raws: list[bytes], shown: str, mark: str, depth: int) -> None:
+        links = frozenset(folder.links)
+        for raw, size, modified in zip(raws, *_sizes_and_times(folder.path, raws), strict=True):
+            is_link = raw in links
+            self._add_one(raw, "symlink" if is_link else "file", mark, shown, size, modified, depth)
+            if is_link:
+                self.lines[-1] += f" -> {_target(folder.path + raw)}"
+
+    def _add_one(
+        self, raw: bytes, kind: EntryKind, mark: str, shown: str, size: int | None, modified: str | None, depth: int
+    ) -> None:
         decoded = os.fsdecode(raw)
         name = shown_name(decoded)
         path = name if shown == "" else shown_name(shown + decoded)
-        target = f" -> {_target(content.folder + raw)}" if kind == "symlink" else ""
-        self.lines.append(f"{mark}{name}{target}")
-        entry: LsEntry = {
-            "name": name,
-            "path": path,
-            "type": kind,
-            "size": None,
-            "modified": None,
-            "depth": depth,
-        }
-        self.entries.append(entry)
-        content.names.append(raw)
-        content.entries.append(entry)
-        return True
+        self.lines.append(mark + name)
+        self.entries.append(
+            {"name": name, "path": path, "type": kind, "size": size, "modified": modified, "depth": depth}
+        )
+
+
+def _sizes_and_times(folder: bytes, names: Sequence[bytes]) -> tuple[Sequence[int | None], Sequence[str | None]]:
+    """Both are None for what has vanished. Half of the time of a large listing passes in here."""
+    try:
+        descriptor = os.open(folder, _FOLDER)
+    except OSError:
+        return [None] * len(names), [None] * len(names)
+    try:
+        found = list(map(partial(os.lstat, dir_fd=descriptor), names))
+    except OSError:
+        statuses = [_status(name, descriptor) for name in names]
+        sizes = [None if each is None else each.st_size for each in statuses]
+        return sizes, [None if each is None else iso_time(each.st_mtime_ns) for each in statuses]
+    finally:
+        os.close(descriptor)
+    return [status[stat.ST_SIZE] for status in found], modification_times(found)
 
 
 def _status(name: bytes, folder: int) -> os.stat_result | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
 
@@ -134,6 +135,8 @@ class ReadFileInvocation(ToolInvocation[ReadFileParameters]):
             raise from_os_error(error, location.shown, FileReadFailed) from None
         finally:
             os.close(descriptor)
+        if content.fingerprint is not None:
+            self.context.seen.note(location.real, content.fingerprint)
         return content.as_result(location, self.params, self.context.limits)
 
 
@@ -144,6 +147,8 @@ class Content:
     data: ReadFileData
     text: str
     note: str | None = None
+    fingerprint: str | None = None
+    """Of the whole file; None where only a part of it was looked at."""
 
     def as_result(self, location: Location, params: ReadFileParameters, limits: Limits) -> ToolResult:
         """Cut to the limits of a result, with the lines to ask for next where something is left out."""
@@ -207,7 +212,8 @@ def read_content(
     if params.is_range:
         ended = len(chosen) > 0 and (chosen.stop <= total or text.endswith(end))
         text = end.join(text.split(end)[chosen.start - 1 : chosen.stop - 1]) + (end if ended else "")
-    return _content(text, encoding, status, chosen, total, params)
+    content = _content(text, encoding, status, chosen, total, params)
+    return replace(content, fingerprint=hashlib.sha256(raw).hexdigest())
 
 
 def _content(
@@ -236,7 +242,7 @@ def _content(
 
 def _for_model(text: str, newline: Newline, chosen: range, total: int, params: ReadFileParameters) -> str:
     if not chosen:
-        return f"(file has {total} {'line' if total == 1 else 'lines'})" if total else "(file is empty)"
+        return f"(file has {total} lines)" if total else "(file is empty)"
     # A carriage return elsewhere than in a line end is part of a line: counting it would shift what grep counts.
     shown = text.removeprefix(_BOM).replace("\r\n", "\n")
     if newline is Newline.CR:

@@ -133,6 +133,12 @@ class ReadManyFilesInvocation(ToolInvocation[ReadManyFilesParameters]):
         except ToolFailure:
             return False
 
+    def _is_folder(self, path: str) -> bool:
+        try:
+            return os.path.isdir(self.context.fence.resolve(path).real)
+        except ToolFailure:
+            return False
+
     def _matching(self, text: str, notes: list[str], signal: AbortSignal) -> list[str]:
         """Raises FileNotFound where no file matches, InvalidArguments and InvalidPath for the pattern."""
         workspace = self.context.fence
@@ -143,9 +149,11 @@ class ReadManyFilesInvocation(ToolInvocation[ReadManyFilesParameters]):
         notes += notes_of(found.listing, location)
         if found.stopped:
             notes.append(f"{visible(text)} matches more than {MAX_FILES_OF_GLOB} files; only the first were read")
-        if not found.paths:
+        # A link to a folder is listed as a file, but nothing of it can be read.
+        files = [path for path in found.paths if not self._is_folder(path)]
+        if not files:
             raise FileNotFound(f"No file matches {visible(text)}. Try the pattern with glob.", {"path": text})
-        return found.paths
+        return files
 
     def _read(self, wanted: _Section, already: int, signal: AbortSignal) -> _Section:
         if wanted.failure is not None:
@@ -169,6 +177,8 @@ class ReadManyFilesInvocation(ToolInvocation[ReadManyFilesParameters]):
                 raise from_os_error(error, location.shown, FileReadFailed) from None
             finally:
                 os.close(descriptor)
+            if content.fingerprint is not None:
+                self.context.seen.note(location.real, content.fingerprint)
         except OperationCancelled:
             raise
         except ToolFailure as failure:

@@ -11,6 +11,13 @@ from ollm_tui.core.tools.aliases import ALIASES, Alias
 from ollm_tui.core.tools.base import AnyTool, ToolGroup
 from ollm_tui.core.tools.schema import SchemaFormat, function_schema
 
+LATER_TOOLS = (
+    *("run_code", "web_fetch", "http_fetch", "web_search", "browser", "search_code", "run_tests", "format_code"),
+    *("git_status", "git_diff", "git_log", "git_show", "git_add", "git_branch", "git_commit", "git_checkout"),
+    *("git_push", "install_package"),
+)
+"""Names of the contract's tools that a version may not have yet: a call is told so instead of a similar name."""
+
 
 @dataclass(frozen=True)
 class Resolved:
@@ -77,6 +84,8 @@ class ToolRegistry:
     def _not_found(self, name: str, alias: Alias | None) -> ToolNotFound:
         if alias is not None:
             return ToolNotFound(f"{name} stands for {' or '.join(alias.tools)}, not available in this version.")
+        if _folded(name) in _LATER:
+            return ToolNotFound(f"{name} is not available in this version.", {"name": name, "closest": []})
         names = [tool.name for tool in self.list()]
         closest = difflib.get_close_matches(_folded(name), names, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(closest)}?" if closest else f"The tools are: {', '.join(names) or 'none'}."
@@ -85,3 +94,6 @@ class ToolRegistry:
 
 def _folded(name: str) -> str:
     return name.replace("-", "_").replace("_", "").casefold()
+
+
+_LATER = frozenset(_folded(name) for name in LATER_TOOLS)

@@ -306,4 +306,5 @@ SHELL = Tool(
     returns=ShellData,
     risk=Risk.HIGH,
     time_limit=None,
+    cuts_itself=True,
 )

@@ -99,4 +99,5 @@ SHELL_OUTPUT = Tool(
     returns=ShellOutputData,
     risk=Risk.LOW,
     time_limit=None,
+    cuts_itself=True,
 )

@@ -203,6 +203,7 @@ class WriteFileInvocation(ToolInvocation[WriteFileParameters]):
         except ToolFailure:
             self.context.fence.remove_created(location, made)
             raise
+        self.context.seen.note(location.real, hashlib.sha256(plan.raw).hexdigest())
         notes = (*plan.notes, *(link_notes(location, plan.old.status) if plan.old else ()))
         return ToolResult.of_text(
             f"Successfully wrote {_amount(self.params)} to {location.shown}",

@@ -10,18 +10,13 @@ import re
 from collections.abc import Callable
 from urllib.parse import urljoin
 
+from ollm_tui.core.web.code_blocks import UNSEEN_TAGS, CodeBlock, code_block, is_gutter_class
 from ollm_tui.core.web.tree import Node, text_of
 
 _BREAK = "\x01"
 """Stands for a line break while blanks are folded; no parsed page can hold it."""
 
 _BREAKS = re.compile(r" ?\x01 ?")
-_FENCE_RUN = re.compile(r"`{3,}")
-_LANGUAGE = re.compile(
-    r"(?:^|\s)(?:(?:language|lang|highlight-source|highlight|sourceCode)[-:\s]|brush:\s*)([A-Za-z0-9+#_.-]{1,30})"
-)
-_NO_LANGUAGE = frozenset({"default", "none", "notranslate", "text", "plain", "plaintext", "nohighlight", "highlight"})
-_GUTTER = re.compile(r"(?:^|\s)(?:linenos?|lineno|line-numbers?|lnt?|gutter|hljs-ln-numbers)(?:\s|$)")
 _SIGNATURE = re.compile(r"(?:^|\s)sig(?:\s|$)")
 _PERMALINKS = frozenset({"¶", "#", "§", "🔗", "\uf0c1", "Permalink", "Link to this heading"})
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -51,11 +46,7 @@ _RULE = 13
 
 _KINDS: dict[object, int] = {}
 for _kind, _tags in (
-    (
-        _SKIP,
-        "script style template noscript head iframe object embed applet canvas svg audio video map select option "
-        "textarea input button dialog annotation annotation-xml",
-    ),
+    (_SKIP, " ".join(UNSEEN_TAGS)),
     (
         _CONTAINER,
         "html body main article section div p header footer nav aside address center figure figcaption form fieldset "
@@ -83,14 +74,6 @@ for _kind, _tags in (
 
 _WRAPPERS = frozenset(tag for tag, kind in _KINDS.items() if kind in (_TEXT, _LINK, _STRONG))
 _BLOCK_TAGS = tuple(str(tag) for tag, kind in _KINDS.items() if kind > _LAST_INLINE and kind != _RULE)
-
-_SKIPPED_TAGS = tuple(str(tag) for tag, kind in _KINDS.items() if kind == _SKIP)
-
-
-class _Code(str):
-    """A fenced block: never indented, quoted or folded."""
-
-    __slots__ = ()
 
 
 def to_markdown(element: Node, base_url: str) -> str:
@@ -164,7 +147,7 @@ class _Walker:
             if text:
                 out.append(f"{'#' * int(str(node.tag)[1])} {text}")
         elif kind == _PRE:
-            code = _code_block(node)
+            code = code_block(node)
             if code:
                 out.append(code)
         elif kind == _LIST:
@@ -193,7 +176,7 @@ class _Walker:
             number = None if number is None else number + 1
             items.append(_item(inner, mark))
         blocks = [block for item in items for block in item]
-        if any(isinstance(block, _Code) for block in blocks):
+        if any(isinstance(block, CodeBlock) for block in blocks):
             out += blocks
             return
         texts = ["\n".join(item) if _is_tight(item) else "\n\n".join(item) for item in items]
@@ -206,7 +189,7 @@ class _Walker:
             or next(table.iterdescendants("table", "pre"), None) is not None
         ):
             for cell in table.iterdescendants("td", "th", "caption"):
-                if not _is_nested(cell, table) and not _GUTTER.search(cell.get("class") or ""):
+                if not _is_nested(cell, table) and not is_gutter_class(cell.get("class")):
                     self._blocks(cell, out)
             return
         rows: list[list[str]] = []
@@ -351,54 +334,6 @@ def _code_span(text: str) -> str:
     return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
-def _code_block(pre: Node) -> _Code | None:
-    text = _code_text(pre)
-    if not text.strip():
-        return None
-    longest = max(map(len, _FENCE_RUN.findall(text)), default=2)
-    fence = "`" * (longest + 1)
-    return _Code(f"{fence}{_language(pre)}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}")
-
-
-def _code_text(pre: Node) -> str:
-    """What a browser shows of a `pre`, without line numbers and buttons; the line end right behind the tag is none."""
-    if next(pre.iterdescendants("br", *_SKIPPED_TAGS), None) is None:
-        classes = {inner.get("class") for inner in pre.iterdescendants("span", "div", "td", "i", "b", "a")}
-        if not any(name and _GUTTER.search(name) for name in classes):
-            return text_of(pre).removeprefix("\n")
-    pieces: list[str] = []
-    _collect_code(pre, pieces)
-    return "".join(pieces).removeprefix("\n")
-
-
-def _collect_code(node: Node, pieces: list[str]) -> None:
-    if node.text:
-        pieces.append(node.text)
-    for child in node:
-        tag = child.tag
-        if tag == "br":
-            pieces.append("\n")
-        elif isinstance(tag, str) and _KINDS.get(tag) != _SKIP and not _is_gutter(child):
-            _collect_code(child, pieces)
-        if child.tail:
-            pieces.append(child.tail)
-
-
-def _is_gutter(node: Node) -> bool:
-    return _GUTTER.search(node.get("class") or "") is not None and (text_of(node).strip() or "0").isdigit()
-
-
-def _language(pre: Node) -> str:
-    places: list[Node | None] = [*pre.iterchildren("code"), pre, pre.getparent()]
-    if places[-1] is not None:
-        places.append(places[-1].getparent())
-    for place in places:
-        found = _LANGUAGE.search(place.get("class") or "") if place is not None else None
-        if found and found[1] not in _NO_LANGUAGE:
-            return found[1]
-    return ""
-
-
 def _inline_around_blocks(root: Node) -> set[Node]:
     """Inline elements with blocks inside (a card that is one link, old pages inside `font`): walked as containers."""
     found: set[Node] = set()
@@ -413,7 +348,7 @@ def _inline_around_blocks(root: Node) -> set[Node]:
 def _item(inner: list[str], mark: str) -> list[str]:
     indent = " " * len(mark)
     first, *rest = inner
-    head = [mark.rstrip(), first] if isinstance(first, _Code) else [_prefixed(first, mark, indent)]
+    head = [mark.rstrip(), first] if isinstance(first, CodeBlock) else [_prefixed(first, mark, indent)]
     return [*head, *(_prefixed(block, indent, indent) for block in rest)]
 
 
@@ -423,13 +358,13 @@ def _is_tight(item: list[str]) -> bool:
 
 
 def _prefixed(block: str, first: str, others: str) -> str:
-    if isinstance(block, _Code):
+    if isinstance(block, CodeBlock):
         return block
     return first + block.replace("\n", f"\n{others}")
 
 
 def _add(out: list[str], blocks: list[str], joint: str) -> None:
-    if any(isinstance(block, _Code) for block in blocks):
+    if any(isinstance(block, CodeBlock) for block in blocks):
         out += blocks
     elif blocks:
         out.append(joint.join(blocks))

@@ -225,6 +225,25 @@ class ConfirmScreen(ModalScreen[None]):
             self._leave_form()
             self.draw()
 
+    def on_key(self, event: events.Key) -> None:
+        """Who types faster than the line gets the focus loses nothing of what was typed.
+
+        Bindings run in the app, after keys that came later have passed here: the line is asked for at once.
+        """
+        found = self.active_bindings.get(event.key)
+        if self._phase is Phase.READING and found is not None and found.binding.action == "reason":
+            event.stop()
+            event.prevent_default()
+            self.action_reason()
+        elif self._phase is Phase.REASON and not self._box.input.has_focus:
+            if event.is_printable and event.character:
+                event.stop()
+                event.prevent_default()
+                self._box.input.insert_text_at_cursor(event.character)
+            elif event.key == "enter":
+                event.stop()
+                self._decide(approved=False, reason=self._box.input.value.strip() or None)
+
     @on(Input.Submitted, "#confirm-input")
     def _line_given(self, event: Input.Submitted) -> None:
         event.stop()
