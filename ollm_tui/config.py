@@ -21,7 +21,7 @@ ENVIRONMENT_PREFIX = "OLLM_"
 NOT_SETTINGS = frozenset({"OLLM_PROBE", "OLLM_TEST_TOOLS", "OLLM_TEST_LLM"})
 """Variables of ours that are switches of their own."""
 
-NOT_FOR_REPOSITORIES = frozenset({"api_key", "base_url", "provider", "shell", "mode"})
+NOT_FOR_REPOSITORIES = frozenset({"api_key", "base_url", "provider", "shell", "mode", "web"})
 """Keys that a repository's file may not set, trusted or not: they could send secrets away or loosen something."""
 
 
@@ -73,6 +73,15 @@ class ShellSettings(Table):
     """Variables that reach commands although their names look secret."""
 
 
+class WebSettings(Table):
+    """`[web]`: where to search; without anything set, the keyless provider if it is installed."""
+
+    search_provider: Literal["searxng", "brave", "tavily", "ddgs"] | None = None
+    searxng_url: str | None = None
+    brave_key: SecretStr | None = None
+    tavily_key: SecretStr | None = None
+
+
 class AgentSettings(Table):
     """`[agent]`: the conversation."""
 
@@ -97,6 +106,7 @@ class Settings(Table):
     limits: LimitSettings = LimitSettings.model_validate({})
     tools: ToolSettings = Field(default_factory=ToolSettings)
     shell: ShellSettings = Field(default_factory=ShellSettings)
+    web: WebSettings = Field(default_factory=WebSettings)
     agent: AgentSettings = AgentSettings.model_validate({})
 
 

@@ -24,7 +24,7 @@ from ollm_tui.core.policy.documents import (
     read_policy_file,
 )
 from ollm_tui.core.policy.engine import PolicySources
-from ollm_tui.core.policy.rules import Decision, ExecMode, PolicyRule, RulePlace, RuleSet, ToolPolicy
+from ollm_tui.core.policy.rules import Decision, ExecMode, PolicyRule, RulePlace, RuleSet, ToolPolicy, strictest
 from ollm_tui.core.policy.shell_approvals import ApprovalPattern
 from ollm_tui.core.policy.trust import REPOSITORY_CONFIG, Trust, TrustBook
 from ollm_tui.options import Options
@@ -59,6 +59,8 @@ class Configuration:
     files: PolicyFiles
     sources: PolicySources
     policy_fault: str | None = None
+    allow_domains: tuple[str, ...] = ()
+    """Hosts that may be fetched unasked; a repository can add none."""
 
     @property
     def settings(self) -> Settings:
@@ -106,7 +108,8 @@ def configure(options: Options) -> Configuration:
     except PolicyFault as error:
         fault = str(error)
         sources = deny_everything()
-    return Configuration(options, workspace, loaded, trust, files, sources, fault)
+    domains = tuple(domain for each in files.documents for domain in each.document.web.allow_domains)
+    return Configuration(options, workspace, loaded, trust, files, sources, fault, domains)
 
 
 def deny_everything() -> PolicySources:
@@ -180,15 +183,14 @@ def _sources(files: PolicyFiles, workspace: Workspace) -> PolicySources:
         tools.append(own.tools)
         mode = max(mode, own.exec.mode or mode, key=_EXEC_STRICTNESS.__getitem__)
         on_miss = Decision.DENY if own.exec.on_miss is Decision.DENY else on_miss
+        default_action = strictest(default_action, own.default_action or default_action)
+    looking = [each.exec.read_only_commands for each in documents if each.exec.read_only_commands is not None]
+    closed = files.repository is not None and files.repository.document.exec.read_only_commands is False
     commands = CommandPolicy(
         mode=mode,
         on_miss=on_miss,
         approvals=tuple(_patterns(ordered)),
-        read_only_commands=bool(
-            next(
-                (each.exec.read_only_commands for each in documents if each.exec.read_only_commands is not None), False
-            )
-        ),
+        read_only_commands=bool(looking and looking[0]) and not closed,
         workspace=workspace,
     )
     rule_sets = tuple(RuleSet(each.placed_rules) for each in ordered)

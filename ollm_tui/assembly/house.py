@@ -36,6 +36,10 @@ from ollm_tui.core.todos import Todo, TodoList
 from ollm_tui.core.tools.base import Limits, ToolContext
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.core.trash import Trash
+from ollm_tui.core.web.client import WebAccess
+from ollm_tui.core.web.search.choice import ProviderName as SearchName
+from ollm_tui.core.web.search.choice import SearchSettings
+from ollm_tui.core.web.search.choice import choose_provider as choose_search
 from ollm_tui.options import Options
 
 
@@ -100,27 +104,24 @@ async def assemble_core(
     hint: str = "",
     farewell: Callable[[str], None] | None = None,
     clock: Clock | None = None,
+    judging_only: bool = False,
 ) -> AsyncGenerator[Core]:
     """Build the core; commands that still run are ended at the end of the block.
 
+    With `judging_only` calls can be explained and nothing else: nothing on disk is made, opened or pruned.
     `hint` follows "nobody is there to answer"; `farewell` is told of processes that could not be ended.
     """
     clock = clock or SystemClock()
     settings = configuration.settings
     outputs = outputs or OutputFolder(state_folder() / "outputs")
     configuration = configuration.reading_also(outputs.folder)
-    await asyncio.to_thread(prune_loose_outputs, state_folder() / "outputs", clock)
     loop = asyncio.get_running_loop()
     bus = MessageBus(clock)
     store = Store(data_folder() / "ollm.db", clock=clock)
     notices: list[str] = []
-    try:
-        damaged = await asyncio.to_thread(store.open)
-    except StorageFailed as failure:
-        notices.append(failure.message)
-    else:
-        if damaged is not None:
-            notices.append(damaged.message)
+    if not judging_only:
+        notices += await asyncio.to_thread(_opened, store)
+        await asyncio.to_thread(prune_loose_outputs, state_folder() / "outputs", clock)
 
     def todos_changed(todos: tuple[Todo, ...], by: str, revision: int) -> None:
         if not loop.is_closed():
@@ -140,6 +141,7 @@ async def assemble_core(
         todos=todos,
         memory=memory,
         trash=trash,
+        web=_web_access(configuration, outputs, clock),
         clock=clock,
         limits=Limits(
             file_bytes=limits.file_bytes,
@@ -180,6 +182,15 @@ async def assemble_core(
                 farewell(f"could not be ended: {survivor}")
         await asyncio.to_thread(audit.close)
         await asyncio.to_thread(store.close)
+
+
+def _opened(store: Store) -> list[str]:
+    """Open the store; what a person should know about how that went."""
+    try:
+        damaged = store.open()
+    except StorageFailed as failure:
+        return [failure.message]
+    return [] if damaged is None else [damaged.message]
 
 
 @asynccontextmanager
@@ -229,6 +240,19 @@ async def assemble(
         if chosen.notice:
             notices.append(chosen.notice)
         yield House(core, stream, agent, session_id, log, tuple(notices))
+
+
+def _web_access(configuration: Configuration, outputs: OutputFolder, clock: Clock) -> WebAccess:
+    web = configuration.settings.web
+    search = choose_search(
+        SearchSettings(
+            provider=SearchName(web.search_provider) if web.search_provider else None,
+            searxng_url=web.searxng_url,
+            brave_key=web.brave_key.get_secret_value() if web.brave_key else None,
+            tavily_key=web.tavily_key.get_secret_value() if web.tavily_key else None,
+        )
+    )
+    return WebAccess(configuration.allow_domains, search=search, downloads=outputs.folder, clock=clock)
 
 
 def _sync(core: Core, log: SessionLog | None) -> None:

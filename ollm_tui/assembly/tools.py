@@ -11,6 +11,7 @@ from ollm_tui.core.tools.delete_file import DELETE_FILE
 from ollm_tui.core.tools.edit_file import EDIT_FILE
 from ollm_tui.core.tools.glob import GLOB
 from ollm_tui.core.tools.grep import GREP
+from ollm_tui.core.tools.http_fetch import HTTP_FETCH
 from ollm_tui.core.tools.ls import LS
 from ollm_tui.core.tools.memory import MEMORY
 from ollm_tui.core.tools.memory_get import MEMORY_GET
@@ -22,6 +23,8 @@ from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.core.tools.shell import SHELL
 from ollm_tui.core.tools.shell_kill import SHELL_KILL
 from ollm_tui.core.tools.shell_output import SHELL_OUTPUT
+from ollm_tui.core.tools.web_fetch import WEB_FETCH
+from ollm_tui.core.tools.web_search import WEB_SEARCH
 from ollm_tui.core.tools.write_file import WRITE_FILE
 from ollm_tui.core.tools.write_todos import WRITE_TODOS
 
@@ -34,6 +37,7 @@ BUILTIN_TOOLS: tuple[AnyTool, ...] = (
     EDIT_FILE,
     GLOB,
     GREP,
+    HTTP_FETCH,
     LS,
     MEMORY,
     MEMORY_GET,
@@ -44,6 +48,8 @@ BUILTIN_TOOLS: tuple[AnyTool, ...] = (
     SHELL,
     SHELL_KILL,
     SHELL_OUTPUT,
+    WEB_FETCH,
+    WEB_SEARCH,
     WRITE_FILE,
     WRITE_TODOS,
 )

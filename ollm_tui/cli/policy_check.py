@@ -30,7 +30,7 @@ def check_batch(options: Options, path: str) -> int:
 
 async def _check_one(options: Options, tool: str, arguments: JsonValue) -> int:
     configuration = sound_configuration(options)
-    async with assemble_core(configuration, Attendance.NOBODY) as core:
+    async with assemble_core(configuration, Attendance.NOBODY, judging_only=True) as core:
         print_json(await _judged(core, tool, arguments))
     return ExitCode.DONE
 
@@ -38,7 +38,7 @@ async def _check_one(options: Options, tool: str, arguments: JsonValue) -> int:
 async def _check_batch(options: Options, path: str) -> int:
     configuration = sound_configuration(options)
     with open_rows(path) as descriptor:
-        async with assemble_core(configuration, Attendance.NOBODY) as core:
+        async with assemble_core(configuration, Attendance.NOBODY, judging_only=True) as core:
             async for line in lines_of(descriptor):
                 row = read_row(line)
                 judged = _refused(row.fault) if row.fault else await _judged(core, row.name, row.arguments)

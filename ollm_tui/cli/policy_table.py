@@ -22,7 +22,7 @@ def run_decision_table(options: Options, path: str) -> int:
     rows = _rows(path)
 
     async def run() -> list[Difference]:
-        async with assemble_core(configuration, Attendance.NOBODY) as core:
+        async with assemble_core(configuration, Attendance.NOBODY, judging_only=True) as core:
 
             async def judge(row: ExpectedCall) -> Judged:
                 core.executor.mode = row.mode or configuration.settings.mode

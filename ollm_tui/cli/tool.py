@@ -51,7 +51,7 @@ def run_command(argv: list[str]) -> int:
 
 async def _describe(given: Namespace) -> int:
     configuration = sound_configuration(options_of(given))
-    async with assemble_core(configuration, Attendance.NOBODY) as core:
+    async with assemble_core(configuration, Attendance.NOBODY, judging_only=True) as core:
         tools = [tool for tool in core.registry.list() if core.executor.policy.exists_for_model(tool)]
         for tool in tools:
             if given.action == "schema":

@@ -128,3 +128,28 @@ def test_the_doctor_is_content_unless_the_configuration_is_faulty(tmp_path: Path
     assert code == 0 and "nothing was probed" in out and "very-secret" not in out
     code, out, _ = ollm("config", "show", "--config", "c.toml", cwd=tmp_path)
     assert code == 0 and "127.0.0.1:9" in out and "very-secret" not in out
+
+
+def test_judging_a_call_leaves_the_disk_as_it_is(tmp_path: Path, own_folders: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    calls = [
+        {"name": "read_file", "arguments": {"path": "a.txt"}},
+        {"name": "write_file", "arguments": {"path": "new/b.txt", "content": ""}},
+        {"name": "shell", "arguments": {"command": "touch c; x=$(rm a.txt)"}},
+        {"name": "memory", "arguments": {"action": "set", "key": "k", "value": "v"}},
+        {"name": "write_todos", "arguments": {"action": "complete", "id": "t1"}},
+        {"name": "shell_output", "arguments": {"id": "j1"}},
+        {"name": "edit_file", "arguments": {"path": "none", "edits": [{"target": "a", "replacement": "b"}]}},
+        {"name": "delete_file", "arguments": {"path": "a.txt"}},
+        {"name": "nope"},
+        "no row",
+    ]
+    code, out, err = ollm(
+        "policy", "check", "--batch", "-", cwd=tmp_path, stdin="\n".join(map(json.dumps, calls)).encode()
+    )
+    decisions = [row["decision"] for row in rows(out)]
+    assert (code, err) == (0, "")
+    assert decisions == ["allow", "allow", "ask", "allow", "allow", "allow", "ask", "ask", "deny", "deny"]
+    code, out, _ = ollm("tool", "list", cwd=tmp_path)
+    assert code == 0 and "ls" in out.split()
+    assert os.listdir(tmp_path) == ["a.txt"] and not list(own_folders.rglob("*"))

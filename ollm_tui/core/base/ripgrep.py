@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import re
 import shutil
@@ -29,6 +30,13 @@ from ollm_tui.core.base.search import (
 _READ = 1 << 18
 _MAX_COLUMNS = 1000
 """Bytes of a line that ripgrep prints; what is longer is read again around the match."""
+
+_PIPE = 1 << 20
+"""Bytes that wait at most for being read."""
+
+_SHORTEST_MOMENT = 0.0005
+_LONGEST_MOMENT = 0.008
+"""Seconds in which output gathers."""
 
 _MAX_STDERR = 100_000
 
@@ -107,36 +115,76 @@ class Ripgrep:
         self, folder: bytes, arguments: list[bytes], take: Callable[[bytes], bool], tally: SearchTally
     ) -> None:
         """Feeds the output to `take` until it returns False; the process never outlives this call."""
+        output, into = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            process = await asyncio.create_subprocess_exec(
+            process = await self._start(folder, arguments, into)
+            assert process.stderr is not None
+            errors = asyncio.create_task(_bounded(process.stderr))
+            everything = False
+            try:
+                everything = await _empty(output, take)
+            finally:
+                if not everything:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
+                await asyncio.shield(_reap(process, errors))
+        finally:
+            os.close(output)
+        if everything:
+            _judge(process.returncode or 0, errors.result(), tally)
+
+    async def _start(self, folder: bytes, arguments: list[bytes], into: int) -> asyncio.subprocess.Process:
+        """Closes `into`, the end of a pipe where the output goes."""
+        try:
+            os.set_blocking(into, True)  # ripgrep takes a full pipe for a fault otherwise
+            return await asyncio.create_subprocess_exec(
                 os.fsencode(self._program),
                 b"--no-config",
                 *(argument.encode() for argument in ON_SEPARATORS),
                 *arguments,
                 cwd=folder,
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
+                stdout=into,
                 stderr=asyncio.subprocess.PIPE,
                 start_new_session=True,
             )
         except OSError as error:
             raise RipgrepFailed(f"{self._program}: {error.strerror}") from error
-        assert process.stdout is not None
-        assert process.stderr is not None
-        errors = asyncio.create_task(_bounded(process.stderr))
-        stopped = False
-        try:
-            while data := await process.stdout.read(_READ):
-                if not take(data):
-                    stopped = True
-                    break
         finally:
-            if stopped or sys.exc_info()[0] is not None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-            await asyncio.shield(_reap(process, process.stdout, errors))
-        if not stopped:
-            _judge(process.returncode or 0, errors.result(), tally)
+            os.close(into)
+
+
+async def _empty(pipe: int, take: Callable[[bytes], bool]) -> bool:
+    """Gives `take` all that comes; False where it wants no more.
+
+    Ripgrep writes a few lines of each file at a time. Waiting a moment after each reading lets them gather: waking for
+    every one costs more than the search.
+    """
+    with contextlib.suppress(AttributeError, OSError):  # not everywhere, and not without limit
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
+    moment = _SHORTEST_MOMENT
+    while True:
+        try:
+            data = os.read(pipe, _PIPE)
+        except BlockingIOError:
+            await _readable(pipe)
+            continue
+        if not data:
+            return True
+        if not take(data):
+            return False
+        await asyncio.sleep(moment)
+        moment = min(2 * moment, _LONGEST_MOMENT)
+
+
+async def _readable(pipe: int) -> None:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(pipe, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(pipe)
 
 
 class _Records:
@@ -145,48 +193,54 @@ class _Records:
     def __init__(self, folder: bytes, max_lines: int) -> None:
         self._folder = folder
         self._max_lines = max_lines
-        self._rest = b""
+        self._pieces: list[bytes] = []
+        self._at_most = 0
         self._matches = 0
         self._by_path: dict[bytes, list[tuple[int, int, int, bytes]]] = {}
 
     def take(self, data: bytes) -> bool:
         """False once there are more matches than wanted."""
-        data = self._rest + data
-        position = 0
-        while True:
-            nul = data.find(b"\0", position)
-            end = data.find(b"\n", nul) if nul >= 0 else -1
-            if end < 0:
-                break
-            self._add(data[position:nul], data[nul + 1 : end])
-            position = end + 1
-        self._rest = data[position:]
+        self._pieces.append(data)
+        self._at_most += data.count(b"\n")
+        if self._at_most > self._max_lines:
+            self._read_pieces()
+            self._at_most = self._matches
         return self._matches <= self._max_lines
 
-    def _add(self, path: bytes, record: bytes) -> None:
-        match = _MATCH.match(record)
-        if match is not None:
-            self._matches += 1
-            column = int(match[2]) if match[2] is not None else len(record[match.end() :].rstrip(b"\r")) + 1
-        else:
-            match = _CONTEXT.match(record)
-            if match is None:
-                return
-            column = 0
-        path = path.removeprefix(b"./")
-        entry = (int(match[1]), column, int(match[match.re.groups]), record[match.end() :])
-        self._by_path.setdefault(path, []).append(entry)
+    def _read_pieces(self) -> None:
+        """All at once: a search by hand for each separator would cost several times as much."""
+        data = b"".join(self._pieces)
+        end = 0
+        # Up to the last line end: what stands behind it is the beginning of a record.
+        for record in _RECORD.finditer(data, 0, data.rfind(b"\n") + 1):
+            end = record.end()
+            path, number, column, offset, near_number, near_offset, text = record.groups()
+            if number is not None:
+                self._matches += 1
+                # Without a column: the match follows the last character.
+                entry = (int(number), int(column or 0) or len(text.rstrip(b"\r")) + 1, int(offset), text)
+            elif near_number is not None:
+                entry = (int(near_number), 0, int(near_offset), text)
+            else:
+                continue
+            entries = self._by_path.get(path)
+            if entries is None:
+                self._by_path[path] = [entry]
+            else:
+                entries.append(entry)
+        self._pieces = [data[end:]]
 
     def files(self) -> list[FoundFile]:
         """Reads again what ripgrep cut, and looks whether files are binary. Blocking."""
+        self._read_pieces()
         found: list[FoundFile] = []
-        for path, entries in self._by_path.items():
+        for raw_path, entries in self._by_path.items():
+            path = raw_path.removeprefix(b"./")
             if _is_binary_file(self._folder + path):
                 if any(column for _, column, _, _ in entries):
                     found.append(FoundFile(path, (), binary=True))
                 continue
-            lines = tuple(self._line(path, *entry) for entry in entries)
-            found.append(FoundFile(path, lines))
+            found.append(FoundFile(path, tuple([self._line(path, *entry) for entry in entries])))
         return found
 
     def _line(self, path: bytes, number: int, column: int, offset: int, text: bytes) -> FoundLine:
@@ -204,8 +258,12 @@ def _matches_in(files: Sequence[FoundFile]) -> int:
 _BETWEEN = b"\x1f"
 """Stands between the fields of a match: ripgrep leaves the column out where an empty match follows the last character
 of a file, and behind colons that could not be told from a text that begins with a number."""
-_MATCH = re.compile(rb"(\d+)\x1f(?:(\d+)\x1f)?(\d+)\x1f")
-_CONTEXT = re.compile(rb"(\d+)-(\d+)-")
+_RECORD = re.compile(
+    rb"([^\0]+)\0"
+    rb"(?:(\d+)\x1f(?:(\d+)\x1f)?(\d+)\x1f"  # a match
+    rb"|(\d+)-(\d+)-)?"  # a line near one
+    rb"([^\n]*)\n"
+)
 
 
 def _pattern_arguments(query: Query) -> list[bytes]:
@@ -244,9 +302,7 @@ async def _bounded(stream: asyncio.StreamReader) -> bytes:
     return kept
 
 
-async def _reap(process: asyncio.subprocess.Process, output: asyncio.StreamReader, errors: asyncio.Task[bytes]) -> None:
-    while await output.read(_READ):
-        pass  # a pipe that nobody empties would keep the process from being waited for
+async def _reap(process: asyncio.subprocess.Process, errors: asyncio.Task[bytes]) -> None:
     await process.wait()
     await asyncio.wait([errors])
 

@@ -16,8 +16,8 @@ from ollm_tui.core.web.reading import read_raw
 
 
 class HttpFetchParameters(RequestParameters):
-    method: Method = Field(Method.GET, description="GET, POST, PUT or DELETE")
-    body: str | None = Field(None, description="Body of the request, as text")
+    method: Method = Field(Method.GET)
+    body: str | None = None
 
 
 class HttpFetchInvocation(RequestInvocation[HttpFetchParameters]):
@@ -65,7 +65,7 @@ class HttpFetchInvocation(RequestInvocation[HttpFetchParameters]):
 HTTP_FETCH = Tool(
     name="http_fetch",
     display_name="HTTP Request",
-    description="Send one HTTP request (GET, POST, PUT, DELETE) and return status and body. Any status is a result.",
+    description="Send one HTTP request; returns status and body.",
     group=ToolGroup.NET,
     effect=Effect.SENDS,
     parameters=HttpFetchParameters,

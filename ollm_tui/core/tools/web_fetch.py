@@ -30,10 +30,10 @@ class FetchMethod(StrEnum):
 
 
 class WebFetchParameters(RequestParameters):
-    selector: str | None = Field(None, max_length=MAX_SELECTOR, description="CSS selector: only what matches it")
-    max_length: int = Field(DEFAULT_LENGTH, ge=1, description="Characters of text to return at most")
-    method: FetchMethod = Field(FetchMethod.GET, description="GET, or POST with a body")
-    body: str | None = Field(None, description="Body of a POST")
+    selector: str | None = Field(None, max_length=MAX_SELECTOR, description="CSS selector")
+    max_length: int = Field(DEFAULT_LENGTH, ge=1, description="In characters")
+    method: FetchMethod = Field(FetchMethod.GET)
+    body: str | None = None
 
 
 class WebFetchInvocation(RequestInvocation[WebFetchParameters]):

@@ -19,8 +19,8 @@ MAX_QUERY = 2_000
 
 
 class WebSearchParameters(Parameters):
-    query: str = Field(max_length=MAX_QUERY, description="What to search for")
-    num_results: int = Field(DEFAULT_RESULTS, ge=1, description="At most this many results")
+    query: str = Field(max_length=MAX_QUERY)
+    num_results: int = Field(DEFAULT_RESULTS, ge=1)
 
     @field_validator("query")
     @classmethod
