@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 from pydantic_core import PydanticSerializationError
 
 from ollm_tui.agent.well_formed import well_formed_json
@@ -135,6 +135,12 @@ class LoggedResult(Wire):
     duration_ms: int = 0
     waited_ms: int = 0
     artifacts: tuple[JsonObject, ...] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_nothing(self, dump: SerializerFunctionWrapHandler) -> JsonObject:
+        """As on stdout: no list where there is nothing in it."""
+        shown: JsonObject = dump(self)
+        return {key: value for key, value in shown.items() if value not in ((), [])}
 
     @classmethod
     def of(cls, result: ToolResult) -> LoggedResult:

@@ -31,7 +31,8 @@ async def choose_provider(settings: Settings, options: Options) -> Chosen:
     try:
         match settings.provider:
             case "ollama":
-                return Chosen(OllamaProvider(settings.base_url, settings.model, settings.num_ctx, api_key=key))
+                base_url = settings.base_url or os.environ.get("OLLAMA_HOST")
+                return Chosen(OllamaProvider(base_url, settings.model, settings.num_ctx, api_key=key))
             case "openai":
                 if settings.base_url is None:
                     raise ConfigurationError("Provider openai needs an address: give --base-url or set base_url.")

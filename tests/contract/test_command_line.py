@@ -153,3 +153,12 @@ def test_judging_a_call_leaves_the_disk_as_it_is(tmp_path: Path, own_folders: Pa
     code, out, _ = ollm("tool", "list", cwd=tmp_path)
     assert code == 0 and "ls" in out.split()
     assert os.listdir(tmp_path) == ["a.txt"] and not list(own_folders.rglob("*"))
+
+
+@pytest.mark.parametrize("named", ["127.0.0.1:9", "http://127.0.0.1:9", ":9"])
+def test_ollama_host_is_where_provider_ollama_looks(tmp_path: Path, named: str) -> None:
+    code, _, err = ollm("run", "hi", "--provider", "ollama", "--model", "m", cwd=tmp_path, OLLAMA_HOST=named)
+    assert code == 1 and "http://127.0.0.1:9/" in err
+    given = "http://127.0.0.1:19/"
+    code, _, err = ollm("run", "hi", "--provider", "ollama", "--base-url", given, cwd=tmp_path, OLLAMA_HOST=named)
+    assert code == 1 and given in err

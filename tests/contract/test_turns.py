@@ -80,6 +80,15 @@ async def test_after_the_last_reply_the_turn_ends_with_an_empty_answer(tmp_path:
     assert (answer.type, finished.type) == ("assistant_message", "turn_finished")
 
 
+async def test_a_result_in_an_event_is_what_stands_on_stdout(tmp_path: Path) -> None:
+    events = await told(
+        tmp_path, [{"toolCalls": [{"name": "ls", "arguments": {}}, {"name": "ls", "arguments": {"x": 1}}]}]
+    )
+    plain, noted = (json.loads(as_line(event))["result"] for event in events if isinstance(event, ToolReturned))
+    assert not {"notes", "artifacts", "error"} & plain.keys() and noted["notes"]
+    assert plain.keys() >= {"ok", "llmContent", "returnDisplay", "data", "truncated", "durationMs", "waitedMs"}
+
+
 async def test_times_are_utc_with_milliseconds(tmp_path: Path) -> None:
     import re
 

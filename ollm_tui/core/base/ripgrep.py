@@ -13,6 +13,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 
 from ollm_tui.core.base.search import (
@@ -102,14 +103,14 @@ class Ripgrep:
     ) -> list[FoundFile]:
         """The files below `folder` with matches that ripgrep itself thinks are to be searched, sorted by path."""
         found = await self._collect(folder, [*flags, *_pattern_arguments(query), b"--", b"."], tally, max_lines)
-        return sorted(found, key=lambda file: file.path)
+        return sorted(found, key=attrgetter("path"))
 
     async def _collect(
         self, folder: bytes, arguments: list[bytes], tally: SearchTally, max_lines: int
     ) -> list[FoundFile]:
         records = _Records(folder, max_lines)
         await self._run(folder, arguments, records.take, tally)
-        return await asyncio.to_thread(records.files)
+        return records.files()
 
     async def _run(
         self, folder: bytes, arguments: list[bytes], take: Callable[[bytes], bool], tally: SearchTally
@@ -155,7 +156,7 @@ class Ripgrep:
 
 
 async def _empty(pipe: int, take: Callable[[bytes], bool]) -> bool:
-    """Gives `take` all that comes; False where it wants no more.
+    """Gives `take` all that comes, in a thread; False where it wants no more.
 
     Ripgrep writes a few lines of each file at a time. Waiting a moment after each reading lets them gather: waking for
     every one costs more than the search.
@@ -171,7 +172,7 @@ async def _empty(pipe: int, take: Callable[[bytes], bool]) -> bool:
             continue
         if not data:
             return True
-        if not take(data):
+        if not await asyncio.to_thread(take, data):
             return False
         await asyncio.sleep(moment)
         moment = min(2 * moment, _LONGEST_MOMENT)
@@ -187,61 +188,62 @@ async def _readable(pipe: int) -> None:
         loop.remove_reader(pipe)
 
 
+class _Lines:
+    """What was found in one file; nothing is shown of a `binary` one."""
+
+    __slots__ = ("binary", "found", "matched", "matches", "path")
+
+    def __init__(self, path: bytes, binary: bool) -> None:
+        self.path = path
+        self.binary = binary
+        self.matched = False
+        self.found: list[FoundLine] = []
+        self.matches = 0
+
+
 class _Records:
     """Puts ripgrep's output together: `path NUL number:column:offset:text`, context as `number-offset-text`."""
 
     def __init__(self, folder: bytes, max_lines: int) -> None:
         self._folder = folder
         self._max_lines = max_lines
-        self._pieces: list[bytes] = []
-        self._at_most = 0
+        self._rest = b""
         self._matches = 0
-        self._by_path: dict[bytes, list[tuple[int, int, int, bytes]]] = {}
+        self._by_path: dict[bytes, _Lines] = {}
 
     def take(self, data: bytes) -> bool:
-        """False once there are more matches than wanted."""
-        self._pieces.append(data)
-        self._at_most += data.count(b"\n")
-        if self._at_most > self._max_lines:
-            self._read_pieces()
-            self._at_most = self._matches
-        return self._matches <= self._max_lines
-
-    def _read_pieces(self) -> None:
-        """All at once: a search by hand for each separator would cost several times as much."""
-        data = b"".join(self._pieces)
+        """False once there are more matches than wanted. Blocking: reads again what ripgrep cut."""
+        data = self._rest + data
         end = 0
-        # Up to the last line end: what stands behind it is the beginning of a record.
+        # All at once: a search by hand for each separator would cost several times as much. Up to the last line end,
+        # as what stands behind it is the beginning of a record.
         for record in _RECORD.finditer(data, 0, data.rfind(b"\n") + 1):
             end = record.end()
             path, number, column, offset, near_number, near_offset, text = record.groups()
-            if number is not None:
+            lines = self._by_path.get(path)
+            if lines is None:
+                relative = path.removeprefix(b"./")
+                lines = self._by_path[path] = _Lines(relative, _is_binary_file(self._folder + relative))
+            if lines.binary:
+                lines.matched = lines.matched or number is not None
+            elif number is not None:
+                lines.matches += 1
                 self._matches += 1
                 # Without a column: the match follows the last character.
-                entry = (int(number), int(column or 0) or len(text.rstrip(b"\r")) + 1, int(offset), text)
+                place = int(column) if column is not None else len(text.rstrip(b"\r")) + 1
+                lines.found.append(self._line(lines.path, int(number), place, int(offset), text))
             elif near_number is not None:
-                entry = (int(near_number), 0, int(near_offset), text)
-            else:
-                continue
-            entries = self._by_path.get(path)
-            if entries is None:
-                self._by_path[path] = [entry]
-            else:
-                entries.append(entry)
-        self._pieces = [data[end:]]
+                lines.found.append(self._line(lines.path, int(near_number), 0, int(near_offset), text))
+        self._rest = data[end:]
+        return self._matches <= self._max_lines
 
     def files(self) -> list[FoundFile]:
-        """Reads again what ripgrep cut, and looks whether files are binary. Blocking."""
-        self._read_pieces()
-        found: list[FoundFile] = []
-        for raw_path, entries in self._by_path.items():
-            path = raw_path.removeprefix(b"./")
-            if _is_binary_file(self._folder + path):
-                if any(column for _, column, _, _ in entries):
-                    found.append(FoundFile(path, (), binary=True))
-                continue
-            found.append(FoundFile(path, tuple([self._line(path, *entry) for entry in entries])))
-        return found
+        """What was found, in the order ripgrep gave it."""
+        return [
+            FoundFile(lines.path, tuple(lines.found), lines.matches, lines.binary)
+            for lines in self._by_path.values()
+            if lines.found or lines.matched
+        ]
 
     def _line(self, path: bytes, number: int, column: int, offset: int, text: bytes) -> FoundLine:
         if len(text) > _MAX_COLUMNS:
@@ -252,7 +254,7 @@ class _Records:
 
 
 def _matches_in(files: Sequence[FoundFile]) -> int:
-    return sum(line.column is not None for file in files for line in file.lines)
+    return sum(file.matches for file in files)
 
 
 _BETWEEN = b"\x1f"

@@ -61,7 +61,7 @@ class Query:
 
     def compiled(self) -> BytesPattern:
         """For the engine in this process. Raises InvalidPattern."""
-        text = self.pattern if self.fixed else f"(?m:{_unicode_classes(self.pattern)})"
+        text = self.pattern if self.fixed else f"(?m:{_as_ripgrep_means(self.pattern)})"
         try:
             return compile_bytes(
                 text.encode(),
@@ -84,10 +84,14 @@ class FoundLine(NamedTuple):
 
 
 class FoundFile(NamedTuple):
-    """The lines found in a file, in their order; none where it is `binary` (it matches, but shows nothing)."""
+    """The lines found in a file, in their order; none where it is `binary` (it matches, but shows nothing).
+
+    `matches` counts those of them that are no context.
+    """
 
     path: bytes
     lines: tuple[FoundLine, ...]
+    matches: int
     binary: bool = False
 
 
@@ -102,6 +106,8 @@ def line_of(number: int, raw: bytes, column: int | None) -> FoundLine:
     """A line out of its bytes, cut around the match where it is long. `column` counts bytes from 1."""
     raw = raw.removesuffix(b"\r")
     text = decoded(raw)
+    if len(raw) <= MAX_LINE_CHARS and (column is None or raw.isascii()):
+        return FoundLine(number, text, column)
     if column is None:
         return FoundLine(number, cut_around(text, 0), None)
     start = len(decoded(raw[: column - 1])) if not raw.isascii() else column - 1
@@ -203,14 +209,23 @@ _UNICODE = {
 }
 
 
-def _unicode_classes(pattern: str) -> str:
-    """`\\d`, `\\w` and `\\s` meaning the same as for ripgrep: RE2's own know ASCII only."""
+_LINE_ANCHORS = {"A": "^", "z": "$"}
+"""What begins and ends for ripgrep is each line, never the file."""
+
+
+def _as_ripgrep_means(pattern: str) -> str:
+    """`\\d`, `\\w` and `\\s`, of which RE2's own know ASCII only, and the anchors `\\A` and `\\z`."""
     out: list[str] = []
     in_class, position = False, 0
     while position < len(pattern):
         char = pattern[position]
         following = pattern[position + 1 : position + 2]
         if char == "\\":
+            anchor = None if in_class else _LINE_ANCHORS.get(following)
+            if anchor is not None:
+                out.append(anchor)
+                position += 2
+                continue
             members = _UNICODE.get(following.lower()) if following else None
             if members is None or (in_class and following.isupper()):
                 out.append(char + following)

@@ -13,7 +13,7 @@ from itertools import islice
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.glob_pattern import GlobPattern
 from ollm_tui.core.base.line_search import search_files
-from ollm_tui.core.base.listing import Folder, Listing
+from ollm_tui.core.base.listing import Listing
 from ollm_tui.core.base.ripgrep import Ripgrep, RipgrepFailed
 from ollm_tui.core.base.search import FoundFile, FoundLine, Query, SearchTally
 
@@ -50,18 +50,19 @@ class Findings:
     def take(self, files: Iterable[FoundFile]) -> None:
         for file in files:
             self.files.append(file)
-            self.matches += sum(line.column is not None for line in file.lines)
+            self.matches += file.matches
 
-    def lines(self) -> Iterator[tuple[bytes, FoundLine]]:
-        """The matches up to the limit, with their context."""
+    def shown_files(self) -> Iterator[tuple[bytes, Sequence[FoundLine]]]:
+        """The matches of each file with their context, up to the limit."""
         left = self.limit
         for file in self.files:
-            for line in file.lines:
-                if line.column is not None:
-                    if left == 0:
-                        return
-                    left -= 1
-                yield file.path, line
+            if file.matches <= left:
+                left -= file.matches
+                yield file.path, file.lines
+                continue
+            places = [place for place, line in enumerate(file.lines) if line.column is not None]
+            yield file.path, file.lines[: places[left]]
+            return
 
     def notes(self) -> tuple[str, ...]:
         notes: list[str] = []
@@ -145,7 +146,7 @@ class FileSearch:
         found: list[FoundFile] = []
         for file in search_files(folder, paths, self.query, tally, self.signal.throw_if_aborted):
             found.append(file)
-            wanted -= sum(line.column is not None for line in file.lines)
+            wanted -= file.matches
             if wanted < 0:
                 break
         return found
@@ -183,15 +184,14 @@ def _next_batch(paths: Iterator[bytes], size: int) -> list[bytes]:
     return batch
 
 
-def _folders_of(listing: Listing) -> dict[bytes, Folder]:
-    """Every folder by its path below the start, empty or ending with a slash."""
-    return {folder.path[len(listing.start) :]: folder for folder in listing.folders()}
+def _folders_of(listing: Listing) -> dict[bytes, frozenset[bytes]]:
+    """The files of every folder by its path below the start, empty or ending with a slash."""
+    return {folder.path[len(listing.start) :]: frozenset(folder.files) for folder in listing.folders()}
 
 
-def _is_listed(path: bytes, folders: dict[bytes, Folder]) -> bool:
+def _is_listed(path: bytes, folders: dict[bytes, frozenset[bytes]]) -> bool:
     parent, slash, name = path.rpartition(b"/")
-    folder = folders.get(parent + slash)
-    return folder is not None and name in folder.files
+    return name in folders.get(parent + slash, ())
 
 
 def _flags_for(listing: Listing) -> list[bytes]:

@@ -151,13 +151,14 @@ class GrepInvocation(ToolInvocation[GrepParameters]):
 def _as_result(findings: Findings, location: Location, prefix: str) -> ToolResult:
     lines: list[str] = []
     matches: list[GrepMatch] = []
-    for path, found in findings.lines():
+    for path, found in findings.shown_files():
         shown = shown_path(prefix, path)
-        if found.column is None:
-            lines.append(f"{shown}-{found.number}- {found.text}")
-            continue
-        lines.append(f"{shown}:{found.number}: {found.text}")
-        matches.append({"path": shown, "line": found.number, "column": found.column, "text": found.text})
+        for number, text, column in found:
+            if column is None:
+                lines.append(f"{shown}-{number}- {text}")
+            else:
+                lines.append(f"{shown}:{number}: {text}")
+                matches.append({"path": shown, "line": number, "column": column, "text": text})
     if findings.stopped:
         lines.append(stopped_at(findings.limit))
     count = len(matches)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
@@ -26,6 +27,9 @@ from ollm_tui.tui.widgets.lines import LinesView
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
+
+STRAGGLER_SECONDS = 0.05
+"""How long a reason waits for keys that are still on their way."""
 
 TIGHT_ROWS = 17
 """On fewer rows the keys take one line, and the head only its first."""
@@ -179,6 +183,7 @@ class ConfirmScreen(ModalScreen[None]):
         if self._phase is Phase.READING and self.case.item.pending:
             self._phase = Phase.REASON
             self._box.ask_line("", "why not; the model reads this")
+            self.set_focus(self._box.input)
             self.draw()
 
     def action_edit(self) -> None:
@@ -242,13 +247,14 @@ class ConfirmScreen(ModalScreen[None]):
                 self._box.input.insert_text_at_cursor(event.character)
             elif event.key == "enter":
                 event.stop()
-                self._decide(approved=False, reason=self._box.input.value.strip() or None)
+                self._deny_with_reason(self.case)
 
     @on(Input.Submitted, "#confirm-input")
     def _line_given(self, event: Input.Submitted) -> None:
         event.stop()
         if self._phase is Phase.REASON:
-            self._decide(approved=False, reason=event.value.strip() or None)
+            # Keys typed before the line had the focus come here by a longer way: they belong to the reason, too.
+            self.set_timer(STRAGGLER_SECONDS, partial(self._deny_with_reason, self.case))
 
     @on(LinesView.EndSeen)
     def _end_seen(self, event: LinesView.EndSeen) -> None:
@@ -256,6 +262,10 @@ class ConfirmScreen(ModalScreen[None]):
         if not self._arguments_shown and self._box.detail.seen_end:
             self.case.effect_seen = True
         self.draw()
+
+    def _deny_with_reason(self, case: Consideration) -> None:
+        if self._phase is Phase.REASON and case is self.case:
+            self._decide(approved=False, reason=self._box.input.value.strip() or None)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 

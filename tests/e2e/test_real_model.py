@@ -1,0 +1,62 @@
+"""A turn of the whole program against a real llama.cpp server: structure is checked, never wording."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.outer import OuterTerminal
+from tests.providers.test_llama_server import running
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with running(tmp_path_factory.mktemp("llama") / "stderr.txt") as (url, _):
+        yield url
+
+
+@pytest.fixture
+def few_tools(tmp_path: Path) -> Path:
+    """The model's window is small: it is offered one tool."""
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[tools]\nallow = ["ls"]\n')
+    return policy
+
+
+async def test_a_turn_streams_and_reports_usage(server: str, few_tools: Path, tmp_path: Path) -> None:
+    arguments = ["run", "Say hello.", "--provider", "openai", "--base-url", server, "--policy", str(few_tools)]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "ollm_tui", *arguments, "--output", "jsonl",
+        cwd=tmp_path, stdout=asyncio.subprocess.PIPE, env={**os.environ, "OLLM_PROBE": "0"},
+    )  # fmt: skip
+    out, _ = await asyncio.wait_for(process.communicate(), 110)
+    events = [json.loads(line) for line in out.decode().splitlines()]
+    assert process.returncode == 0
+    assert len([event for event in events if event["type"] == "text_delta"]) >= 2
+    [usage] = [event for event in events if event["type"] == "usage"]
+    assert usage["promptTokens"] > 50 and usage["completionTokens"] >= 2
+    [message] = [event for event in events if event["type"] == "assistant_message"]
+    assert message["text"] == "".join(event["text"] for event in events if event["type"] == "text_delta")
+    assert (events[-1]["type"], events[-1]["status"]) == ("turn_finished", "completed")
+
+
+async def test_escape_stops_the_model_and_keeps_what_it_said(server: str, few_tools: Path, tmp_path: Path) -> None:
+    terminal = OuterTerminal.start(
+        "--provider", "openai", "--base-url", server, "--policy", str(few_tools), cwd=tmp_path
+    )
+    try:
+        await terminal.sees("IDLE")
+        await terminal.type("Write a very long story about the sea, with many chapters.", "enter")
+        await terminal.sees(lambda text: text.split()[0] == "STREAMING", 90)
+        await asyncio.sleep(0.5)
+        await terminal.type("esc")
+        await terminal.sees(lambda text: text.split()[0] == "IDLE")
+        await terminal.sees("cut off here")
+    finally:
+        await terminal.close()
