@@ -145,3 +145,16 @@ def test_a_reader_that_leaves_ends_the_turn_in_silence(tmp_path: Path) -> None:
     process.stdout.close()
     assert process.wait(20) == 130
     assert process.stderr.read() == b""
+
+
+async def test_the_full_texts_of_a_session_can_be_read_in_it_and_no_other_sessions(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    options = Options(workspace=tmp_path / "workspace", provider="offline")
+    async with assemble(options, Attendance.YES) as house:
+        kept = await house.core.outputs.save("call_1", "one\ntwo\n")
+        read = await house.core.executor.execute("read_file", {"path": str(kept), "startLine": 2})
+        found = await house.core.executor.execute("grep", {"pattern": "two", "directory": str(kept)})
+        assert read.llm_content == "two\n" and found.llm_content == f"{kept}:2: two"
+    async with assemble(options, Attendance.YES) as house:
+        foreign = await house.core.executor.execute("read_file", {"path": str(kept)})
+        assert foreign.error is not None and foreign.error.type == "InvalidPathError"

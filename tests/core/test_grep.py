@@ -115,7 +115,8 @@ def test_property_21_only_files_that_fit_the_pattern_are_searched(files: dict[st
 
 
 PATTERNS = st.one_of(
-    st.text("abAB.*+?|()[]^$\\wds ", min_size=1, max_size=8),
+    # Where an empty match of \\A stands in a line, ripgrep says otherwise.
+    st.text("abAB.*+?|()[]^$\\wds ", min_size=1, max_size=8).filter(lambda pattern: "\\A" not in pattern),
     st.sampled_from([r"\w+", r"^\s*$", r"é|à", r"[^a]b$", r"\d{2}", "a|^$", r"\bab\b", "", "x*", r"[\w.]+b"]),
 )
 
@@ -168,6 +169,14 @@ async def test_output_and_data(tmp_path: Path, engine: str) -> None:
     assert context.llm_content == "b.py-2- Two é two\nb.py:3: three"
     nothing = await call(GREP, tmp_path, {"pattern": "nowhere"})
     assert (nothing.llm_content, nothing.ok) == ("No matches found", True)
+
+
+async def test_the_beginning_that_can_be_matched_is_that_of_each_line(tmp_path: Path, engine: str) -> None:
+    write(tmp_path, {"f": "x\ny\nx\nyx[A\n"})
+    result = await call(GREP, tmp_path, {"pattern": r"\Ax"})
+    assert [match["line"] for match in matches_of(result)] == [1, 3]
+    in_class = await call(GREP, tmp_path, {"pattern": r"[\[A]$"})
+    assert [match["line"] for match in matches_of(in_class)] == [4]
 
 
 async def test_directory_may_be_a_file_or_below(tmp_path: Path, engine: str) -> None:

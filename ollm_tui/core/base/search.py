@@ -209,21 +209,16 @@ _UNICODE = {
 }
 
 
-_LINE_ANCHORS = {"A": "^", "z": "$"}
-"""What begins and ends for ripgrep is each line, never the file."""
-
-
 def _as_ripgrep_means(pattern: str) -> str:
-    """`\\d`, `\\w` and `\\s`, of which RE2's own know ASCII only, and the anchors `\\A` and `\\z`."""
+    """`\\d`, `\\w` and `\\s`, of which RE2's own know ASCII only, and `\\A` for each line."""
     out: list[str] = []
     in_class, position = False, 0
     while position < len(pattern):
         char = pattern[position]
         following = pattern[position + 1 : position + 2]
         if char == "\\":
-            anchor = None if in_class else _LINE_ANCHORS.get(following)
-            if anchor is not None:
-                out.append(anchor)
+            if following == "A" and not in_class:
+                out.append("^")
                 position += 2
                 continue
             members = _UNICODE.get(following.lower()) if following else None

@@ -130,6 +130,12 @@ class TerminalPane(Vertical):
         """What to focus when somebody comes here."""
         return self._views.get(self._chosen, self._hint)
 
+    def prefer_live(self) -> None:
+        """Who comes here to type finds something to type into: a command that runs, else the person's shell."""
+        tab = self._commands.get(self._chosen)
+        if self._chosen != SHELL and (tab is None or not tab.alive):
+            self.choose(SHELL)
+
     def choose(self, tab_id: str) -> None:
         """Bring a tab to the front."""
         keep_focus = self.has_focus_within

@@ -167,6 +167,7 @@ class PaneFrame(Screen[None]):
         self.rearrange(zoomed=None if self.arrangement.zoomed else self._focused_pane() or Pane.CHAT)
 
     def action_terminal(self) -> None:
+        self.term.prefer_live()
         self.go_to(Pane.TERM)
 
 
