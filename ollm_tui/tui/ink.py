@@ -148,6 +148,10 @@ def wrap_all(lines: Iterable[Line], width: int) -> list[Line]:
     return [row for one in lines for row in one.wrapped(width)]
 
 
+TO_THE_EDGE = frozenset({Ink.ADDED, Ink.REMOVED})
+"""Inks with a ground of their own, which goes on to the right edge behind a line that ends in them."""
+
+
 class Palette:
     """Inks of the current theme as terminal styles."""
 
@@ -201,7 +205,8 @@ class Palette:
         """The line on exactly `width` cells, over `base`; `fill` inks the whole row."""
         ground = base + self._styles[fill]
         segments = [Segment(piece.text, ground + self._styles[piece.ink]) for piece in inked.pieces]
-        return Strip(segments).crop_extend(0, width, ground)
+        last = inked.pieces[-1].ink if inked.pieces else Ink.PLAIN
+        return Strip(segments).crop_extend(0, width, ground + self._styles[last] if last in TO_THE_EDGE else ground)
 
     def _color(self, name: str) -> Color | None:
         value = self._variables.get(name)

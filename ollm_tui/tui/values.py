@@ -128,6 +128,8 @@ class RuleOffer:
     reach: Reach
     text: str
     editable: bool = False
+    also: tuple[str, ...] = ()
+    """What else of this session's questions it would have allowed."""
 
 
 @dataclass(frozen=True)

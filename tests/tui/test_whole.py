@@ -236,8 +236,11 @@ async def test_yolo_is_only_had_by_name_and_after_a_question(workspace: Path) ->
         await here.see("policy: yolo")
 
 
-async def test_a_faulty_policy_denies_everything_and_says_why_and_where(workspace: Path, tmp_path: Path) -> None:
-    policy = tmp_path / "policy.toml"
+async def test_a_faulty_policy_denies_everything_and_says_why_and_where(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    policy = Path("policy.toml")  # a long path would be broken between two lines of the screen
     policy.write_text('preset = "balanced"\nsurprise = 1\n')
     script = [calls("read_file", path="a.txt"), {"text": "I could not."}]
     async with life(workspace, script, policy_file=policy) as here:

@@ -61,7 +61,7 @@ def _search_file(
     if is_binary(first):
         blocks = _blocks(descriptor, first, check)
         matched = any(_next_match(pattern, block, 0) is not None for block in blocks)
-        return FoundFile(path, (), 0, binary=True) if matched else None
+        return FoundFile(path, binary=True) if matched else None
     if len(first) < _FIRST and not query.context and wide_codec(first) is None:
         # The way of nearly every file: what does not match costs one call.
         first = first.removeprefix(codecs.BOM_UTF8)
@@ -72,8 +72,10 @@ def _search_file(
         blocks: Iterator[bytes] = iter((first,))
     else:
         blocks = _text_blocks(descriptor, first, check)
-    lines = tuple(_Scan(pattern, query).lines(blocks))
-    return FoundFile(path, lines, sum(line.column is not None for line in lines)) if lines else None
+    found = FoundFile(path)
+    for line in _Scan(pattern, query).lines(blocks):
+        found.add(line)
+    return found if found.lines else None
 
 
 def _blocks(descriptor: int, first: bytes, check: Callable[[], object]) -> Iterator[bytes]:

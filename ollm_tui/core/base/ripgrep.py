@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ollm_tui.core.base.search import (
     BINARY_SAMPLE,
+    MAX_LINE_CHARS,
     FoundFile,
     FoundLine,
     InvalidPattern,
@@ -36,7 +37,7 @@ _PIPE = 1 << 20
 """Bytes that wait at most for being read."""
 
 _SHORTEST_MOMENT = 0.0005
-_LONGEST_MOMENT = 0.008
+_LONGEST_MOMENT = 0.004
 """Seconds in which output gathers."""
 
 _MAX_STDERR = 100_000
@@ -188,19 +189,6 @@ async def _readable(pipe: int) -> None:
         loop.remove_reader(pipe)
 
 
-class _Lines:
-    """What was found in one file; nothing is shown of a `binary` one."""
-
-    __slots__ = ("binary", "found", "matched", "matches", "path")
-
-    def __init__(self, path: bytes, binary: bool) -> None:
-        self.path = path
-        self.binary = binary
-        self.matched = False
-        self.found: list[FoundLine] = []
-        self.matches = 0
-
-
 class _Records:
     """Puts ripgrep's output together: `path NUL number:column:offset:text`, context as `number-offset-text`."""
 
@@ -209,7 +197,9 @@ class _Records:
         self._max_lines = max_lines
         self._rest = b""
         self._matches = 0
-        self._by_path: dict[bytes, _Lines] = {}
+        self._by_path: dict[bytes, FoundFile] = {}
+        self._unmatched: set[bytes] = set()
+        """Binary files in whose output no match has been seen yet, but lines near one."""
 
     def take(self, data: bytes) -> bool:
         """False once there are more matches than wanted. Blocking: reads again what ripgrep cut."""
@@ -220,30 +210,37 @@ class _Records:
         for record in _RECORD.finditer(data, 0, data.rfind(b"\n") + 1):
             end = record.end()
             path, number, column, offset, near_number, near_offset, text = record.groups()
-            lines = self._by_path.get(path)
-            if lines is None:
-                relative = path.removeprefix(b"./")
-                lines = self._by_path[path] = _Lines(relative, _is_binary_file(self._folder + relative))
-            if lines.binary:
-                lines.matched = lines.matched or number is not None
-            elif number is not None:
-                lines.matches += 1
+            file = self._by_path.get(path)
+            if file is None:
+                file = self._by_path[path] = self._begin(path)
+            if number is not None:
+                if file.binary:
+                    self._unmatched.discard(path)
+                    continue
+                file.matches += 1
                 self._matches += 1
+                if column is not None and len(text) <= MAX_LINE_CHARS and text.isascii() and text[-1:] != b"\r":
+                    # As `_line` does, which nearly no line needs.
+                    file.lines.append(FoundLine(int(number), text.decode("ascii"), int(column)))
+                    continue
                 # Without a column: the match follows the last character.
                 place = int(column) if column is not None else len(text.rstrip(b"\r")) + 1
-                lines.found.append(self._line(lines.path, int(number), place, int(offset), text))
-            elif near_number is not None:
-                lines.found.append(self._line(lines.path, int(near_number), 0, int(near_offset), text))
+                file.lines.append(self._line(file.path, int(number), place, int(offset), text))
+            elif near_number is not None and not file.binary:
+                file.lines.append(self._line(file.path, int(near_number), 0, int(near_offset), text))
         self._rest = data[end:]
         return self._matches <= self._max_lines
 
     def files(self) -> list[FoundFile]:
         """What was found, in the order ripgrep gave it."""
-        return [
-            FoundFile(lines.path, tuple(lines.found), lines.matches, lines.binary)
-            for lines in self._by_path.values()
-            if lines.found or lines.matched
-        ]
+        return [file for path, file in self._by_path.items() if path not in self._unmatched]
+
+    def _begin(self, path: bytes) -> FoundFile:
+        file = FoundFile(path.removeprefix(b"./"))
+        if _is_binary_file(self._folder + file.path):
+            file.binary = True
+            self._unmatched.add(path)
+        return file
 
     def _line(self, path: bytes, number: int, column: int, offset: int, text: bytes) -> FoundLine:
         if len(text) > _MAX_COLUMNS:

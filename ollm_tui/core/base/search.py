@@ -83,16 +83,23 @@ class FoundLine(NamedTuple):
     column: int | None
 
 
-class FoundFile(NamedTuple):
+class FoundFile:
     """The lines found in a file, in their order; none where it is `binary` (it matches, but shows nothing).
 
-    `matches` counts those of them that are no context.
+    `matches` counts those of them that are no context. No dataclass: a search may find as many as there are files.
     """
 
-    path: bytes
-    lines: tuple[FoundLine, ...]
-    matches: int
-    binary: bool = False
+    __slots__ = ("binary", "lines", "matches", "path")
+
+    def __init__(self, path: bytes, *, binary: bool = False) -> None:
+        self.path = path
+        self.lines: list[FoundLine] = []
+        self.matches = 0
+        self.binary = binary
+
+    def add(self, line: FoundLine) -> None:
+        self.lines.append(line)
+        self.matches += line.column is not None
 
 
 @dataclass

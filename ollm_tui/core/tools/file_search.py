@@ -48,21 +48,24 @@ class Findings:
         return self.matches > self.limit
 
     def take(self, files: Iterable[FoundFile]) -> None:
-        for file in files:
-            self.files.append(file)
-            self.matches += file.matches
+        before = len(self.files)
+        self.files += files
+        self.matches += sum([file.matches for file in self.files[before:]])
 
-    def shown_files(self) -> Iterator[tuple[bytes, Sequence[FoundLine]]]:
-        """The matches of each file with their context, up to the limit."""
+    def shown(self) -> tuple[list[bytes], list[list[FoundLine]]]:
+        """Paths, and the matches in each up to the limit with their context."""
+        paths: list[bytes] = []
+        lines: list[list[FoundLine]] = []
         left = self.limit
         for file in self.files:
-            if file.matches <= left:
-                left -= file.matches
-                yield file.path, file.lines
-                continue
-            places = [place for place, line in enumerate(file.lines) if line.column is not None]
-            yield file.path, file.lines[: places[left]]
-            return
+            paths.append(file.path)
+            lines.append(file.lines)
+            left -= file.matches
+            if left < 0:
+                places = [place for place, line in enumerate(file.lines) if line.column is not None]
+                lines[-1] = file.lines[: places[left]]
+                break
+        return paths, lines
 
     def notes(self) -> tuple[str, ...]:
         notes: list[str] = []
@@ -164,7 +167,7 @@ class FileSearch:
         finally:
             walk.cancel()
         findings = Findings(self.limit, tally=tally, listing=listing)
-        findings.take(file for file in files if _is_listed(file.path, folders))
+        findings.take([file for file in files if _is_listed(file.path, folders)])
         if not listing.common or sum(len(file.lines) for file in files) > _SWEEP_LIMIT:
             return None
         # Ripgrep stumbled over the same folders.

@@ -21,7 +21,7 @@ from ollm_tui.core.confirmation import Risk
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.file_search import FileSearch, Findings
 from ollm_tui.core.tools.glob import pattern_below
-from ollm_tui.core.tools.listed_files import listing_of, notes_of, shown_path, shown_prefix, status_of, stopped_at
+from ollm_tui.core.tools.listed_files import listing_of, notes_of, shown_paths, shown_prefix, status_of, stopped_at
 
 
 class GrepMatch(TypedDict):
@@ -151,8 +151,8 @@ class GrepInvocation(ToolInvocation[GrepParameters]):
 def _as_result(findings: Findings, location: Location, prefix: str) -> ToolResult:
     lines: list[str] = []
     matches: list[GrepMatch] = []
-    for path, found in findings.shown_files():
-        shown = shown_path(prefix, path)
+    paths, by_path = findings.shown()
+    for shown, found in zip(shown_paths(prefix, paths), by_path, strict=True):
         for number, text, column in found:
             if column is None:
                 lines.append(f"{shown}-{number}- {text}")

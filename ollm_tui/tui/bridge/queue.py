@@ -92,8 +92,11 @@ def review_value(review: Review) -> ReviewValue:
     """The core's review as the screen reads it."""
     offers: tuple[RuleOffer, ...] = ()
     if review.offer is not None:
-        text, editable = review.offer.text, review.offer.editable
-        offers = (RuleOffer(Reach.SESSION, text), RuleOffer(Reach.WORKSPACE, text, editable))
+        text, also = review.offer.text, review.offer.also_allows
+        offers = (
+            RuleOffer(Reach.SESSION, text, also=also),
+            RuleOffer(Reach.WORKSPACE, text, review.offer.editable, also),
+        )
     return ReviewValue(
         faults=review.faults,
         decision=review.decision.value,

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ollm_tui.core.base.visible import visible
-from ollm_tui.tui.ink import Ink, Line, line, spread
+from ollm_tui.tui.ink import Ink, Line, line
 from ollm_tui.tui.intents import Intent
 from ollm_tui.tui.values import QueueItem, QueueSnapshot, QueueState, RiskLevel
 from ollm_tui.tui.widgets.rows import Row, RowList
@@ -81,8 +81,8 @@ class QueuePane(Vertical):
 
     def draw_rows(self) -> None:
         """Draw anew, since a second has passed or the queue changed."""
-        width = max(10, self._rows.size.width or self.size.width - 2)
-        rows = [Row(item.id, _item_lines(item, self._now(), width)) for item in self.queue.items]
+        now = self._now()
+        rows = [Row(item.id, _item_lines(item), line(time_words(item, now))) for item in self.queue.items]
         self._rows.show_rows(rows)
         height = sum(len(row.lines) for row in rows)
         self._rows.styles.height = max(1, height)
@@ -125,10 +125,9 @@ def time_words(item: QueueItem, now: float) -> tuple[str, Ink]:
     return (f"{clock_text(left)} !", Ink.WARNING) if left < LATE_SECONDS else (clock_text(left), Ink.PLAIN)
 
 
-def _item_lines(item: QueueItem, now: float, width: int) -> tuple[Line, ...]:
+def _item_lines(item: QueueItem) -> tuple[Line, ...]:
     risk = f"{RISK_WORDS[item.risk]:<4}"
-    first = line((f"#{item.ordinal} ", Ink.STRONG), (risk, RISK_INKS[item.risk]), f" {visible(item.tool)}")
     return (
-        spread(first, line(time_words(item, now)), width),
+        line((f"#{item.ordinal} ", Ink.STRONG), (risk, RISK_INKS[item.risk]), f" {visible(item.tool)}"),
         line(("   ", Ink.PLAIN), (visible(subject_of(item)), Ink.MUTED)),
     )

@@ -13,6 +13,8 @@ from ollm_tui.tui.widgets.tool_call import clock_text
 
 COLUMN = 25
 BAR_CELLS = 14
+ALSO_SHOWN = 2
+"""Earlier questions that a rule would have answered, by name."""
 CONCERNS = 3
 """Warnings in the head; with more of them the head says how many."""
 
@@ -186,8 +188,18 @@ def _remember_lines(offer: RuleOffer, standing: Standing) -> list[Line]:
     return [
         line((f"{scope} this runs without a question{':' if rule else ' (you can change it above).'}", Ink.MUTED)),
         *(line("  ", (visible(one), Ink.STRONG), hang=2) for one in rule),
+        *_also_lines(offer),
         line(("[a]" if session else "^S", ink), words, ("Esc", Ink.ACCENT), " back"),
     ]
+
+
+def _also_lines(offer: RuleOffer) -> list[Line]:
+    """What the rule would have done in this session already: the quickest way to see that it is too wide."""
+    if not offer.also:
+        return []
+    more = f" and {len(offer.also) - ALSO_SHOWN} more" if len(offer.also) > ALSO_SHOWN else ""
+    shown = "; ".join(visible(one) for one in offer.also[:ALSO_SHOWN])
+    return [line((f"It would also have allowed: {shown}{more}", Ink.WARNING), hang=2, prose=True)]
 
 
 def _fact(name: str, text: str) -> Line:

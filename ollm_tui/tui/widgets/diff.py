@@ -79,7 +79,8 @@ def command_lines(preview: CommandPreview) -> list[Line]:
 
 
 def _deletion_lines(preview: DeletionPreview) -> list[Line]:
-    rows = [line((f"{preview.count} entries, {size_text(preview.total_size)}, to the trash", Ink.STRONG))]
+    entries = "1 entry" if preview.count == 1 else f"{preview.count} entries"
+    rows = [line((f"{entries}, {size_text(preview.total_size)}, to the trash", Ink.STRONG))]
     rows += [
         line(("- ", Ink.REMOVED), visible(doomed.path), (f"  {size_text(doomed.size)}", Ink.MUTED), hang=2)
         for doomed in preview.files

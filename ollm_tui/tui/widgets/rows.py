@@ -10,8 +10,10 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from ollm_tui.tui.ink import Ink, Line
+from ollm_tui.tui.ink import Ink, Line, spread
 from ollm_tui.tui.widgets.lines import LinesView
+
+NOTHING = Line()
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,14 @@ class Row:
 
     id: str
     lines: tuple[Line, ...]
+    beside: Line = NOTHING
+    """At the right edge of the first line, which gives way to it."""
+
+    def at_width(self, width: int) -> list[Line]:
+        """Its lines, none longer than `width` cells."""
+        first, *rest = self.lines
+        head = spread(first, self.beside, width) if self.beside.cells else first.cut(width)
+        return [head, *(one.cut(width) for one in rest)]
 
 
 class RowList(LinesView):
@@ -101,4 +111,4 @@ class RowList(LinesView):
 
     def _draw(self) -> None:
         width = self.scrollable_content_region.width
-        self.show_lines([one.cut(width) for row in self._choices for one in row.lines], keep_place=True)
+        self.show_lines([one for row in self._choices for one in row.at_width(width)], keep_place=True)
