@@ -21,8 +21,8 @@ from ollm_tui.core.base.errors import (
     PolicyDenied,
     ToolFailure,
 )
-from ollm_tui.core.base.output import OutputFormatter, OutputStore, TruncationConfig
-from ollm_tui.core.base.results import Artifact, JsonObject, ToolResult, UpdateOutput
+from ollm_tui.core.base.output import OutputStore
+from ollm_tui.core.base.results import JsonObject, ToolResult, UpdateOutput
 from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.bus import MessageBus
 from ollm_tui.core.calls import (
@@ -37,6 +37,7 @@ from ollm_tui.core.calls import (
     raw_digest,
 )
 from ollm_tui.core.confirmation import ConfirmationResponse, Origin, Preview, Risk
+from ollm_tui.core.excerpting import excerpted
 from ollm_tui.core.policy.approvals import ApprovalBook, RememberOffer
 from ollm_tui.core.policy.audit import AuditEvent
 from ollm_tui.core.policy.engine import Call, Explanation, Floor, PolicyEngine
@@ -136,7 +137,9 @@ class ToolExecutor:
         finally:
             journey.place.done()
         journey.state = CallState.DONE
-        result = await self._bounded(journey, result)
+        tool = self.registry.get(journey.tool)
+        if not result.truncated and (tool is None or not tool.cuts_itself):  # else it knows which of its text counts
+            result = await excerpted(result, self.limits, self._outputs, journey.call_id)
         result = result.model_copy(
             update={
                 "notes": (*journey.notes, *result.notes),
@@ -352,31 +355,6 @@ class ToolExecutor:
             await invocation.state_digest(),
         )
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
-
-    async def _bounded(self, journey: Journey, result: ToolResult) -> ToolResult:
-        """Cut what is too long for a model; the whole text goes to the session's outputs."""
-        text, limits = result.llm_content, self.limits
-        tool = self.registry.get(journey.tool)
-        if result.truncated or (tool is not None and tool.cuts_itself):
-            return result  # the tool knows better which of its text counts
-        config = TruncationConfig(max_chars=limits.result_chars, max_lines=limits.result_lines)
-        if not OutputFormatter.exceeds(text, config):
-            return result
-        artifacts = result.artifacts
-        path: str | None = None
-        if self._outputs is not None:
-            path = await self._keep_whole(self._outputs, journey, text)
-            artifacts = (*artifacts, Artifact(kind="full-text", path=path)) if path else artifacts
-        cut = OutputFormatter.excerpt(text, config, path)
-        return result.model_copy(update={"llm_content": cut.content, "truncated": True, "artifacts": artifacts})
-
-    @staticmethod
-    async def _keep_whole(outputs: OutputStore, journey: Journey, text: str) -> str | None:
-        try:
-            return str(await outputs.save(journey.call_id, text))
-        except OSError as error:
-            journey.notes.append(f"the full text could not be kept: {error.strerror or error}")
-            return None
 
     def _decided(self, journey: Journey, invocation: AnyInvocation, explanation: Explanation) -> None:
         journey.explanation = explanation

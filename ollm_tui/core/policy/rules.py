@@ -110,7 +110,7 @@ class RulePlace:
     line: int | None = None
 
     def __str__(self) -> str:
-        where = f" ({self.file}:{self.line})" if self.file and self.line else ""
+        where = f" ({self.file}:{self.line})" if self.file and self.line and self.file != self.source else ""
         return f"{self.source} rule {self.number}{where}"
 
 

@@ -167,7 +167,7 @@ class FileSearch:
         finally:
             walk.cancel()
         findings = Findings(self.limit, tally=tally, listing=listing)
-        findings.take([file for file in files if _is_listed(file.path, folders)])
+        findings.take(_listed(files, folders))
         if not listing.common or sum(len(file.lines) for file in files) > _SWEEP_LIMIT:
             return None
         # Ripgrep stumbled over the same folders.
@@ -192,9 +192,15 @@ def _folders_of(listing: Listing) -> dict[bytes, frozenset[bytes]]:
     return {folder.path[len(listing.start) :]: frozenset(folder.files) for folder in listing.folders()}
 
 
-def _is_listed(path: bytes, folders: dict[bytes, frozenset[bytes]]) -> bool:
-    parent, slash, name = path.rpartition(b"/")
-    return name in folders.get(parent + slash, ())
+def _listed(files: Iterable[FoundFile], folders: dict[bytes, frozenset[bytes]]) -> list[FoundFile]:
+    listed: list[FoundFile] = []
+    nothing: frozenset[bytes] = frozenset()
+    for file in files:
+        path = file.path
+        name = path.rfind(b"/") + 1
+        if path[name:] in folders.get(path[:name], nothing):
+            listed.append(file)
+    return listed
 
 
 def _flags_for(listing: Listing) -> list[bytes]:

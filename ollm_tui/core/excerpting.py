@@ -1,0 +1,26 @@
+"""Cutting a result to what a model should read; the whole text goes where `read_file` can reach it (001 R9)."""
+
+from __future__ import annotations
+
+from ollm_tui.core.base.output import OutputFormatter, OutputStore, TruncationConfig
+from ollm_tui.core.base.results import Artifact, ToolResult
+from ollm_tui.core.tools.base import Limits
+
+
+async def excerpted(result: ToolResult, limits: Limits, outputs: OutputStore | None, call_id: str) -> ToolResult:
+    """The result, cut where it is over the limits; where its whole text cannot be kept, a note says so."""
+    text = result.llm_content
+    config = TruncationConfig(max_chars=limits.result_chars, max_lines=limits.result_lines)
+    if not OutputFormatter.exceeds(text, config):
+        return result
+    path: str | None = None
+    notes = result.notes
+    if outputs is not None:
+        try:
+            path = str(await outputs.save(call_id, text))
+        except OSError as error:
+            notes = (*notes, f"the full text could not be kept: {error.strerror or error}")
+    cut = OutputFormatter.excerpt(text, config, path)
+    artifacts = (*result.artifacts, Artifact(kind="full-text", path=path)) if path else result.artifacts
+    changes = {"llm_content": cut.content, "truncated": True, "artifacts": artifacts, "notes": notes}
+    return result.model_copy(update=changes)
