@@ -14,7 +14,14 @@ def test_every_promised_name_is_there() -> None:
     for name in ollm_tui.core.__all__:
         assert getattr(ollm_tui.core, name).__name__ == ("Decision" if name == "PolicyDecision" else name)
     promised = {"ToolRegistry", "Tool", "ToolInvocation", "ToolResult", "ToolError", "PolicyEngine", "PolicyConfig"}
-    promised |= {"PolicyRule", "PolicyCondition", "MessageBus", "ConfirmationDetails", "ConfirmationRequest", "Workspace"}
+    promised |= {
+        "PolicyRule",
+        "PolicyCondition",
+        "MessageBus",
+        "ConfirmationDetails",
+        "ConfirmationRequest",
+        "Workspace",
+    }
     promised |= {"ConfirmationResponse", "OutputFormatter", "ToolExecutor", "AbortController", "AbortSignal"}
     assert promised <= set(ollm_tui.core.__all__)
 
