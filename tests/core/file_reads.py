@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -40,8 +42,15 @@ async def call(
 def called(
     tool: Tool[P], root: Path | str, arguments: dict[str, JsonValue], *, limits: Limits | None = None
 ) -> ToolResult:
-    """As `call`, for tests that draw many examples."""
-    return asyncio.run(call(tool, root, arguments, limits=limits))
+    """As `call`, for tests that draw many examples: one loop and its threads serve them all."""
+    return _runner().run(call(tool, root, arguments, limits=limits))
+
+
+@cache
+def _runner() -> asyncio.Runner:
+    runner = asyncio.Runner()
+    atexit.register(runner.close)
+    return runner
 
 
 def write(root: Path, files: dict[str, str | bytes]) -> None:

@@ -201,6 +201,14 @@ async def test_credentials_are_left_out_with_a_note(tmp_path: Path) -> None:
     assert result.notes == ("4 entries that hold credentials or settings left out; read_file asks a person",)
 
 
+async def test_other_names_of_credentials_are_left_out_too(tmp_path: Path) -> None:
+    write(tmp_path, {".env": "", "a": ""})
+    os.link(tmp_path / ".env", tmp_path / "notes.txt")
+    result = await call(GLOB, tmp_path, {"pattern": "*"})
+    assert paths_of(result) == ["a"]
+    assert result.notes == ("1 entry that holds credentials or settings left out; read_file asks a person",)
+
+
 async def test_says_when_nothing_is_found_and_where_the_limit_is(tmp_path: Path) -> None:
     write(tmp_path, dict.fromkeys("abc", ""))
     nothing = await call(GLOB, tmp_path, {"pattern": "*.none"})

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -285,6 +286,37 @@ async def test_credentials_are_skipped_with_a_note(tmp_path: Path, engine: str) 
     assert result.notes == ("3 entries that hold credentials or settings left out; read_file asks a person",)
     named = await call(GREP, tmp_path, {"pattern": "needle", "directory": ".env"})
     assert named.llm_content == ".env:1: KEY=needle"
+
+
+async def test_other_names_of_credentials_are_skipped_too(tmp_path: Path, engine: str) -> None:
+    write(tmp_path, {".env": "KEY=needle", "a/server.pem": "needle", "z": "needle", "k": "needle"})
+    os.link(tmp_path / ".env", tmp_path / "a/notes.txt")
+    os.link(tmp_path / "a/server.pem", tmp_path / "a/z.txt")
+    os.link(tmp_path / "k", tmp_path / "l")
+    result = await call(GREP, tmp_path, {"pattern": "needle"})
+    assert result.llm_content == "k:1: needle\nl:1: needle\nz:1: needle"
+    assert result.notes == ("3 entries that hold credentials or settings left out; read_file asks a person",)
+    unlimited = await call(GREP, tmp_path, {"pattern": "needle", "maxResults": 50})
+    assert unlimited.llm_content == result.llm_content
+
+
+async def test_a_file_that_becomes_a_link_meanwhile_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    root = tmp_path / "w"
+    write(tmp_path, {"outside": "needle of others", "w/a": "needle", "w/b": "needle", "w/c": b"needle" + b"x" * 2000})
+    swapped = file_search._next_batch
+
+    def swap(*arguments: Any) -> list[bytes]:  # Any: whatever it takes, it is passed on
+        batch = swapped(*arguments)
+        for name in "bc":
+            (root / name).unlink(missing_ok=True)
+            (root / name).symlink_to(tmp_path / "outside")
+        return batch
+
+    monkeypatch.setattr(file_search, "_next_batch", swap)
+    result = await call(GREP, root, {"pattern": "needle", "maxResults": 50})
+    assert result.llm_content == "a:1: needle"
 
 
 async def test_the_first_matches_in_order_are_given_and_the_limit_is_said(tmp_path: Path, engine: str) -> None:

@@ -111,6 +111,56 @@ async def test_an_overwrite_and_a_command_are_approved_and_a_deletion_denied(
         assert await terminal.ends() == 0
 
 
+async def test_every_action_can_be_done_by_keys_in_a_small_window(tmp_path: Path) -> None:
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    reply = says(
+        "Here is my plan.",
+        ("write_todos", {"todos": [{"task": "Water the plants"}, {"task": "Feed the cat"}]}),
+        ("write_file", {"path": "x.txt", "content": "proposed"}),
+    )
+    async with dashboard(workspace, reply, says("Written."), columns=80, lines=24) as (terminal, server):
+        await terminal.type("go", "enter")
+        await terminal.sees("WAITING 1")
+        await terminal.sees("F8 review")
+        # change the arguments, have them judged, approve what is asked anew
+        await terminal.type("f8")
+        await terminal.sees("Approve?  1 of 1")
+        await terminal.type("e")
+        await terminal.sees('"content"')
+        await terminal.type("f7", '{"path": "y.txt", "content": "as the person wants it"}', "^s")
+        await terminal.sees("EDITED")
+        await asyncio.sleep(ARMED)
+        await terminal.type("y")
+        await terminal.sees("Again")
+        assert not (workspace / "y.txt").exists()
+        await asyncio.sleep(ARMED)
+        await terminal.type("y")
+        await terminal.sees("Written.")
+        assert (workspace / "y.txt").read_text() == "as the person wants it"
+        assert not (workspace / "x.txt").exists()
+        assert "the person changed the arguments" in json.dumps(server.bodies("/v1/chat/completions")[1])
+        # read the todo list
+        for _ in range(6):
+            if "Water the plants" in terminal.text and "Feed the cat" in terminal.text:
+                break
+            await terminal.type("f6")
+            await asyncio.sleep(0.4)
+        await terminal.sees("Feed the cat")
+        # zoom, and back
+        await terminal.type("f10")
+        await asyncio.sleep(0.3)
+        await terminal.type("f10")
+        # type into the shell, and leave it
+        await terminal.type("^t")
+        await terminal.sees("[Term")
+        await asyncio.sleep(1.5)
+        await terminal.type("echo plum-$((40 + 2))", "enter")
+        await terminal.sees("plum-42")
+        await terminal.type("^]")
+        await terminal.sees("Enter send")
+
+
 async def test_a_key_typed_while_a_question_arrives_approves_nothing(tmp_path: Path) -> None:
     workspace = tmp_path / "ws"
     workspace.mkdir()

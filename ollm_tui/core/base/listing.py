@@ -7,8 +7,10 @@ call it in a thread.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from ollm_tui.core.base import protected
 from ollm_tui.core.base.folder_entries import FolderEntries
@@ -26,6 +28,8 @@ from ollm_tui.core.base.repository import (
 _GIT = b".git"
 _RULES = b".gitignore"
 _DOT = 0x2E
+
+_Identity: TypeAlias = tuple[int, int]
 
 _entries = FolderEntries()
 
@@ -93,6 +97,11 @@ class Listing:
         self._check = check
         self._harmless: set[bytes] = set()
         self._boundary = with_slash(boundary)
+        self._secrets: set[_Identity] = set()
+        """Credentials that have further names, which are then left out too."""
+        if options.skip_credentials:
+            known = (os.fsencode(name) for name in protected.IDENTIFIED if protected.judge_reading(name.split("/")))
+            self._secrets.update(filter(None, (_identity_of_linked(self._boundary + name) for name in known)))
         self._scope = Scope() if options.include_ignored else self._scope_above(with_slash(boundary))
 
     @property
@@ -235,6 +244,8 @@ class Listing:
                 self._without_protected(path, self._without_credentials(path, names))
                 for names in (files, links, directories)
             )
+            if self._secrets:
+                files = self._without_other_names(path, files)
         if self.options.off_limits:
             directories = [name for name in directories if path + name + b"/" not in self.options.off_limits]
         return Folder(path, files, links, directories, half_ignored, scope)
@@ -265,6 +276,15 @@ class Listing:
             parent = b""
         kept = [name for name in names if not self._is_sensitive(parent, name)]
         self.credentials_skipped += len(names) - len(kept)
+        if len(kept) < len(names):
+            dropped = set(names).difference(kept)
+            self._secrets.update(filter(None, (_identity_of_linked(path + name) for name in dropped)))
+        return kept
+
+    def _without_other_names(self, path: bytes, names: list[bytes]) -> list[bytes]:
+        """The names of a folder that are no hard links to credentials, as far as those have been met."""
+        kept = [name for name in names if _identity_of_linked(path + name) not in self._secrets]
+        self.credentials_skipped += len(names) - len(kept)
         return kept
 
     def _without_protected(self, path: bytes, names: list[bytes]) -> list[bytes]:
@@ -283,6 +303,15 @@ class Listing:
         if not parent and not sensitive:
             self._harmless.add(name)
         return sensitive
+
+
+def _identity_of_linked(path: bytes) -> _Identity | None:
+    """Device and inode of a file that has more than one name; None for anything else."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) and status.st_nlink > 1 else None
 
 
 def with_slash(path: bytes) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -200,6 +201,7 @@ class _Records:
         self._by_path: dict[bytes, FoundFile] = {}
         self._unmatched: set[bytes] = set()
         """Binary files in whose output no match has been seen yet, but lines near one."""
+        self._links: set[bytes] = set()
 
     def take(self, data: bytes) -> bool:
         """False once there are more matches than wanted. Blocking: reads again what ripgrep cut."""
@@ -233,13 +235,18 @@ class _Records:
 
     def files(self) -> list[FoundFile]:
         """What was found, in the order ripgrep gave it."""
-        return [file for path, file in self._by_path.items() if path not in self._unmatched]
+        left_out = self._unmatched | self._links
+        return [file for path, file in self._by_path.items() if path not in left_out]
 
     def _begin(self, path: bytes) -> FoundFile:
         file = FoundFile(path.removeprefix(b"./"))
-        if _is_binary_file(self._folder + file.path):
+        sample = _sample(self._folder + file.path)
+        if sample is None or is_binary(sample):
+            # Nothing of it is shown: it is no text, or it has become a link, through which ripgrep may have looked.
             file.binary = True
             self._unmatched.add(path)
+            if sample is None:
+                self._links.add(path)
         return file
 
     def _line(self, path: bytes, number: int, column: int, offset: int, text: bytes) -> FoundLine:
@@ -278,16 +285,17 @@ def _pattern_arguments(query: Query) -> list[bytes]:
     return [*arguments, b"-e", query.pattern.encode()]
 
 
-def _is_binary_file(path: bytes) -> bool:
+def _sample(path: bytes) -> bytes | None:
+    """The beginning of a file, empty where it cannot be read; None for a link."""
     # Bare system calls: this is asked of every file with a match, and a file object costs three times as much.
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        return None if error.errno == errno.ELOOP else b""
     try:
-        return is_binary(os.read(descriptor, BINARY_SAMPLE))
+        return os.read(descriptor, BINARY_SAMPLE)
     except OSError:
-        return False
+        return b""
     finally:
         os.close(descriptor)
 

@@ -142,7 +142,7 @@ def cut_around(text: str, position: int) -> str:
 def long_line(folder: bytes, path: bytes, number: int, offset: int, column: int) -> FoundLine | None:
     """A line too long to be taken from the engine's output, read again around the match; None where it is gone."""
     try:
-        descriptor = os.open(folder + path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(folder + path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
     try:
@@ -191,7 +191,7 @@ def _decoded_start(raw: bytes) -> str:
 
 
 def _wide_line(path: bytes, number: int, column: int) -> FoundLine | None:
-    data = read_file(path, _MAX_WIDE_BYTES)
+    data = read_file(path, _MAX_WIDE_BYTES, follow=False)
     codec = wide_codec(data or b"")
     if data is None or codec is None:
         return None
