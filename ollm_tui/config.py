@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, TypeAda
 from ollm_tui.core.base.places import config_folder
 from ollm_tui.core.base.secrets import mask
 from ollm_tui.core.policy.modes import Mode
+from ollm_tui.core.policy.trust import OwnConfig
 from ollm_tui.options import Options
 
 ENVIRONMENT_PREFIX = "OLLM_"
@@ -151,7 +152,7 @@ def user_config_path(options: Options) -> Path:
     return options.config_file or config_folder() / "config.toml"
 
 
-def load_settings(options: Options, repository_file: Path | None, environ: Mapping[str, str] | None = None) -> Loaded:
+def load_settings(options: Options, trusted: OwnConfig | None, environ: Mapping[str, str] | None = None) -> Loaded:
     """Defaults, then the user's file, the trusted repository's file, `OLLM_*` variables, and flags.
 
     What is faulty is left out and told in `faults`; nothing is raised.
@@ -164,12 +165,12 @@ def load_settings(options: Options, repository_file: Path | None, environ: Mappi
         loaded.user_file = _read(path, loaded)
         if loaded.user_file is not None:
             _merge(values, _sound(loaded.user_file.tables, str(path), loaded, loaded.user_file.text), str(path), loaded)
-    if repository_file is not None:
-        loaded.repository_file = _read(repository_file, loaded)
+    if trusted is not None:
+        loaded.repository_file = _read(trusted.path, loaded, trusted.content)
         if loaded.repository_file is not None:
             tables = _allowed_to_repositories(loaded.repository_file, loaded)
-            sound = _sound(tables, str(repository_file), loaded, loaded.repository_file.text)
-            _merge(values, sound, str(repository_file), loaded)
+            sound = _sound(tables, str(trusted.path), loaded, loaded.repository_file.text)
+            _merge(values, sound, str(trusted.path), loaded)
     for name, table in _from_environment(environ):
         _merge(values, _sound(table, name, loaded, ""), name, loaded)
     _merge(values, _sound(_from_flags(options), "command line", loaded, ""), "command line", loaded)
@@ -216,9 +217,10 @@ def _toml_key(key: str) -> str:
     return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else TypeAdapter(str).dump_json(key).decode()
 
 
-def _read(path: Path, loaded: Loaded) -> ConfigFile | None:
+def _read(path: Path, loaded: Loaded, content: bytes | None = None) -> ConfigFile | None:
+    """The file at `path`, or `content` where that is what was read of it and nothing else may count."""
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8") if content is None else content.decode("utf-8")
         return ConfigFile(path, text, tomllib.loads(text))
     except OSError as error:
         fault = ConfigFault(str(path), error.strerror or str(error), "Check the path and its permissions.")

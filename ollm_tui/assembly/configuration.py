@@ -26,7 +26,7 @@ from ollm_tui.core.policy.documents import (
 from ollm_tui.core.policy.engine import PolicySources
 from ollm_tui.core.policy.rules import Decision, ExecMode, PolicyRule, RulePlace, RuleSet, ToolPolicy, strictest
 from ollm_tui.core.policy.shell_approvals import ApprovalPattern
-from ollm_tui.core.policy.trust import REPOSITORY_CONFIG, Trust, TrustBook
+from ollm_tui.core.policy.trust import Trust, TrustBook
 from ollm_tui.options import Options
 
 _EXEC_STRICTNESS = {ExecMode.FULL: 0, ExecMode.ALLOWLIST: 1, ExecMode.DENY: 2}
@@ -89,11 +89,10 @@ def configure(options: Options) -> Configuration:
     """Read everything; changes nothing on disk. Raises ConfigurationError where there is no workspace."""
     workspace = _workspace(options)
     try:
-        trust = TrustBook.of_user().state_of(workspace.root)
+        own = TrustBook.of_user().look_at(workspace.root)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
-    repository_file = workspace.root / REPOSITORY_CONFIG if trust is Trust.TRUSTED else None
-    loaded = load_settings(options, repository_file)
+    loaded = load_settings(options, own if own.trust is Trust.TRUSTED else None)
     fault: str | None = None
     files = PolicyFiles()
     workspace = workspace.varied(protected_patterns=loaded.settings.tools.protected)
@@ -109,7 +108,7 @@ def configure(options: Options) -> Configuration:
         fault = str(error)
         sources = deny_everything()
     domains = tuple(domain for each in files.documents for domain in each.document.web.allow_domains)
-    return Configuration(options, workspace, loaded, trust, files, sources, fault, domains)
+    return Configuration(options, workspace, loaded, own.trust, files, sources, fault, domains)
 
 
 def deny_everything() -> PolicySources:

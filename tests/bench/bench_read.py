@@ -21,6 +21,7 @@ from ollm_tui.core.base.line_index import LineIndexes
 from ollm_tui.core.base.output import ExcerptBuffer
 from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.shell.pump import READ_AT_ONCE
 from ollm_tui.core.tools import read_file
 from ollm_tui.core.tools.base import ToolContext
 
@@ -90,7 +91,7 @@ def excerpt_of(path: Path) -> None:
     with subprocess.Popen(["head", "-c", str(OUTPUT_SIZE), path], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         descriptor = process.stdout.fileno()
-        while piece := os.read(descriptor, 1 << 18):
+        while piece := os.read(descriptor, READ_AT_ONCE):
             buffer.feed_bytes(piece)
     assert buffer.total_chars == OUTPUT_SIZE
     assert buffer.excerpt().truncated

@@ -28,7 +28,7 @@ from ollm_tui.core.bus import MessageBus
 from ollm_tui.core.tools.base import Parameters, Tool, ToolContext
 from ollm_tui.core.tools.glob import GLOB
 from ollm_tui.core.tools.grep import GREP, GrepInvocation
-from ollm_tui.core.tools.ls import LS
+from ollm_tui.core.tools.ls import LS, LsData, LsEntry
 
 ROUNDS = 5
 WORDS = [f"word{number}" for number in range(500)]
@@ -82,6 +82,10 @@ def grow(root: Path) -> int:
 async def measure(root: Path, program: str) -> None:
     context = ToolContext(bus=MessageBus(), workspace=Workspace(root))
     search = ["-n", "--hidden", "--no-require-git", "--glob=!.git"]
+    same: dict[str, JsonValue] = {
+        "includeHidden": True,
+        "caseSensitive": True,
+    }  # what ripgrep does unless told otherwise
 
     def tool(tool: Tool[Parameters], arguments: dict[str, JsonValue]) -> Callable[[], Awaitable[ToolResult]]:
         async def run() -> ToolResult:
@@ -102,7 +106,7 @@ async def measure(root: Path, program: str) -> None:
         kept = GrepInvocation._ripgrep
         GrepInvocation._ripgrep = lambda self: None  # type: ignore[method-assign]  # the arm that has none
         try:
-            return await tool(GREP, {"pattern": "needle_here", "includeHidden": True})()
+            return await tool(GREP, {"pattern": "needle_here", **same})()
         finally:
             GrepInvocation._ripgrep = kept
 
@@ -113,20 +117,26 @@ async def measure(root: Path, program: str) -> None:
 
         return forgetful
 
+    async def listing_for_programs() -> tuple[LsEntry, ...]:
+        result = await tool(LS, {"maxDepth": 20, "includeHidden": True})()
+        assert isinstance(result.data, LsData)
+        return result.data.entries
+
     arms: dict[str, Callable[[], Awaitable[object]]] = {
         "rg literal": direct(*search, "needle_here"),
-        "grep literal": tool(GREP, {"pattern": "needle_here", "includeHidden": True}),
+        "grep literal": tool(GREP, {"pattern": "needle_here", **same}),
         "rg regex": direct(*search, r"def\s+\w+_\d+"),
-        "grep regex": tool(GREP, {"pattern": r"def\s+\w+_\d+", "includeHidden": True}),
+        "grep regex": tool(GREP, {"pattern": r"def\s+\w+_\d+", **same}),
         "rg many": direct(*search, "word7[0-3] "),
-        "grep many": tool(GREP, {"pattern": "word7[0-3] ", "includeHidden": True}),
-        "grep first 100 of many": tool(GREP, {"pattern": "word7[0-3] ", "maxResults": 100, "includeHidden": True}),
+        "grep many": tool(GREP, {"pattern": "word7[0-3] ", **same}),
+        "grep first 100 of many": tool(GREP, {"pattern": "word7[0-3] ", "maxResults": 100, **same}),
         "grep without ripgrep": without_ripgrep,
         "rg --files": direct("--files", "--hidden", "--no-require-git", "--glob=!.git"),
         "glob **/*": tool(GLOB, {"pattern": "**/*", "includeHidden": True}),
         "glob **/*, first time": first_time(tool(GLOB, {"pattern": "**/*", "includeHidden": True})),
         "glob **/*.py": tool(GLOB, {"pattern": "**/*.py", "includeHidden": True}),
         "ls maxDepth 20": tool(LS, {"maxDepth": 20, "includeHidden": True}),
+        "ls maxDepth 20, data too": listing_for_programs,
     }
     times: dict[str, list[float]] = {name: [] for name in arms}
     for turn in range(ROUNDS + 1):
@@ -148,6 +158,7 @@ async def measure(root: Path, program: str) -> None:
         ("glob **/*, first time", "rg --files", 2.0),
         ("glob **/*.py", "rg --files", 1.5),
         ("ls maxDepth 20", "rg --files", 2.5),
+        ("ls maxDepth 20, data too", "rg --files", 3.5),
     ):
         ratio = medians[name] / medians[beside]
         print(f"{name} / {beside}: {ratio:.2f} (goal {goal}{'' if ratio <= goal else ', MISSED'})")

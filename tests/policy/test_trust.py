@@ -18,19 +18,19 @@ def workspace(tmp_path: Path) -> Path:
 def test_trust_holds_for_one_content_of_one_folder(workspace: Path, tmp_path: Path) -> None:
     book = TrustBook(tmp_path / "trusted.json")
     file = workspace / REPOSITORY_CONFIG
-    assert book.state_of(workspace) is book.trust(workspace) is Trust.NO_FILE
+    assert book.look_at(workspace).trust is book.trust(workspace) is Trust.NO_FILE
     file.write_text("a = 1\n")
-    assert book.state_of(workspace) is Trust.UNTRUSTED
+    assert book.look_at(workspace).trust is Trust.UNTRUSTED
     assert book.trust(workspace) is Trust.TRUSTED
-    assert TrustBook(book.path).state_of(workspace) is Trust.TRUSTED
+    assert TrustBook(book.path).look_at(workspace).trust is Trust.TRUSTED
     file.write_text("a = 2\n")
-    assert book.state_of(workspace) is Trust.CHANGED
+    assert book.look_at(workspace).trust is Trust.CHANGED
     file.write_text("a = 1\n")
-    assert book.state_of(workspace) is Trust.TRUSTED
+    assert book.look_at(workspace).trust is Trust.TRUSTED
     elsewhere = tmp_path / "other" / REPOSITORY_CONFIG
     elsewhere.parent.mkdir(parents=True)
     elsewhere.write_text("a = 1\n")
-    assert book.state_of(tmp_path / "other") is Trust.UNTRUSTED
+    assert book.look_at(tmp_path / "other").trust is Trust.UNTRUSTED
 
 
 def test_what_changed_behind_the_question_is_not_trusted(workspace: Path, tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_what_changed_behind_the_question_is_not_trusted(workspace: Path, tmp_pa
     shown = file.read_bytes()
     file.write_text("swapped")
     assert book.trust(workspace, shown) is Trust.CHANGED
-    assert book.state_of(workspace) is Trust.UNTRUSTED
+    assert book.look_at(workspace).trust is Trust.UNTRUSTED
     file.write_bytes(shown)
     assert book.trust(workspace, shown) is Trust.TRUSTED
 
@@ -53,7 +53,7 @@ def test_a_record_that_cannot_be_read_trusts_nothing_and_is_left_alone(
     (workspace / REPOSITORY_CONFIG).write_text("a = 1\n")
     raw = content.encode("utf-8", "surrogateescape")
     book.path.write_bytes(raw)
-    for act in (book.state_of, book.trust):
+    for act in (book.look_at, book.trust):
         with pytest.raises(ValueError, match="Move it away"):
             act(workspace)
     assert book.path.read_bytes() == raw
@@ -65,4 +65,4 @@ def test_a_record_that_anybody_may_write_trusts_nothing(workspace: Path, tmp_pat
     book.trust(workspace)
     book.path.chmod(0o666)
     with pytest.raises(ValueError, match="chmod"):
-        book.state_of(workspace)
+        book.look_at(workspace)

@@ -27,10 +27,11 @@ from ollm_tui.core.policy.shell_wrappers import changes_state, is_wrapper
 from ollm_tui.core.tools.base import AnyTool, ToolGroup
 from ollm_tui.core.tools.schema import function_schema
 
-VIRTUAL_PARAMETERS = frozenset({"$exists", "$inside_workspace", "$mode", "$origin"})
+VIRTUAL_PARAMETERS = frozenset({"$allowed_domain", "$exists", "$inside_workspace", "$mode", "$origin"})
 """Names that conditions may ask about beside a tool's own parameters (contract section 2)."""
 
 _VIRTUAL_VALUES = {
+    "$allowed_domain": {"true", "false"},
     "$exists": {"true", "false"},
     "$inside_workspace": {"true", "false"},
     "$mode": {"ask", "auto-edit", "plan", "yolo"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import stat
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,6 +14,8 @@ from ollm_tui.core.base.own_files import replace_text
 from ollm_tui.core.base.places import config_folder
 
 REPOSITORY_CONFIG = Path(".ollm") / "config.toml"
+MAX_BYTES = 1_000_000
+"""A larger file is taken for none: nobody could read it before trusting it."""
 
 
 class Trust(StrEnum):
@@ -25,6 +28,15 @@ class Trust(StrEnum):
 
 
 @dataclass(frozen=True)
+class OwnConfig:
+    """A folder's own config file as it was read once: `trust` holds for this `content` and no other."""
+
+    path: Path
+    trust: Trust
+    content: bytes = b""
+
+
+@dataclass(frozen=True)
 class TrustBook:
     """The record of trusted files, kept in the user's config folder and never in a workspace."""
 
@@ -34,27 +46,31 @@ class TrustBook:
     def of_user(cls) -> TrustBook:
         return cls(config_folder() / "trusted.json")
 
-    def state_of(self, workspace: Path) -> Trust:
-        """Whether the workspace's file counts. Raises ValueError where the record itself cannot be read."""
-        found = _hash(workspace / REPOSITORY_CONFIG)
-        if found is None:
-            return Trust.NO_FILE
+    def look_at(self, workspace: Path) -> OwnConfig:
+        """The workspace's file, and whether it counts. Raises ValueError where the record itself cannot be read.
+
+        Whoever goes on with the file takes the content from here: read again, it may say something else.
+        """
+        path = workspace / REPOSITORY_CONFIG
+        content = _content(path)
+        if content is None:
+            return OwnConfig(path, Trust.NO_FILE)
         known = self._read().get(str(workspace))
         if known is None:
-            return Trust.UNTRUSTED
-        return Trust.TRUSTED if known == found else Trust.CHANGED
+            return OwnConfig(path, Trust.UNTRUSTED, content)
+        return OwnConfig(path, Trust.TRUSTED if known == _hash(content) else Trust.CHANGED, content)
 
     def trust(self, workspace: Path, shown: bytes | None = None) -> Trust:
         """Trust the file as it is now, or only where it still says what a person was shown: CHANGED where it does not.
 
         Raises OSError, and ValueError where the record itself cannot be read.
         """
-        found = _hash(workspace / REPOSITORY_CONFIG)
-        if found is None:
+        content = _content(workspace / REPOSITORY_CONFIG)
+        if content is None:
             return Trust.NO_FILE
-        if shown is not None and found != hashlib.sha256(shown).hexdigest():
+        if shown is not None and content != shown:
             return Trust.CHANGED
-        record = {**self._read(), str(workspace): found}
+        record = {**self._read(), str(workspace): _hash(content)}
         replace_text(self.path, json.dumps(record, indent=2, sort_keys=True) + "\n")
         return Trust.TRUSTED
 
@@ -72,8 +88,19 @@ class TrustBook:
         return {str(key): str(value) for key, value in record.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # JSON of any shape: str() makes it what it must be
 
 
-def _hash(path: Path) -> str | None:
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _content(path: Path) -> bytes | None:
+    """None where there is no such file, and for what a repository may put in its place: a pipe, a device, too much."""
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        # Without O_NONBLOCK a pipe would hold the start until somebody writes into it.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            content = file.read(MAX_BYTES + 1)
     except OSError:
         return None
+    return content if len(content) <= MAX_BYTES else None

@@ -108,15 +108,6 @@ def iso_time(nanoseconds: int) -> str:
     return _SECONDS[nanoseconds // 1_000_000_000] + _MILLISECONDS[nanoseconds // 1_000_000 % 1000]
 
 
-def modification_times(statuses: Sequence[os.stat_result]) -> list[str]:
-    """As `iso_time`, for many files."""
-    return [
-        # The seconds are there already, without a division of a number larger than a machine's word.
-        _SECONDS[status[stat.ST_MTIME]] + _MILLISECONDS[status.st_mtime_ns // 1_000_000 % 1000]
-        for status in statuses
-    ]
-
-
 _SECONDS_KEPT = 4096
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from typing import Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, computed_field
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
 from ollm_tui.core.base.abort import AbortSignal
@@ -25,7 +26,6 @@ from ollm_tui.core.tools.listed_files import (
     directory_at,
     iso_time,
     listing_of,
-    modification_times,
     notes_of,
     shown_name,
     shown_paths,
@@ -61,10 +61,44 @@ class LsEntry(TypedDict):
     depth: int
 
 
+@dataclass(frozen=True)
+class EntryRun:
+    """Neighbouring entries of one kind and folder as they were found, from which `LsEntry`s can be made."""
+
+    names: Sequence[bytes]
+    kind: EntryKind
+    shown_folder: str
+    """What stands in front of the names in results."""
+    depth: int
+    sizes: Sequence[int | None]
+    modified: Sequence[int | None]
+    """Nanoseconds since 1970."""
+
+    def entries(self) -> list[LsEntry]:
+        names, paths = shown_paths("", self.names), shown_paths(self.shown_folder, self.names)
+        times = (None if moment is None else iso_time(moment) for moment in self.modified)
+        return [
+            {"name": name, "path": path, "type": self.kind, "size": size, "modified": modified, "depth": self.depth}
+            for name, path, size, modified in zip(names, paths, self.sizes, times, strict=True)
+        ]
+
+
 class LsData(ToolData):
     """The entries in the order of the listing."""
 
-    entries: tuple[LsEntry, ...]
+    _runs: tuple[EntryRun, ...] = ()
+
+    @classmethod
+    def of(cls, runs: Iterable[EntryRun]) -> LsData:
+        data = cls()
+        data._runs = tuple(runs)
+        return data
+
+    @computed_field(repr=False)
+    @cached_property
+    def entries(self) -> tuple[LsEntry, ...]:
+        """Made when first asked for: no model reads them, and a hundred thousand take a third of the time."""
+        return tuple(chain.from_iterable(run.entries() for run in self._runs))
 
 
 class LsParameters(Parameters):
@@ -115,8 +149,7 @@ class LsInvocation(ToolInvocation[LsParameters]):
         return ToolResult(
             llm_content="\n".join(lines) or "Directory is empty",
             return_display=f"Listed {count} {'entry' if count == 1 else 'entries'} of {location.shown}",
-            # The entries are made here, checking a hundred thousand of them again would take longer than listing.
-            data=LsData.model_construct(entries=tuple(walk.entries)),
+            data=LsData.of(walk.runs),
             notes=notes,
         )
 
@@ -131,7 +164,7 @@ class _Walk:
     max_depth: int
     limit: int
     lines: list[str] = field(default_factory=list[str])
-    entries: list[LsEntry] = field(default_factory=list[LsEntry])
+    runs: list[EntryRun] = field(default_factory=list[EntryRun])
     not_entered: list[str] = field(default_factory=list[str])
     stopped: bool = False
 
@@ -163,47 +196,28 @@ class _Walk:
             if len(self.lines) >= self.limit:
                 self.stopped = True
                 return
-            self._add_one(name, "directory", indent + "d ", shown, size, modified, depth)
+            self.lines.append(f"{indent}d {shown_name(os.fsdecode(name))}")
+            self.runs.append(EntryRun((name,), "directory", shown, depth, (size,), (modified,)))
             yield name
         free = self.limit - len(self.lines)
         names = sorted([*folder.files, *folder.links])
         self.stopped = len(names) > free
-        add = self._add_files_and_links if folder.links else self._add_files
-        add(folder, names[:free], shown, indent + "- ", depth)
-
-    def _add_files(self, folder: Folder, raws: list[bytes], shown: str, mark: str, depth: int) -> None:
-        # By far the most entries come this way: nothing but what each of them needs.
-        names = shown_paths("", raws)
-        self.lines += [mark + name for name in names]
-        paths = shown_paths(shown, raws)
-        sizes, times = _sizes_and_times(folder.path, raws)
-        added: list[LsEntry] = [
-            {"name": name, "path": path, "type": "file", "size": size, "modified": modified, "depth": depth}
-            for name, path, size, modified in zip(names, paths, sizes, times, strict=True)
-        ]
-        self.entries += added
-
-    def _add_files_and_links(self, folder: Folder, raws: list[bytes], shown: str, mark: str, depth: int) -> None:
+        names = names[:free]
+        sizes, times = _sizes_and_times(folder.path, names)
+        if not folder.links:
+            # By far the most entries come this way: nothing but what each of them needs.
+            self.lines += [f"{indent}- {name}" for name in shown_paths("", names)]
+            self.runs.append(EntryRun(names, "file", shown, depth, sizes, times))
+            return
         links = frozenset(folder.links)
-        for raw, size, modified in zip(raws, *_sizes_and_times(folder.path, raws), strict=True):
-            is_link = raw in links
-            self._add_one(raw, "symlink" if is_link else "file", mark, shown, size, modified, depth)
-            if is_link:
-                self.lines[-1] += f" -> {_target(folder.path + raw)}"
-
-    def _add_one(
-        self, raw: bytes, kind: EntryKind, mark: str, shown: str, size: int | None, modified: str | None, depth: int
-    ) -> None:
-        decoded = os.fsdecode(raw)
-        name = shown_name(decoded)
-        path = name if shown == "" else shown_name(shown + decoded)
-        self.lines.append(mark + name)
-        self.entries.append(
-            {"name": name, "path": path, "type": kind, "size": size, "modified": modified, "depth": depth}
-        )
+        for name, size, modified in zip(names, sizes, times, strict=True):
+            target = f" -> {_target(folder.path + name)}" if name in links else ""
+            self.lines.append(f"{indent}- {shown_name(os.fsdecode(name))}{target}")
+            kind: EntryKind = "symlink" if name in links else "file"
+            self.runs.append(EntryRun((name,), kind, shown, depth, (size,), (modified,)))
 
 
-def _sizes_and_times(folder: bytes, names: Sequence[bytes]) -> tuple[Sequence[int | None], Sequence[str | None]]:
+def _sizes_and_times(folder: bytes, names: Sequence[bytes]) -> tuple[Sequence[int | None], Sequence[int | None]]:
     """Both are None for what has vanished. Half of the time of a large listing passes in here."""
     try:
         descriptor = os.open(folder, _FOLDER)
@@ -214,10 +228,10 @@ def _sizes_and_times(folder: bytes, names: Sequence[bytes]) -> tuple[Sequence[in
     except OSError:
         statuses = [_status(name, descriptor) for name in names]
         sizes = [None if each is None else each.st_size for each in statuses]
-        return sizes, [None if each is None else iso_time(each.st_mtime_ns) for each in statuses]
+        return sizes, [None if each is None else each.st_mtime_ns for each in statuses]
     finally:
         os.close(descriptor)
-    return [status[stat.ST_SIZE] for status in found], modification_times(found)
+    return [status[stat.ST_SIZE] for status in found], [status.st_mtime_ns for status in found]
 
 
 def _status(name: bytes, folder: int) -> os.stat_result | None:
