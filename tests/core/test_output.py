@@ -139,6 +139,29 @@ class TestExcerpt:
         assert buffer.excerpt("/p") == OutputFormatter.excerpt(text, TruncationConfig(max_chars, max_lines), "/p")
         assert (buffer.total_chars, buffer.total_newlines) == (len(text), text.count("\n"))
 
+    @given(
+        st.lists(st.one_of(st.binary(max_size=12), st.text(max_size=12).map(str.encode)), max_size=12),
+        st.integers(0, 40),
+        LIMITS,
+        st.data(),
+    )
+    @settings(max_examples=200)
+    @example([b"a" * 90 + b"\n", b"line\n" * 40, "é".encode(), b"\n" * 60, b"\xc3", b"end " * 50], 20, 4, None)
+    def test_any_bytes_give_the_excerpt_of_their_text(
+        self, parts: list[bytes], max_chars: int, max_lines: int | None, data: st.DataObject | None
+    ) -> None:
+        raw = b"".join(part * 7 for part in parts)
+        buffer = ExcerptBuffer(max_chars, max_lines)
+        position = 0
+        while position < len(raw):
+            step = data.draw(st.integers(1, 120)) if data else 50
+            buffer.feed_bytes(raw[position : position + step])
+            position += step
+        buffer.end_of_input()
+        text = raw.decode("utf-8", "replace")
+        assert (buffer.total_chars, buffer.total_newlines) == (len(text), text.count("\n"))
+        assert buffer.excerpt().omitted == OutputFormatter.excerpt(text, TruncationConfig(max_chars, max_lines)).omitted
+
     def test_bytes_may_be_split_anywhere_and_the_spill_keeps_them_as_they_came(self) -> None:
         raw = "Größe 📦\n".encode() * 3 + b"\xff\xfe end \xe2\x82"
         spill = io.BytesIO()

@@ -1,0 +1,164 @@
+"""The dashboard's question about a folder's own config file, with the real house behind it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ollm_tui.core.policy.trust import REPOSITORY_CONFIG, Trust, TrustBook
+from ollm_tui.tui.screens.trust import TrustScreen
+from ollm_tui.tui.widgets.lines import LinesView
+from tests.tui.pilot import wait_until
+from tests.tui.test_whole import EDIT, Life, Script, calls, life
+
+NO_EDITS = '[[policy.rules]]\ntool = "edit_file"\naction = "deny"\nmessage = "hands off"\n'
+NO_WRITES = '[[policy.rules]]\ntool = "write_file"\naction = "deny"\n'
+DENIED_THEN_DONE: Script = [EDIT, {"expect": {"lastToolResultContains": "hands off"}, "text": "Understood."}]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "ws"
+    (folder / ".ollm").mkdir(parents=True)
+    (folder / "a.txt").write_text("one\ntwo\n")
+    (folder / REPOSITORY_CONFIG).write_text(NO_EDITS)
+    return folder
+
+
+async def look(here: Life) -> TrustScreen:
+    await here.say("/trust")
+    await wait_until(here.pilot, lambda: isinstance(here.app.screen, TrustScreen), 10)
+    screen = here.app.screen
+    assert isinstance(screen, TrustScreen)
+    return screen
+
+
+async def read(here: Life, screen: TrustScreen) -> None:
+    """Wait until a yes counts."""
+    await here.see("trust it   ")
+    await here.pilot.pause(0.55)
+
+
+async def test_a_file_that_is_not_trusted_does_not_count_and_the_conversation_says_so(workspace: Path) -> None:
+    async with life(workspace, [EDIT, {"text": "Done."}]) as here:
+        await here.see("It does not count yet: /trust shows it")
+        await here.say("go")
+        await here.modal()
+        await here.pilot.press("n")
+        await here.see("Done.")
+    assert TrustBook.of_user().look_at(workspace).trust is Trust.UNTRUSTED
+
+
+async def test_a_trusted_file_counts_at_once(workspace: Path) -> None:
+    async with life(workspace, DENIED_THEN_DONE) as here:
+        screen = await look(here)
+        assert 'message = "hands off"' in here.text and "only tighten" in here.text
+        await read(here, screen)
+        await here.pilot.press("y")
+        await here.see("counts from now on")
+        await here.say("go")
+        await here.see("Understood.")
+    assert TrustBook.of_user().look_at(workspace).trust is Trust.TRUSTED
+    assert (workspace / "a.txt").read_text() == "one\ntwo\n"
+
+
+@pytest.mark.parametrize("keys", [("enter", "n"), ("escape",), ("enter", "space", "q", "escape")])
+async def test_nothing_but_y_says_yes(workspace: Path, keys: tuple[str, ...]) -> None:
+    async with life(workspace) as here:
+        await read(here, await look(here))
+        await here.pilot.press(*keys)
+        await wait_until(here.pilot, lambda: here.app.screen is here.app.dashboard)
+    assert TrustBook.of_user().look_at(workspace).trust is Trust.UNTRUSTED
+
+
+async def test_a_yes_typed_before_the_text_could_be_read_does_not_count(workspace: Path) -> None:
+    async with life(workspace) as here:
+        screen = await look(here)
+        screen._shown_at = here.app.clock.monotonic() + 60  # so that a slow machine cannot let it count
+        await here.see("trust it   ")
+        await here.pilot.press("y", "y")
+        await here.pilot.pause(0.1)
+        assert here.app.screen is screen
+    assert TrustBook.of_user().look_at(workspace).trust is Trust.UNTRUSTED
+
+
+async def test_a_long_file_is_trusted_only_after_its_end_was_in_sight(workspace: Path) -> None:
+    (workspace / REPOSITORY_CONFIG).write_text("# many\n" * 200 + "# the [red]last[/red] \x1b[31mline\n")
+    async with life(workspace) as here:
+        screen = await look(here)
+        await here.see("once you have read to its end")
+        await here.pilot.pause(0.55)
+        await here.pilot.press("y")
+        await here.pilot.pause(0.1)
+        assert here.app.screen is screen
+        assert screen.query_one("#trust-text", LinesView).has_focus
+        await here.pilot.press("end")
+        await here.see("# the [red]last[/red] ␛[31mline")
+        await read(here, screen)
+        await here.pilot.press("y")
+        await here.see("counts from now on")
+    assert TrustBook.of_user().look_at(workspace).trust is Trust.TRUSTED
+
+
+async def test_a_file_swapped_behind_the_question_is_not_trusted(workspace: Path) -> None:
+    async with life(workspace) as here:
+        await read(here, await look(here))
+        (workspace / REPOSITORY_CONFIG).write_text("# other\n")
+        await here.pilot.press("y")
+        await here.see("has changed since it was shown")
+    assert TrustBook.of_user().look_at(workspace).trust is Trust.UNTRUSTED
+
+
+async def test_a_file_that_changed_since_it_was_trusted_is_told_at_the_start(workspace: Path) -> None:
+    TrustBook.of_user().trust(workspace)
+    (workspace / REPOSITORY_CONFIG).write_text("# other\n")
+    async with life(workspace) as here:
+        await here.see("has changed since you trusted it. It does not count any more")
+
+
+async def test_a_fault_in_a_trusted_file_denies_everything_and_is_told_until_it_is_corrected(workspace: Path) -> None:
+    file = workspace / REPOSITORY_CONFIG
+    file.write_text("[[policy.rules]\n")
+    ls = calls("ls", path=".")
+    script: Script = [ls, {"expect": {"lastToolResultContains": "could not be read"}, "text": "Refused."}]
+    script += [ls, {"expect": {"lastToolResultContains": "a.txt"}, "text": "Listed."}]
+    async with life(workspace, script) as here:
+        await read(here, await look(here))
+        await here.pilot.press("y")
+        await here.see("everything is denied")
+        await here.see("config.toml:1")
+        await here.say("go")
+        await here.see("Refused.")
+        file.write_text(NO_EDITS)
+        await read(here, await look(here))
+        await here.pilot.press("y")
+        await here.see("counts from now on")
+        await here.say("go")
+        await here.see("Listed.")
+
+
+async def test_what_was_approved_for_the_session_stays_approved(workspace: Path) -> None:
+    (workspace / REPOSITORY_CONFIG).write_text(NO_WRITES)
+    back = calls("edit_file", path="a.txt", edits=[{"target": "zwei", "replacement": "drei"}])
+    async with life(workspace, [EDIT, {"text": "First."}, back, {"text": "Second."}]) as here:
+        await here.say("go")
+        await here.modal()
+        await here.pilot.press("a")
+        await here.pilot.pause(0.6)
+        await here.pilot.press("a")
+        await here.see("First.")
+        await read(here, await look(here))
+        await here.pilot.press("y")
+        await here.see("counts from now on")
+        await here.say("go")
+        await here.see("Second.")
+    assert (workspace / "a.txt").read_text() == "one\ndrei\n"
+
+
+async def test_without_a_file_there_is_nothing_to_trust(workspace: Path) -> None:
+    (workspace / REPOSITORY_CONFIG).unlink()
+    async with life(workspace) as here:
+        await here.say("/trust")
+        await here.see("there is nothing to trust")
+        assert here.app.screen is here.app.dashboard
