@@ -22,7 +22,7 @@ ENVIRONMENT_PREFIX = "OLLM_"
 NOT_SETTINGS = frozenset({"OLLM_PROBE", "OLLM_TEST_TOOLS", "OLLM_TEST_LLM"})
 """Variables of ours that are switches of their own."""
 
-NOT_FOR_REPOSITORIES = frozenset({"api_key", "base_url", "provider", "shell", "mode", "web"})
+NOT_FOR_REPOSITORIES = frozenset({"api_key", "base_url", "provider", "shell", "mode", "web", "keys"})
 """Keys that a repository's file may not set, trusted or not: they could send secrets away or loosen something."""
 
 
@@ -170,7 +170,7 @@ def load_settings(options: Options, trusted: OwnConfig | None, environ: Mapping[
         if loaded.repository_file is not None:
             tables = _allowed_to_repositories(loaded.repository_file, loaded)
             sound = _sound(tables, str(trusted.path), loaded, loaded.repository_file.text)
-            _merge(values, sound, str(trusted.path), loaded)
+            _merge(values, _protecting_also(sound, values), str(trusted.path), loaded)
     for name, table in _from_environment(environ):
         _merge(values, _sound(table, name, loaded, ""), name, loaded)
     _merge(values, _sound(_from_flags(options), "command line", loaded, ""), "command line", loaded)
@@ -280,6 +280,17 @@ def _allowed_to_repositories(file: ConfigFile, loaded: Loaded) -> dict[str, Json
         else:
             allowed[key] = value
     return allowed
+
+
+def _protecting_also(sound: dict[str, JsonValue], person: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """A repository's protected files stand before the person's: the last pattern wins, so it takes none away."""
+    theirs, own = sound.get("tools"), person.get("tools")
+    if not isinstance(theirs, dict) or not isinstance(own, dict):
+        return sound
+    more, kept = theirs.get("protected"), own.get("protected")
+    if not isinstance(more, list) or not isinstance(kept, list):
+        return sound
+    return {**sound, "tools": {**theirs, "protected": [*more, *kept]}}
 
 
 def _from_environment(environ: Mapping[str, str]) -> list[tuple[str, dict[str, JsonValue]]]:

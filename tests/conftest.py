@@ -22,6 +22,8 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     for name in [name for name in os.environ if name.startswith("OLLM_") and not name.startswith("OLLM_TEST_")]:
         monkeypatch.delenv(name)
     monkeypatch.delenv("OLLAMA_HOST", raising=False)
+    for name in ("COLUMNS", "LINES"):  # taking a snapshot sets them for good, and they outrank a terminal's size
+        os.environ.pop(name, None)
     monkeypatch.setenv("HOME", str(home))
     for variable, folder in (("CONFIG", ".config"), ("DATA", ".local/share"), ("STATE", ".local/state")):
         monkeypatch.setenv(f"XDG_{variable}_HOME", str(home / folder))

@@ -1,6 +1,11 @@
 """The one place that knows how the parts fit: core and agent from settings, trust and policy files."""
 
-from ollm_tui.assembly.configuration import Configuration, ConfigurationError, configure
+from ollm_tui.assembly.configuration import (
+    Configuration,
+    ConfigurationError,
+    configure,
+    with_approvals_since,
+)
 from ollm_tui.assembly.house import Attendance, Core, House, assemble, assemble_core
 
 __all__ = [
@@ -12,4 +17,5 @@ __all__ = [
     "assemble",
     "assemble_core",
     "configure",
+    "with_approvals_since",
 ]

@@ -119,6 +119,14 @@ def deny_everything() -> PolicySources:
     )
 
 
+def with_approvals_since(start: PolicySources, now: PolicySources, fresh: PolicySources) -> PolicySources:
+    """`fresh`, read anew, with what was remembered for the session between `start` and `now`."""
+    rules = tuple(each for each in now.rule_sets if each.source == RememberScope.SESSION)
+    given = tuple(each for each in now.commands.approvals if each not in start.commands.approvals)
+    commands = replace(fresh.commands, approvals=(*fresh.commands.approvals, *given))
+    return replace(fresh, rule_sets=(*rules, *fresh.rule_sets), commands=commands)
+
+
 def workspace_policy_path(root: Path) -> Path:
     """Where approvals for one workspace are kept: never inside it."""
     digest = hashlib.sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:8]

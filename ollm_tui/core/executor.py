@@ -188,6 +188,12 @@ class ToolExecutor:
             return None
         return await signal.in_thread(self.approvals.offer, self.policy, call, explanation)
 
+    async def change_policy(self, change: Callable[[PolicyEngine], PolicyEngine], workspace: Workspace) -> None:
+        """Go on under what `change` makes of the policy, in this fence; never while an approval is being remembered."""
+        async with self._remembering:
+            self.policy, self.workspace = change(self.policy), workspace
+            self._context = replace(self._context, workspace=workspace)
+
     async def explain(self, name: str, arguments: JsonValue, *, origin: Origin = Origin.USER) -> Explanation:
         """The judgement alone; touches nothing on disk but `stat`. Raises ToolFailure where there is none to judge."""
         invocation, _ = self._prepare(name, arguments)

@@ -170,6 +170,8 @@ class DashboardApp(App[int]):
                 self.action_change_theme()
             case ("retry", _):
                 self._pass_on(ConversationPane.Retry())
+            case ("trust", _):
+                self.dashboard.action_trust()
             case ("fold", _):
                 self.dashboard.action_fold()
             case _ if "/" in name or not name:
@@ -240,6 +242,8 @@ class DashboardApp(App[int]):
         for mode in MODES:
             words = "Everything but denies and floors runs unasked" if mode == "yolo" else "Change the policy mode"
             yield SystemCommand(f"Mode: {mode}", words, partial(self.dashboard.action_choose_mode, mode))
+        words = "Look at this folder's own config file, and let it count"
+        yield SystemCommand("Trust", words, self.dashboard.action_trust)
         yield SystemCommand("Theme", "Change the theme", self.action_change_theme)
         yield SystemCommand("Screenshot", "Save an SVG picture of the screen", self.deliver_screenshot)
 

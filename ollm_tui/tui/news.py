@@ -80,6 +80,14 @@ class MessageTaken(News):
 
 
 @dataclass
+class TrustAsked(News):
+    """May the folder's own config file count, as long as it says just this?"""
+
+    path: str
+    content: bytes
+
+
+@dataclass
 class FaultsFound(News):
     """Files of the person's that could not be used."""
 

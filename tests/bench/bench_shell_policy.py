@@ -1,4 +1,4 @@
-"""Time of judging command lines: analysis and read-only verdict, beside the standard library's own word splitter.
+"""Time of judging command lines not seen before: analysis and read-only verdict, beside the standard library's own word splitter.
 
 Run with `python tests/bench/bench_shell_policy.py`; prints medians, asserts nothing.
 """
@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from ollm_tui.core.policy.shell_approvals import ApprovalPattern
 from ollm_tui.core.policy.shell_readonly import read_only_parts
-from ollm_tui.core.policy.shell_syntax import analyse, bash_accepts
+from ollm_tui.core.policy.shell_syntax import analyse_anew, bash_accepts
 
 ROUNDS = 400
 LINES = {
@@ -32,12 +32,12 @@ PATTERNS = [ApprovalPattern.parse(text) for text in ("git status *", "npm run *"
 
 
 def judge(line: str) -> None:
-    analysed = analyse(line)
+    analysed = analyse_anew(line)
     read_only_parts(analysed)
 
 
 def judge_with_approvals(line: str) -> None:
-    analysed = analyse(line)
+    analysed = analyse_anew(line)
     read_only_parts(analysed)
     for part in analysed.parts:
         for pattern in PATTERNS:

@@ -55,7 +55,9 @@ def executed(line: str, directory: Path) -> list[tuple[str, ...]]:
              "BASH_FUNC_command_not_found_handle%%": RECORD},
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=10, check=False,
     )  # fmt: skip
-    return [tuple(file.read_bytes().decode("utf-8", "surrogateescape").split("\0")[:-1]) for file in record.iterdir()]
+    written = [file.read_bytes() for file in record.iterdir()]
+    # An empty file is one that a background command has opened and not yet written.
+    return [tuple(content.decode("utf-8", "surrogateescape").split("\0")[:-1]) for content in written if content]
 
 
 def expected(line: str, directory: Path) -> Counter[tuple[str, ...]]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.policy.trust import REPOSITORY_CONFIG, Trust, TrustBook
+from ollm_tui.assembly import configure
+from ollm_tui.config import load_settings
+from ollm_tui.core.base.places import config_folder
+from ollm_tui.core.base.workspace import Access
+from ollm_tui.core.policy.trust import MAX_BYTES, REPOSITORY_CONFIG, Trust, TrustBook
+from ollm_tui.options import Options
 
 
 @pytest.fixture
@@ -66,3 +72,53 @@ def test_a_record_that_anybody_may_write_trusts_nothing(workspace: Path, tmp_pat
     book.path.chmod(0o666)
     with pytest.raises(ValueError, match="chmod"):
         book.look_at(workspace)
+
+
+def test_what_counts_is_what_was_hashed_even_if_the_file_says_something_else_by_then(workspace: Path) -> None:
+    book = TrustBook.of_user()
+    file = workspace / REPOSITORY_CONFIG
+    file.write_text('model = "hashed"\n')
+    book.trust(workspace)
+    own = book.look_at(workspace)
+    file.write_text('model = "swapped"\n')
+    loaded = load_settings(Options(workspace=workspace), own, {})
+    assert loaded.settings.model == "hashed"
+    assert loaded.repository_file is not None and "swapped" not in loaded.repository_file.text
+
+
+def test_what_a_repository_may_put_in_the_files_place_neither_holds_the_start_nor_fills_the_memory(
+    workspace: Path, tmp_path: Path
+) -> None:
+    book = TrustBook(tmp_path / "trusted.json")
+    file = workspace / REPOSITORY_CONFIG
+    os.mkfifo(file)
+    assert book.look_at(workspace).trust is book.trust(workspace) is Trust.NO_FILE
+    file.unlink()
+    file.symlink_to("/dev/zero")
+    assert book.look_at(workspace).trust is book.trust(workspace) is Trust.NO_FILE
+    file.unlink()
+    file.mkdir()
+    assert book.look_at(workspace).trust is book.trust(workspace) is Trust.NO_FILE
+    file.rmdir()
+    file.write_bytes(b"#" * MAX_BYTES)
+    assert book.look_at(workspace).trust is Trust.UNTRUSTED
+    file.write_bytes(b"#" * (MAX_BYTES + 1))
+    assert book.look_at(workspace).trust is book.trust(workspace) is Trust.NO_FILE
+
+
+def test_a_trusted_repository_protects_more_files_and_never_fewer(workspace: Path) -> None:
+    own = config_folder() / "config.toml"
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text('[tools]\nprotected = ["*.private"]\n')
+    (workspace / REPOSITORY_CONFIG).write_text(
+        '[tools]\nprotected = ["!*.private", "*.draft"]\n[keys]\n"confirm.approve" = "n"\n'
+    )
+    TrustBook.of_user().trust(workspace)
+    configuration = configure(Options(workspace=workspace))
+    fence = configuration.workspace
+    guarded = [
+        name for name in ("a.private", "a.draft", "a.txt") if fence.sensitivity(fence.resolve(name), Access.READ)
+    ]
+    assert guarded == ["a.private", "a.draft"]
+    assert configuration.settings.keys == {}
+    assert "may not set keys" in "".join(map(str, configuration.faults))

@@ -42,7 +42,7 @@ async def read(here: Life, screen: TrustScreen) -> None:
 
 async def test_a_file_that_is_not_trusted_does_not_count_and_the_conversation_says_so(workspace: Path) -> None:
     async with life(workspace, [EDIT, {"text": "Done."}]) as here:
-        await here.see("It does not count yet: /trust shows it")
+        await here.see("It does not count yet")
         await here.say("go")
         await here.modal()
         await here.pilot.press("n")
@@ -63,7 +63,7 @@ async def test_a_trusted_file_counts_at_once(workspace: Path) -> None:
     assert (workspace / "a.txt").read_text() == "one\ntwo\n"
 
 
-@pytest.mark.parametrize("keys", [("enter", "n"), ("escape",), ("enter", "space", "q", "escape")])
+@pytest.mark.parametrize("keys", [("enter", "n"), ("space", "q", "escape")])
 async def test_nothing_but_y_says_yes(workspace: Path, keys: tuple[str, ...]) -> None:
     async with life(workspace) as here:
         await read(here, await look(here))
@@ -84,7 +84,7 @@ async def test_a_yes_typed_before_the_text_could_be_read_does_not_count(workspac
 
 
 async def test_a_long_file_is_trusted_only_after_its_end_was_in_sight(workspace: Path) -> None:
-    (workspace / REPOSITORY_CONFIG).write_text("# many\n" * 200 + "# the [red]last[/red] \x1b[31mline\n")
+    (workspace / REPOSITORY_CONFIG).write_text("# many\n" * 200 + "# the [red]last[/red] \u202eline\n")
     async with life(workspace) as here:
         screen = await look(here)
         await here.see("once you have read to its end")
@@ -94,7 +94,8 @@ async def test_a_long_file_is_trusted_only_after_its_end_was_in_sight(workspace:
         assert here.app.screen is screen
         assert screen.query_one("#trust-text", LinesView).has_focus
         await here.pilot.press("end")
-        await here.see("# the [red]last[/red] ␛[31mline")
+        await here.see("# the [red]last[/red] ")
+        assert "\u202e" not in here.text
         await read(here, screen)
         await here.pilot.press("y")
         await here.see("counts from now on")
@@ -114,7 +115,7 @@ async def test_a_file_that_changed_since_it_was_trusted_is_told_at_the_start(wor
     TrustBook.of_user().trust(workspace)
     (workspace / REPOSITORY_CONFIG).write_text("# other\n")
     async with life(workspace) as here:
-        await here.see("has changed since you trusted it. It does not count any more")
+        await here.see("has changed since you trusted it")
 
 
 async def test_a_fault_in_a_trusted_file_denies_everything_and_is_told_until_it_is_corrected(workspace: Path) -> None:
@@ -156,9 +157,28 @@ async def test_what_was_approved_for_the_session_stays_approved(workspace: Path)
     assert (workspace / "a.txt").read_text() == "one\ndrei\n"
 
 
-async def test_without_a_file_there_is_nothing_to_trust(workspace: Path) -> None:
+async def test_files_that_a_trusted_file_protects_are_asked_about_at_once(workspace: Path) -> None:
+    (workspace / REPOSITORY_CONFIG).write_text('[tools]\nprotected = ["a.txt"]\n')
+    async with life(workspace, [calls("read_file", path="a.txt"), {"text": "Done."}]) as here:
+        await here.pilot.resize_terminal(40, 10)
+        await read(here, await look(here))
+        await here.pilot.press("y")
+        await wait_until(here.pilot, lambda: here.app.screen is here.app.dashboard)
+        await here.pilot.resize_terminal(120, 40)
+        await here.see("counts from now on")
+        await here.say("go")
+        await here.modal()
+        await here.pilot.press("n")
+        await here.see("Done.")
+
+
+async def test_the_palette_looks_too_and_without_a_file_there_is_nothing_to_trust(workspace: Path) -> None:
     (workspace / REPOSITORY_CONFIG).unlink()
     async with life(workspace) as here:
-        await here.say("/trust")
+        await here.pilot.press("ctrl+p")
+        await wait_until(here.pilot, lambda: here.app.screen is not here.app.dashboard)
+        await here.pilot.press(*"trust")
+        await here.see("Look at this folder's own config file")
+        await here.pilot.press("enter")
         await here.see("there is nothing to trust")
         assert here.app.screen is here.app.dashboard

@@ -7,6 +7,7 @@ import posixpath
 import re
 import stat
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 
 from ollm_tui.core.base.errors import InvalidPath, ToolFailure
@@ -18,7 +19,15 @@ MAX_ENTRIES_BELOW = 20_000
 
 SKIPPED_BELOW = frozenset({".git", "node_modules", ".venv", "__pycache__"})
 
-_PLAIN_PATH = re.compile(r"[A-Za-z0-9_.,@%+=: -][A-Za-z0-9_./,@%+=: -]*")
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_.,@%+=: -][A-Za-z0-9_./,@%+=:~ -]*")
+
+
+class _Entry(Enum):
+    """What lies at a place, links not followed."""
+
+    PLAIN = "a directory or a file"
+    NONE = "nothing"
+    OTHER = "a link, something special, or not to be seen"
 
 
 @dataclass(frozen=True)
@@ -29,6 +38,10 @@ class CommandPaths:
     cwd: str = ""
     _resolved: dict[str, Location | ToolFailure] = field(default_factory=dict[str, "Location | ToolFailure"])
     """Where paths lead: one judgement asks about each several times."""
+    _entries: dict[str, _Entry] = field(default_factory=dict[str, "_Entry"])
+    """What lies at the places looked at on the way."""
+    _reasons: dict[Path, str | None] = field(default_factory=dict[Path, "str | None"])
+    """What stands against reading a place: paths of one line often lead to the same."""
 
     def problem(self, path: str, *, descends: bool = False) -> str | None:
         """Why reading the path would not run unasked; None when it would. With `descends`, all that lies below too."""
@@ -38,9 +51,12 @@ class CommandPaths:
             return "it lies outside the workspace or is no regular file"
         except ToolFailure:
             return None  # nothing there to read: the command itself will say so
-        found = self.workspace.sensitivity(location, Access.READ)
-        if found is not None:
-            return found.reason
+        if location.real not in self._reasons:
+            found = self.workspace.sensitivity(location, Access.READ)
+            self._reasons[location.real] = found.reason if found is not None else None
+        reason = self._reasons[location.real]
+        if reason is not None:
+            return reason
         return self._credentials_below(location.real) if descends and location.real.is_dir() else None
 
     def place(self, path: str) -> Path | None:
@@ -85,14 +101,11 @@ class CommandPaths:
         place = str(self.workspace.root)
         for component in components:
             place = f"{place}/{component}"
-            try:
-                mode = os.lstat(place).st_mode
-            except FileNotFoundError:
-                return True
-            except OSError:
-                return False
-            if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
-                return False
+            entry = self._entries.get(place)
+            if entry is None:
+                entry = self._entries[place] = _entry_at(place)
+            if entry is not _Entry.PLAIN:
+                return entry is _Entry.NONE
         return True
 
     def _resolve(self, path: str) -> Location:
@@ -126,6 +139,16 @@ class CommandPaths:
                 if holds_credentials((*below, name)) or self._is_protected(Path(place) / name):
                     return f"{'/'.join((*below, name))} below it holds credentials"
         return None
+
+
+def _entry_at(place: str) -> _Entry:
+    try:
+        mode = os.lstat(place).st_mode
+    except FileNotFoundError:
+        return _Entry.NONE
+    except OSError:
+        return _Entry.OTHER
+    return _Entry.PLAIN if stat.S_ISDIR(mode) or stat.S_ISREG(mode) else _Entry.OTHER
 
 
 def _repository_of(folder: Path) -> Path | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.confirmation import Risk
 from ollm_tui.core.policy.command_paths import CommandPaths
-from ollm_tui.core.policy.rules import CompiledRule, Decision, ExecMode, RuleSet, Seen, seen_by_conditions, strictest
+from ollm_tui.core.policy.rules import CompiledRule, Decision, ExecMode, RuleSet, Seen, seen_by_conditions
 from ollm_tui.core.policy.shell_approvals import ApprovalPattern
 from ollm_tui.core.policy.shell_readonly import ReadOnlyVerdict, read_only_parts
 from ollm_tui.core.policy.shell_risk import command_risk
@@ -31,8 +32,7 @@ class CommandPolicy:
     """Where the paths of read-only commands are judged; without one, none that names a path is allowed."""
 
 
-@dataclass(frozen=True)
-class PartVerdict:
+class PartVerdict(NamedTuple):
     """What was decided about one simple command, or about the line as a whole (`text` is then the line)."""
 
     text: str
@@ -100,7 +100,7 @@ class _LineJudge:
             found.append(PartVerdict(self._line.source, self._policy.on_miss, reason))
         if not found:
             found.append(PartVerdict(self._line.source, self._policy.on_miss, "no approval covers it"))
-        allowed = strictest(*(verdict.decision for verdict in found)) is Decision.ALLOW
+        allowed = all(verdict.decision is Decision.ALLOW for verdict in found)
         if allowed and self._policy.mode is not ExecMode.FULL and not _bash_takes(self._line.source):
             found.append(PartVerdict(self._line.source, self._policy.on_miss, "bash does not accept this line"))
         return found
@@ -141,7 +141,7 @@ class _LineJudge:
                     continue
                 rule = self._restriction(rules, seen, behind_allows=not single and text == self._line.source)
                 if rule is not None and rule.action is not Decision.ALLOW:
-                    found.append(PartVerdict(text, rule.action, _said(rule), rule))
+                    found.append(PartVerdict(text, rule.action, rule.for_command, rule))
                 decided = decided or (rule is not None and not tightening)
         return [*found, *self._unread(restricting)]
 
@@ -153,7 +153,7 @@ class _LineJudge:
         if not met:
             return []
         rule = max(met, key=lambda each: each.action.rank)
-        reason = f"more lies in this line than can be looked at, and {_said(rule)}"
+        reason = f"more lies in this line than can be looked at, and {rule.for_command}"
         return [PartVerdict(self._line.source, rule.action, reason, rule)]
 
     @staticmethod
@@ -170,7 +170,7 @@ class _LineJudge:
         rule = self._deciding(self._seen)
         tighter = self._tighter(self._seen)
         return [
-            PartVerdict(self._line.source, each.action, _said(each), each)
+            PartVerdict(self._line.source, each.action, each.for_command, each)
             for each in (rule, tighter)
             if each is not None and each.action is not Decision.ALLOW
         ]
@@ -178,16 +178,15 @@ class _LineJudge:
     def _judge_part(self, part: SimpleCommand, look: ReadOnlyVerdict | None) -> PartVerdict:
         seen = self._with_command(part.text)
         rule, tighter = self._deciding(seen), self._tighter(seen)
-        restricting = [each for each in (rule, tighter) if each is not None and each.action is not Decision.ALLOW]
-        if restricting:
-            strict = max(restricting, key=lambda each: each.action.rank)
-            return PartVerdict(part.text, strict.action, _said(strict), strict)
+        strict = rule if tighter is None or (rule and rule.action.rank >= tighter.action.rank) else tighter
+        if strict is not None and strict.action is not Decision.ALLOW:
+            return PartVerdict(part.text, strict.action, strict.for_command, strict)
         if self._policy.mode is ExecMode.FULL:
             return PartVerdict(part.text, Decision.ALLOW, "the exec mode is full", rule)
         if not part.plain:
             return PartVerdict(part.text, self._policy.on_miss, f"{part.text}: {'; '.join(part.reasons)}")
         if rule is not None:
-            return PartVerdict(part.text, Decision.ALLOW, _said(rule), rule)
+            return PartVerdict(part.text, Decision.ALLOW, rule.for_command, rule)
         for pattern in self._policy.approvals:
             if pattern.covers(part):
                 return PartVerdict(part.text, Decision.ALLOW, f"the approval {pattern.text!r} covers it")
@@ -230,6 +229,8 @@ class _LineJudge:
 
     def _tighter(self, seen: Seen) -> CompiledRule | None:
         """The strictest word of the repository's rules."""
+        if not self._tightening:
+            return None
         rules = [rule for each in self._tightening if (rule := each.deciding(SHELL, seen)) is not None]
         return max(rules, key=lambda rule: rule.action.rank, default=None)
 
@@ -253,8 +254,3 @@ def _bash_takes(line: str) -> bool:
         _accepted.clear()
     _accepted[line] = None
     return True
-
-
-def _said(rule: CompiledRule) -> str:
-    words = f"{rule.place}: {rule.action} for this command"
-    return f"{words} ({rule.rule.message})" if rule.rule.message else words

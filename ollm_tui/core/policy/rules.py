@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
@@ -17,6 +18,9 @@ from ollm_tui.core.tools.aliases import POLICY_NAMES
 ANY_TOOL = "*"
 MAX_SUBJECT = 65_536
 """Characters of a value that `matches` looks at; beyond that an allow does not match and a deny or ask does."""
+
+_POSSIBLE_KEPT = 64
+"""Sets of given parameters for which the rules that could match are remembered: a tool has few."""
 
 Seen: TypeAlias = dict[str, str | tuple[str | None, ...]]
 """Parameters as conditions see them: text, or the texts of a list's elements (None for one that never matches)."""
@@ -31,12 +35,10 @@ class Decision(StrEnum):
     ASK = "ask"
     DENY = "deny"
 
-    @property
-    def rank(self) -> int:
-        return _RANK[self]
+    def __init__(self, _: str) -> None:
+        self.rank = len(type(self).__members__)
+        """Its place in that order: an attribute, since a decision compares many."""
 
-
-_RANK = {decision: index for index, decision in enumerate(Decision)}
 
 PolicyDecision = Decision
 """000's name."""
@@ -121,10 +123,18 @@ class CompiledRule:
     rule: PolicyRule
     place: RulePlace
     tests: tuple[Test, ...]
+    needs: frozenset[str] = frozenset()
+    """The parameters its conditions look at: where one is not given, the rule can not match."""
 
     @property
     def action(self) -> Decision:
         return self.rule.action
+
+    @cached_property
+    def for_command(self) -> str:
+        """What the trace says of it where it decided about a command."""
+        words = f"{self.place}: {self.action} for this command"
+        return f"{words} ({self.rule.message})" if self.rule.message else words
 
     def matches(self, seen: Seen) -> bool:
         return all(test(seen) for test in self.tests)
@@ -147,17 +157,29 @@ class RuleSet:
             for name, own in self._by_tool.items()
         }
         self._with_condition: dict[tuple[str, str], tuple[CompiledRule, ...]] = {}
+        self._possible: dict[tuple[str, tuple[str, ...]], tuple[CompiledRule, ...]] = {}
 
     def deciding(self, tool: str, seen: Seen) -> CompiledRule | None:
         """The first rule of the tool's own that matches, else the first `*` rule (000 Property 34)."""
-        for name in (tool, ANY_TOOL):
-            for rule in self._by_tool.get(name, ()):
-                for test in rule.tests:  # `matches`, written out: this is where the time of a decision goes
-                    if not test(seen):
-                        break
-                else:
-                    return rule
+        key = (tool, tuple(seen))
+        possible = self._possible.get(key)
+        if possible is None:
+            possible = self._possible_with(key)
+        for rule in possible:
+            for test in rule.tests:  # `matches`, written out: this is where the time of a decision goes
+                if not test(seen):
+                    break
+            else:
+                return rule
         return None
+
+    def _possible_with(self, key: tuple[str, tuple[str, ...]]) -> tuple[CompiledRule, ...]:
+        """The rules for the tool that could match at all where just these parameters are given, in their order."""
+        tool, given = key
+        if len(self._possible) >= _POSSIBLE_KEPT:
+            self._possible.clear()
+        found = self._possible[key] = tuple(rule for rule in self.for_tool(tool) if rule.needs.issubset(given))
+        return found
 
     def risk_of(self, tool: str) -> Risk | None:
         """The first risk that a rule of the tool's own names (000 Property 36)."""
@@ -241,7 +263,10 @@ def _compiled(placed: list[tuple[PolicyRule, RulePlace]]) -> tuple[CompiledRule,
                 unions.setdefault(condition.param, PatternUnion()).patterns.extend(condition.values)
     return tuple(
         CompiledRule(
-            rule, place, tuple(compile_condition(c, rule.action, unions.get(c.param)) for c in rule.conditions)
+            rule,
+            place,
+            tuple(compile_condition(c, rule.action, unions.get(c.param)) for c in rule.conditions),
+            frozenset(c.param for c in rule.conditions),
         )
         for rule, place in placed
     )

@@ -48,7 +48,7 @@ def every_command(line: str, tree: Tree | None, parts: tuple[SimpleCommand, ...]
     search = _Search()
     for part in parts:
         search.take(part, 0)
-        if any(word.problem for word in part.words):
+        if part.reasons and any(word.problem for word in part.words):  # a plain one has no such word
             search.take(_loosely([word.raw for word in part.words], part.source), 0)
     if tree is not None:
         search.tree(tree, line, 0)

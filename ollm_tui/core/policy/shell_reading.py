@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from ollm_tui.core.policy.shell_tables import Reading
 from ollm_tui.core.policy.shell_words import Word
 
@@ -12,18 +10,18 @@ class NotReading(ValueError):
     """Something in the command is not on the read-only list; the message says what."""
 
 
-@dataclass
 class Given:
     """What was given: option names (`-e`, `--regexp`), paths named by options, scripts of `-e`, and operands.
 
     `separated` is how many operands stood before a `--`, or None without one.
     """
 
-    options: set[str] = field(default_factory=set[str])
-    paths: list[str] = field(default_factory=list[str])
-    scripts: list[str] = field(default_factory=list[str])
-    operands: list[str] = field(default_factory=list[str])
-    separated: int | None = None
+    def __init__(self) -> None:
+        self.options: set[str] = set()
+        self.paths: list[str] = []
+        self.scripts: list[str] = []
+        self.operands: list[str] = []
+        self.separated: int | None = None
 
 
 def read_arguments(words: tuple[Word, ...], start: int, spec: Reading) -> Given:

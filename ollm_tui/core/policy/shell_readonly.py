@@ -7,7 +7,7 @@ handed back as the command names them; the caller judges each as `read_file` wou
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ollm_tui.core.policy.shell_reading import Given, NotReading, read_arguments
 from ollm_tui.core.policy.shell_reading_find import find_paths, printf_problem, test_paths
@@ -21,8 +21,7 @@ MAX_DIRECTORIES = 6
 """Directories a line with `cd` may find itself in before it is no longer followed."""
 
 
-@dataclass(frozen=True)
-class ReadOnlyVerdict:
+class ReadOnlyVerdict(NamedTuple):
     """Whether the shipped list covers a command, and what is left for the caller to judge.
 
     `paths` are to be judged as read_file would judge them, relative ones from the command's working directory;
@@ -63,11 +62,13 @@ def read_only_parts(line: ShellLine) -> tuple[ReadOnlyVerdict, ...]:
     """
     directories = ["."]
     verdicts: list[ReadOnlyVerdict] = []
+    lost = False
     for part in line.parts:
         verdict = read_only(part)
         if verdict.covered and len(directories) > 1:
             verdict = _from_directories(verdict, directories)
-        if part.name == "cd" and verdict.covered:
+        moves = part.name == "cd"
+        if moves and verdict.covered:
             target = part.argv[-1]
             moved = _moved(directories, target)
             if moved is None:
@@ -75,9 +76,8 @@ def read_only_parts(line: ShellLine) -> tuple[ReadOnlyVerdict, ...]:
             else:
                 directories = moved
         verdicts.append(verdict)
-    if any(part.name == "cd" and not verdict.covered for part, verdict in zip(line.parts, verdicts, strict=True)):
-        return _behind_unknown_cd(line, verdicts)
-    return tuple(verdicts)
+        lost = lost or (moves and not verdict.covered)
+    return _behind_unknown_cd(line, verdicts) if lost else tuple(verdicts)
 
 
 def _behind_unknown_cd(line: ShellLine, verdicts: list[ReadOnlyVerdict]) -> tuple[ReadOnlyVerdict, ...]:
@@ -94,8 +94,7 @@ def _behind_unknown_cd(line: ShellLine, verdicts: list[ReadOnlyVerdict]) -> tupl
 
 
 def _from_directories(verdict: ReadOnlyVerdict, directories: list[str]) -> ReadOnlyVerdict:
-    return replace(
-        verdict,
+    return verdict._replace(
         paths=tuple(dict.fromkeys([posixpath.join(base, path) if base != "." else path
                                    for base in directories for path in verdict.paths])),
         repositories=tuple(directories) if verdict.repositories else (),

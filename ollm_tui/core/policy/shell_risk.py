@@ -36,7 +36,8 @@ def command_risk(
     verdicts = read_only_parts(line) if verdicts is None else verdicts
     if is_outside is not None:
         words = {path for verdict in verdicts for path in verdict.paths}
-        words.update(word for command in line.all_commands for word in command.argv[1:] if _path_like(word))
+        for command in line.all_commands:
+            words.update([word for word in command.argv[1:] if "/" in word or word == ".." or word[:1] == "~"])
         if any(is_outside(_path_in(word)) for word in words):
             return CommandRisk.HIGH
     return CommandRisk.LOW if all(verdicts) else CommandRisk.MEDIUM
@@ -51,11 +52,10 @@ def _destructive(command: SimpleCommand) -> bool:
     risky = known.risky_sub.get(key)
     if risky and any(word in risky for word in argv[1:4]):
         return True
+    spec = known.flagged.get(key)
+    if spec is None or not spec.may_delete:
+        return False
     return any(flag.effect == "deletes" for flag in flags_of(command))
-
-
-def _path_like(word: str) -> bool:
-    return "/" in word or word == ".." or word.startswith("~")
 
 
 def _path_in(word: str) -> str:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
-from ollm_tui.core.policy.shell_words import RESERVED_WORDS, SimpleCommand, UnreadableWord, Word, read_word
+from ollm_tui.core.policy.shell_words import (
+    PLAIN_WORD,
+    RESERVED_WORDS,
+    SimpleCommand,
+    UnreadableWord,
+    Word,
+    read_word,
+)
 
 _BLANKS = re.compile(r"(?:[ \t]|(?<=[ \t])\\\n)+")
 _COMMENT = re.compile(r"#[^\n]*")
@@ -16,15 +22,15 @@ _DESCRIPTOR_VARIABLE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_]*\}\Z", re.ASCII)
 NULL_DEVICE = "/dev/null"
 
 
-@dataclass
 class Scan:
     """What the strict reader made of a line; `complete` is False where it gave up and everything after is unknown."""
 
-    commands: list[SimpleCommand] = field(default_factory=list[SimpleCommand])
-    reasons: list[str] = field(default_factory=list[str])
-    redirections: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    file_targets: list[str] = field(default_factory=list[str])
-    complete: bool = False
+    def __init__(self) -> None:
+        self.commands: list[SimpleCommand] = []
+        self.reasons: list[str] = []
+        self.redirections: list[tuple[int, int]] = []
+        self.file_targets: list[str] = []
+        self.complete = False
 
 
 def scan(line: str) -> Scan:
@@ -55,7 +61,16 @@ class _Scanner:
 
     def read(self) -> None:
         line, length = self.line, len(self.line)
+        plain_word = PLAIN_WORD.match
         while self.position < length and not self.broken:
+            plain = plain_word(line, self.position)
+            if plain is not None and not self.after_group:  # most of all there is, read here in one look
+                text = plain[1]
+                if self.words or text not in RESERVED_WORDS:
+                    start, end = plain.span(1)
+                    self.words.append(Word(text, text, start, end, False, False, "", text))
+                    self.position = plain.end()
+                    continue
             char = line[self.position]
             if char == " " and line[self.position + 1 : self.position + 2] not in " \t\\":
                 self.position += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from ollm_tui.core.policy.shell_characters import character_problems
 from ollm_tui.core.policy.shell_inside import every_command
@@ -23,6 +23,9 @@ MAX_CHARACTERS = 8_000
 
 MAX_OPERATORS = 400
 """More separators than this in a line: not analysed, since the parser needs quadratic time for long pipelines."""
+
+MAX_REMEMBERED = 2_000
+"""Characters of a line whose analysis is remembered."""
 
 _OPERATORS = re.compile(r"[;&|\n(<`]")
 
@@ -56,13 +59,22 @@ class ShellLine:
 
 
 def analyse(line: str) -> ShellLine:
-    """Take a command line apart; any text gives a value, never an exception."""
+    """Take a command line apart; any text gives a value, never an exception.
+
+    A line is asked about several times on its way (rules, the question to a person, once more before it runs), and
+    only its text counts: the last ones are remembered, long ones left out for the memory they would hold.
+    """
+    return _remembered(line) if len(line) <= MAX_REMEMBERED else analyse_anew(line)
+
+
+def analyse_anew(line: str) -> ShellLine:
+    """As `analyse`, never from memory."""
     reasons = list(character_problems(line))
     if len(line) > MAX_CHARACTERS:
         reasons.append(f"it is longer than {MAX_CHARACTERS:,} characters")
     elif not line or line.isspace():
         return ShellLine(line, opaque_reasons=("it is empty",))
-    if len(line) > MAX_CHARACTERS or len(_OPERATORS.findall(line)) > MAX_OPERATORS:
+    if len(line) > MAX_CHARACTERS or (len(line) > MAX_OPERATORS and len(_OPERATORS.findall(line)) > MAX_OPERATORS):
         if len(line) <= MAX_CHARACTERS:
             reasons.append(f"it has more than {MAX_OPERATORS} separators")
         found = every_command(line, None, (), torn=True)
@@ -94,6 +106,14 @@ def analyse(line: str) -> ShellLine:
     everything, incomplete = every_command(line, tree, parts, torn=torn)
     unique = tuple(dict.fromkeys(reasons))
     return ShellLine(line, parts if agreed else everything, unique, everything, targets, incomplete)
+
+
+_remembered = lru_cache(maxsize=64)(analyse_anew)
+
+
+def forget_lines() -> None:
+    """Have every line analysed anew; answers stay the same, so this is for measuring alone."""
+    _remembered.cache_clear()
 
 
 def bash_accepts(line: str, timeout: float = 2.0) -> bool:

@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from typing import Any  # what tomllib returns; turned into the classes below before it leaves this module
 
@@ -72,6 +72,18 @@ class Flagged:
     def empty(self) -> bool:
         """Whether no option at all is flagged, so that an unknown word cannot turn out to be one."""
         return not (self.short or self.single or self.long or self.plus or self.dash)
+
+    @cached_property
+    def may_delete(self) -> bool:
+        """Whether any of its words at all can count as deleting; where not, nobody need look for one that does."""
+        by_word = (*self.short.values(), *self.single.values(), *self.long.values(), *self.words.values())
+        by_place = (self.plus, self.dash, self.operand, self.assigned, self.beyond_effect)
+        within = (self.every, *self.sub.values())
+        return (
+            self.refspec
+            or "deletes" in (*by_word, *by_place)
+            or any(each is not None and each.may_delete for each in within)
+        )
 
 
 @dataclass(frozen=True)

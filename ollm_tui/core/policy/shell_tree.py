@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 
 from tree_sitter import Language, Node, Parser, Tree
@@ -35,13 +35,13 @@ _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 Span = tuple[int, int]
 
 
-@dataclass
 class TreeReading:
     """Spans (in characters) of the words of each command and of each redirection; `problem` ends the agreement."""
 
-    commands: list[list[Span]] = field(default_factory=list[list[Span]])
-    redirections: list[Span] = field(default_factory=list[Span])
-    problem: str = ""
+    def __init__(self) -> None:
+        self.commands: list[list[Span]] = []
+        self.redirections: list[Span] = []
+        self.problem = ""
 
 
 @cache

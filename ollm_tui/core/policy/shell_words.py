@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar, overload
+
+_Value = TypeVar("_Value")
 
 RESERVED_WORDS = frozenset(
     {
@@ -25,6 +28,14 @@ DIRECTORY_VARIABLES = frozenset({"PWD", "OLDPWD", "DIRSTACK"})
 
 _UNQUOTED = re.compile(r"[A-Za-z0-9_@%+=:,./^\-](?:[A-Za-z0-9_@%+=:,./^!#\-]|(?<![=:])~|\{\w*\})*|\{\}", re.ASCII)
 _SIMPLE = re.compile(rf"(?:{_UNQUOTED.pattern})(?=[ \t\n;|&()<>]|\Z)", re.ASCII)
+PLAIN_WORD = re.compile(
+    r"([A-Za-z_@%+=:,./^\-][A-Za-z0-9_@%+=:,./^!\-]*)(?:(?=[\t\n;|&()<>]|\Z)| (?![ \t\\])|(?= ))", re.ASCII
+)
+"""A word that `read_word` would read as just these characters, and the single blank behind it.
+
+Digits at its beginning (they may belong to a redirection), `#`, `~` and braces are left to `read_word`.
+"""
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\+?=|\[)", re.ASCII)
 _TILDE = re.compile(r"(?:\A|[=:])~")
@@ -60,7 +71,8 @@ class Word(NamedTuple):
     @property
     def assignment(self) -> bool:
         """Whether it would set a variable, standing before the program's name."""
-        return _ASSIGNMENT.match(self.raw) is not None
+        raw = self.raw
+        return ("=" in raw or "[" in raw) and _ASSIGNMENT.match(raw) is not None
 
 
 class UnreadableWord(ValueError):
@@ -80,6 +92,30 @@ def literal_word(value: str) -> Word:
     return Word(value, shown, 0, 0, raw=shown)
 
 
+class once(Generic[_Value]):
+    """A property worked out at its first use: `functools.cached_property` without its lock, most of its cost here.
+
+    Two threads may both work it out, to the same value.
+    """
+
+    def __init__(self, work_out: Callable[[Any], _Value]) -> None:  # Any: the class it is used in, not known here
+        self._work_out = work_out
+        self._name = work_out.__name__
+        self.__doc__ = work_out.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> once[_Value]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> _Value: ...
+
+    def __get__(self, instance: object | None, owner: type) -> once[_Value] | _Value:
+        if instance is None:
+            return self
+        value = instance.__dict__[self._name] = self._work_out(instance)
+        return value
+
+
 @dataclass(frozen=True)
 class SimpleCommand:
     """One simple command of a line: a program and its words, redirections left out.
@@ -91,7 +127,7 @@ class SimpleCommand:
     source: str = ""
     reasons: tuple[str, ...] = ()
 
-    @cached_property
+    @once
     def argv(self) -> tuple[str, ...]:
         """The words without their quotes; `$NAME` and globs stand as written."""
         return tuple([word.text for word in self.words])
@@ -101,7 +137,7 @@ class SimpleCommand:
         """The program as written, or an empty string."""
         return self.words[0].text if self.words else ""
 
-    @cached_property
+    @once
     def text(self) -> str:
         """Canonical spelling: the same for every way of quoting and spacing the same words."""
         if not self.words:

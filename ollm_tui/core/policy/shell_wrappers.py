@@ -22,6 +22,9 @@ class Inside:
     lines: tuple[str, ...] = ()
 
 
+_NOTHING_INSIDE = Inside()
+
+
 def is_wrapper(argv: tuple[str, ...]) -> bool:
     """Whether the program runs whatever else stands in its words (`command -v NAME` only looks)."""
     if not argv:
@@ -61,7 +64,7 @@ def inside(command: SimpleCommand) -> Inside:
     """The commands within a command's words, one level down."""
     argv = command.argv
     if len(argv) < 2:
-        return Inside()
+        return _NOTHING_INSIDE
     key = program_key(argv[0])
     if key == "find":
         return Inside(_actions(argv, _FIND_ACTIONS))
@@ -75,8 +78,8 @@ def inside(command: SimpleCommand) -> Inside:
     runner = tables().runners.get(key)
     if runner is not None:
         start = runner_start(argv, runner)
-        return Inside((argv[start:],)) if start is not None else Inside()
-    return Inside()
+        return Inside((argv[start:],)) if start is not None else _NOTHING_INSIDE
+    return _NOTHING_INSIDE
 
 
 def runner_start(argv: tuple[str, ...], runner: Runner) -> int | None:

@@ -97,10 +97,13 @@ def _content(path: Path) -> bytes | None:
     try:
         # Without O_NONBLOCK a pipe would hold the start until somebody writes into it.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
+        try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return None
-            content = file.read(MAX_BYTES + 1)
+            with open(descriptor, "rb", closefd=False) as file:
+                content = file.read(MAX_BYTES + 1)
+        finally:
+            os.close(descriptor)
     except OSError:
         return None
     return content if len(content) <= MAX_BYTES else None

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from ollm_tui.agent.events import ConfirmationAnswered, ConfirmationAsked, Event, TodosReplaced, UsageReported
-from ollm_tui.assembly import Attendance, House, assemble
+from ollm_tui.assembly import Attendance, Configuration, House, assemble
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.results import JsonObject
@@ -20,6 +20,7 @@ from ollm_tui.tui.bridge.commands import CommandRelay, StartFailed
 from ollm_tui.tui.bridge.conversation import ConversationFolder
 from ollm_tui.tui.bridge.queue import LINGER_SECONDS, QueueKeeper, review_value
 from ollm_tui.tui.bridge.todos import TodoKeeper
+from ollm_tui.tui.bridge.trust import TrustKeeper
 from ollm_tui.tui.bridge.turns import ActivityFolder, TurnRunner
 from ollm_tui.tui.entries import EntriesChanged, NoteEntry, NoteKind
 from ollm_tui.tui.intents import Intent, Steward, Tell
@@ -30,6 +31,7 @@ from ollm_tui.tui.panes.terminal import TerminalPane
 from ollm_tui.tui.panes.todos import TodoPane
 from ollm_tui.tui.screens.confirm import ConfirmScreen
 from ollm_tui.tui.screens.dashboard import Dashboard
+from ollm_tui.tui.screens.trust import TrustScreen
 from ollm_tui.tui.theming import load_themes
 from ollm_tui.tui.values import Activity, CommandTab, Fault, Surroundings
 from ollm_tui.tui.widgets.prompt import Prompt
@@ -68,6 +70,7 @@ class Bridge:
         self._todos = TodoKeeper(self._core.todos)
         self._turns = TurnRunner(house.agent, self._turn_broke)
         self._commands = CommandRelay(self._core.hub, self._workspace, self._commands_changed)
+        self._trust = TrustKeeper(self._core, tell, self._policy_changed)
         self._tasks: set[asyncio.Task[None]] = set()
         self._around = self._surroundings()
         self._folder.model = self._around.model
@@ -83,13 +86,8 @@ class Bridge:
         wanted = settings.ui.theme
         chosen = news.ScreenSettings(tuple(themes.sound.values()), wanted, dict(settings.keys), settings.ui.auto_open)
         self._tell(news.SettingsKnown(chosen))
-        found = [Fault(one.source, one.line, one.message, one.remedy) for one in self._core.configuration.faults]
-        faults = (*found, *themes.faults, *faults_of(settings.keys, "config.toml"))
-        if faults:
-            self._tell(news.FaultsFound(faults))
-            self._note(
-                *(NoteEntry(f"fault-{place}", one.as_text(), NoteKind.ERROR) for place, one in enumerate(faults))
-            )
+        found = _faults_in(self._core.configuration)
+        self._tell_faults(*found, *themes.faults, *faults_of(settings.keys, "config.toml"))
 
     async def close(self) -> None:
         """Stop the turn, and listening."""
@@ -189,6 +187,10 @@ class Bridge:
                 self._begin(self._review(item_id, arguments))
             case TodoPane.Added() | TodoPane.Toggled() | TodoPane.Removed():
                 self._begin(self._change_todos(intent))
+            case Dashboard.TrustWanted():
+                self._begin(self._trust.look())
+            case TrustScreen.Trusted(shown):
+                self._begin(self._trust.trust(shown))
             case _:
                 self._handle_terminal(intent)
 
@@ -267,6 +269,17 @@ class Bridge:
             log.error("a wish could not be done", exc_info=error)
             self._tell(news.Said(f"That went wrong: {type(error).__name__}: {error}", failed=True))
 
+    def _tell_faults(self, *faults: Fault) -> None:
+        if faults:
+            self._tell(news.FaultsFound(faults))
+            self._note(*(NoteEntry(f"fault-{one.as_text()}", one.as_text(), NoteKind.ERROR) for one in faults))
+
+    def _policy_changed(self, configuration: Configuration) -> None:
+        """The policy was read anew: what is wrong with it is told as at the start."""
+        known = _faults_in(self._core.configuration)
+        self._tell_faults(*(fault for fault in _faults_in(configuration) if fault not in known))
+        self._surround(denied_because=configuration.policy_fault or "")
+
     def _note(self, *notes: NoteEntry) -> None:
         self._tell(news.ConversationChanged(EntriesChanged(tuple(notes))))
 
@@ -276,20 +289,22 @@ class Bridge:
         if greeting:
             self._note(NoteEntry("greeting", greeting, NoteKind.GREETING))
         fault = self._core.configuration.policy_fault
-        notes = [NoteEntry(f"first-{place}", text) for place, text in enumerate(texts)]
+        notes = [NoteEntry(f"first-{place}", text) for place, text in enumerate(texts)] + self._trust.first_notes()
         if fault is not None:
             notes.append(NoteEntry("policy-fault", f"Everything is denied: {fault}", NoteKind.ERROR))
         if notes:
             self._note(*notes)
 
-    def _surround(self, *, mode: str | None = None, tokens_used: int | None = None) -> None:
+    def _surround(
+        self, *, mode: str | None = None, tokens_used: int | None = None, denied_because: str | None = None
+    ) -> None:
         around = self._around
         self._around = Surroundings(
             model=around.model,
             workspace=around.workspace,
             mode=mode or around.mode,
             offline=around.offline,
-            denied_because=around.denied_because,
+            denied_because=around.denied_because if denied_because is None else denied_because,
             tokens_used=tokens_used or around.tokens_used,
             tokens_limit=around.tokens_limit,
         )
@@ -305,6 +320,10 @@ class Bridge:
             offline=described.provider == "offline",
             denied_because=self._core.configuration.policy_fault or "",
         )
+
+
+def _faults_in(configuration: Configuration) -> list[Fault]:
+    return [Fault(one.source, one.line, one.message, one.remedy) for one in configuration.faults]
 
 
 def _short(path: Path) -> str:

@@ -75,6 +75,10 @@ class Dashboard(PaneFrame):
     class InterruptWanted(Intent):
         """Stop the running turn."""
 
+    @dataclass
+    class TrustWanted(Intent):
+        """Show the folder's own config file, and let it count if the person trusts it."""
+
     def __init__(self, now: Callable[[], float], *, blink: bool = True) -> None:
         super().__init__(now, blink=blink)
         self.reviewing = Reviewing(self, now)
@@ -113,6 +117,8 @@ class Dashboard(PaneFrame):
             case news.MessageTaken(text):
                 if self.prompt.text.strip() == text:
                     self.prompt.clear_draft()
+            case news.TrustAsked(path, content):
+                self._ask_for_trust(path, content)
             case news.FaultsFound(faults):
                 for fault in faults:
                     self.notify(visible(fault.as_text()), severity="warning", timeout=30, markup=False)
@@ -205,6 +211,17 @@ class Dashboard(PaneFrame):
 
         facts = ("What the policy would ask about runs without a question.", "Denies and deletions' questions stay.")
         app_of(self).push_screen(AskScreen("Mode yolo?", facts, "let it run"), settle)
+
+    def action_trust(self) -> None:
+        self.post_message(self.TrustWanted())
+
+    def _ask_for_trust(self, path: str, content: bytes) -> None:
+        from ollm_tui.tui.screens.trust import TrustScreen
+
+        if self.is_current:  # else keys meant for what is open would land in it
+            app_of(self).push_screen(TrustScreen(path, content, self._now))
+        else:
+            self.notify("Something else is open. Close it, then /trust again.", markup=False)
 
     def action_terminal_tab(self) -> None:
         self.term.action_turn(1)

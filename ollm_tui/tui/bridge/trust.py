@@ -1,0 +1,107 @@
+"""The repository's own config file: whether it counts, a look at it, and what a person's trust changes at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from ollm_tui.assembly import Configuration, ConfigurationError, Core, configure, with_approvals_since
+from ollm_tui.core.policy.engine import PolicyEngine
+from ollm_tui.core.policy.trust import REPOSITORY_CONFIG, OwnConfig, Trust, TrustBook
+from ollm_tui.tui import news
+from ollm_tui.tui.entries import EntriesChanged, NoteEntry
+from ollm_tui.tui.intents import Tell
+
+NOTHING = f"There is no {REPOSITORY_CONFIG} here that can be read: there is nothing to trust."
+SWAPPED = f"{REPOSITORY_CONFIG} has changed since it was shown: it does not count. /trust shows it anew."
+COUNTS = (
+    f"{REPOSITORY_CONFIG} counts from now on, its policy and protected files at once, other settings from the next"
+    " start. What you approved for this session stays approved where the file does not stand against it."
+)
+
+
+class TrustKeeper:
+    """Looks at the file and trusts it; `changed` is called with every configuration that is read anew."""
+
+    def __init__(self, core: Core, tell: Tell, changed: Callable[[Configuration], None]) -> None:
+        self._executor = core.executor
+        self._configuration = core.configuration
+        self._workspace = core.configuration.workspace.root
+        self._outputs = core.outputs.folder
+        self._tell = tell
+        self._changed = changed
+
+    def first_notes(self) -> list[NoteEntry]:
+        """What a person should know at the start: a file that lies there and does not count."""
+        match self._configuration.trust:
+            case Trust.UNTRUSTED:
+                how = "is this folder's own config file. It does not count yet"
+            case Trust.CHANGED:
+                how = "has changed since you trusted it. It does not count any more"
+            case Trust.NO_FILE | Trust.TRUSTED:
+                return []
+        return [NoteEntry("trust", f"{REPOSITORY_CONFIG} {how}: /trust shows it and asks whether it may.")]
+
+    async def look(self) -> None:
+        """Have the file shown with the question; where it is trusted already, see that it counts."""
+        try:
+            own = await asyncio.to_thread(TrustBook.of_user().look_at, self._workspace)
+        except ValueError as error:
+            self._tell(news.Said(str(error), failed=True))
+            return
+        await self._go_on(own)
+
+    async def _go_on(self, own: OwnConfig) -> None:
+        match own.trust:
+            case Trust.NO_FILE:
+                self._tell(news.Said(NOTHING))
+            case Trust.TRUSTED:
+                await self._read_anew()
+            case Trust.UNTRUSTED | Trust.CHANGED:
+                self._tell(news.TrustAsked(str(REPOSITORY_CONFIG), own.content))
+
+    async def trust(self, shown: bytes) -> None:
+        """Trust the file where it still says what was shown, and let it count at once."""
+        try:
+            state = await asyncio.to_thread(TrustBook.of_user().trust, self._workspace, shown)
+        except (OSError, ValueError) as error:
+            self._tell(news.Said(f"{REPOSITORY_CONFIG} is not trusted: {error}", failed=True))
+            return
+        match state:
+            case Trust.TRUSTED:
+                await self._read_anew()
+            case Trust.NO_FILE:
+                self._tell(news.Said(NOTHING, failed=True))
+            case Trust.CHANGED | Trust.UNTRUSTED:
+                self._tell(news.Said(SWAPPED, failed=True))
+
+    async def _read_anew(self) -> None:
+        options = replace(self._configuration.options, workspace=self._workspace)
+        try:
+            read = await asyncio.to_thread(configure, options)
+        except ConfigurationError as error:
+            self._tell(news.Said(f"The policy could not be read anew, the old one holds: {error}", failed=True))
+            return
+        fresh, start = read.reading_also(self._outputs), self._configuration
+        # Under a fault everything is denied: what was approved before it, too.
+        keep = fresh.policy_fault is None
+
+        def change(now: PolicyEngine) -> PolicyEngine:
+            kept = with_approvals_since(start.sources, now.sources, fresh.sources) if keep else fresh.sources
+            return PolicyEngine(kept)
+
+        await self._executor.change_policy(change, fresh.workspace if keep else self._executor.workspace)
+        self._configuration = fresh
+        self._changed(fresh)
+        self._say_how_it_stands(fresh)
+
+    def _say_how_it_stands(self, fresh: Configuration) -> None:
+        if fresh.trust is not Trust.TRUSTED:
+            self._tell(news.Said(SWAPPED, failed=True))
+        elif fresh.policy_fault is None:
+            self._tell(news.Said(f"{REPOSITORY_CONFIG} counts from now on."))
+            self._tell(news.ConversationChanged(EntriesChanged((NoteEntry("trust", COUNTS),))))
+        else:
+            words = f"{REPOSITORY_CONFIG} is trusted, but everything is denied now: {fresh.policy_fault}"
+            self._tell(news.Said(words, failed=True))

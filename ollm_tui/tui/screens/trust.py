@@ -1,0 +1,82 @@
+"""The question whether a folder's own config file may count: its whole text, and what a yes means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+
+from ollm_tui.core.base.visible import visible, visible_block
+from ollm_tui.tui.ink import Ink, line, lines_of
+from ollm_tui.tui.intents import Intent
+from ollm_tui.tui.screens.ask import AskScreen
+from ollm_tui.tui.screens.consideration import ARM_SECONDS
+from ollm_tui.tui.widgets.inkbox import InkBox
+from ollm_tui.tui.widgets.lines import LinesView
+
+MEANING = (
+    "Trusted, it can only tighten: its asks and denies count beside yours, nothing in it can allow.",
+    "A yes is for this text alone: once the file changes, it no longer counts.",
+)
+
+
+class TrustScreen(ModalScreen[None]):
+    """Enter does nothing; a yes counts after a moment, and once the end of the text has been in sight."""
+
+    BINDINGS: ClassVar[list[BindingType]] = AskScreen.BINDINGS
+
+    @dataclass
+    class Trusted(Intent):
+        """The person trusts the file as long as it says just this."""
+
+        shown: bytes
+
+    def __init__(self, path: str, content: bytes, now: Callable[[], float]) -> None:
+        super().__init__()
+        self._path, self._content, self._now = path, content, now
+        self._shown_at = now()
+        self._text = LinesView("trust-text")
+        self._words = InkBox("trust-words")
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="trust-box") as box:
+            box.border_title = Content(f"Trust {visible(self._path)}?")
+            box.border_subtitle = "PgUp/PgDn scroll"
+            yield self._text
+            yield self._words
+
+    def on_mount(self) -> None:
+        self._shown_at = self._now()
+        text = self._content.decode("utf-8", "backslashreplace")
+        self._text.show_lines(lines_of(visible_block(text)))
+        self._text.focus()
+        self._draw_words()
+
+    @on(LinesView.EndSeen)
+    def _draw_words(self) -> None:
+        yes = " trust it" if self._text.seen_end else " trust it, once you have read to its end"
+        self._words.show_lines(
+            [
+                line(),
+                line(("y", Ink.ACCENT), f"{yes}   ", ("n", Ink.ACCENT), " or ", ("Esc", Ink.ACCENT), " not now"),
+                line(),
+                *(line(words, prose=True) for words in MEANING),
+            ]
+        )
+
+    def action_answer(self, yes: bool) -> None:
+        """A yes that cannot count yet leaves the question where it is."""
+        if not self.is_current:
+            return
+        if yes:
+            if not self._text.seen_end or self._now() - self._shown_at < ARM_SECONDS:
+                return
+            self.post_message(self.Trusted(self._content))
+        self.dismiss()
