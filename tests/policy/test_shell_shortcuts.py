@@ -81,7 +81,9 @@ def test_the_deciding_rule_is_the_first_that_matches(drawn: list[PolicyRule], gi
     seen = seen_by_conditions(given_params)  # pyright: ignore[reportArgumentType] (drawn from JSON values)
     expected = next((rule for rule in placed.for_tool("shell") if rule.matches(seen)), None)
     assert placed.deciding("shell", seen) is expected
-    assert placed.deciding("shell", seen) is expected
+    for given_names in (tuple(seen), (*seen, "command")):
+        possible = placed.possible("shell", given_names)
+        assert next((rule for rule in possible if rule.matches(seen)), None) is expected
 
 
 def test_decisions_and_risks_rank_in_their_order() -> None:

@@ -83,6 +83,9 @@ class _LineJudge:
         self._policy = policy
         self._line = line
         self._looks = read_only_parts(line)
+        given = (*self._seen, "command")  # the parts of the line are asked about one by one, all with the same names
+        self._rules = [rules.possible(SHELL, given) for rules in rule_sets]
+        self._tighter_rules = [rules.possible(SHELL, given) for rules in tightening]
         cwd = params.get("cwd")
         self._paths = CommandPaths(policy.workspace, cwd if isinstance(cwd, str) else "") if policy.workspace else None
 
@@ -107,8 +110,8 @@ class _LineJudge:
 
     def risk(self) -> Risk | None:
         """The risk that a rule gives to the line, if one does."""
-        for rules in self._rule_sets:
-            rule = rules.deciding(SHELL, self._seen)
+        for rules in self._rules:
+            rule = _first_match(rules, self._seen)
             if rule is not None and rule.rule.risk is not None:
                 return rule.rule.risk
         return None
@@ -221,8 +224,8 @@ class _LineJudge:
         return {**self._seen, "command": text}
 
     def _deciding(self, seen: Seen) -> CompiledRule | None:
-        for rules in self._rule_sets:
-            rule = rules.deciding(SHELL, seen)
+        for rules in self._rules:
+            rule = _first_match(rules, seen)
             if rule is not None:
                 return rule
         return None
@@ -231,13 +234,17 @@ class _LineJudge:
         """The strictest word of the repository's rules."""
         if not self._tightening:
             return None
-        rules = [rule for each in self._tightening if (rule := each.deciding(SHELL, seen)) is not None]
+        rules = [rule for each in self._tighter_rules if (rule := _first_match(each, seen)) is not None]
         return max(rules, key=lambda rule: rule.action.rank, default=None)
 
 
 def _about_commands(rules: RuleSet) -> tuple[CompiledRule, ...]:
     """The rules that could decide about commands and look at the command's text."""
     return rules.with_condition_on(SHELL, "command")
+
+
+def _first_match(rules: tuple[CompiledRule, ...], seen: Seen) -> CompiledRule | None:
+    return next((rule for rule in rules if rule.matches(seen)), None)
 
 
 _ACCEPTED_KEPT = 512

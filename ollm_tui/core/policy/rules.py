@@ -161,24 +161,23 @@ class RuleSet:
 
     def deciding(self, tool: str, seen: Seen) -> CompiledRule | None:
         """The first rule of the tool's own that matches, else the first `*` rule (000 Property 34)."""
-        key = (tool, tuple(seen))
-        possible = self._possible.get(key)
-        if possible is None:
-            possible = self._possible_with(key)
-        for rule in possible:
-            for test in rule.tests:  # `matches`, written out: this is where the time of a decision goes
-                if not test(seen):
-                    break
-            else:
-                return rule
+        for name in (tool, ANY_TOOL):
+            for rule in self._by_tool.get(name, ()):
+                for test in rule.tests:  # `matches`, written out: this is where the time of a decision goes
+                    if not test(seen):
+                        break
+                else:
+                    return rule
         return None
 
-    def _possible_with(self, key: tuple[str, tuple[str, ...]]) -> tuple[CompiledRule, ...]:
-        """The rules for the tool that could match at all where just these parameters are given, in their order."""
-        tool, given = key
-        if len(self._possible) >= _POSSIBLE_KEPT:
-            self._possible.clear()
-        found = self._possible[key] = tuple(rule for rule in self.for_tool(tool) if rule.needs.issubset(given))
+    def possible(self, tool: str, given: tuple[str, ...]) -> tuple[CompiledRule, ...]:
+        """Those of `for_tool` that could match at all where just these parameters are given, in their order."""
+        key = (tool, given)
+        found = self._possible.get(key)
+        if found is None:
+            if len(self._possible) >= _POSSIBLE_KEPT:
+                self._possible.clear()
+            found = self._possible[key] = tuple(rule for rule in self.for_tool(tool) if rule.needs.issubset(given))
         return found
 
     def risk_of(self, tool: str) -> Risk | None:
