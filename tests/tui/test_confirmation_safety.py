@@ -261,6 +261,23 @@ async def test_a_saved_rule_can_be_worded_and_is_saved_as_worded() -> None:
         assert [(one.approved, one.reach, one.rule) for one in here.decisions] == [(True, Reach.WORKSPACE, "git push")]
 
 
+async def test_a_saved_rule_can_reach_every_workspace_once_that_was_read() -> None:
+    async with stage() as here:
+        await here.show_queue(command_question(1, "git push", risk=RiskLevel.MEDIUM))
+        await here.tell(news.Reviewed("confirm-1", ReviewValue(offers=OFFERS)))
+        await here.arm()
+        await here.press("A")
+        assert "in this workspace" in here.text
+        await here.arm()
+        await here.press("tab")
+        assert "in every workspace" in here.text
+        await here.press("ctrl+s")
+        assert here.decisions == [], "the wider reach was not there long enough to be read"
+        await here.arm()
+        await here.press("ctrl+s")
+        assert [(one.reach, one.rule) for one in here.decisions] == [(Reach.USER, "git push *")]
+
+
 async def test_high_risk_is_never_saved() -> None:
     async with stage() as here:
         await here.show_queue(command_question(1, "git push --force"))

@@ -217,7 +217,12 @@ class ConfirmScreen(ModalScreen[None]):
                 self.post_message(self.Decided(item.id, approved=False))
 
     def action_swap(self) -> None:
-        if self._phase is Phase.READING and self.case.preview is not None:
+        """The effect or the arguments; where a rule is shown, how far it would reach."""
+        if self._phase is Phase.REMEMBER and self._offer is not None and self._offer.reach is not Reach.SESSION:
+            wider = Reach.USER if self._offer.reach is Reach.WORKSPACE else Reach.WORKSPACE
+            self._offer = replace(self._offer, reach=wider)
+            self.rearm()
+        elif self._phase is Phase.READING and self.case.preview is not None:
             self._arguments_shown = not self._arguments_shown
             self._show_effect()
             self.draw()

@@ -189,8 +189,19 @@ def _remember_lines(offer: RuleOffer, standing: Standing) -> list[Line]:
         line((f"{scope} this runs without a question{':' if rule else ' (you can change it above).'}", Ink.MUTED)),
         *(line("  ", (visible(one), Ink.STRONG), hang=2) for one in rule),
         *_also_lines(offer),
-        line(("[a]" if session else "^S", ink), words, ("Esc", Ink.ACCENT), " back"),
+        line(("[a]" if session else "^S", ink), words, *_wider(offer), ("Esc", Ink.ACCENT), " back"),
     ]
+
+
+def _wider(offer: RuleOffer) -> tuple[str | tuple[str, Ink], ...]:
+    """Tab lets a saved rule reach further, or less far."""
+    match offer.reach:
+        case Reach.SESSION:
+            return ()
+        case Reach.WORKSPACE:
+            return (("Tab", Ink.ACCENT), " for every workspace   ")
+        case Reach.USER:
+            return (("Tab", Ink.ACCENT), " for this workspace only   ")
 
 
 def _also_lines(offer: RuleOffer) -> list[Line]:
