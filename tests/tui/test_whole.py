@@ -155,12 +155,12 @@ async def test_a_question_that_expires_denies_and_says_so(workspace: Path, own_f
 async def test_looking_at_a_question_holds_its_clock(workspace: Path, own_folders: Path) -> None:
     config = own_folders / ".config" / "ollm-tui" / "config.toml"
     config.parent.mkdir(parents=True)
-    config.write_text("[confirm]\ntimeout = 0.4\n")
+    config.write_text("[confirm]\ntimeout = 3\n")
     async with life(workspace, [EDIT, {"text": "Done."}]) as here:
         await here.say("go")
         await here.modal()
         await here.see("HELD")
-        await here.pilot.pause(0.5)
+        await here.pilot.pause(3.2)
         await here.pilot.press("y")
         await here.see("Done.")
         assert (workspace / "a.txt").read_text() == "one\nzwei\n"
