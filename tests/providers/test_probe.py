@@ -69,8 +69,8 @@ async def test_all_places_are_asked_at_once_and_given_up_together():
         server.always("/v1/models", FakeReply((), silent=True))
         targets = [ProbeTarget(str(number), ServerKind.OPENAI, server.port) for number in range(8)]
         began = time.monotonic()
-        assert await probe_servers(0.3, targets) == ()
-        assert time.monotonic() - began < 1.5
+        assert await probe_servers(1.0, targets) == ()
+        assert time.monotonic() - began < 5, "one after the other they take eight seconds"
         assert len(server.requests) == 8
 
 

@@ -101,7 +101,7 @@ class LiveCommand:
     def write(self, data: bytes) -> bool:
         """Queue input; False when the command is over or its input is empty."""
         child = self._child
-        if child is None or not child.takes_input or self._wake_write < 0:
+        if child is None or not child.takes_input or not self._state.running or self._wake_write < 0:
             return False
         self.typed.append(data)
         self._wake()
