@@ -16,7 +16,7 @@ import pytest
 from tests.e2e.outer import OuterTerminal
 from tests.providers.fake_server import FakeReply, FakeServer, json_reply, sse
 
-ARMED = 0.7
+ARMED = 1.2
 """Seconds after which approve keys work: they are dead for half a second after the shown question changed."""
 
 
@@ -97,7 +97,9 @@ async def test_an_overwrite_and_a_command_are_approved_and_a_deletion_denied(
         assert not (workspace / "sum.txt").exists()
         await terminal.type("y")
         await terminal.sees(lambda text: "Approve?  1 of 1" in text and "delete_file" in text)
+        await asyncio.sleep(ARMED)
         await terminal.type("r")
+        await asyncio.sleep(ARMED)
         await terminal.type("it holds the only copy", "enter")
         await terminal.sees("All done, thank you.")
         await terminal.sees(lambda text: text.split()[0] == "IDLE")
@@ -186,9 +188,8 @@ async def test_a_persons_keys_reach_a_command_that_waits_for_them(tmp_path: Path
         await terminal.sees("Approve?  1 of 1")
         await asyncio.sleep(ARMED)
         await terminal.type("y")
-        await asyncio.sleep(0.2)
-        if "again" in terminal.text:
-            await terminal.type("y")
+        await terminal.sees("again")
+        await terminal.type("y")
         await terminal.sees("RUNNING")
         await terminal.type("^t")
         await asyncio.sleep(0.5)
