@@ -98,9 +98,7 @@ async def test_an_overwrite_and_a_command_are_approved_and_a_deletion_denied(
         await terminal.type("y")
         await terminal.sees(lambda text: "Approve?  1 of 1" in text and "delete_file" in text)
         await asyncio.sleep(ARMED)
-        await terminal.type("r")
-        await asyncio.sleep(ARMED)
-        await terminal.type("it holds the only copy", "enter")
+        await terminal.type("r", "it holds the only copy", "enter")
         await terminal.sees("All done, thank you.")
         await terminal.sees(lambda text: text.split()[0] == "IDLE")
         assert (workspace / "notes.txt").read_text() == "new words\n"

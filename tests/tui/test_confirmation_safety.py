@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from textual.events import AppBlur, AppFocus
+from textual.events import AppBlur, AppFocus, Key
+from textual.keys import _character_to_key  # the name a terminal's driver gives a character
 
 from ollm_tui.core.base.diff import diff_texts
 from ollm_tui.core.confirmation import CommandPreview, DiffPreview
 from ollm_tui.tui import news
 from ollm_tui.tui.screens.confirm import ConfirmScreen
 from ollm_tui.tui.values import QueueSnapshot, QueueState, Reach, ReviewValue, RiskLevel, RuleOffer
-from tests.tui.pilot import command_question, question, stage
+from tests.tui.pilot import command_question, question, stage, wait_until
 
 
 async def test_it_opens_by_itself_over_an_empty_prompt_and_y_approves_once_armed() -> None:
@@ -98,6 +99,23 @@ async def test_approve_keys_are_dead_again_after_the_shown_question_changes() ->
         assert [one.item_id for one in here.decisions] == ["confirm-1", "confirm-2"]
 
 
+async def test_time_in_which_nothing_could_be_painted_does_not_arm_the_keys() -> None:
+    async with stage() as here:
+        await here.show_queue(question())
+        await here.arm()
+        assert here.modal is not None
+        here.modal.rearm()
+        here.clock.seconds += 60
+        here.modal.action_approve()
+        await here.settle()
+        assert here.decisions == []
+        await here.press("y")
+        assert here.decisions == []
+        await here.arm()
+        await here.press("y")
+        assert [one.approved for one in here.decisions] == [True]
+
+
 async def test_denying_is_never_delayed() -> None:
     async with stage() as here:
         await here.show_queue(question())
@@ -110,6 +128,31 @@ async def test_a_reason_for_denying_goes_word_for_word() -> None:
         await here.show_queue(question())
         await here.press("r", *"use tabs y", "enter")
         assert [(one.approved, one.reason) for one in here.decisions] == [(False, "use tabs y")]
+
+
+async def test_keys_of_one_burst_take_effect_in_their_order() -> None:
+    """Nothing waits between these keys: all of them are on their way before the first is looked at."""
+    async with stage() as here:
+        await here.show_queue(question())
+        for key in ["r", *"not yet: y A n [D] e r", "enter"]:
+            here.app.post_message(Key(_key_name(key), key if len(key) == 1 else None))
+        await wait_until(here.pilot, lambda: bool(here.decisions))
+        assert [(one.approved, one.reason) for one in here.decisions] == [(False, "not yet: y A n [D] e r")]
+
+
+async def test_what_is_typed_right_behind_e_goes_into_the_form() -> None:
+    async with stage() as here:
+        await here.show_queue(question())
+        await here.arm()
+        for key in ["e", *"yAn[D]er"]:
+            here.app.post_message(Key(_key_name(key), key))
+        await here.settle()
+        assert here.decisions == []
+        assert "yAn[D]er" in here.text
+
+
+def _key_name(character: str) -> str:
+    return character if len(character) > 1 else _character_to_key(character)
 
 
 async def test_a_long_effect_must_be_scrolled_to_its_end_before_y_counts() -> None:

@@ -76,7 +76,8 @@ def test_high_risk_is_approved_only_by_two_presses_with_nothing_between(steps: l
     for step in steps:
         now += 1.0
         if step == "disarm":
-            one.disarm(now)
+            one.disarm()
+            one.shown_at = now - 1.0
             in_a_row = 0
             continue
         in_a_row += 1
@@ -88,7 +89,9 @@ def test_high_risk_is_approved_only_by_two_presses_with_nothing_between(steps: l
 def test_changed_arguments_disarm_forget_the_reading_and_take_the_new_risk() -> None:
     one = case(RiskLevel.LOW)
     review = ReviewValue(risk=RiskLevel.HIGH, offers=(RuleOffer(Reach.SESSION, "x *"),))
-    one.change_arguments({"command": "rm"}, review, 5.0)
+    one.change_arguments({"command": "rm"}, review)
+    assert one.standing(1e9) is Standing.ARMING, "not painted yet"
+    one.shown_at = 5.0
     assert one.standing(5.1) is Standing.ARMING
     assert one.standing(6.0) is Standing.UNREAD
     one.effect_seen = True

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
@@ -28,9 +27,6 @@ from ollm_tui.tui.widgets.lines import LinesView
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
 
-STRAGGLER_SECONDS = 0.05
-"""How long a reason waits for keys that are still on their way."""
-
 TIGHT_ROWS = 17
 """On fewer rows the keys take one line, and the head only its first."""
 
@@ -38,28 +34,26 @@ TIGHT_ROWS = 17
 class ConfirmScreen(ModalScreen[None]):
     """Shows one question of the queue at a time. Decisions go upward; the queue's next snapshot moves it on."""
 
+    # With priority a key acts in the app before the next one is looked at: keys of one burst take effect in their
+    # order, and what follows `r` or `e` is already typed into the line or the form, which keep letters to themselves.
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "approve", "Approve", id="confirm.approve", tooltip="Approve once; HIGH risk needs it twice"),
-        Binding("a", "remember('session')", "Session", id="confirm.session", tooltip="Approve for this session"),
-        Binding("A", "remember('saved')", "Save rule", id="confirm.rule", tooltip="Approve and save a rule"),
-        Binding("n", "deny", "Deny", id="confirm.deny", tooltip="Deny"),
-        Binding("r", "reason", "Deny, why", id="confirm.reason", tooltip="Deny and tell the model why"),
-        Binding("e", "edit", "Edit", id="confirm.edit", tooltip="Change the arguments before approving"),
-        Binding("left_square_bracket", "step(-1)", "Previous", id="confirm.previous", tooltip="Question before"),
-        Binding("right_square_bracket", "step(1)", "Next", id="confirm.next", tooltip="Next question"),
-        Binding("D", "deny_all", "Deny all", id="confirm.deny_all", tooltip="Deny every open question"),
+        *(
+            Binding(key, action, name, id=f"confirm.{ident}", tooltip=tooltip, priority=True)
+            for key, action, name, ident, tooltip in (
+                ("y", "approve", "Approve", "approve", "Approve once; HIGH risk needs it twice"),
+                ("a", "remember('session')", "Session", "session", "Approve for this session"),
+                ("A", "remember('saved')", "Save rule", "rule", "Approve and save a rule"),
+                ("n", "deny", "Deny", "deny", "Deny"),
+                ("r", "reason", "Deny, why", "reason", "Deny and tell the model why"),
+                ("e", "edit", "Edit", "edit", "Change the arguments before approving"),
+                ("left_square_bracket", "step(-1)", "Previous", "previous", "Question before"),
+                ("right_square_bracket", "step(1)", "Next", "next", "Next question"),
+                ("D", "deny_all", "Deny all", "deny_all", "Deny every open question"),
+                ("ctrl+s", "commit", "Check", "commit", "Check changed arguments; save a rule"),
+                ("escape", "back", "Later", "later", "Decide later; the question stays"),
+            )
+        ),
         Binding("tab", "swap", "Arguments", id="confirm.swap", tooltip="Show the effect or the arguments"),
-        Binding(
-            "ctrl+s",
-            "commit",
-            "Check",
-            id="confirm.commit",
-            tooltip="Check changed arguments; save a rule",
-            priority=True,
-        ),
-        Binding(
-            "escape", "back", "Later", id="confirm.later", tooltip="Decide later; the question stays", priority=True
-        ),
     ]
 
     @dataclass
@@ -98,7 +92,7 @@ class ConfirmScreen(ModalScreen[None]):
         assert item is not None, "only questions of the queue are shown"
         self._queue = queue
         self._now = now
-        self.case = Consideration(item, now())
+        self.case = Consideration(item)
         """What is being decided on."""
         self._phase = Phase.READING
         self._arguments_shown = False
@@ -148,10 +142,11 @@ class ConfirmScreen(ModalScreen[None]):
         elif self._phase is Phase.EDITING:
             self._box.form.show_review(review)
             if not review.faults and review.decision != "deny":
-                self.case.change_arguments(arguments, review, self._now())
+                self.case.change_arguments(arguments, review)
                 self._arguments_shown = False
                 self._leave_form()
                 self._show_effect()
+                self.rearm()
         self.draw()
 
     # -- what the person does ----------------------------------------------------------------------------------------
@@ -183,7 +178,6 @@ class ConfirmScreen(ModalScreen[None]):
         if self._phase is Phase.READING and self.case.item.pending:
             self._phase = Phase.REASON
             self._box.ask_line("", "why not; the model reads this")
-            self.set_focus(self._box.input)
             self.draw()
 
     def action_edit(self) -> None:
@@ -235,31 +229,11 @@ class ConfirmScreen(ModalScreen[None]):
             self._leave_form()
             self.draw()
 
-    def on_key(self, event: events.Key) -> None:
-        """Who types faster than the line gets the focus loses nothing of what was typed.
-
-        Bindings run in the app, after keys that came later have passed here: the line is asked for at once.
-        """
-        found = self.active_bindings.get(event.key)
-        if self._phase is Phase.READING and found is not None and found.binding.action == "reason":
-            event.stop()
-            event.prevent_default()
-            self.action_reason()
-        elif self._phase is Phase.REASON and not self._box.input.has_focus:
-            if event.is_printable and event.character:
-                event.stop()
-                event.prevent_default()
-                self._box.input.insert_text_at_cursor(event.character)
-            elif event.key == "enter":
-                event.stop()
-                self._deny_with_reason(self.case)
-
     @on(Input.Submitted, "#confirm-input")
     def _line_given(self, event: Input.Submitted) -> None:
         event.stop()
         if self._phase is Phase.REASON:
-            # Keys typed before the line had the focus come here by a longer way: they belong to the reason, too.
-            self.set_timer(STRAGGLER_SECONDS, partial(self._deny_with_reason, self.case))
+            self._decide(approved=False, reason=event.value.strip() or None)
 
     @on(LinesView.EndSeen)
     def _end_seen(self, event: LinesView.EndSeen) -> None:
@@ -267,10 +241,6 @@ class ConfirmScreen(ModalScreen[None]):
         if not self._arguments_shown and self._box.detail.seen_end:
             self.case.effect_seen = True
         self.draw()
-
-    def _deny_with_reason(self, case: Consideration) -> None:
-        if self._phase is Phase.REASON and case is self.case:
-            self._decide(approved=False, reason=self._box.input.value.strip() or None)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -291,7 +261,7 @@ class ConfirmScreen(ModalScreen[None]):
             return
         if item_id != self.case.item.id:
             self.post_message(self.LookedAway(self.case.item.id))
-        self.case = Consideration(item, self._now(), sent=item_id in self._sent)
+        self.case = Consideration(item, sent=item_id in self._sent)
         self._arguments_shown = False
         self._leave_form()
         self._show_effect()
@@ -301,11 +271,16 @@ class ConfirmScreen(ModalScreen[None]):
 
     def rearm(self) -> None:
         """Make the approve keys dead again for a moment: what is shown, or who looks at it, has changed."""
-        self.case.disarm(self._now())
+        self.case.disarm()
+        self.call_after_refresh(self._painted, self.case)
+        self.draw()
+
+    def _painted(self, case: Consideration) -> None:
+        """From here on it can be read: what held the loop up before does not count as time to read it."""
+        case.shown_at = self._now()
         if self._arm_timer is not None:
             self._arm_timer.stop()
         self._arm_timer = self.set_timer(ARM_SECONDS + 0.02, self.draw)
-        self.draw()
 
     def _leave_form(self) -> None:
         self._phase, self._offer = Phase.READING, None

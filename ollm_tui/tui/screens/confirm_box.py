@@ -25,7 +25,10 @@ BORDERS = 2
 
 
 class ConfirmBox(Vertical):
-    """Holds the parts and gives each its room; decides nothing."""
+    """Holds the parts and gives each its room; decides nothing.
+
+    The focus moves at once, not with the next message: the key that follows belongs to what is asked for.
+    """
 
     def __init__(self) -> None:
         super().__init__(id="confirm-box")
@@ -62,7 +65,8 @@ class ConfirmBox(Vertical):
         """Away with form and line; the focus is where no key decides anything."""
         self.form.display = self.input.display = False
         self.detail.display = True
-        self.detail.focus()
+        if self.is_attached:
+            self.screen.set_focus(self.detail)
 
     def show_form(self, arguments: JsonObject) -> None:
         """The form in the place of the effect."""
@@ -74,7 +78,7 @@ class ConfirmBox(Vertical):
         """One line to type, below the effect."""
         self.input.value, self.input.placeholder = text, hint
         self.input.display = True
-        self.input.focus()
+        self.screen.set_focus(self.input)
 
     def fit(self, screen: Size, *, tight: bool) -> None:
         """The middle gets what head and keys leave: they must be in sight on any screen."""

@@ -37,7 +37,7 @@ class EditForm(Vertical):
         """Start from these arguments."""
         self._area.text = json.dumps(arguments, indent=2, ensure_ascii=False)
         self._said.show_lines([HINT])
-        self._area.focus()
+        self.screen.set_focus(self._area)
 
     def parse(self) -> JsonObject | None:
         """The arguments as typed; None when they are no JSON object, and then the form says where and why."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import inf
 from typing import TYPE_CHECKING
 
 from ollm_tui.tui.values import QueueItem, Reach, ReviewValue, RiskLevel, RuleOffer
@@ -37,10 +38,13 @@ class Lasting(StrEnum):
 
 @dataclass
 class Consideration:
-    """`shown_at` is monotonic, in seconds. `effect_seen`: the end of what would happen has been in sight."""
+    """`shown_at` is monotonic, in seconds, and lies ahead of every clock until what is shown has been painted.
+
+    `effect_seen`: the end of what would happen has been in sight.
+    """
 
     item: QueueItem
-    shown_at: float
+    shown_at: float = inf
     review: ReviewValue | None = None
     edited: JsonObject | None = None
     effect_seen: bool = False
@@ -65,16 +69,16 @@ class Consideration:
             return False
         return True
 
-    def disarm(self, now: float) -> None:
+    def disarm(self) -> None:
         """What is shown has changed: a key pressed for what was there before must not count."""
-        self.shown_at = now
+        self.shown_at = inf
         self.pressed_once = False
 
-    def change_arguments(self, arguments: JsonObject, review: ReviewValue, now: float) -> None:
+    def change_arguments(self, arguments: JsonObject, review: ReviewValue) -> None:
         """The core accepts other arguments: what they would do has to be read and approved anew."""
         self.edited, self.review = arguments, review
         self.effect_seen = False
-        self.disarm(now)
+        self.disarm()
 
     def offer(self, lasting: Lasting) -> RuleOffer | None:
         """The rule a yes could leave behind; none for changed arguments, no saved one for HIGH risk."""
