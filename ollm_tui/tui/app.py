@@ -135,11 +135,10 @@ class DashboardApp(App[int]):
         """Words for the shell and the app stay here; every other wish goes to the house."""
         match intent:
             case Prompt.Sent(text) if text.startswith("!"):
-                self.dashboard.prompt.clear_draft()
                 self.dashboard.show_terminal()
                 self.dashboard.term.type_into_shell(text[1:].strip())
             case Prompt.Sent(text) if text.startswith("/") and await self._run_words(text):
-                self.dashboard.prompt.clear_draft()
+                pass
             case ConversationPane.Retry() if self._broken:
                 self._start_house()
             case _:
@@ -149,10 +148,8 @@ class DashboardApp(App[int]):
         """What is wished before the house stands waits for it."""
         if self._steward is not None:
             self._steward.handle(intent)
-            return
-        self._held_back.append(intent)
-        if isinstance(intent, Prompt.Sent):
-            self.dashboard.prompt.clear_draft()
+        else:
+            self._held_back.append(intent)
 
     async def _run_words(self, text: str) -> bool:
         """Do what a `/command` says. False for what is none: `/etc/hosts` may well begin a message."""

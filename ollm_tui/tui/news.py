@@ -73,13 +73,6 @@ class Reviewed(News):
 
 
 @dataclass
-class MessageTaken(News):
-    """The draft is on its way and can go."""
-
-    text: str
-
-
-@dataclass
 class TrustAsked(News):
     """May the folder's own config file count, as long as it says just this?"""
 

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+from textual.events import Key
+from textual.keys import _character_to_key  # the name a terminal's driver gives a character
 from textual.pilot import Pilot
 
 from ollm_tui.core.base.diff import diff_texts
@@ -73,6 +75,13 @@ class Stage:
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
+        await self.settle()
+
+    async def burst(self, *keys: str) -> None:
+        """Keys that are all on their way before the first is looked at; names as Textual's, or single characters."""
+        for key in keys:
+            character = key if len(key) == 1 else None
+            self.app.post_message(Key(_character_to_key(key) if character else key, character))
         await self.settle()
 
     async def arm(self) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from textual.events import AppBlur, AppFocus, Key
-from textual.keys import _character_to_key  # the name a terminal's driver gives a character
+from textual.events import AppBlur, AppFocus
 
 from ollm_tui.core.base.diff import diff_texts
 from ollm_tui.core.confirmation import CommandPreview, DiffPreview
@@ -131,11 +130,9 @@ async def test_a_reason_for_denying_goes_word_for_word() -> None:
 
 
 async def test_keys_of_one_burst_take_effect_in_their_order() -> None:
-    """Nothing waits between these keys: all of them are on their way before the first is looked at."""
     async with stage() as here:
         await here.show_queue(question())
-        for key in ["r", *"not yet: y A n [D] e r", "enter"]:
-            here.app.post_message(Key(_key_name(key), key if len(key) == 1 else None))
+        await here.burst("r", *"not yet: y A n [D] e r", "enter")
         await wait_until(here.pilot, lambda: bool(here.decisions))
         assert [(one.approved, one.reason) for one in here.decisions] == [(False, "not yet: y A n [D] e r")]
 
@@ -144,15 +141,9 @@ async def test_what_is_typed_right_behind_e_goes_into_the_form() -> None:
     async with stage() as here:
         await here.show_queue(question())
         await here.arm()
-        for key in ["e", *"yAn[D]er"]:
-            here.app.post_message(Key(_key_name(key), key))
-        await here.settle()
+        await here.burst("e", *"yAn[D]er")
         assert here.decisions == []
         assert "yAn[D]er" in here.text
-
-
-def _key_name(character: str) -> str:
-    return character if len(character) > 1 else _character_to_key(character)
 
 
 async def test_a_long_effect_must_be_scrolled_to_its_end_before_y_counts() -> None:

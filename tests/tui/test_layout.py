@@ -8,7 +8,8 @@ from ollm_tui.tui import news
 from ollm_tui.tui.layout import Arrangement, Pane
 from ollm_tui.tui.screens.help import HelpScreen
 from ollm_tui.tui.values import Activity, CommandMark, CommandTab, TodoRow, TodoState
-from tests.tui.pilot import question, stage
+from ollm_tui.tui.widgets.prompt import Prompt
+from tests.tui.pilot import question, stage, wait_until
 
 
 async def test_the_wide_layout_shows_every_pane_at_once() -> None:
@@ -160,12 +161,18 @@ async def test_quitting_asks_while_something_is_live() -> None:
         assert here.app.is_running
 
 
+async def test_enter_in_a_burst_sends_what_was_typed_before_it_and_keeps_what_comes_after() -> None:
+    async with stage() as here:
+        await here.burst(*"one", "ctrl+j", *"two", "enter", *"three")
+        await wait_until(here.pilot, lambda: here.app.dashboard.prompt.text == "three")
+        assert [sent.text for sent in here.steward.of(Prompt.Sent)] == ["one\ntwo"]
+
+
 async def test_up_and_down_walk_through_what_was_sent() -> None:
     async with stage() as here:
         prompt = here.app.dashboard.prompt
         for text in ("one", "two"):
             await here.press(*text, "enter")
-            await here.tell(news.MessageTaken(text))
         assert prompt.text == ""
         await here.press("d", "up")
         assert prompt.text == "two"

@@ -164,7 +164,6 @@ class Bridge:
                 if self._turns.busy:
                     self._tell(news.Said("Sent when this turn ends."))
                 self._turns.send(text)
-                self._tell(news.MessageTaken(text))
             case ConversationPane.Retry():
                 self._turns.retry()
             case Dashboard.InterruptWanted():

@@ -160,7 +160,7 @@ class ConfirmScreen(ModalScreen[None]):
         """Shows the rule first; the session's is confirmed by the same key, a saved one by ctrl+s."""
         if self._phase is Phase.REMEMBER and self._offer is not None:
             if which == Lasting.SESSION and self._offer.reach is Reach.SESSION:
-                self.action_commit()
+                self._commit()
             return
         offer = self.case.offer(Lasting(which))
         if offer is None or self._phase is not Phase.READING or self.case.standing(self._now()) is not Standing.READY:
@@ -187,7 +187,10 @@ class ConfirmScreen(ModalScreen[None]):
             self.draw()
 
     def action_commit(self) -> None:
-        """Have changed arguments judged, or approve with the rule that is shown."""
+        """Have changed arguments judged, or approve with the rule that is shown: behind what was typed before."""
+        (self.focused or self).call_later(self._commit)
+
+    def _commit(self) -> None:
         if self._phase is Phase.EDITING:
             arguments = self._box.form.parse()
             if arguments is not None:

@@ -114,9 +114,6 @@ class Dashboard(PaneFrame):
                 self.draw_tabs()
             case news.Reviewed(item_id, review, arguments):
                 self.reviewing.show_review(item_id, review, arguments)
-            case news.MessageTaken(text):
-                if self.prompt.text.strip() == text:
-                    self.prompt.clear_draft()
             case news.TrustAsked(path, content):
                 self._ask_for_trust(path, content)
             case news.FaultsFound(faults):

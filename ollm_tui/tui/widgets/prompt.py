@@ -84,21 +84,23 @@ class Prompt(TextArea):
         """What was sent in earlier sessions, oldest first."""
         self._sent = [*texts, *self._sent][-HISTORY:]
 
+    # The two keys act in the app, at once; what was typed before them may still be waiting here. They go behind it.
+
     def action_send(self) -> None:
+        self.call_later(self._send)
+
+    def action_break_line(self) -> None:
+        self.call_later(self.insert, "\n")
+
+    def _send(self) -> None:
         text = self.text.strip()
         if not text:
             return
+        self.text = ""
         if not self._sent or self._sent[-1] != text:
             self._sent = [*self._sent, text][-HISTORY:]
         self._recalled = None
         self.post_message(self.Sent(text))
-
-    def clear_draft(self) -> None:
-        """Once the message is on its way."""
-        self.text = ""
-
-    def action_break_line(self) -> None:
-        self.insert("\n")
 
     def action_scroll_chat(self, pages: int) -> None:
         self.post_message(self.ScrollAsked(pages))
