@@ -32,8 +32,8 @@ CONNECT = """Three ways to connect a model:
 2. LM Studio, llama.cpp or vLLM: start its server, then `ollm-tui --provider openai --base-url http://127.0.0.1:PORT/v1`
 3. A service with an API key: set OLLM_API_KEY, then `ollm-tui --provider openai --base-url URL --model NAME`"""
 
-GREETING = f"""No AI model is connected, so nothing here thinks. Plain forms work all the same: `ls`, `read FILE`,
-`run COMMAND` and more; `help` lists them.
+GREETING = f"""No AI model is connected, so nothing here thinks.
+Plain forms work all the same: `ls`, `read FILE`, `run COMMAND` and more; `help` lists them.
 
 {CONNECT}"""
 
