@@ -27,6 +27,7 @@ from ollm_tui.core.bus import MessageBus
 from ollm_tui.core.calls import Standin
 from ollm_tui.core.executor import ToolExecutor
 from ollm_tui.core.memory import Memory
+from ollm_tui.core.memory.embedding import installed_embedder
 from ollm_tui.core.notices import CommandChanged, TodosChanged
 from ollm_tui.core.policy.approvals import ApprovalBook
 from ollm_tui.core.policy.audit import AuditWriter
@@ -128,7 +129,7 @@ async def assemble_core(
             loop.call_soon_threadsafe(bus.publish, TodosChanged(todos, by, revision))
 
     todos = TodoList(store, configuration.workspace.root, clock=clock, on_change=todos_changed)
-    memory = Memory(store, configuration.workspace.root)
+    memory = Memory(store, configuration.workspace.root, clock=clock, embedder=installed_embedder())
     trash = Trash(state_folder())
     hub = CommandHub(outputs.folder, passed=settings.shell.pass_env)
     hub.subscribe(lambda state: bus.publish(CommandChanged(state)))

@@ -115,7 +115,7 @@ def searches(place: Path) -> None:
     print(f"\nsearch among {ENTRIES:,} memories of 12 words out of 5,000")
     for query in ("deploy server", "w17", "w17 w18 w19 w20", "common", "nowhere-to-be-found", "日本"):
         (seconds,) = interleaved(lambda query=query: memory.search(query))
-        print(f"  {query:24} {seconds * 1e3:7.2f} ms   {len(memory.search(query))} found")
+        print(f"  {query:24} {seconds * 1e3:7.2f} ms   {len(memory.search(query).found)} found")
 
 
 def two_writers(place: Path) -> None:

@@ -37,7 +37,7 @@ def memory(store: Store) -> Memory:
 
 
 def keys(memory: Memory, query: str, limit: int = 10) -> list[str]:
-    return [found.memory.key for found in memory.search(query, limit)]
+    return [found.memory.key for found in memory.search(query, limit).found]
 
 
 async def call(memory: Memory, **arguments: object) -> ToolResult:
@@ -90,7 +90,7 @@ def test_other_workspaces_are_not_searched_and_the_user_is(store: Store, memory:
 
 def test_a_long_value_is_shown_around_the_word_on_one_line(memory: Memory) -> None:
     memory.set("k", "x\n" * 5000 + "needle\nhere" + " y" * 5000)
-    (found,) = memory.search("needle")
+    (found,) = memory.search("needle").found
     assert "needle here" in found.snippet
     assert len(found.snippet) <= SNIPPET_CHARS + 8
     assert found.snippet.startswith("... ")
@@ -101,11 +101,8 @@ async def test_the_answer_says_keyword_only_and_carries_the_exact_value(memory: 
     memory.set("a\nb", "two\nlines of wisdom")
     result = await call(memory, query="wisdom")
     assert result.llm_content == '1 found (keyword only):\n"a\\nb": two lines of wisdom'
-    assert result.on_stdout()["data"] == {
-        "results": [
-            {"key": "a\nb", "value": "two\nlines of wisdom", "scope": "workspace", "snippet": "two lines of wisdom"}
-        ]
-    }
+    hit = {"key": "a\nb", "value": "two\nlines of wisdom", "scope": "workspace", "snippet": "two lines of wisdom"}
+    assert result.on_stdout()["data"] == {"results": [{**hit, "by": "keyword only"}], "ranking": "keyword only"}
 
 
 async def test_nothing_found_is_no_error(memory: Memory) -> None:
