@@ -23,6 +23,7 @@ from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.places import data_folder, state_folder
 from ollm_tui.core.base.store import Store
+from ollm_tui.core.base.store_watch import watch_changes
 from ollm_tui.core.bus import MessageBus
 from ollm_tui.core.calls import Standin
 from ollm_tui.core.executor import ToolExecutor
@@ -174,10 +175,15 @@ async def assemble_core(
         on_record=lambda record: audit.record(audit_entry(record)),
         clock=clock,
     )
+    # Only a screen shows what others change meanwhile.
+    watch = asyncio.create_task(watch_changes(store, todos.refresh)) if attended else None
     try:
         told = tuple(notices)
         yield Core(configuration, registry, bus, executor, hub, store, todos, memory, trash, outputs, audit, told)
     finally:
+        if watch is not None:
+            watch.cancel()
+            await asyncio.wait({watch})
         for survivor in await hub.close():
             if farewell is not None:
                 farewell(f"could not be ended: {survivor}")
