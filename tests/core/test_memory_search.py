@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import re
 import sqlite3
@@ -68,6 +69,71 @@ def test_writing_without_blanks_and_signs_are_found_as_text(memory: Memory, quer
     memory.set("k", "これは日本のふるい話 c++ 100%")
     memory.set("other", "none of it")
     assert keys(memory, query) == ["k"]
+
+
+@pytest.mark.parametrize(
+    ("value", "query"),
+    [
+        ("これは日本のふるい話です", "日本 話"),
+        ("これは日本のふるい話です", "日本\u3000ふるい"),
+        ("これは日本のふるい話です", "server 日本"),
+        ("定例会議は毎週木曜日の十時です", "会議はいつですか"),
+        ("ﾌﾟﾘﾝﾀｰ は三階", "プリンター"),
+        ("回议室在三楼", "三楼"),
+        ("회의는 목요일입니다", "회의"),
+        ("การประชุมวันพฤหัสบดี", "วันพฤหัสบดี"),
+        ("WIFI password", "ＷＩＦＩ"),
+        ("the re\u0301sume\u0301 is here", "résumé"),
+        ("the résumé is here", "re\u0301sume\u0301"),
+        ("rockets 🚀 fly", "🚀"),
+        ("rockets 🚀 fly", "🚀 rockets"),
+        ("Datenbankpasswort", "passwort"),
+        ("deploy_key", "_ deploy _"),
+        ("nul\0inside it", "inside"),
+        ("nul\0inside it", "nul\0inside"),
+        ('she said "yes"', '"yes'),
+        ("key: value", "key:value"),
+        ("a (b) c", "(b"),
+        ("NEAR the door", "NEAR(door"),
+        ("x ^ y", "^ x"),
+        ("alpha", "alpha OR"),
+        ("alpha", "{alpha} : - + * ^ NOT AND"),
+        ("ΣΊΣΥΦΟΣ", "σίσυφος"),
+        ("naïve", "naive"),
+    ],
+)
+def test_what_a_person_would_expect_is_found(memory: Memory, value: str, query: str) -> None:
+    memory.set("k", value)
+    memory.set("other", "无关 nothing of it")
+    assert keys(memory, query) == ["k"]
+
+
+def test_mixed_writing_finds_those_with_all_of_it_first(memory: Memory) -> None:
+    memory.set("one", "日本語のみ")
+    memory.set("both", "the server 日本にある")
+    memory.set("two", "a server elsewhere")
+    assert keys(memory, "server 日本")[0] == "both"
+    assert sorted(keys(memory, "server 日本")) == ["both", "one", "two"]
+    assert keys(memory, "設定") == []
+
+
+cjk = st.text(st.characters(min_codepoint=0x3041, max_codepoint=0x9FFF, categories=["Lo"]), min_size=1, max_size=12)
+
+
+@settings(deadline=None)
+@given(before=cjk, wanted=cjk, after=cjk)
+def test_any_part_of_writing_without_blanks_is_found(store: Store, before: str, wanted: str, after: str) -> None:
+    memory = Memory(store, Path(f"/cjk/{next(fresh)}"))
+    memory.set("k", before + wanted + after)
+    assert keys(memory, wanted) == ["k"]
+
+
+@settings(deadline=None)
+@given(query=st.text(st.characters(), min_size=1).filter(str.strip))
+def test_the_tool_answers_any_query_that_says_something(store: Store, query: str) -> None:
+    memory = Memory(store, Path("/queries"))
+    memory.set("k", "some value")
+    assert asyncio.run(call(memory, query=query)).ok
 
 
 def test_the_index_follows_every_change(memory: Memory) -> None:
