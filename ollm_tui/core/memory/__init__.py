@@ -3,13 +3,11 @@
 from ollm_tui.core.memory.entries import Found, MemoryScope, Ranking, Remembered, SearchOutcome
 from ollm_tui.core.memory.memory import MAX_KEY_CHARS, MAX_VALUE_CHARS, Memory
 from ollm_tui.core.memory.tables import SCHEMA
-from ollm_tui.core.memory.words import SNIPPET_CHARS
 
 __all__ = [
     "MAX_KEY_CHARS",
     "MAX_VALUE_CHARS",
     "SCHEMA",
-    "SNIPPET_CHARS",
     "Found",
     "Memory",
     "MemoryScope",

@@ -10,8 +10,7 @@ from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.store import Store
 from ollm_tui.core.memory.embedding import Embedder
-from ollm_tui.core.memory.tables import SCHEMA, marks
-from ollm_tui.core.memory.words import Place
+from ollm_tui.core.memory.tables import SCHEMA, Place, marks
 
 HEAD_CHARS = 500
 """How much of a value its vector is made from, key aside: a vector stands for one thought, and longer texts take

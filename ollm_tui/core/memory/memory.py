@@ -5,18 +5,19 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.clock import Clock, SystemClock, iso_time
 from ollm_tui.core.base.errors import MemoryFailed
 from ollm_tui.core.base.sqlite_file import is_index_damage
 from ollm_tui.core.base.store import Store, workspace_key
-from ollm_tui.core.memory.embedding import Embedder, EmbeddingFailed
-from ollm_tui.core.memory.entries import Found, MemoryScope, Ranking, Remembered, SearchOutcome
-from ollm_tui.core.memory.fusion import fused
-from ollm_tui.core.memory.meaning import Meaning, Nearest
-from ollm_tui.core.memory.tables import REBUILD_WORDS, SCHEMA, marks
-from ollm_tui.core.memory.words import IndexDamaged, Place, WordMatches, match_words, snippet_of
+from ollm_tui.core.memory.entries import MemoryScope, Remembered, SearchOutcome
+from ollm_tui.core.memory.tables import REBUILD_WORDS, SCHEMA, Place, marks
+
+if TYPE_CHECKING:
+    from ollm_tui.core.memory.embedding import Embedder
+    from ollm_tui.core.memory.search import MemorySearch
 
 MAX_KEY_CHARS = 10_000
 """Longest key; a longer text belongs into the value."""
@@ -41,7 +42,8 @@ class Memory:
         }
         self._scopes = {place: scope for scope, place in self._places.items()}
         self._clock = clock or SystemClock()
-        self._meaning = Meaning(store, embedder, self._clock) if embedder is not None else None
+        self._embedder = embedder
+        self._search: MemorySearch | None = None
 
     def get(self, key: str, scope: MemoryScope | None = None) -> Remembered | None:
         """The memory under `key`: the workspace's, else the user's, unless `scope` says which (000 Property 50)."""
@@ -100,42 +102,11 @@ class Memory:
         of text. By meaning, key and the first 500 characters of a value count; a search reads what is new for up to
         five seconds and says how many memories are left. Raises OperationCancelled once `signal` is aborted.
         """
-        places = self._among(scope)
-        signal = signal or AbortController().signal
-        words = self._match_words(query, places, limit)
-        ranking, nearest, notes = Ranking.KEYWORD_ONLY, Nearest(()), ()
-        if self._meaning is not None:
-            try:
-                nearest = self._meaning.nearest(query, places, limit, signal)
-            except EmbeddingFailed as failure:
-                notes = (f"{Ranking.KEYWORD_ONLY}: the semantic model failed: {failure}.",)
-            else:
-                ranking, notes = Ranking.WORDS_AND_MEANING, _notes_about(nearest)
-        order = fused(words, nearest.numbers)[:limit]
-        entries = self._numbered([number for number, _ in order])
-        found = tuple(
-            Found(entries[number], snippet_of(entries[number].value, query), by)
-            for number, by in order
-            if number in entries
-        )
-        return SearchOutcome(found, ranking, notes)
+        from ollm_tui.core.memory.search import MemorySearch  # nothing of it is needed to start
 
-    def _match_words(self, query: str, places: Sequence[Place], limit: int) -> WordMatches:
-        try:
-            with self._store.read(SCHEMA) as db:
-                return match_words(db, query, places, limit)
-        except IndexDamaged:
-            with self._store.write(SCHEMA) as db:
-                db.execute(REBUILD_WORDS)
-                return match_words(db, query, places, limit)
-
-    def _numbered(self, numbers: Sequence[int]) -> dict[int, Remembered]:
-        with self._store.read(SCHEMA) as db:
-            rows = db.execute(
-                f"SELECT number, key, value, place, changed_at FROM memories WHERE number IN ({marks(numbers)})",
-                numbers,
-            )
-            return {number: self._remembered(*columns) for number, *columns in rows}
+        if self._search is None:
+            self._search = MemorySearch(self._store, self._scopes, self._clock, self._embedder)
+        return self._search.search(query, self._among(scope), limit, signal or AbortController().signal)
 
     def _remembered(self, key: str, value: str, place: Place, changed_at: str) -> Remembered:
         return Remembered(key, value, self._scopes[place], changed_at)
@@ -162,13 +133,3 @@ def _scopes(scope: MemoryScope | None) -> tuple[MemoryScope, ...]:
 def _check_length(what: str, text: str, limit: int, remedy: str) -> None:
     if len(text) > limit:
         raise MemoryFailed(f"A {what} of {len(text):,} characters is over the limit of {limit:,}. {remedy}.")
-
-
-def _notes_about(nearest: Nearest) -> tuple[str, ...]:
-    notes: list[str] = []
-    if nearest.unread:
-        many = f"{nearest.unread:,} memories are" if nearest.unread > 1 else "1 memory is"
-        notes.append(f"{many} not read for meaning yet and found by words alone; the next search goes on")
-    if nearest.fault:
-        notes.append(f"what was read for meaning could not be kept: {nearest.fault}")
-    return tuple(notes)

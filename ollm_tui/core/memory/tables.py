@@ -5,8 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import cache
+from typing import TypeAlias
 
 from ollm_tui.core.base.store import Schema
+
+Place: TypeAlias = str | bytes
+"""What stands for a scope in the tables."""
 
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Myanmar, Khmer
@@ -16,7 +21,11 @@ UNSPACED = (
 )
 """Ranges of a character class: writing in which blanks do not part words."""
 
-_UNSPACED_LETTER = re.compile(f"[{UNSPACED}]")
+
+@cache
+def unspaced_letter() -> re.Pattern[str]:
+    """Made when first needed: classes of so many letters take milliseconds."""
+    return re.compile(f"[{UNSPACED}]")
 
 
 def searchable(text: str) -> str:
@@ -27,7 +36,7 @@ def searchable(text: str) -> str:
     """
     if text.isascii():
         return text
-    return _UNSPACED_LETTER.sub(r" \g<0> ", unicodedata.normalize("NFKC", text))
+    return unspaced_letter().sub(r" \g<0> ", unicodedata.normalize("NFKC", text))
 
 
 def _as_columns(place: str) -> str:

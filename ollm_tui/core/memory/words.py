@@ -7,22 +7,16 @@ import sqlite3
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
-from typing import TypeAlias
 
 from ollm_tui.core.base.sqlite_file import is_index_damage
-from ollm_tui.core.memory.tables import UNSPACED, marks, searchable
+from ollm_tui.core.memory.tables import UNSPACED, Place, marks, searchable, unspaced_letter
 
 SNIPPET_CHARS = 240
 """How much of a value a search shows around the first word found."""
 
-Place: TypeAlias = str | bytes
-"""What stands for a scope in the tables."""
-
 _SEARCHED_WORDS = 32
-
-_WORD = re.compile(rf"[{UNSPACED}]+|[^\W_{UNSPACED}](?:[^\W_{UNSPACED}]|[\u0300-\u036f])*")
-"""A word of a query; accents may follow its letters."""
 
 _BY_WORDS = """SELECT m.number FROM memory_index JOIN memories m ON m.number = memory_index.rowid
     WHERE memory_index MATCH ? AND m.place IN ({marks}) ORDER BY bm25(memory_index, 3.0, 1.0), m.number LIMIT ?"""
@@ -45,7 +39,7 @@ class WordMatches:
 
 def words_of(query: str) -> list[str]:
     """The words of a query; a run of writing without blanks counts as one."""
-    return [found.group() for found in _WORD.finditer(unicodedata.normalize("NFKC", query))][:_SEARCHED_WORDS]
+    return [found.group() for found in _word().finditer(unicodedata.normalize("NFKC", query))][:_SEARCHED_WORDS]
 
 
 def match_words(db: sqlite3.Connection, query: str, places: Sequence[Place], limit: int) -> WordMatches:
@@ -84,9 +78,15 @@ def snippet_of(value: str, query: str) -> str:
     return f"{'... ' if start else ''}{cut}{' ...' if end < len(value) else ''}"
 
 
+@cache
+def _word() -> re.Pattern[str]:
+    """A word of a query; accents may follow its letters."""
+    return re.compile(rf"[{UNSPACED}]+|[^\W_{UNSPACED}](?:[^\W_{UNSPACED}]|[\u0300-\u036f])*")
+
+
 def _parts(word: str) -> list[str]:
     """What of a word may be found by itself: of writing without blanks every two letters that stand together."""
-    unspaced = re.match(rf"[{UNSPACED}]", word)
+    unspaced = unspaced_letter().match(word)
     return ["".join(pair) for pair in pairwise(word)] if unspaced and len(word) > 1 else [word]
 
 
