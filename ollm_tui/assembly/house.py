@@ -23,10 +23,12 @@ from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.places import data_folder, state_folder
 from ollm_tui.core.base.store import Store
+from ollm_tui.core.base.store_watch import watch_changes
 from ollm_tui.core.bus import MessageBus
 from ollm_tui.core.calls import Standin
 from ollm_tui.core.executor import ToolExecutor
 from ollm_tui.core.memory import Memory
+from ollm_tui.core.memory.embedding import installed_embedder
 from ollm_tui.core.notices import CommandChanged, TodosChanged
 from ollm_tui.core.policy.approvals import ApprovalBook
 from ollm_tui.core.policy.audit import AuditWriter
@@ -128,7 +130,7 @@ async def assemble_core(
             loop.call_soon_threadsafe(bus.publish, TodosChanged(todos, by, revision))
 
     todos = TodoList(store, configuration.workspace.root, clock=clock, on_change=todos_changed)
-    memory = Memory(store, configuration.workspace.root)
+    memory = Memory(store, configuration.workspace.root, clock=clock, embedder=installed_embedder())
     trash = Trash(state_folder())
     hub = CommandHub(outputs.folder, passed=settings.shell.pass_env)
     hub.subscribe(lambda state: bus.publish(CommandChanged(state)))
@@ -173,10 +175,15 @@ async def assemble_core(
         on_record=lambda record: audit.record(audit_entry(record)),
         clock=clock,
     )
+    # Only a screen shows what others change meanwhile.
+    watch = asyncio.create_task(watch_changes(store, todos.refresh)) if attended else None
     try:
         told = tuple(notices)
         yield Core(configuration, registry, bus, executor, hub, store, todos, memory, trash, outputs, audit, told)
     finally:
+        if watch is not None:
+            watch.cancel()
+            await asyncio.wait({watch})
         for survivor in await hub.close():
             if farewell is not None:
                 farewell(f"could not be ended: {survivor}")

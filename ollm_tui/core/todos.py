@@ -74,9 +74,11 @@ class TodoList:
         self._announced = -1
 
     def state(self) -> TodoState:
-        """The list with its revision, as one consistent moment."""
-        with self._store.read(SCHEMA) as db:
-            return _Rows(db, self._workspace).state()
+        """The list with its revision, as one consistent moment. What was read first needs no announcement."""
+        state = self._read()
+        if self._announced < 0:
+            self._announced = state.revision
+        return state
 
     def list(self) -> tuple[Todo, ...]:
         """All items in their order (000 Property 56)."""
@@ -184,11 +186,15 @@ class TodoList:
 
     def refresh(self) -> bool:
         """Announce a change that another process has made; for the store's watcher. Says whether there was one."""
-        state = self.state()
+        state = self._read()
         if state.revision == self._announced:
             return False
         self._announce(state)
         return True
+
+    def _read(self) -> TodoState:
+        with self._store.read(SCHEMA) as db:
+            return _Rows(db, self._workspace).state()
 
     def _set_status(self, reference: str, status: TodoStatus, by: Author) -> Todo:
         with self._changing(by) as change:

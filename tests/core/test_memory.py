@@ -326,5 +326,5 @@ for number in range(100):
     common = memory.get("common")
     assert common is not None
     assert common.value in ("a 99", "b 99")
-    assert len(memory.search("common")) == 1
+    assert len(memory.search("common").found) == 1
     store.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import re
 import sqlite3
@@ -17,7 +18,8 @@ from ollm_tui.core.base.errors import InvalidArguments
 from ollm_tui.core.base.results import JsonObject, ToolResult
 from ollm_tui.core.base.store import Store
 from ollm_tui.core.bus import MessageBus
-from ollm_tui.core.memory import SNIPPET_CHARS, Memory, MemoryScope
+from ollm_tui.core.memory import Memory, MemoryScope
+from ollm_tui.core.memory.words import SNIPPET_CHARS
 from ollm_tui.core.tools.base import Effect, ToolContext
 from ollm_tui.core.tools.memory_search import MEMORY_SEARCH
 
@@ -37,7 +39,7 @@ def memory(store: Store) -> Memory:
 
 
 def keys(memory: Memory, query: str, limit: int = 10) -> list[str]:
-    return [found.memory.key for found in memory.search(query, limit)]
+    return [found.memory.key for found in memory.search(query, limit).found]
 
 
 async def call(memory: Memory, **arguments: object) -> ToolResult:
@@ -70,6 +72,71 @@ def test_writing_without_blanks_and_signs_are_found_as_text(memory: Memory, quer
     assert keys(memory, query) == ["k"]
 
 
+@pytest.mark.parametrize(
+    ("value", "query"),
+    [
+        ("これは日本のふるい話です", "日本 話"),
+        ("これは日本のふるい話です", "日本\u3000ふるい"),
+        ("これは日本のふるい話です", "server 日本"),
+        ("定例会議は毎週木曜日の十時です", "会議はいつですか"),
+        ("ﾌﾟﾘﾝﾀｰ は三階", "プリンター"),
+        ("回议室在三楼", "三楼"),
+        ("회의는 목요일입니다", "회의"),
+        ("การประชุมวันพฤหัสบดี", "วันพฤหัสบดี"),
+        ("WIFI password", "ＷＩＦＩ"),
+        ("the re\u0301sume\u0301 is here", "résumé"),
+        ("the résumé is here", "re\u0301sume\u0301"),
+        ("rockets 🚀 fly", "🚀"),
+        ("rockets 🚀 fly", "🚀 rockets"),
+        ("Datenbankpasswort", "passwort"),
+        ("deploy_key", "_ deploy _"),
+        ("nul\0inside it", "inside"),
+        ("nul\0inside it", "nul\0inside"),
+        ('she said "yes"', '"yes'),
+        ("key: value", "key:value"),
+        ("a (b) c", "(b"),
+        ("NEAR the door", "NEAR(door"),
+        ("x ^ y", "^ x"),
+        ("alpha", "alpha OR"),
+        ("alpha", "{alpha} : - + * ^ NOT AND"),
+        ("ΣΊΣΥΦΟΣ", "σίσυφος"),
+        ("naïve", "naive"),
+    ],
+)
+def test_what_a_person_would_expect_is_found(memory: Memory, value: str, query: str) -> None:
+    memory.set("k", value)
+    memory.set("other", "无关 nothing of it")
+    assert keys(memory, query) == ["k"]
+
+
+def test_mixed_writing_finds_those_with_all_of_it_first(memory: Memory) -> None:
+    memory.set("one", "日本語のみ")
+    memory.set("both", "the server 日本にある")
+    memory.set("two", "a server elsewhere")
+    assert keys(memory, "server 日本")[0] == "both"
+    assert sorted(keys(memory, "server 日本")) == ["both", "one", "two"]
+    assert keys(memory, "設定") == []
+
+
+cjk = st.text(st.characters(min_codepoint=0x3041, max_codepoint=0x9FFF, categories=["Lo"]), min_size=1, max_size=12)
+
+
+@settings(deadline=None)
+@given(before=cjk, wanted=cjk, after=cjk)
+def test_any_part_of_writing_without_blanks_is_found(store: Store, before: str, wanted: str, after: str) -> None:
+    memory = Memory(store, Path(f"/cjk/{next(fresh)}"))
+    memory.set("k", before + wanted + after)
+    assert keys(memory, wanted) == ["k"]
+
+
+@settings(deadline=None)
+@given(query=st.text(st.characters(), min_size=1).filter(str.strip))
+def test_the_tool_answers_any_query_that_says_something(store: Store, query: str) -> None:
+    memory = Memory(store, Path("/queries"))
+    memory.set("k", "some value")
+    assert asyncio.run(call(memory, query=query)).ok
+
+
 def test_the_index_follows_every_change(memory: Memory) -> None:
     memory.set("k", "apples")
     memory.set("k", "pears")
@@ -90,7 +157,7 @@ def test_other_workspaces_are_not_searched_and_the_user_is(store: Store, memory:
 
 def test_a_long_value_is_shown_around_the_word_on_one_line(memory: Memory) -> None:
     memory.set("k", "x\n" * 5000 + "needle\nhere" + " y" * 5000)
-    (found,) = memory.search("needle")
+    (found,) = memory.search("needle").found
     assert "needle here" in found.snippet
     assert len(found.snippet) <= SNIPPET_CHARS + 8
     assert found.snippet.startswith("... ")
@@ -101,11 +168,8 @@ async def test_the_answer_says_keyword_only_and_carries_the_exact_value(memory: 
     memory.set("a\nb", "two\nlines of wisdom")
     result = await call(memory, query="wisdom")
     assert result.llm_content == '1 found (keyword only):\n"a\\nb": two lines of wisdom'
-    assert result.on_stdout()["data"] == {
-        "results": [
-            {"key": "a\nb", "value": "two\nlines of wisdom", "scope": "workspace", "snippet": "two lines of wisdom"}
-        ]
-    }
+    hit = {"key": "a\nb", "value": "two\nlines of wisdom", "scope": "workspace", "snippet": "two lines of wisdom"}
+    assert result.on_stdout()["data"] == {"results": [{**hit, "by": "keyword only"}], "ranking": "keyword only"}
 
 
 async def test_nothing_found_is_no_error(memory: Memory) -> None:

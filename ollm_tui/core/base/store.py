@@ -11,9 +11,9 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ollm_tui.core.base.clock import Clock, SystemClock
@@ -45,10 +45,14 @@ _TRIES = 20
 
 @dataclass(frozen=True)
 class Schema:
-    """One owner's tables. Step n (from 1) holds the statements from version n-1 to n; steps are only ever added."""
+    """One owner's tables. Step n (from 1) holds the statements from version n-1 to n; steps are only ever added.
+
+    `functions` are what its statements, triggers and views call by name, each from text to text.
+    """
 
     owner: str
     steps: tuple[tuple[str, ...], ...]
+    functions: Mapping[str, Callable[[str], str]] = field(default_factory=dict[str, Callable[[str], str]])
 
 
 @dataclass(frozen=True)
@@ -282,6 +286,8 @@ class Store:
     def _prepare(self, connection: sqlite3.Connection, schema: Schema) -> None:
         if schema.owner in self._ready:
             return
+        for name, function in schema.functions.items():
+            connection.create_function(name, 1, function, deterministic=True)
         if version_of(connection, schema.owner) != len(schema.steps):
             with transaction(connection, "BEGIN IMMEDIATE"):
                 self._migrate(connection, schema)

@@ -1,43 +1,41 @@
-"""`memory_search`: find memories by their words (004)."""
+"""`memory_search`: find memories by their words, and by what they mean where a model is installed (004)."""
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.quoting import quoted_unless_plain
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
 from ollm_tui.core.confirmation import Risk
-from ollm_tui.core.memory import Found, MemoryScope
+from ollm_tui.core.memory import Found, MemoryScope, Ranking
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.memory import memory_of
+from ollm_tui.core.tools.query import Query
 
-_NOTHING_NOTE = "keyword only: no semantic model is installed, so try other words for the same thing"
+_KEYWORD_NOTE = "keyword only: no semantic model is installed, so try other words for the same thing"
 
 
 class MemorySearchParameters(Parameters):
-    query: str
+    query: Query
     limit: int = Field(10, ge=1, le=100)
-
-    @field_validator("query")
-    @classmethod
-    def _says_something(cls, query: str) -> str:
-        if not query.strip():
-            raise ValueError("give at least one word")
-        return query
 
 
 class MemoryHit(Wire):
-    """One memory found, best first."""
+    """One memory found; `by` says what it was found by."""
 
     key: str
     value: str
     scope: MemoryScope
     snippet: str
+    by: Ranking
 
 
 class MemorySearchData(ToolData):
+    """Best first; `ranking` says what all memories were ranked by."""
+
     results: tuple[MemoryHit, ...]
+    ranking: Ranking
 
 
 class MemorySearchInvocation(ToolInvocation[MemorySearchParameters]):
@@ -45,31 +43,35 @@ class MemorySearchInvocation(ToolInvocation[MemorySearchParameters]):
         return f"Search memory for {quoted_unless_plain(self.params.query)}"
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Raises StorageFailed. Nothing found is no error."""
+        """Raises StorageFailed, OperationCancelled. Nothing found is no error."""
         signal.throw_if_aborted()
         memory = memory_of(self.context)
-        found = await signal.in_thread(memory.search, self.params.query, self.params.limit)
-        data = MemorySearchData(results=tuple(_hit(hit) for hit in found))
-        if not found:
-            return ToolResult.of_text("No results", data=data, notes=(_NOTHING_NOTE,))
-        heading = f"{len(found)} found (keyword only)"
-        return ToolResult.of_text("\n".join((f"{heading}:", *map(_line, found))), heading, data=data)
+        outcome = await signal.in_thread(memory.search, self.params.query, self.params.limit, signal=signal)
+        data = MemorySearchData(results=tuple(_hit(hit) for hit in outcome.found), ranking=outcome.ranking)
+        if not outcome.found:
+            ranked = _KEYWORD_NOTE if outcome.ranking is Ranking.KEYWORD_ONLY else f"ranked by {outcome.ranking}"
+            return ToolResult.of_text("No results", data=data, notes=outcome.notes or (ranked,))
+        heading = f"{len(outcome.found)} found ({outcome.ranking})"
+        text = "\n".join((f"{heading}:", *map(_line, outcome.found)))
+        return ToolResult.of_text(text, heading, data=data, notes=outcome.notes)
 
 
 def _line(found: Found) -> str:
-    where = " (user)" if found.memory.scope is MemoryScope.USER else ""
+    marks = [found.memory.scope.value] if found.memory.scope is MemoryScope.USER else []
+    marks += [found.by.value] if found.by is Ranking.MEANING_ONLY else []
+    where = f" ({', '.join(marks)})" if marks else ""
     return f"{quoted_unless_plain(found.memory.key)}{where}: {quoted_unless_plain(found.snippet)}"
 
 
 def _hit(found: Found) -> MemoryHit:
     memory = found.memory
-    return MemoryHit(key=memory.key, value=memory.value, scope=memory.scope, snippet=found.snippet)
+    return MemoryHit(key=memory.key, value=memory.value, scope=memory.scope, snippet=found.snippet, by=found.by)
 
 
 MEMORY_SEARCH = Tool(
     name="memory_search",
     display_name="Search Memory",
-    description="Find what is remembered by words in keys and values.",
+    description="Find what is remembered by words in keys and values, and by meaning where a model is installed.",
     group=ToolGroup.MEMORY,
     effect=Effect.READS,
     parameters=MemorySearchParameters,

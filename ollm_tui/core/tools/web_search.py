@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import SearchFailed
@@ -10,6 +10,7 @@ from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
 from ollm_tui.core.base.visible import visible
 from ollm_tui.core.confirmation import Risk
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
+from ollm_tui.core.tools.query import Query
 from ollm_tui.core.web.calls import web_of
 from ollm_tui.core.web.framing import UNTRUSTED_NOTE, WebResult
 from ollm_tui.core.web.search.base import SearchProvider
@@ -19,15 +20,8 @@ MAX_QUERY = 2_000
 
 
 class WebSearchParameters(Parameters):
-    query: str = Field(max_length=MAX_QUERY)
+    query: Query = Field(max_length=MAX_QUERY)
     num_results: int = Field(DEFAULT_RESULTS, ge=1)
-
-    @field_validator("query")
-    @classmethod
-    def _says_something(cls, query: str) -> str:
-        if not query.strip():
-            raise ValueError("give at least one word")
-        return query
 
 
 class SearchResult(Wire):
@@ -61,8 +55,7 @@ class WebSearchInvocation(ToolInvocation[WebSearchParameters]):
         signal.throw_if_aborted()
         provider = self._provider()
         limit = self.params.num_results
-        # Half a surrogate pair cannot be sent anywhere.
-        query = self.params.query.strip().encode("utf-8", "replace").decode("utf-8")
+        query = self.params.query.strip()
         found = normalised(await provider.search(web_of(self.context), query, limit, signal), limit)
         results = tuple(SearchResult(title=one.title, url=one.url, snippet=one.snippet) for one in found)
         data = WebSearchData(results=results)

@@ -1,0 +1,118 @@
+"""Finding memories by what they mean: vectors beside the texts, made when a search first needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.clock import Clock
+from ollm_tui.core.base.errors import StorageFailed
+from ollm_tui.core.base.store import Store
+from ollm_tui.core.memory.embedding import Embedder
+from ollm_tui.core.memory.tables import SCHEMA, Place, marks
+
+HEAD_CHARS = 500
+"""How much of a value its vector is made from, key aside: a vector stands for one thought, and longer texts take
+seconds. What comes later is found by words alone."""
+
+READING_SECONDS = 5.0
+"""How long one search reads memories that no search has read yet; the next one goes on."""
+
+_BATCH = 16
+"""Vectors stored at once: so much work at most is lost with a killed process."""
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """Numbers of memories whose meaning fits, best first; `unread` counts those without a vector so far."""
+
+    numbers: tuple[int, ...]
+    unread: int = 0
+    fault: str = ""
+    """Why vectors could not be stored, if so; they are made again next time."""
+
+
+class Meaning:
+    """Vectors of memories, one for each text, made by one model. Blocks for seconds: for worker threads only."""
+
+    def __init__(self, store: Store, embedder: Embedder, clock: Clock) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._clock = clock
+
+    def nearest(self, query: str, places: Sequence[Place], limit: int, signal: AbortSignal) -> Nearest:
+        """Read what is new, last added first, as long as READING_SECONDS allow, and compare all that was read.
+
+        Raises OperationCancelled (what was read until then stays), EmbeddingFailed, StorageFailed.
+        """
+        question = self._embedder.question(query)
+        known, unread = self._known(places)
+        fault = ""
+        deadline = self._clock.monotonic() + READING_SECONDS
+        while unread and self._clock.monotonic() < deadline:
+            batch, unread = unread[:_BATCH], unread[_BATCH:]
+            texts = self._texts(batch)
+            made: dict[int, bytes] = {}
+            try:
+                for number, vector in self._vectors(texts, deadline, signal):
+                    made[number] = vector
+            finally:
+                fault = self._keep(texts, made) or fault
+            known |= made
+            unread = [number for number in batch if number in texts and number not in made] + unread
+        signal.throw_if_aborted()
+        return Nearest(self._ranked(question, known, limit), len(unread), fault)
+
+    def _known(self, places: Sequence[Place]) -> tuple[dict[int, bytes], list[int]]:
+        with self._store.read(SCHEMA) as db:
+            rows = db.execute(
+                "SELECT m.number, v.vector FROM memories m "
+                "LEFT JOIN memory_vectors v ON v.number = m.number AND v.model = ? "
+                f"WHERE m.place IN ({marks(places)}) ORDER BY m.number DESC",
+                (self._embedder.name, *places),
+            ).fetchall()
+        known = {number: vector for number, vector in rows if vector is not None}
+        return known, [number for number, vector in rows if vector is None]
+
+    def _texts(self, numbers: Sequence[int]) -> dict[int, tuple[str, str]]:
+        """Key and head of each value; a memory that went meanwhile is missing."""
+        with self._store.read(SCHEMA) as db:
+            rows = db.execute(
+                f"SELECT number, key, substr(value, 1, {HEAD_CHARS}) FROM memories WHERE number IN ({marks(numbers)})",
+                numbers,
+            )
+            found = {number: (key, head) for number, key, head in rows}
+        return {number: found[number] for number in numbers if number in found}
+
+    def _vectors(
+        self, texts: dict[int, tuple[str, str]], deadline: float, signal: AbortSignal
+    ) -> Generator[tuple[int, bytes]]:
+        for number, (key, head) in texts.items():
+            signal.throw_if_aborted()
+            if self._clock.monotonic() >= deadline:
+                return
+            yield number, self._embedder.passage(f"{key[:HEAD_CHARS]}: {head}")
+
+    def _keep(self, texts: dict[int, tuple[str, str]], made: dict[int, bytes]) -> str:
+        """Store vectors whose text still stands as it was read; says why that cannot be done."""
+        if not made:
+            return ""
+        try:
+            with self._store.write(SCHEMA) as db:
+                db.executemany(
+                    "INSERT OR REPLACE INTO memory_vectors(number, model, vector) SELECT number, ?, ? FROM memories "
+                    f"WHERE number = ? AND key = ? AND substr(value, 1, {HEAD_CHARS}) = ?",
+                    [(self._embedder.name, vector, number, *texts[number]) for number, vector in made.items()],
+                )
+        except StorageFailed as failure:
+            return failure.message
+        return ""
+
+    def _ranked(self, question: bytes, known: dict[int, bytes], limit: int) -> tuple[int, ...]:
+        if not known:
+            return ()
+        likeness = self._embedder.likeness(question, [*known.values()])
+        ranked = sorted(zip(likeness, known, strict=True), key=lambda pair: (-pair[0], pair[1]))
+        floor = max(self._embedder.chance, ranked[0][0] - self._embedder.spread)
+        return tuple(number for near, number in ranked[:limit] if near >= floor)

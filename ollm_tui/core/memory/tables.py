@@ -1,0 +1,100 @@
+"""The tables of memory: the texts, the index of their words, and the vectors of their meaning."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+from typing import TypeAlias
+
+from ollm_tui.core.base.store import Schema
+
+Place: TypeAlias = str | bytes
+"""What stands for a scope in the tables."""
+
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Myanmar, Khmer
+    "\u3005-\u3007\u3040-\u30ff\u3105-\u312f\u31f0-\u31ff"  # Japanese syllables, Bopomofo
+    "\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff"  # Hangul: blanks stand there, but endings cling to words
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+)
+"""Ranges of a character class: writing in which blanks do not part words."""
+
+
+@cache
+def unspaced_letter() -> re.Pattern[str]:
+    """Made when first needed: classes of so many letters take milliseconds."""
+    return re.compile(f"[{UNSPACED}]")
+
+
+def searchable(text: str) -> str:
+    """`text` as the index of words reads it; a change here needs a step that rebuilds the index.
+
+    Look-alike letters take one form, and each letter of writing without blanks is a word of its own, so that any part
+    of such writing is found as a phrase.
+    """
+    if text.isascii():
+        return text
+    return unspaced_letter().sub(r" \g<0> ", unicodedata.normalize("NFKC", text))
+
+
+def _as_columns(place: str) -> str:
+    """The two columns of a memory's texts as the index takes them, of the row named `place`."""
+    return f"searchable({place}.key), searchable({place}.value)"
+
+
+_FORGET_WORDS = f"""INSERT INTO memory_index(memory_index, rowid, key, value)
+    VALUES('delete', old.number, {_as_columns("old")});"""
+_INDEX_WORDS = f"INSERT INTO memory_index(rowid, key, value) VALUES(new.number, {_as_columns('new')});"
+_FORGET_MEANING = "DELETE FROM memory_vectors WHERE number = old.number;"
+
+SCHEMA = Schema(
+    "memory",
+    (
+        (
+            """CREATE TABLE memories(
+                number INTEGER PRIMARY KEY, place NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,
+                created_at TEXT NOT NULL, changed_at TEXT NOT NULL, UNIQUE(place, key))""",
+            """CREATE VIRTUAL TABLE memory_index USING fts5(
+                key, value, content = 'memories', content_rowid = 'number',
+                tokenize = 'porter unicode61 remove_diacritics 2')""",
+            """CREATE TRIGGER memory_added AFTER INSERT ON memories BEGIN
+                INSERT INTO memory_index(rowid, key, value) VALUES(new.number, new.key, new.value); END""",
+            """CREATE TRIGGER memory_removed AFTER DELETE ON memories BEGIN
+                INSERT INTO memory_index(memory_index, rowid, key, value)
+                VALUES('delete', old.number, old.key, old.value); END""",
+            """CREATE TRIGGER memory_changed AFTER UPDATE OF key, value ON memories BEGIN
+                INSERT INTO memory_index(memory_index, rowid, key, value)
+                VALUES('delete', old.number, old.key, old.value);
+                INSERT INTO memory_index(rowid, key, value) VALUES(new.number, new.key, new.value); END""",
+        ),
+        (
+            "DROP TRIGGER memory_added",
+            "DROP TRIGGER memory_removed",
+            "DROP TRIGGER memory_changed",
+            "DROP TABLE memory_index",
+            """CREATE VIEW memory_texts AS
+                SELECT number, searchable(key) AS key, searchable(value) AS value FROM memories""",
+            """CREATE VIRTUAL TABLE memory_index USING fts5(
+                key, value, content = 'memory_texts', content_rowid = 'number',
+                tokenize = 'porter unicode61 remove_diacritics 2')""",
+            "INSERT INTO memory_index(memory_index) VALUES('rebuild')",
+            # A row stands only as long as the text it was made from: a changed memory is read anew.
+            "CREATE TABLE memory_vectors(number INTEGER PRIMARY KEY, model TEXT NOT NULL, vector BLOB NOT NULL)",
+            f"CREATE TRIGGER memory_added AFTER INSERT ON memories BEGIN {_INDEX_WORDS} END",
+            f"CREATE TRIGGER memory_removed AFTER DELETE ON memories BEGIN {_FORGET_WORDS} {_FORGET_MEANING} END",
+            f"""CREATE TRIGGER memory_changed AFTER UPDATE OF key, value ON memories BEGIN
+                {_FORGET_WORDS} {_INDEX_WORDS} {_FORGET_MEANING} END""",
+        ),
+    ),
+    functions={"searchable": searchable},
+)
+
+REBUILD_WORDS = "INSERT INTO memory_index(memory_index) VALUES('rebuild')"
+"""Makes the index of words anew from the texts."""
+
+
+def marks(values: Sequence[object]) -> str:
+    """A placeholder for each value, for `IN (...)`."""
+    return ", ".join("?" * len(values))

@@ -1,0 +1,55 @@
+"""A model of meaning for tests: texts are alike as far as their words stand for the same things."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Callable, Sequence
+
+from ollm_tui.core.memory.embedding import EmbeddingFailed
+
+THINGS = (
+    {"car", "vehicle", "auto", "automobile", "wagen", "車"},
+    {"lunch", "food", "mittagessen", "昼食"},
+    {"password", "credentials", "passwort"},
+    {"printer", "drucker", "プリンター"},
+)
+
+
+class Concepts:
+    """Counts what it read (`passages`, `questions`) and where; `before_reading` runs before each passage."""
+
+    chance = 0.5
+    spread = 0.4
+
+    def __init__(self, name: str = "concepts 1") -> None:
+        self.name = name
+        self.passages: list[str] = []
+        self.questions: list[str] = []
+        self.threads: set[int] = set()
+        self.before_reading: Callable[[str], object] = lambda _: None
+        self.broken = ""
+
+    def passage(self, text: str) -> bytes:
+        self.before_reading(text)
+        self.passages.append(text)
+        return self._vector(text)
+
+    def question(self, text: str) -> bytes:
+        self.questions.append(text)
+        return self._vector(text)
+
+    def likeness(self, question: bytes, passages: Sequence[bytes]) -> list[float]:
+        wanted = _numbers(question)
+        return [sum(one * other for one, other in zip(wanted, _numbers(each), strict=True)) for each in passages]
+
+    def _vector(self, text: str) -> bytes:
+        if self.broken:
+            raise EmbeddingFailed(self.broken)
+        self.threads.add(threading.get_ident())
+        lowered = text.lower()
+        return struct.pack(f"{len(THINGS)}f", *(float(any(word in lowered for word in thing)) for thing in THINGS))
+
+
+def _numbers(vector: bytes) -> tuple[float, ...]:
+    return struct.unpack(f"{len(THINGS)}f", vector)
