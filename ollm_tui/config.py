@@ -22,7 +22,7 @@ ENVIRONMENT_PREFIX = "OLLM_"
 NOT_SETTINGS = frozenset({"OLLM_PROBE", "OLLM_TEST_TOOLS", "OLLM_TEST_LLM"})
 """Variables of ours that are switches of their own."""
 
-NOT_FOR_REPOSITORIES = frozenset({"api_key", "base_url", "provider", "shell", "mode", "web", "keys"})
+NOT_FOR_REPOSITORIES = frozenset({"api_key", "base_url", "provider", "shell", "mode", "web", "memory", "keys"})
 """Keys that a repository's file may not set, trusted or not: they could send secrets away or loosen something."""
 
 
@@ -83,6 +83,14 @@ class WebSettings(Table):
     tavily_key: SecretStr | None = None
 
 
+class MemorySettings(Table):
+    """`[memory]`: what goes along with a session's first message."""
+
+    inject: bool = True
+    inject_tokens: int = Field(1_000, gt=0)
+    """The most that the notes may take, by our own estimate; never more than an eighth of a known context window."""
+
+
 class AgentSettings(Table):
     """`[agent]`: the conversation."""
 
@@ -108,6 +116,7 @@ class Settings(Table):
     tools: ToolSettings = Field(default_factory=ToolSettings)
     shell: ShellSettings = Field(default_factory=ShellSettings)
     web: WebSettings = Field(default_factory=WebSettings)
+    memory: MemorySettings = MemorySettings.model_validate({})
     agent: AgentSettings = AgentSettings.model_validate({})
 
 

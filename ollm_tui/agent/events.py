@@ -50,6 +50,34 @@ class UserMessage(_Event):
     text: str
 
 
+class RecalledNote(Wire):
+    """A memory that went along."""
+
+    key: str
+    scope: str
+
+
+class MemoryRecalled(_Event):
+    """What stood before the person's words in the session's first message, exactly as it was sent.
+
+    A replay puts `text` there again instead of reading the memory, which may say something else by then.
+    """
+
+    type: Literal["memory_recalled"] = "memory_recalled"
+    text: str
+    notes: tuple[RecalledNote, ...] = ()
+    left_out: int = 0
+    secrets: int = 0
+    """Those left out because they look like secrets."""
+
+    @property
+    def in_words(self) -> str:
+        """For a person, in half a line."""
+        count = "1 note" if len(self.notes) == 1 else f"{len(self.notes)} notes"
+        secret = f", {self.secrets} of them because they look like secrets" if self.secrets else ""
+        return f"{count} from memory" + (f", {self.left_out} left out{secret}" if self.left_out else "")
+
+
 class TextDelta(_Event):
     """A further piece of the answer; not in the log."""
 
@@ -224,6 +252,7 @@ class TurnFinished(_Event):
 Event = Annotated[
     SessionStarted
     | UserMessage
+    | MemoryRecalled
     | TextDelta
     | ReasoningDelta
     | AssistantMessage

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ollm_tui.agent.events import (
     AssistantMessage,
     Failed,
     LoggedResult,
+    MemoryRecalled,
     Noticed,
     ProposedCall,
     ReasoningDelta,
+    RecalledNote,
     TextDelta,
     ToolCalled,
     ToolReturned,
@@ -25,6 +27,7 @@ from ollm_tui.agent.events import (
 )
 from ollm_tui.agent.prompt import system_prompt
 from ollm_tui.agent.providers import base as wire
+from ollm_tui.agent.recall import Recall, Recalled
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.agent.well_formed import presentable, well_formed
 from ollm_tui.core.base.abort import AbortController, AbortSignal
@@ -33,6 +36,7 @@ from ollm_tui.core.base.errors import (
     InvalidArguments,
     OperationCancelled,
     PolicyDenied,
+    StorageFailed,
     ToolFailure,
 )
 from ollm_tui.core.base.results import ToolResult
@@ -66,12 +70,17 @@ class Agent:
         stream: EventStream,
         *,
         max_rounds: int = MAX_ROUNDS,
+        recall: Recall | None = None,
+        on_first_message: Callable[[], object] | None = None,
         on_turn_end: Callable[[], None] | None = None,
     ) -> None:
+        """`recall` chooses what goes before the session's first message; `on_first_message` runs then, in a thread."""
         self.provider = provider
         self.executor = executor
         self.stream = stream
         self._max_rounds = max_rounds
+        self._recall = recall
+        self._on_first_message = on_first_message
         self._on_turn_end = on_turn_end
         self._history: list[wire.Message] = [wire.SystemMessage(system_prompt(executor.workspace))]
         self._controller: AbortController | None = None
@@ -151,7 +160,33 @@ class Agent:
         except (ToolFailure, OSError) as error:
             self.stream.publish(Noticed(text=f"This turn may not survive a power cut: {error}"))
 
+    async def _begin_session(self, signal: AbortSignal) -> None:
+        """Once, before the first request: what has to be done then, and the notes from memory."""
+        begin, self._on_first_message = self._on_first_message, None
+        recalled: Recalled | None = None
+        try:
+            if begin is not None:
+                await signal.in_thread(begin)
+            if self._recall is not None:
+                recalled = await self._recall.notes(signal)
+        except StorageFailed as failure:
+            self.stream.publish(Noticed(text=f"Nothing from memory goes along: {failure.message}"))
+        self._recall = None
+        if recalled is not None:
+            self._put_before_first_message(recalled)
+
+    def _put_before_first_message(self, recalled: Recalled) -> None:
+        for place, message in enumerate(self._history):
+            if isinstance(message, wire.UserMessage):
+                self._history[place] = replace(message, preface=recalled.text)
+                break
+        notes = tuple(RecalledNote(key=note.key, scope=note.scope.value) for note in recalled.notes)
+        self.stream.publish(
+            MemoryRecalled(text=recalled.text, notes=notes, left_out=recalled.left_out, secrets=recalled.secrets)
+        )
+
     async def _rounds(self, signal: AbortSignal) -> TurnStatus:
+        await self._begin_session(signal)
         for _ in range(self._max_rounds):
             reply = await self._request(signal)
             if not reply.calls:

@@ -18,6 +18,7 @@ from ollm_tui.agent.stream import EventStream
 from ollm_tui.assembly.auditing import audit_entry, audit_writer
 from ollm_tui.assembly.configuration import Configuration, configure
 from ollm_tui.assembly.models import choose_provider
+from ollm_tui.assembly.recalling import recall_for
 from ollm_tui.assembly.tools import builtin_registry
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import StorageFailed
@@ -29,6 +30,7 @@ from ollm_tui.core.calls import Standin
 from ollm_tui.core.executor import ToolExecutor
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.memory.embedding import installed_embedder
+from ollm_tui.core.memory_overview import MemoryOverview
 from ollm_tui.core.notices import CommandChanged, TodosChanged
 from ollm_tui.core.policy.approvals import ApprovalBook
 from ollm_tui.core.policy.audit import AuditWriter
@@ -65,6 +67,7 @@ class Core:
     store: Store
     todos: TodoList
     memory: Memory
+    memory_overview: MemoryOverview
     trash: Trash
     outputs: OutputFolder
     audit: AuditWriter
@@ -178,8 +181,10 @@ async def assemble_core(
     # Only a screen shows what others change meanwhile.
     watch = asyncio.create_task(watch_changes(store, todos.refresh)) if attended else None
     try:
-        told = tuple(notices)
-        yield Core(configuration, registry, bus, executor, hub, store, todos, memory, trash, outputs, audit, told)
+        yield Core(
+            configuration, registry, bus, executor, hub, store, todos, memory,
+            MemoryOverview(store, configuration.workspace.root), trash, outputs, audit, tuple(notices),
+        )  # fmt: skip
     finally:
         if watch is not None:
             watch.cancel()
@@ -242,6 +247,10 @@ async def assemble(
             core.executor,
             stream,
             max_rounds=configuration.settings.agent.max_rounds,
+            recall=recall_for(
+                chosen.provider, configuration.settings.memory, core.memory, core.memory_overview, core.executor
+            ),
+            on_first_message=core.todos.archive_when_done,  # a new task begins with an empty list
             on_turn_end=lambda: _sync(core, log),
         )
         if chosen.notice:

@@ -14,6 +14,7 @@ from ollm_tui.agent.events import (
     ConfirmationAnswered,
     Event,
     Failed,
+    MemoryRecalled,
     Noticed,
     TextDelta,
     ToolCalled,
@@ -120,6 +121,8 @@ def _as_text() -> Callable[[Event], None]:
                 say(f"  {visible(result.error.message if result.error else result.return_display.split(chr(10))[0])}")
             case ConfirmationAnswered(outcome=outcome, by=by):
                 say(f"  {outcome} by {by}")
+            case MemoryRecalled():
+                say(event.in_words)
             case Noticed(text=text):
                 say(visible(text))
             case Failed(error=error):

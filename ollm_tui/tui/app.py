@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.app import App, SystemCommand
@@ -27,9 +27,12 @@ from ollm_tui.tui.theming import packaged_theme
 from ollm_tui.tui.values import Activity
 from ollm_tui.tui.widgets.prompt import Prompt
 
+if TYPE_CHECKING:
+    from ollm_tui.tui.screens.memory import MemoryScreen
+
 log = logging.getLogger(__name__)
 
-STYLES = ("base", "dashboard", "panes", "confirm", "dialogs")
+STYLES = ("base", "dashboard", "panes", "confirm", "dialogs", "memory")
 TIDY_AFTER_SECONDS = 1.0
 """After the house stands: by then the first news is drawn."""
 
@@ -49,6 +52,9 @@ class DashboardApp(App[int]):
         Binding(
             "ctrl+p", "command_palette", "Palette", id="app.palette", tooltip="Find and run any action", priority=True
         ),
+        Binding(
+            "f3", "memory", "Memory", id="app.memory", tooltip="Read, edit and delete what is remembered", priority=True
+        ),
         Binding("ctrl+c", "copy_or_stop", "Copy", id="app.copy", tooltip="Copy what is selected; else stop the turn"),
         Binding("ctrl+q", "leave", "Quit", id="app.quit", tooltip="Quit; asks while something is live", priority=True),
     ]
@@ -65,6 +71,7 @@ class DashboardApp(App[int]):
         self._open_house = open_house
         self._steward: Steward | None = None
         self._held_back: list[Intent] = []
+        self._memory: MemoryScreen | None = None
         self._broken = False
         self._leaving = asyncio.Event()
         self._house_closed = asyncio.Event()
@@ -171,6 +178,8 @@ class DashboardApp(App[int]):
                 self.dashboard.action_trust()
             case ("fold", _):
                 self.dashboard.action_fold()
+            case ("memory", containing):
+                self.action_memory(containing)
             case _ if "/" in name or not name:
                 return False
             case _:
@@ -182,15 +191,29 @@ class DashboardApp(App[int]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         # Textual asks priority bindings before the focused widget: a program in the terminal must get its keys.
         if self.screen is self.dashboard and self.dashboard.term.captures_keys:
-            return action not in ("help", "command_palette", "leave", "copy_or_stop")
+            return action not in ("help", "memory", "command_palette", "leave", "copy_or_stop")
         if action == "help":
             return self.screen.name != "help"
+        if action == "memory":
+            return self.screen is self.dashboard
         return super().check_action(action, parameters)
 
     def action_help(self) -> None:
         from ollm_tui.tui.screens.help import HelpScreen
 
         self.push_screen(HelpScreen())
+
+    def action_memory(self, containing: str = "") -> None:
+        """Open the memory, narrowed to what has `containing` in it."""
+        from ollm_tui.tui.screens.memory import MemoryScreen
+
+        self._memory = MemoryScreen(containing, self.dashboard.waiting)
+        self.push_screen(self._memory)
+
+    @on(news.News)
+    def _show_in_memory(self, message: news.News) -> None:
+        if self._memory is not None and self._memory.is_attached:
+            self._memory.take(message)
 
     def action_copy_or_stop(self) -> None:
         if self.dashboard.status.activity not in (Activity.IDLE, Activity.FAILED):
@@ -227,6 +250,10 @@ class DashboardApp(App[int]):
     def on_app_focus(self, event: events.AppFocus) -> None:
         # The click that brings the window back must not press anything.
         self.dashboard.reviewing.window_returned()
+        self._pass_on(Dashboard.FocusChanged(True))
+
+    def on_app_blur(self, event: events.AppBlur) -> None:
+        self._pass_on(Dashboard.FocusChanged(False))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: every action that has a key, and the modes."""

@@ -89,6 +89,8 @@ class NoteEntry:
     id: str
     text: str
     kind: NoteKind = NoteKind.NOTICE
+    body: str = ""
+    """What unfolds below the line."""
 
 
 Entry: TypeAlias = UserEntry | AnswerEntry | CallEntry | NoteEntry

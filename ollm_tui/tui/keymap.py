@@ -51,6 +51,7 @@ def key_groups() -> list[tuple[str, list[Binding]]]:
     from ollm_tui.tui.screens.confirm import ConfirmScreen
     from ollm_tui.tui.screens.dashboard import Dashboard
     from ollm_tui.tui.screens.help import HelpScreen
+    from ollm_tui.tui.screens.memory import MemoryScreen
     from ollm_tui.tui.widgets.prompt import Prompt
     from ollm_tui.tui.widgets.rows import RowList
     from ollm_tui.tui.widgets.transcript import Transcript
@@ -61,6 +62,7 @@ def key_groups() -> list[tuple[str, list[Binding]]]:
         ("Chat", [*_named(Transcript.BINDINGS), *_named(ConversationPane.BINDINGS)]),
         ("Confirmation", _named(ConfirmScreen.BINDINGS)),
         ("Queue and todos", [*_named(RowList.BINDINGS), *_named(QueuePane.BINDINGS), *_named(TodoPane.BINDINGS)]),
+        ("Memory", _named(MemoryScreen.BINDINGS)),
         ("Terminal tabs", _named(TerminalPane.BINDINGS)),
         ("Dialogues", [*_named(HelpScreen.BINDINGS), *_named(AskScreen.BINDINGS)]),
     ]
@@ -68,6 +70,8 @@ def key_groups() -> list[tuple[str, list[Binding]]]:
 
 def faults_of(keys: Mapping[str, str], source: str) -> tuple[Fault, ...]:
     """What is wrong with `[keys]`: ids that do not exist, keys that no terminal sends."""
+    if not keys:
+        return ()  # without loading every screen at the start
     known = {binding.id for _, bindings in key_groups() for binding in bindings}
     faults: list[Fault] = []
     for name, key in keys.items():

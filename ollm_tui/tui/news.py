@@ -13,6 +13,7 @@ from ollm_tui.tui.values import Activity, CommandTab, Fault, QueueSnapshot, Revi
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
+    from ollm_tui.tui.memory_values import MemoryListing, MemoryName, MemoryOutcome, MemoryText
 
 
 class News(Message):
@@ -78,6 +79,34 @@ class TrustAsked(News):
 
     path: str
     content: bytes
+
+
+class MemoryNews(News):
+    """For the memory screen, if it is open."""
+
+
+@dataclass
+class MemoryListed(MemoryNews):
+    """The memories that were asked for, as they are now."""
+
+    listing: MemoryListing
+
+
+@dataclass
+class MemoryRead(MemoryNews):
+    """The whole text of one memory, as it is now."""
+
+    text: MemoryText
+
+
+@dataclass
+class MemorySettled(MemoryNews):
+    """How a change of the person's went; `stored` is what stands there now, None for nothing."""
+
+    outcome: MemoryOutcome
+    words: str = ""
+    name: MemoryName | None = None
+    stored: str | None = None
 
 
 @dataclass

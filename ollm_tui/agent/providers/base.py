@@ -53,9 +53,16 @@ class SystemMessage:
 
 @dataclass(frozen=True)
 class UserMessage:
-    """What the person said."""
+    """What the person said, and what we put before it for the model."""
 
     text: str
+    preface: str = ""
+    """Notes from memory; no words of the person's, so what only understands commands leaves them out."""
+
+    @property
+    def whole(self) -> str:
+        """As a model reads it."""
+        return f"{self.preface}\n\n{self.text}" if self.preface else self.text
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,10 @@ def ordered(messages: Iterable[Message]) -> tuple[Message, ...]:
     turns: list[Message] = []
     for at, message in enumerate(history[first_turn:], first_turn):
         match message:
-            case SystemMessage(text) | UserMessage(text):
+            case SystemMessage(text):
                 _append_user(turns, text)
+            case UserMessage():
+                _append_user(turns, message.whole)
             case AssistantMessage():
                 _append_assistant(turns, message, history[at + 1 :])
             case ToolMessage():

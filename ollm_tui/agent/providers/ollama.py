@@ -271,8 +271,8 @@ def _message(message: Message) -> JsonObject:
     match message:
         case SystemMessage(text):
             return {"role": "system", "content": text}
-        case UserMessage(text):
-            return {"role": "user", "content": text}
+        case UserMessage():
+            return {"role": "user", "content": message.whole}
         case ToolMessage(_, name, content):
             # results carry the tool's name; which call they answer is told by their order
             return {"role": "tool", "tool_name": name, "content": content}

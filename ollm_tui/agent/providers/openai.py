@@ -221,8 +221,8 @@ def _message(message: Message) -> JsonObject:
     match message:
         case SystemMessage(text):
             return {"role": "system", "content": text}
-        case UserMessage(text):
-            return {"role": "user", "content": text}
+        case UserMessage():
+            return {"role": "user", "content": message.whole}
         case ToolMessage(call_id, _, content):
             return {"role": "tool", "tool_call_id": call_id, "content": content}
         case AssistantMessage(text, calls):

@@ -53,7 +53,7 @@ class Expectation:
     def problem(self, request: ChatRequest) -> str | None:
         """Why the request is not as expected, naming the key of the script."""
         results = [message.content for message in request.messages if isinstance(message, ToolMessage)]
-        asked = [message.text for message in request.messages if isinstance(message, UserMessage)]
+        asked = [message.whole for message in request.messages if isinstance(message, UserMessage)]
         return (
             _missing("lastToolResultContains", self.last_tool_result_contains, results, "tool result")
             or _missing("lastUserMessageContains", self.last_user_message_contains, asked, "user message")

@@ -14,6 +14,7 @@ from ollm_tui.agent.events import (
     Event,
     Failed,
     LoggedResult,
+    MemoryRecalled,
     Noticed,
     ReasoningDelta,
     SessionStarted,
@@ -95,6 +96,8 @@ class ConversationFolder:
             case Compacted():
                 words = f"Older history was shortened: {event.before} to {event.after} tokens."
                 return [self._note(words, NoteKind.NOTICE)]
+            case MemoryRecalled():
+                return [_changed(NoteEntry(self._new_id("note"), f"{event.in_words} (F3 to read)", body=event.text))]
             case Noticed():
                 return [self._note(event.text, NoteKind.NOTICE)]
             case Failed():

@@ -8,7 +8,14 @@ from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ollm_tui.agent.events import ConfirmationAnswered, ConfirmationAsked, Event, TodosReplaced, UsageReported
+from ollm_tui.agent.events import (
+    ConfirmationAnswered,
+    ConfirmationAsked,
+    Event,
+    TodosReplaced,
+    ToolReturned,
+    UsageReported,
+)
 from ollm_tui.assembly import Attendance, Configuration, House, assemble
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import ToolFailure
@@ -18,13 +25,16 @@ from ollm_tui.options import Options
 from ollm_tui.tui import news
 from ollm_tui.tui.bridge.commands import CommandRelay, StartFailed
 from ollm_tui.tui.bridge.conversation import ConversationFolder
+from ollm_tui.tui.bridge.memory import MemoryKeeper
 from ollm_tui.tui.bridge.queue import LINGER_SECONDS, QueueKeeper, review_value
 from ollm_tui.tui.bridge.todos import TodoKeeper
 from ollm_tui.tui.bridge.trust import TrustKeeper
 from ollm_tui.tui.bridge.turns import ActivityFolder, TurnRunner
+from ollm_tui.tui.bridge.watch import StoreWatcher
 from ollm_tui.tui.entries import EntriesChanged, NoteEntry, NoteKind
 from ollm_tui.tui.intents import Intent, Steward, Tell
 from ollm_tui.tui.keymap import faults_of
+from ollm_tui.tui.memory_wishes import MemoryWish
 from ollm_tui.tui.panes.confirmations import QueuePane
 from ollm_tui.tui.panes.conversation import ConversationPane
 from ollm_tui.tui.panes.terminal import TerminalPane
@@ -68,6 +78,8 @@ class Bridge:
         self._activity = ActivityFolder(clock.monotonic)
         self._queue = QueueKeeper(self._core.bus, clock.monotonic)
         self._todos = TodoKeeper(self._core.todos)
+        self._memory = MemoryKeeper(self._core.memory, self._core.memory_overview, tell, clock)
+        self._watcher = StoreWatcher(self._core.store, self._core.todos, self._memory.changed)
         self._turns = TurnRunner(house.agent, self._turn_broke)
         self._commands = CommandRelay(self._core.hub, self._workspace, self._commands_changed)
         self._trust = TrustKeeper(self._core, tell, self._policy_changed)
@@ -81,6 +93,7 @@ class Bridge:
         self._tell(news.SurroundingsChanged(self._around))
         self._say_first_notices()
         self._tell(news.TodosChanged(await self._todos.load()))
+        self._begin(self._watcher.run())
         settings = self._core.configuration.settings
         themes = await asyncio.to_thread(load_themes)
         wanted = settings.ui.theme
@@ -122,6 +135,8 @@ class Bridge:
                 rows = self._todos.rows_of(event)
                 if rows is not None:
                     self._tell(news.TodosChanged(rows))
+            case ToolReturned() if self._memory.open:
+                self._begin(self._memory.changed())
             case UsageReported():
                 used = (event.prompt_tokens or 0) + (event.completion_tokens or 0)
                 self._surround(tokens_used=used or None)
@@ -190,6 +205,10 @@ class Bridge:
                 self._begin(self._trust.look())
             case TrustScreen.Trusted(shown):
                 self._begin(self._trust.trust(shown))
+            case MemoryWish():
+                self._begin(self._memory.do(intent))
+            case Dashboard.FocusChanged(focused):
+                self._watcher.focused = focused
             case _:
                 self._handle_terminal(intent)
 

@@ -84,7 +84,8 @@ class TodoPane(Vertical):
         done = sum(todo.state is TodoState.COMPLETED for todo in todos)
         self.border_title = f"Todo {done}/{len(todos)}" if todos else "Todo"
         self._empty.display = not todos
-        self._rows.show_rows([Row(todo.id, (_todo_line(number, todo),)) for number, todo in enumerate(todos, 1)])
+        lines = [_todo_line(number, todo) for number, todo in enumerate(todos, 1)]
+        self._rows.show_rows([Row(todo.id, (one,), wrap=True) for todo, one in zip(todos, lines, strict=True)])
 
     def action_toggle_done(self) -> None:
         todo = self._chosen
@@ -133,4 +134,6 @@ class TodoPane(Vertical):
 
 def _todo_line(number: int, todo: TodoRow) -> Line:
     mark_ink = Ink.ACCENT if todo.state is TodoState.IN_PROGRESS else STATE_INKS[todo.state]
-    return line((todo.state.mark, mark_ink), (f" {number} {visible(todo.task)}", STATE_INKS[todo.state]))
+    before = f" {number} "
+    words = (f"{before}{visible(todo.task)}", STATE_INKS[todo.state])
+    return line((todo.state.mark, mark_ink), words, hang=len(todo.state.mark + before), prose=True)

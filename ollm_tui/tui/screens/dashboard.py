@@ -79,6 +79,12 @@ class Dashboard(PaneFrame):
     class TrustWanted(Intent):
         """Show the folder's own config file, and let it count if the person trusts it."""
 
+    @dataclass
+    class FocusChanged(Intent):
+        """The window has the person's attention, or lost it."""
+
+        focused: bool
+
     def __init__(self, now: Callable[[], float], *, blink: bool = True) -> None:
         super().__init__(now, blink=blink)
         self.reviewing = Reviewing(self, now)

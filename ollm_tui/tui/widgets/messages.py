@@ -43,14 +43,14 @@ class Composer:
                 question = self.queue.of_call(entry.id)
                 return call_blocks(entry, folded=self.folded(entry), question=question, now=self._now())
             case NoteEntry():
-                return [_note_block(entry)]
+                return [_note_block(entry, folded=self.folded(entry))]
 
     def folded(self, entry: Entry) -> bool:
         """Whether only the first line shows. What waits for a decision is open until somebody folds it."""
         match entry:
             case CallEntry():
                 natural = entry.state is not CallState.WAIT and not self.all_open
-            case AnswerEntry():
+            case AnswerEntry() | NoteEntry():
                 natural = not self.all_open
             case _:
                 return False
@@ -108,8 +108,10 @@ class Composer:
 def source_of(entry: Entry) -> str:
     """What copying an entry puts on the clipboard."""
     match entry:
-        case UserEntry() | AnswerEntry() | NoteEntry():
+        case UserEntry() | AnswerEntry():
             return entry.text
+        case NoteEntry():
+            return f"{entry.text}\n{entry.body}".rstrip()
         case CallEntry():
             return entry.output or entry.arguments or entry.summary
 
@@ -128,14 +130,18 @@ def _reasoning_block(entry: AnswerEntry, *, folded: bool) -> Block:
     return LinesBlock((head, *lines_of(visible_block(entry.reasoning.strip("\n")), Ink.MUTED, indent=2, prose=True)))
 
 
-def _note_block(entry: NoteEntry) -> Block:
+def _note_block(entry: NoteEntry, *, folded: bool) -> Block:
     mark, ink = {
         NoteKind.NOTICE: ("- ", Ink.MUTED),
         NoteKind.GREETING: ("", Ink.PLAIN),
         NoteKind.ERROR: ("! ", Ink.ERROR),
     }[entry.kind]
-    blank = " " * len(mark)
+    if entry.body:
+        mark = "> " if folded else "v "
     rows = visible_block(entry.text).split("\n")
+    if not folded and entry.body:
+        rows += ["", *visible_block(entry.body).split("\n"), ""]
+    blank = " " * len(mark)
     return LinesBlock(
         tuple(
             line((f"{blank if place else mark}{row}", ink), hang=len(mark) + _indent(row), prose=True)

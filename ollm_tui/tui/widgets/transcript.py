@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.timer import Timer
 
-from ollm_tui.tui.entries import AnswerGrew, CallEntry, Change, Cleared, EntriesChanged, Entry
+from ollm_tui.tui.entries import AnswerGrew, CallEntry, Change, Cleared, EntriesChanged, Entry, NoteEntry
 from ollm_tui.tui.values import QueueSnapshot
 from ollm_tui.tui.widgets.messages import Composer, source_of
 from ollm_tui.tui.widgets.surface import Surface
@@ -163,7 +163,8 @@ class Transcript(Surface):
             return
         passage = self.document.passages[place.passage]
         self.chosen = place.passage
-        if isinstance(passage.entry, CallEntry) and place.row == passage.gap:
+        foldable = isinstance(passage.entry, CallEntry) or (isinstance(passage.entry, NoteEntry) and passage.entry.body)
+        if foldable and place.row == passage.gap:
             self.action_fold()
 
     def _paint_growth_soon(self) -> None:

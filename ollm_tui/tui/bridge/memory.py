@@ -1,0 +1,177 @@
+"""The memory for the screen: lists and texts, and a person's changes, which never overwrite what they have not seen."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime
+
+from ollm_tui.core.base.clock import Clock
+from ollm_tui.core.base.errors import ToolFailure
+from ollm_tui.core.base.secrets import looks_secret_under
+from ollm_tui.core.memory import Memory
+from ollm_tui.core.memory_overview import Glance, MemoryOverview
+from ollm_tui.tui import memory_wishes as wishes
+from ollm_tui.tui import news
+from ollm_tui.tui.intents import Tell
+from ollm_tui.tui.memory_values import (
+    MemoryListing,
+    MemoryName,
+    MemoryOutcome,
+    MemoryQuery,
+    MemoryRow,
+    MemoryText,
+)
+
+LISTED = 500
+"""Rows of the list at most; the search finds the others."""
+
+_FIRST_LINE_CHARS = 200
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What the person did last, so that it can be undone: a text, or None for nothing, before and after."""
+
+    name: MemoryName
+    before: str | None
+    after: str | None
+
+
+class MemoryKeeper:
+    """Does the wishes of the open screen one after the other, and shows it what others change."""
+
+    def __init__(self, memory: Memory, overview: MemoryOverview, tell: Tell, clock: Clock) -> None:
+        self._memory = memory
+        self._overview = overview
+        self._tell = tell
+        self._clock = clock
+        self._query: MemoryQuery | None = None
+        self._shown: MemoryName | None = None
+        self._last: _Change | None = None
+        self._one_at_a_time = asyncio.Lock()
+
+    @property
+    def open(self) -> bool:
+        """Whether somebody is looking."""
+        return self._query is not None
+
+    async def do(self, wish: wishes.MemoryWish) -> None:
+        """What comes of it is told; a failure of the store, too."""
+        async with self._one_at_a_time:
+            try:
+                await self._do(wish)
+            except ToolFailure as failure:
+                self._tell(news.MemorySettled(MemoryOutcome.FAILED, failure.message))
+
+    async def changed(self) -> None:
+        """Somebody else may have changed something: show it to whoever is looking."""
+        if self._query is None:
+            return
+        async with self._one_at_a_time:
+            try:
+                await self._show()
+            except ToolFailure as failure:
+                self._tell(news.MemorySettled(MemoryOutcome.FAILED, failure.message))
+
+    async def _do(self, wish: wishes.MemoryWish) -> None:
+        match wish:
+            case wishes.Listed(query):
+                self._query = query
+                await self._list(query)
+            case wishes.Read(name):
+                self._shown = name
+                await self._read(name)
+            case wishes.Saved(name, expected, value):
+                await self._change(name, expected, value, MemoryOutcome.SAVED)
+            case wishes.Deleted(name):
+                stored = await asyncio.to_thread(self._stored, name)
+                await self._change(name, stored, None, MemoryOutcome.DELETED)
+            case wishes.Undone():
+                await self._undo()
+            case wishes.Left():
+                self._query = self._shown = None
+            case _:
+                pass
+
+    async def _undo(self) -> None:
+        last = self._last
+        if last is None:
+            self._tell(news.MemorySettled(MemoryOutcome.FAILED, "There is nothing to undo."))
+            return
+        await self._change(last.name, last.after, last.before, MemoryOutcome.RESTORED)
+
+    async def _change(self, name: MemoryName, expected: str | None, value: str | None, outcome: MemoryOutcome) -> None:
+        stored = await asyncio.to_thread(self._swap, name, expected, value)
+        if stored == expected:
+            self._last = None if outcome is MemoryOutcome.RESTORED else _Change(name, expected, value)
+            self._tell(news.MemorySettled(outcome, name=name, stored=value))
+        else:
+            self._tell(news.MemorySettled(MemoryOutcome.CONFLICT, name=name, stored=stored))
+        if self._query is not None:
+            await self._show()
+
+    async def _show(self) -> None:
+        if self._query is not None:
+            await self._list(self._query)
+        if self._shown is not None:
+            await self._read(self._shown)
+
+    async def _list(self, query: MemoryQuery) -> None:
+        self._tell(news.MemoryListed(await asyncio.to_thread(self._listing, query)))
+
+    def _listing(self, query: MemoryQuery) -> MemoryListing:
+        seen = self._overview.look(scope=query.scope, containing=query.containing, limit=LISTED)
+        now = self._clock.now()
+        return MemoryListing(query, tuple(_row(glance, now) for glance in seen.glances), seen.total)
+
+    async def _read(self, name: MemoryName) -> None:
+        self._tell(news.MemoryRead(await asyncio.to_thread(self._text, name)))
+
+    def _text(self, name: MemoryName) -> MemoryText:
+        value = self._stored(name)
+        return MemoryText(name, value, "" if value is None else looks_secret_under(name.key, value) or "")
+
+    def _stored(self, name: MemoryName) -> str | None:
+        found = self._memory.get(name.key, name.scope)
+        return None if found is None else found.value
+
+    def _swap(self, name: MemoryName, expected: str | None, value: str | None) -> str | None:
+        """Put `value` where `expected` stands; returns what stood there, and leaves that where it was another.
+
+        The memory knows no such change in one step: a text that came between the look and the writing is put back.
+        """
+        stored = self._stored(name)
+        if stored != expected:
+            return stored
+        if value is None:
+            self._memory.delete(name.key, name.scope)
+            return expected
+        theirs = self._memory.set(name.key, value, name.scope)
+        if theirs == expected:
+            return expected
+        ours = value
+        while theirs is not None and (found := self._memory.set(name.key, theirs, name.scope)) != ours:
+            ours, theirs = theirs, found
+        if theirs is None:
+            self._memory.delete(name.key, name.scope)
+        return theirs
+
+
+def _row(glance: Glance, now: datetime) -> MemoryRow:
+    first = next((one for one in glance.opening.split("\n") if one.strip()), "")[:_FIRST_LINE_CHARS]
+    concern = looks_secret_under(glance.key, glance.opening) or ""
+    return MemoryRow(MemoryName(glance.key, glance.scope), first, glance.size, age_of(glance.changed_at, now), concern)
+
+
+def age_of(moment: str, now: datetime) -> str:
+    """How long ago, in as few words as fit beside a key; a date where it is more than a month."""
+    try:
+        then = datetime.fromisoformat(moment)
+    except ValueError:
+        return ""
+    seconds = (now - then).total_seconds()
+    for limit, unit, name in ((60, 1, "s"), (3_600, 60, "min"), (86_400, 3_600, "h"), (31 * 86_400, 86_400, "d")):
+        if seconds < limit:
+            return "now" if seconds < 5 else f"{int(seconds // unit)} {name}"
+    return then.astimezone(now.tzinfo).date().isoformat()

@@ -1,0 +1,353 @@
+"""The memory: what is remembered for this workspace and this user, to search, read, edit and delete (001 R11)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from ollm_tui.core.base.visible import visible
+from ollm_tui.core.memory import MemoryScope
+from ollm_tui.tui import memory_wishes as wishes
+from ollm_tui.tui import news
+from ollm_tui.tui.editable import Editable
+from ollm_tui.tui.ink import Ink, app_of, line
+from ollm_tui.tui.layout import WIDE_COLUMNS
+from ollm_tui.tui.memory_values import MemoryListing, MemoryOutcome, MemoryQuery, MemoryRow, MemoryText
+from ollm_tui.tui.screens.ask import AskScreen
+from ollm_tui.tui.screens.memory_editor import MOST_CHARS, MemoryEditor
+from ollm_tui.tui.screens.memory_lines import (
+    NOTHING_FOUND,
+    NOTHING_KEPT,
+    KeyHint,
+    key_lines,
+    list_row,
+    listed_words,
+    size_words,
+)
+from ollm_tui.tui.widgets.inkbox import InkBox
+from ollm_tui.tui.widgets.long_text import LongText
+from ollm_tui.tui.widgets.rows import RowList
+
+SCOPES: tuple[MemoryScope | None, ...] = (None, *MemoryScope)
+READING = (
+    KeyHint("e", "edit", "edit"),
+    KeyHint("n", "new", "new('workspace')"),
+    KeyHint("N", "new for all workspaces", "new('user')"),
+    KeyHint("d", "delete", "delete"),
+    KeyHint("u", "undo", "undo"),
+    KeyHint("/", "search", "search"),
+    KeyHint("s", "scope", "scope"),
+    KeyHint("c", "copy", "copy"),
+    KeyHint("Esc", "close", "back"),
+)
+EDITING = (KeyHint("^S", "save", "save"), KeyHint("Esc", "back", "back"))
+CONFLICT = (EDITING[0], KeyHint("^T", "the other text, and back", "theirs"), EDITING[1])
+
+
+class MemoryRows(RowList):
+    """Its mark stays while the text is read."""
+
+    def row_ink(self, row: int) -> Ink:
+        first, last = self.span
+        return Ink.CHOSEN if first <= row < last else Ink.PLAIN
+
+
+class MemoryScreen(ModalScreen[None]):
+    """A view over what the bridge tells: list, whole text of the marked memory, or the editor in its place."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "Back", id="memory.back", tooltip="Leave editor, search, memory", priority=True),
+        Binding("f3", "back", "Close", show=False, priority=True),
+        Binding("slash", "search", "Search", id="memory.search", tooltip="Search keys and texts"),
+        Binding("s", "scope", "Scope", id="memory.scope", tooltip="Show both scopes, the workspace's, the user's"),
+        Binding("e", "edit", "Edit", id="memory.edit", tooltip="Edit the marked memory"),
+        Binding("n", "new('workspace')", "New", id="memory.new", tooltip="A new memory for this workspace"),
+        Binding("N", "new('user')", "New for all", id="memory.new_user", tooltip="A new memory for all workspaces"),
+        Binding("d", "delete", "Delete", id="memory.delete", tooltip="Delete the marked memory, after a question"),
+        Binding("u", "undo", "Undo", id="memory.undo", tooltip="Undo your last change or deletion"),
+        Binding("c", "copy", "Copy", id="memory.copy", tooltip="Copy the text to the clipboard"),
+        Binding("ctrl+s", "save", "Save", id="memory.save", tooltip="Save what is edited", priority=True),
+        Binding(
+            "ctrl+t", "theirs", "Other text", id="memory.theirs", tooltip="The text stored meanwhile", priority=True
+        ),
+    ]
+
+    def __init__(self, containing: str = "", waiting: int = 0) -> None:
+        """`waiting` is how many questions wait in the queue."""
+        super().__init__(name="memory")
+        self._query = MemoryQuery(containing)
+        self._waiting = waiting
+        self._listing: MemoryListing | None = None
+        self._text: MemoryText | None = None
+        self._editor: MemoryEditor | None = None
+        self._search = Input(containing, placeholder="Search keys and texts", id="memory-search", compact=True)
+        self._search.cursor_blink = False
+        self._rows = MemoryRows("memory-rows")
+        self._shown = LongText("memory-text")
+        self._side = Vertical(self._shown, id="memory-side")
+        self._said = InkBox("memory-said")
+        self._keys = InkBox("memory-keys")
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="memory-box") as box:
+            box.border_title = "Memory"
+            yield self._search
+            with Horizontal(id="memory-body"):
+                yield self._rows
+                yield self._side
+            yield self._said
+            yield self._keys
+
+    def on_mount(self) -> None:
+        self._rows.focus()
+        self._draw()
+        self.post_message(wishes.Listed(self._query))
+
+    def on_unmount(self) -> None:
+        app_of(self).post_message(wishes.Left())
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.width < WIDE_COLUMNS, "-narrow")
+        self.call_after_refresh(self._draw)
+
+    # -- news --------------------------------------------------------------------------------------------------------
+
+    def take(self, message: news.News) -> None:
+        match message:
+            case news.MemoryListed(listing) if listing.query == self._query:
+                self._show_listing(listing)
+            case news.MemoryRead(text):
+                self._show_text(text)
+            case news.MemorySettled():
+                self._settle(message)
+            case news.QueueChanged(queue):
+                self._waiting = len(queue.pending)
+                self._draw()
+            case _:
+                pass
+
+    def _show_listing(self, listing: MemoryListing) -> None:
+        self._listing = listing
+        self._rows.show_rows([list_row(row) for row in listing.rows])
+        self._read_marked()
+        self._draw()
+
+    def _show_text(self, text: MemoryText) -> None:
+        editor = self._editor
+        if editor is not None and editor.memory == text.name and text.value != editor.expected:
+            editor.show_conflict(text.value)
+        marked = self._marked
+        if marked is not None and marked.name == text.name:
+            same = self._text is not None and self._text.name == text.name
+            self._text = text
+            if text.value:
+                self._shown.show_text(text.value, keep_place=same)
+            else:
+                self._shown.show_text("(gone)" if text.value is None else "(empty)", ink=Ink.MUTED)
+        self._draw()
+
+    def _settle(self, settled: news.MemorySettled) -> None:
+        name = visible(settled.name.key) if settled.name is not None else ""
+        match settled.outcome:
+            case MemoryOutcome.SAVED:
+                self._leave_editor()
+                self._say(f"Saved {name}.")
+                if settled.name is not None:
+                    self._rows.choose(settled.name.row_id)
+            case MemoryOutcome.DELETED:
+                self._say(f"Deleted {name}. u brings it back.")
+            case MemoryOutcome.RESTORED:
+                self._say(f"Undone: {name} is as it was.")
+            case MemoryOutcome.CONFLICT if self._editor is not None:
+                self._editor.show_conflict(settled.stored)
+            case MemoryOutcome.CONFLICT:
+                self._say(f"{name} was changed elsewhere meanwhile: nothing was done.", failed=True)
+            case MemoryOutcome.FAILED:
+                self._say(settled.words, failed=True)
+        self._draw()
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    @on(Input.Changed, "#memory-search")
+    def _searched(self, event: Input.Changed) -> None:
+        self._ask(MemoryQuery(event.value, self._query.scope))
+
+    @on(Input.Submitted, "#memory-search")
+    def _search_done(self) -> None:
+        self._rows.focus()
+
+    @on(RowList.Moved)
+    def _read_marked(self) -> None:
+        marked = self._marked
+        if marked is None:
+            self._text = None
+            empty = "" if self._listing is None else NOTHING_FOUND if self._query.containing else NOTHING_KEPT
+            self._shown.show_text(empty, ink=Ink.MUTED)
+        elif self._text is None or self._text.name != marked.name:
+            self.post_message(wishes.Read(marked.name))
+
+    @on(RowList.Opened)
+    def _opened(self, event: RowList.Opened) -> None:
+        event.stop()
+        self._read_marked()
+        self._shown.focus()
+
+    def action_search(self) -> None:
+        self._search.focus()
+
+    def action_scope(self) -> None:
+        following = SCOPES[(SCOPES.index(self._query.scope) + 1) % len(SCOPES)]
+        self._ask(MemoryQuery(self._query.containing, following))
+
+    def action_copy(self) -> None:
+        if self._text is not None and self._text.value is not None:
+            app_of(self).copy_to_clipboard(self._text.value)
+            self._say(f"{len(self._text.value):,} characters copied.")
+            self._draw()
+
+    def _ask(self, query: MemoryQuery) -> None:
+        if query != self._query:
+            self._query = query
+            self.post_message(wishes.Listed(query))
+
+    @property
+    def _marked(self) -> MemoryRow | None:
+        rows = self._listing.rows if self._listing is not None else ()
+        return next((row for row in rows if row.name.row_id == self._rows.chosen_id), None)
+
+    # -- changing ----------------------------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        editing = self._editor is not None
+        match action:
+            case "save":
+                return editing
+            case "theirs":
+                return self._editor is not None and self._editor.conflicting
+            case "search" | "scope" | "edit" | "new" | "delete" | "undo" | "copy":
+                return not editing
+            case _:
+                return True
+
+    async def action_edit(self) -> None:
+        text = self._text
+        if text is None or text.value is None:
+            return
+        if len(text.value) > MOST_CHARS:
+            words = f"{len(text.value):,} characters are too many to edit here (at most {MOST_CHARS:,})."
+            self._say(f"{words} c copies them.", failed=True)
+            self._draw()
+            return
+        editable = await asyncio.to_thread(Editable.of, text.value)
+        await self._open_editor(MemoryEditor(text.name, text.name.scope, text.value, editable))
+
+    async def action_new(self, scope: str) -> None:
+        await self._open_editor(MemoryEditor(None, MemoryScope(scope), None, Editable("")))
+
+    async def _open_editor(self, editor: MemoryEditor) -> None:
+        if self._editor is not None:
+            return
+        self._editor = editor
+        self._say("")
+        self._shown.display = False
+        self.add_class("-editing")
+        await self._side.mount(editor)
+        self._draw()
+
+    def _leave_editor(self) -> None:
+        if self._editor is not None:
+            self._editor.remove()
+            self._editor = None
+            self.remove_class("-editing")
+            self._shown.display = True
+            self._rows.focus()
+
+    async def action_save(self) -> None:
+        editor = self._editor
+        if editor is None:
+            return
+        name = editor.memory
+        if name is None:
+            editor.ask_for_key()
+            self._say("Give it a key first: what the text is about.", failed=True)
+            self._draw()
+            return
+        value = await asyncio.to_thread(lambda: editor.value)
+        self.post_message(wishes.Saved(name, editor.expected, value))
+
+    def action_theirs(self) -> None:
+        if self._editor is not None:
+            self._editor.show_theirs()
+
+    def action_delete(self) -> None:
+        marked = self._marked
+        if marked is None:
+            return
+        first = visible(marked.first_line)
+        facts = (f"{marked.name.scope.value}: {visible(marked.name.key)}", *((first,) if first else ()))
+
+        def settle(yes: bool | None) -> None:
+            if yes:
+                self.post_message(wishes.Deleted(marked.name))
+
+        app_of(self).push_screen(AskScreen("Delete this memory?", facts, "delete; u brings it back"), settle)
+
+    def action_undo(self) -> None:
+        self.post_message(wishes.Undone())
+
+    def action_back(self) -> None:
+        """Out of the editor, asking where that would lose something; out of the search; out of here."""
+        editor = self._editor
+        if editor is not None and editor.touched:
+            facts = ("What you typed here is not saved.",)
+            app_of(self).push_screen(AskScreen("Leave without saving?", facts, "leave, and drop it"), self._drop)
+        elif editor is not None:
+            self._drop(True)
+        elif self._search.value:
+            self._search.value = ""
+            self._rows.focus()
+        elif self._search.has_focus:
+            self._rows.focus()
+        elif self.is_current:
+            self.dismiss()
+
+    def _drop(self, yes: bool | None) -> None:
+        if yes:
+            self._leave_editor()
+            self._draw()
+
+    # -- words -------------------------------------------------------------------------------------------------------
+
+    def _say(self, words: str, *, failed: bool = False) -> None:
+        self._said.show_lines([line((words, Ink.WARNING if failed else Ink.OK), prose=True)] if words else [])
+        self._said.display = bool(words)
+
+    def _draw(self) -> None:
+        """Titles and keys, as things stand."""
+        editor, text, marked = self._editor, self._text, self._marked
+        box = self.query_one("#memory-box")
+        words = f"Memory  {listed_words(self._listing)}" if self._listing is not None else "Memory"
+        box.border_title = Content(words)
+        waits = f"{self._waiting} question{'s' if self._waiting > 1 else ''} waiting: close, then F8"
+        box.border_subtitle = Content(waits if self._waiting else "")
+        if editor is not None:
+            title = visible(editor.title)
+        elif marked is None:
+            title = ""
+        else:
+            title = f"{visible(marked.name.key)}  {marked.name.scope.value}  {size_words(marked.size)}"
+        self._side.border_title = Content(title)
+        concern = text.concern if text is not None and marked is not None and editor is None else ""
+        told = f"looks like {concern}: it does not go along with a first message" if concern else ""
+        self._side.border_subtitle = Content(told)
+        hints = READING if editor is None else CONFLICT if editor.conflicting else EDITING
+        self._keys.show_lines(*key_lines(hints, max(20, self._keys.size.width)))
+        self.refresh_bindings()
