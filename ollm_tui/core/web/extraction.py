@@ -14,7 +14,17 @@ from urllib.parse import urljoin
 from ollm_tui.core.base.errors import InvalidArguments
 from ollm_tui.core.base.visible import visible
 from ollm_tui.core.web.markdown import to_markdown
-from ollm_tui.core.web.tree import Node, drop, parse_html, select, text_length, text_of, to_html, with_attribute
+from ollm_tui.core.web.tree import (
+    Node,
+    drop,
+    drop_all,
+    parse_html,
+    select,
+    text_length,
+    text_of,
+    to_html,
+    with_attribute,
+)
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +42,9 @@ _CANDIDATES = 500
 
 READABILITY_CHARS = 1_000_000
 """Larger pages are not given to readability: it takes several times as long as everything else."""
+
+_NO_TEXT = ("svg", "script", "style", "template", "noscript")
+"""A third of many pages, and no text of any: everything that follows would look at each."""
 
 _HIDING_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _MAY_HIDE = re.compile(r"(?i:hidden|display\s*:)|&#")
@@ -84,6 +97,7 @@ def extract_main(html: str, base_url: str) -> str:
         return ""
     base = _base_url(root, base_url)
     title = _title(root)
+    drop_all(root, *_NO_TEXT)
     _drop_hidden(root, html)
     text = _main_text(root, base)
     starts_with_title = title and title.casefold() in text[: len(title) + 80].casefold()
@@ -95,8 +109,6 @@ def _main_text(root: Node, base: str) -> str:
     if container is not None:
         return _markdown(container, base)
     body = next(root.iterdescendants("body"), root)
-    for node in list(root.iterdescendants("svg", "script", "style", "template", "noscript")):
-        drop(node)  # a third of many pages, and readability would look at each
     before = to_html(root)
     _drop_frame(root)
     whole = _markdown(body, base)
@@ -112,17 +124,28 @@ def _main_text(root: Node, base: str) -> str:
 def _container(root: Node) -> Node | None:
     """The page's own main part: by its meaning (the longest), else by a name that common generators use (the only)."""
     meant = [*root.iterdescendants("main"), *with_attribute(root, "role", "main".__eq__)]
-    weights = [text_length(node) for node in meant[:_CANDIDATES]]
-    if weights and max(weights) >= LEAST_TEXT:
-        return meant[weights.index(max(weights))]
+    if meant:
+        longest = meant[0] if len(meant) == 1 else max(meant[:_CANDIDATES], key=text_length)
+        if _holds_text(longest):
+            return longest
     articles = list(root.iterdescendants("article"))
     by_id = with_attribute(root, "id", lambda value: value.lower() in _MAIN_IDS)
     by_class = with_attribute(root, "class", lambda value: not _MAIN_CLASSES.isdisjoint(value.split()))
     for found in (articles, by_class, by_id):
         outer = _outermost(found)
-        if len(outer) == 1 and _is_container(outer[0]) and text_length(outer[0]) >= LEAST_TEXT:
+        if len(outer) == 1 and _is_container(outer[0]) and _holds_text(outer[0]):
             return outer[0]
     return None
+
+
+def _holds_text(node: Node) -> bool:
+    """Whether there are LEAST_TEXT characters below a node; reads no further than that."""
+    length = 0
+    for piece in node.itertext():
+        length += len(" ".join(piece.split()))
+        if length >= LEAST_TEXT:
+            return True
+    return False
 
 
 def _outermost(found: list[Node]) -> list[Node]:
@@ -203,8 +226,8 @@ def _is_of_the_body(node: Node) -> bool:
 
 
 def _title(root: Node) -> str:
-    found = list(root.iterdescendants("title"))
-    return " ".join(text_of(found[0]).split())[:300] if found else ""
+    title = next(root.iterdescendants("title"), None)
+    return "" if title is None else " ".join(text_of(title).split())[:300]
 
 
 def _base_url(root: Node, url: str) -> str:

@@ -7,73 +7,39 @@ is left out, and code stands at the start of the line even inside lists, so that
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from urllib.parse import urljoin
+from collections.abc import Callable, Collection
 
-from ollm_tui.core.web.code_blocks import UNSEEN_TAGS, CodeBlock, code_block, is_gutter_class
+from ollm_tui.core.web.code_blocks import CodeBlock, code_block, is_gutter_class
+from ollm_tui.core.web.elements import (
+    CODE,
+    CONTAINER,
+    HEADING,
+    IMAGE,
+    KINDS,
+    LAST_INLINE,
+    LINE_BREAK,
+    LINK,
+    LIST,
+    PRE,
+    QUOTE,
+    RULE,
+    SKIP,
+    STRONG,
+    TABLE,
+    TEXT,
+    inline_around_blocks,
+    unknown_kind,
+)
+from ollm_tui.core.web.links import Links
 from ollm_tui.core.web.tree import Node, text_of
 
 _BREAK = "\x01"
-"""Stands for a line break while blanks are folded; no parsed page can hold it."""
+"""Stands for a line break while blanks are folded."""
 
 _BREAKS = re.compile(r" ?\x01 ?")
 _SIGNATURE = re.compile(r"(?:^|\s)sig(?:\s|$)")
 _PERMALINKS = frozenset({"¶", "#", "§", "🔗", "\uf0c1", "Permalink", "Link to this heading"})
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_PLAIN = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*(?:#[^\s)]*)?")
-"""An address in the same folder: joining it takes no thought, and pages have hundreds."""
-
 _MAX_COLUMNS = 100
-
-
-# How an element is walked. Plain numbers: looking up members of an enumeration for each element of a page would cost
-# a third of the walk. Inline kinds come first, so that one comparison tells them from the others.
-_SKIP = 0
-_TEXT = 1
-_LINK = 2
-_CODE = 3
-_STRONG = 4
-_IMAGE = 5
-_LINE_BREAK = 6
-_LAST_INLINE = 6
-_CONTAINER = 7
-_HEADING = 8
-_PRE = 9
-_LIST = 10
-_TABLE = 11
-_QUOTE = 12
-_RULE = 13
-
-_KINDS: dict[object, int] = {}
-for _kind, _tags in (
-    (_SKIP, " ".join(UNSEEN_TAGS)),
-    (
-        _CONTAINER,
-        "html body main article section div p header footer nav aside address center figure figcaption form fieldset "
-        "legend details summary hgroup search dl dt dd li tr td th thead tbody tfoot caption colgroup menu frameset "
-        "noframes blink",
-    ),
-    (
-        _TEXT,
-        "span em i u s del ins small big sub sup abbr acronym cite dfn var q mark time data label font bdi bdo ruby "
-        "rb rt rp rtc output meter progress strike nobr picture math tt-x",
-    ),
-    (_LINK, "a"),
-    (_CODE, "code kbd samp tt"),
-    (_STRONG, "b strong"),
-    (_IMAGE, "img"),
-    (_LINE_BREAK, "br"),
-    (_HEADING, "h1 h2 h3 h4 h5 h6"),
-    (_PRE, "pre listing xmp plaintext"),
-    (_LIST, "ul ol"),
-    (_TABLE, "table"),
-    (_QUOTE, "blockquote"),
-    (_RULE, "hr"),
-):
-    _KINDS.update(dict.fromkeys(_tags.split(), _kind))
-
-_WRAPPERS = frozenset(tag for tag, kind in _KINDS.items() if kind in (_TEXT, _LINK, _STRONG))
-_BLOCK_TAGS = tuple(str(tag) for tag, kind in _KINDS.items() if kind > _LAST_INLINE and kind != _RULE)
 
 
 def to_markdown(element: Node, base_url: str) -> str:
@@ -86,79 +52,84 @@ def to_markdown(element: Node, base_url: str) -> str:
 
 class _Walker:
     def __init__(self, root: Node, base_url: str) -> None:
-        self._base = base_url
-        self._folder = urljoin(base_url, ".")
-        self._urls: dict[str, str] = {}
-        self._wrapping = _inline_around_blocks(root)
+        self._links = Links(base_url)
+        self._wrapping = inline_around_blocks(root)
 
     def blocks_of(self, root: Node) -> list[str]:
         out: list[str] = []
-        kind = _KINDS.get(root.tag, _CONTAINER)
-        if kind in (_CONTAINER, _SKIP):
+        kind = KINDS.get(root.tag, CONTAINER)
+        if kind in (CONTAINER, SKIP):
             self._blocks(root, out)
         else:
             run: list[str] = []
-            if kind <= _LAST_INLINE and root not in self._wrapping:
+            if kind <= LAST_INLINE and root not in self._wrapping:
                 self._inline_child(root, kind, run)
             else:
-                self._block(root, kind if kind > _LAST_INLINE else _CONTAINER, out)
+                self._block(root, kind if kind > LAST_INLINE else CONTAINER, out)
             _flush(run, out)
         return out
 
-    # -- blocks ------------------------------------------------------------------------------------------------------
-
-    def _blocks(self, node: Node, out: list[str]) -> None:
-        wrapping = self._wrapping
-        run: list[str] = []
+    def _walk(
+        self, node: Node, run: list[str], set_apart: Collection[Node], on_block: Callable[[Node, int], None]
+    ) -> None:
+        """Put the text of a node and what stands inline in it into `run`; blocks, and what is `set_apart`, are told."""
         text = node.text
         if text:
             run.append(text)
         for child in node:
-            tag = child.tag
-            kind = _KINDS.get(tag)
+            kind = KINDS.get(child.tag)
             if kind is None:
-                # Comments have no name; elements nobody knows are walked through.
-                kind = _SKIP if not isinstance(tag, str) else _CONTAINER if len(child) else _TEXT
-            if kind == _TEXT and not len(child):
+                kind = unknown_kind(child)
+            if kind == TEXT and not len(child):
                 text = child.text
                 if text:
                     run.append(text)
-            elif 0 < kind <= _LAST_INLINE and child not in wrapping:
+            elif 0 < kind <= LAST_INLINE and child not in set_apart:
                 self._inline_child(child, kind, run)
             elif kind:
-                if run:
-                    _flush(run, out)
-                self._block(child, kind if kind > _LAST_INLINE else _CONTAINER, out)
+                on_block(child, kind)
             text = child.tail  # read once: each time makes a new text
             if text:
                 run.append(text)
+
+    # -- blocks ------------------------------------------------------------------------------------------------------
+
+    def _blocks(self, node: Node, out: list[str]) -> None:
+        run: list[str] = []
+
+        def on_block(child: Node, kind: int) -> None:
+            if run:
+                _flush(run, out)
+            self._block(child, kind if kind > LAST_INLINE else CONTAINER, out)
+
+        self._walk(node, run, self._wrapping, on_block)
         if run:
             _flush(run, out)
 
     def _block(self, node: Node, kind: int, out: list[str]) -> None:
-        if kind == _CONTAINER:
+        if kind == CONTAINER:
             if node.tag == "dt" and _SIGNATURE.search(node.get("class") or ""):
                 # What a function takes: dozens of spans that mean nothing here, and links that would tear it apart.
                 out.append(" ".join(text_of(node).split()).removesuffix("¶"))
             else:
                 self._blocks(node, out)
-        elif kind == _HEADING:
+        elif kind == HEADING:
             text = self._line(node)
             if text:
                 out.append(f"{'#' * int(str(node.tag)[1])} {text}")
-        elif kind == _PRE:
+        elif kind == PRE:
             code = code_block(node)
             if code:
                 out.append(code)
-        elif kind == _LIST:
+        elif kind == LIST:
             self._list(node, out)
-        elif kind == _TABLE:
+        elif kind == TABLE:
             self._table(node, out)
-        elif kind == _QUOTE:
+        elif kind == QUOTE:
             inner: list[str] = []
             self._blocks(node, inner)
             _add(out, [_prefixed(block, "> ", "> ") for block in inner], "\n>\n")
-        elif kind == _RULE:
+        elif kind == RULE:
             out.append("---")
 
     def _list(self, node: Node, out: list[str]) -> None:
@@ -169,7 +140,7 @@ class _Walker:
             if child.tag == "li":
                 self._blocks(child, inner)
             elif isinstance(child.tag, str):
-                self._block(child, max(_KINDS.get(child.tag, _CONTAINER), _CONTAINER), inner)
+                self._block(child, max(KINDS.get(child.tag, CONTAINER), CONTAINER), inner)
             if not inner:
                 continue
             mark = "- " if number is None else f"{number}. "
@@ -223,83 +194,60 @@ class _Walker:
         return _folded(run)
 
     def _inline(self, node: Node, run: list[str]) -> None:
-        text = node.text
-        if text:
-            run.append(text)
-        for child in node:
-            tag = child.tag
-            kind = _KINDS.get(tag)
-            if kind is None:
-                kind = _TEXT if isinstance(tag, str) else _SKIP
-            if kind == _TEXT and not len(child):
-                text = child.text
-                if text:
-                    run.append(text)
-            elif 0 < kind <= _LAST_INLINE:
-                self._inline_child(child, kind, run)
-            elif kind:
-                run.append(" ")
-                self._inline(child, run)
-                run.append(" ")
-            text = child.tail  # read once: each time makes a new text
-            if text:
-                run.append(text)
+        """Everything of a node in one line: blocks stand between blanks."""
+
+        def on_block(child: Node, kind: int) -> None:
+            gap = " " if child.tag in KINDS else ""
+            run.append(gap)
+            self._inline(child, run)
+            run.append(gap)
+
+        self._walk(node, run, (), on_block)
 
     def _inline_child(self, child: Node, kind: int, run: list[str]) -> None:
-        if kind == _TEXT:
+        if kind == TEXT:
             self._inline(child, run)
-        elif kind == _LINK:
+        elif kind == LINK:
             self._link(child, run)
-        elif kind == _CODE:
-            _marked("".join(child.itertext()), _code_span, run)
-        elif kind == _STRONG:
-            inner: list[str] = []
-            self._inline(child, inner)
-            _marked("".join(inner), _strong, run)
-        elif kind == _IMAGE:
+        elif kind == CODE:
+            self._code(child, run)
+        elif kind == STRONG:
+            _marked(self._text_inside(child), "**", run, "**")
+        elif kind == IMAGE:
             alt = " ".join((child.get("alt") or "").split())
             if alt:
-                url = self._resolved(child.get("src") or "")
+                url = self._links.resolved(child.get("src") or "")
                 run.append(f"![{alt}]({url})" if url else f"[image: {alt}]")
-        else:
+        elif kind == LINE_BREAK:
             run.append(_BREAK)
 
     def _link(self, link: Node, run: list[str]) -> None:
-        if len(link):
-            inner: list[str] = []
-            self._inline(link, inner)
-            text = "".join(inner)
-        else:
-            text = link.text or ""
+        text = self._text_inside(link)
         href = link.get("href") or ""
         if href.startswith("#"):
             if text.strip() not in _PERMALINKS and "headerlink" not in (link.get("class") or ""):
                 run.append(text)
             return
-        url = self._resolved(href)
-        if not url:
+        url = self._links.resolved(href)
+        if url:
+            _marked(text, "[", run, f"]({url})")
+        else:
             run.append(text)
-            return
-        _marked(text, lambda label: f"[{label}]({url})", run)
 
-    def _resolved(self, href: str) -> str:
-        """The absolute http(s) or mail address; empty for scripts, data and what is no address."""
-        known = self._urls.get(href)
-        if known is None:
-            known = self._urls[href] = self._resolve(href.strip())
-        return known
+    @staticmethod
+    def _code(node: Node, run: list[str]) -> None:
+        text = text_of(node)
+        if "`" in text:
+            _marked(text, "`` ", run, " ``")
+        else:
+            _marked(text, "`", run, "`")
 
-    def _resolve(self, href: str) -> str:
-        if not href:
-            return ""
-        try:
-            url = self._folder + href if _PLAIN.fullmatch(href) else urljoin(self._base, href)
-        except ValueError:
-            return ""
-        scheme = _SCHEME.match(url)
-        if scheme and scheme[0].lower() not in ("http:", "https:", "mailto:", "ftp:", "tel:"):
-            return ""
-        return "".join(url.split()).replace(")", "%29").replace(_BREAK, "")
+    def _text_inside(self, node: Node) -> str:
+        if not len(node):
+            return node.text or ""
+        inner: list[str] = []
+        self._inline(node, inner)
+        return "".join(inner)
 
 
 def _flush(run: list[str], out: list[str]) -> None:
@@ -315,7 +263,7 @@ def _folded(run: list[str]) -> str:
     return _BREAKS.sub("\n", text).strip("\n") if _BREAK in text else text
 
 
-def _marked(text: str, mark: Callable[[str], str], run: list[str]) -> None:
+def _marked(text: str, before: str, run: list[str], behind: str) -> None:
     """Put marks around a text, with the blanks at its ends outside of them."""
     label = " ".join(text.split())
     if not label:
@@ -323,26 +271,12 @@ def _marked(text: str, mark: Callable[[str], str], run: list[str]) -> None:
         return
     if _BREAK in label:
         label = _BREAKS.sub(" ", label).strip()
-    run.append(f"{' ' if text[0].isspace() else ''}{mark(label) if label else ''}{' ' if text[-1].isspace() else ''}")
-
-
-def _strong(text: str) -> str:
-    return f"**{text}**"
-
-
-def _code_span(text: str) -> str:
-    return f"`` {text} ``" if "`" in text else f"`{text}`"
-
-
-def _inline_around_blocks(root: Node) -> set[Node]:
-    """Inline elements with blocks inside (a card that is one link, old pages inside `font`): walked as containers."""
-    found: set[Node] = set()
-    for block in root.iterdescendants(*_BLOCK_TAGS):
-        parent = block.getparent()
-        while parent is not None and parent.tag in _WRAPPERS and parent not in found:
-            found.add(parent)
-            parent = parent.getparent()
-    return found
+    if text[0].isspace():
+        run.append(" ")
+    if label:
+        run.append(f"{before}{label}{behind}")
+    if text[-1].isspace():
+        run.append(" ")
 
 
 def _item(inner: list[str], mark: str) -> list[str]:
