@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.confirmation import Risk
+from ollm_tui.core.policy.approval_uses import ApprovalKey
 from ollm_tui.core.policy.command_paths import CommandPaths
 from ollm_tui.core.policy.rules import CompiledRule, Decision, ExecMode, RuleSet, Seen, seen_by_conditions
 from ollm_tui.core.policy.shell_approvals import ApprovalPattern
@@ -39,6 +40,7 @@ class PartVerdict(NamedTuple):
     decision: Decision
     reason: str
     rule: CompiledRule | None = None
+    approval: ApprovalPattern | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,12 @@ class CommandVerdict:
     risk: Risk
     nature: Risk
     """What the line itself can do, whatever risk a rule gives it: low for the read-only list alone."""
+
+    @property
+    def lasting_approvals(self) -> tuple[ApprovalKey, ...]:
+        """The approvals of policy files that cover parts of the line."""
+        found = [verdict.approval for verdict in self.parts if verdict.approval is not None]
+        return tuple([ApprovalKey(each.file, each.text) for each in found if each.file])
 
 
 def judge_command(
@@ -192,7 +200,8 @@ class _LineJudge:
             return PartVerdict(part.text, Decision.ALLOW, rule.for_command, rule)
         for pattern in self._policy.approvals:
             if pattern.covers(part):
-                return PartVerdict(part.text, Decision.ALLOW, f"the approval {pattern.text!r} covers it")
+                said = f"the approval {pattern.text!r} covers it"
+                return PartVerdict(part.text, Decision.ALLOW, said, approval=pattern)
         return self._as_looking_around(part, look)
 
     def _as_looking_around(self, part: SimpleCommand, look: ReadOnlyVerdict | None) -> PartVerdict:

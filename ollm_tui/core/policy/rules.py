@@ -152,9 +152,8 @@ class RuleSet:
             for name in dict.fromkeys((rule.tool, *tool_names(rule.tool))):
                 by_tool.setdefault(name, []).append((rule, place))
         self._by_tool = {name: _compiled(placed) for name, placed in by_tool.items()}
-        self._risks = {
-            name: next((each.rule.risk for each in own if each.rule.risk is not None), None)
-            for name, own in self._by_tool.items()
+        self._with_risk = {
+            name: tuple(each for each in own if each.rule.risk is not None) for name, own in self._by_tool.items()
         }
         self._with_condition: dict[tuple[str, str], tuple[CompiledRule, ...]] = {}
         self._possible: dict[tuple[str, tuple[str, ...]], tuple[CompiledRule, ...]] = {}
@@ -180,9 +179,12 @@ class RuleSet:
             found = self._possible[key] = tuple(rule for rule in self.for_tool(tool) if rule.needs.issubset(given))
         return found
 
-    def risk_of(self, tool: str) -> Risk | None:
-        """The first risk that a rule of the tool's own names (000 Property 36)."""
-        return self._risks.get(tool)
+    def risk_of(self, tool: str, seen: Seen | None = None) -> Risk | None:
+        """The first risk that a rule of the tool's own names; with `seen`, a rule that holds for these parameters."""
+        for rule in self._with_risk.get(tool, ()):
+            if seen is None or rule.matches(seen):
+                return rule.rule.risk
+        return None
 
     def for_tool(self, tool: str) -> list[CompiledRule]:
         """All rules that could decide about the tool, its own first."""
