@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from ollm_tui.core.base.results import JsonObject
@@ -14,8 +15,8 @@ from ollm_tui.core.policy.command_paths import CommandPaths
 from ollm_tui.core.policy.rules import CompiledRule, Decision, ExecMode, RuleSet, Seen, seen_by_conditions
 from ollm_tui.core.policy.shell_approvals import ApprovalPattern
 from ollm_tui.core.policy.shell_readonly import ReadOnlyVerdict, read_only_parts
-from ollm_tui.core.policy.shell_risk import command_risk
-from ollm_tui.core.policy.shell_syntax import ShellLine, analyse, bash_accepts
+from ollm_tui.core.policy.shell_risk import command_risk, is_destructive
+from ollm_tui.core.policy.shell_syntax import MAX_REMEMBERED, ShellLine, analyse, bash_accepts, forget_analyses
 from ollm_tui.core.policy.shell_words import SimpleCommand
 
 SHELL = "shell"
@@ -65,13 +66,37 @@ def judge_command(
     """Judge the line in `params["command"]`; `params` are what rules see."""
     command = params.get("command")
     source = command if isinstance(command, str) else ""
-    line = analyse(source)
-    judge = _LineJudge(params, rule_sets, tightening, policy, line)
+    understood = _remembered(source) if len(source) <= MAX_REMEMBERED else _understand(source)
+    line = understood.line
+    judge = _LineJudge(params, rule_sets, tightening, policy, understood)
     nature = judge.nature()
     said = judge.risk() or nature
     if len(line.parts) != 1 or line.opaque:  # a rule's word is about one command: it never plays down several
         said = max(said, nature, key=lambda risk: risk.rank)
     return CommandVerdict(tuple(judge.verdicts()), said, nature)
+
+
+class _Understood(NamedTuple):
+    """What a line's text alone says about it, whatever the policy and whatever lies on the disk."""
+
+    line: ShellLine
+    looks: tuple[ReadOnlyVerdict, ...]
+    destructive: bool
+
+
+def _understand(source: str) -> _Understood:
+    line = analyse(source)
+    return _Understood(line, read_only_parts(line), not line.opaque and is_destructive(line))
+
+
+_remembered = lru_cache(maxsize=64)(_understand)
+"""A call is judged again before it runs; long lines are left out for the memory they would hold."""
+
+
+def forget_lines() -> None:
+    """Have every line looked at anew; answers stay the same, so this is for measuring alone."""
+    _remembered.cache_clear()
+    forget_analyses()
 
 
 class _LineJudge:
@@ -83,14 +108,13 @@ class _LineJudge:
         rule_sets: Sequence[RuleSet],
         tightening: Sequence[RuleSet],
         policy: CommandPolicy,
-        line: ShellLine,
+        understood: _Understood,
     ) -> None:
         self._seen = seen_by_conditions(params)
         self._rule_sets = rule_sets
         self._tightening = tightening
         self._policy = policy
-        self._line = line
-        self._looks = read_only_parts(line)
+        self._line, self._looks, self._destructive = understood
         given = (*self._seen, "command")  # the parts of the line are asked about one by one, all with the same names
         self._rules = [rules.possible(SHELL, given) for rules in rule_sets]
         self._tighter_rules = [rules.possible(SHELL, given) for rules in tightening]
@@ -127,7 +151,7 @@ class _LineJudge:
     def nature(self) -> Risk:
         """What the line can do by itself: low where all of it only looks around."""
         is_outside = self._paths.is_outside if self._paths else None
-        return Risk(command_risk(self._line, is_outside, self._looks).value)
+        return Risk(command_risk(self._line, is_outside, self._looks, destructive=self._destructive).value)
 
     def _restrictions(self) -> list[PartVerdict]:
         """Deny and ask rules, tried on the whole line and on everything it may run, in every spelling.
