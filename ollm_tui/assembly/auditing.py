@@ -1,4 +1,4 @@
-"""What the executor tells about calls, as lines of the audit log."""
+"""What the executor tells about calls, as lines of the audit log and as counts of approvals."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.store import Store
 from ollm_tui.core.calls import CallRecord
+from ollm_tui.core.policy.approval_uses import ApprovalUses
 from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog, AuditWriter, entry_about
 
 log = logging.getLogger(__name__)
@@ -42,5 +43,14 @@ def audit_entry(record: CallRecord) -> AuditEntry:
     )
 
 
+def approval_uses(store: Store, clock: Clock) -> ApprovalUses:
+    """The counts of a process; what cannot be written is said in the program's own log."""
+    return ApprovalUses(store, _uncounted, clock=clock)
+
+
 def _failed(failure: StorageFailed) -> None:
     log.error("A line of the audit log is lost: %s", failure.message)
+
+
+def _uncounted(failure: StorageFailed) -> None:
+    log.warning("The use of an approval is not counted: %s", failure.message)

@@ -207,10 +207,10 @@ def _sources(files: PolicyFiles, workspace: Workspace) -> PolicySources:
 def _patterns(documents: list[LoadedPolicy]) -> list[ApprovalPattern]:
     patterns: list[ApprovalPattern] = []
     for loaded in documents:
+        file = loaded.file or loaded.source
         for approval in loaded.document.exec.approvals:
             try:
-                patterns.append(ApprovalPattern.parse(approval.pattern))
+                patterns.append(ApprovalPattern.parse(approval.pattern, file))
             except ValueError as error:
-                file = loaded.places[0].file if loaded.places else None
-                raise PolicyFault(file or loaded.source, f"approval {approval.pattern!r}: {error}") from None
+                raise PolicyFault(file, f"approval {approval.pattern!r}: {error}") from None
     return patterns

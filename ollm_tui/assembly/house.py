@@ -15,7 +15,7 @@ from ollm_tui.agent.events import SessionStarted
 from ollm_tui.agent.loop import Agent
 from ollm_tui.agent.session import OutputFolder, SessionLog, new_session_id, prune_loose_outputs, sessions_folder
 from ollm_tui.agent.stream import EventStream
-from ollm_tui.assembly.auditing import audit_entry, audit_writer
+from ollm_tui.assembly.auditing import approval_uses, audit_entry, audit_writer
 from ollm_tui.assembly.configuration import Configuration, configure
 from ollm_tui.assembly.models import choose_provider
 from ollm_tui.assembly.recalling import recall_for
@@ -159,6 +159,7 @@ async def assemble_core(
         attended=attended,
     )
     audit = audit_writer(store, clock)
+    uses = approval_uses(store, clock)
     registry, plugin_troubles = builtin_registry()
     notices += plugin_troubles
     executor = ToolExecutor(
@@ -174,7 +175,7 @@ async def assemble_core(
         confirm_timeout=settings.confirm.timeout if attended else 60.0,
         forgiving=settings.tools.forgiving,
         outputs=outputs,
-        approvals=ApprovalBook(configuration.files.remember_in),
+        approvals=ApprovalBook(configuration.files.remember_in, on_used=uses.record),
         on_record=lambda record: audit.record(audit_entry(record)),
         clock=clock,
     )
@@ -193,6 +194,7 @@ async def assemble_core(
             if farewell is not None:
                 farewell(f"could not be ended: {survivor}")
         await asyncio.to_thread(audit.close)
+        await asyncio.to_thread(uses.close)
         await asyncio.to_thread(store.close)
 
 

@@ -11,18 +11,27 @@ from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.places import data_folder
 from ollm_tui.core.base.store import Store
 from ollm_tui.core.base.visible import visible
-from ollm_tui.core.policy.audit import AuditLine, AuditLog
+from ollm_tui.core.policy.audit import AuditLine, AuditLog, CallEnd, unended
+
+_NO_END = {
+    CallEnd.RUNNING: "no end yet: it still runs",
+    CallEnd.LOST: "no end: its process was killed, whether it took effect is not known",
+}
 
 
 def show_log(*, as_json: bool, last: int | None) -> int:
-    """All lines, oldest first, or the last ones."""
+    """All lines, oldest first, or the last ones; the last line of a call whose end is missing says so."""
     try:
         with _log() as log:
-            for line in log.read(last):
+            lines = log.read(last)
+            open_ends = unended(lines)
+            for line in lines:
+                end = open_ends.get(line.number)
                 if as_json:
-                    print_json(line.model_dump(mode="json", by_alias=True, exclude_none=True))
+                    fields = line.model_dump(mode="json", by_alias=True, exclude_none=True)
+                    print_json({**fields, "noEnd": end.value} if end else fields)
                 else:
-                    print(_shown(line))
+                    print(_shown(line) + (f"  ({_NO_END[end]})" if end else ""))
     except StorageFailed as failure:
         say(failure.message)
         return ExitCode.FAILED

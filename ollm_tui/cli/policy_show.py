@@ -8,7 +8,12 @@ import tomlkit
 
 from ollm_tui.assembly.configuration import Configuration, PolicyFiles
 from ollm_tui.cli.exits import ExitCode
+from ollm_tui.cli.output import say
 from ollm_tui.cli.reporting import sound_configuration
+from ollm_tui.core.base.errors import StorageFailed
+from ollm_tui.core.base.places import data_folder
+from ollm_tui.core.base.store import Store
+from ollm_tui.core.policy.approval_uses import ApprovalKey, ApprovalUse, ApprovalUses
 from ollm_tui.core.policy.documents import DEFAULT_PRESET, PRESETS, LoadedPolicy, preset_text
 from ollm_tui.core.policy.rules import PolicyRule, ToolPolicy
 from ollm_tui.options import Options
@@ -84,9 +89,28 @@ def _commands(configuration: Configuration, files: PolicyFiles, ordered: list[Lo
         yield "approvals = []"
         return
     yield "approvals = ["
+    uses = _uses()
     for approval, each in rows:
-        yield f"    {_inline(approval.model_dump(mode='json', exclude_none=True))},  # {_place(each)}"
+        use = uses.get(ApprovalKey(each.file or each.source, approval.pattern))
+        shown = approval.model_copy(update={"last_used": use.last_used}) if use else approval
+        counted = f"used {use.uses:,} {'time' if use.uses == 1 else 'times'}" if use else "not used so far"
+        yield f"    {_inline(shown.model_dump(mode='json', exclude_none=True))},  # {_place(each)}; {counted}"
     yield "]"
+
+
+def _uses() -> dict[ApprovalKey, ApprovalUse]:
+    """How often each approval was used; what cannot be read is said, and the policy is shown without."""
+    path = data_folder() / "ollm.db"
+    if not path.exists():
+        return {}
+    store = Store(path)
+    try:
+        return ApprovalUses(store, lambda failure: say(failure.message)).read()
+    except StorageFailed as failure:
+        say(failure.message)
+        return {}
+    finally:
+        store.close()
 
 
 def _rule(rule: PolicyRule, place: str) -> Iterator[str]:

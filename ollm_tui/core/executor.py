@@ -18,6 +18,7 @@ from ollm_tui.core.base.errors import (
     EditTargetAmbiguous,
     EditTargetNotFound,
     Internal,
+    OperationCancelled,
     PolicyDenied,
     ToolFailure,
 )
@@ -127,34 +128,43 @@ class ToolExecutor:
             tool=name,
             digest=raw_digest(arguments) if self._on_record else "",
         )
+        ended: str | None = OperationCancelled.type  # what the audit says where asyncio itself ends the call
+        try:
+            result = await self._result(journey, arguments)
+            ended = result.error.type if result.error else None
+            return result
+        finally:
+            self._record(
+                journey,
+                AuditEvent.FINISHED,
+                error_type=ended,
+                waited_ms=round(journey.waited * 1000),
+                duration_ms=round(journey.ran * 1000),
+            )
+
+    async def _result(self, journey: Journey, arguments: JsonValue) -> ToolResult:
+        """What comes of the call, whatever happens on its way, as the caller gets it."""
         try:
             result = await self._travel(journey, arguments)
         except ToolFailure as failure:
             result = ToolResult.of_failure(failure)
-        except Exception:  # the promise of this method: nothing a tool does can end the agent's loop
-            log.exception("%s failed in a way it should not", name)
-            result = ToolResult.of_failure(Internal(f"{name} failed inside; the log has the details. Try another way."))
+        except Exception:  # the promise of `execute`: nothing a tool does can end the agent's loop
+            log.exception("%s failed in a way it should not", journey.name)
+            said = f"{journey.name} failed inside; the log has the details. Try another way."
+            result = ToolResult.of_failure(Internal(said))
         finally:
             journey.place.done()
         journey.state = CallState.DONE
         tool = self.registry.get(journey.tool)
         if not result.truncated and (tool is None or not tool.cuts_itself):  # else it knows which of its text counts
             result = await excerpted(result, self.limits, self._outputs, journey.call_id)
-        result = result.model_copy(
+        return result.model_copy(
             update={
                 "notes": (*journey.notes, *result.notes),
                 "duration_ms": round(journey.ran * 1000),
                 "waited_ms": round(journey.waited * 1000),
             }
         )
-        self._record(
-            journey,
-            AuditEvent.FINISHED,
-            error_type=result.error.type if result.error else None,
-            waited_ms=result.waited_ms,
-            duration_ms=result.duration_ms,
-        )
-        return result
 
     async def review(self, name: str, arguments: JsonValue, *, origin: Origin = Origin.USER) -> Review:
         """The first half alone: nothing runs, nobody is asked, and every fault is a value."""
@@ -218,17 +228,15 @@ class ToolExecutor:
             return finished
         if explanation.decision is Decision.ALLOW and journey.place.follows_others:
             journey.place.asked()
-            await journey.signal.guard(journey.place.my_turn())
-            # What ran before may have changed what this call does: it is judged as things stand now.
-            call, explanation = await self._judge(invocation, journey.origin, journey.signal)
-            self._decided(journey, invocation, explanation)
-            self._refuse_denied(explanation)
+            call, explanation = await self._judge_in_turn(journey, invocation)
         if explanation.decision is Decision.ASK:
             journey.state = CallState.WAITING
             invocation = await self._confirm(journey, invocation, call, explanation)
         journey.place.asked()
         await journey.signal.guard(journey.place.my_turn())
         journey.state = CallState.RUNNING
+        if self.approvals is not None and journey.explanation is not None:
+            self.approvals.used(journey.explanation)
         return await run_invocation(journey, invocation, self.limits.call_seconds, self.bus, self._clock)
 
     def _prepare(self, name: str, arguments: JsonValue, call_id: str = "") -> tuple[AnyInvocation, list[str]]:
@@ -270,6 +278,14 @@ class ToolExecutor:
         if tool.effect is Effect.RUNS:
             return call, await signal.in_thread(self.policy.explain, call, self.mode)
         return call, self.policy.explain(call, self.mode)
+
+    async def _judge_in_turn(self, journey: Journey, invocation: AnyInvocation) -> tuple[Call, Explanation]:
+        """What ran before may have changed what this call does: judge it as things stand when its turn has come."""
+        await journey.signal.guard(journey.place.my_turn())
+        call, explanation = await self._judge(invocation, journey.origin, journey.signal)
+        self._decided(journey, invocation, explanation)
+        self._refuse_denied(explanation)
+        return call, explanation
 
     @staticmethod
     def _refuse_denied(explanation: Explanation) -> None:
@@ -314,6 +330,8 @@ class ToolExecutor:
                 self._decided(journey, invocation, explanation)
                 self._refuse_denied(explanation)
                 await self._preconditions(journey, invocation, call)
+                if explanation.decision is Decision.ALLOW:
+                    call, explanation = await self._judge_in_turn(journey, invocation)
                 if explanation.decision is Decision.ALLOW:
                     return invocation
             elif await self._is_still(journey, invocation, digest):

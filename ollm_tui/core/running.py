@@ -61,9 +61,11 @@ def _teller(journey: Journey, bus: MessageBus) -> UpdateOutput:
 async def _stop(task: asyncio.Task[ToolResult], controller: AbortController) -> None:
     """End a call that may not go on: ask it to stop, and cancel it if it does not."""
     controller.abort("the call was stopped")
-    done, _ = await asyncio.wait({task}, timeout=GRACE_SECONDS)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=GRACE_SECONDS)
+    finally:
+        task.cancel()  # also where whoever waits here is cancelled a second time: nothing goes on unwatched
     if not done:
-        task.cancel()
         await asyncio.wait({task}, timeout=GRACE_SECONDS)
     if task.done() and not task.cancelled():
         task.exception()

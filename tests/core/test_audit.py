@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -17,7 +18,17 @@ from hypothesis import strategies as st
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.store import Store
 from ollm_tui.core.confirmation import Origin, Risk
-from ollm_tui.core.policy.audit import SCHEMA, AuditEntry, AuditEvent, AuditLog, AuditWriter, deciding_line, entry_about
+from ollm_tui.core.policy.audit import (
+    SCHEMA,
+    AuditEntry,
+    AuditEvent,
+    AuditLog,
+    AuditWriter,
+    CallEnd,
+    deciding_line,
+    entry_about,
+    unended,
+)
 from ollm_tui.core.policy.engine import Explanation, Layer, TraceLine
 from ollm_tui.core.policy.rules import Decision
 
@@ -257,6 +268,36 @@ def test_a_line_that_cannot_be_written_is_reported_and_nobody_waits(path: Path) 
     assert [line.entry.call_id for line in log.read() if line.entry] == ["first", "second"]
     assert log.verify() is None
     store.close()
+
+
+def test_a_line_that_comes_after_the_end_is_reported(log: AuditLog) -> None:
+    failures: list[StorageFailed] = []
+    writer = AuditWriter(log, failures.append)
+    writer.record(entry("c1"))
+    writer.close()
+    writer.record(entry("c2"))
+    assert len(failures) == 1 and len(log.read()) == 1
+
+
+def test_calls_without_an_end_are_named_by_their_last_line(log: AuditLog) -> None:
+    dead = subprocess.Popen(["/bin/true"])
+    dead.wait()
+    for process, call_id, event in (
+        (os.getpid(), "one", AuditEvent.DECIDED),
+        (dead.pid, "one", AuditEvent.DECIDED),
+        (os.getpid(), "two", AuditEvent.DECIDED),
+        (os.getpid(), "one", AuditEvent.FINISHED),
+        (dead.pid, "one", AuditEvent.SETTLED),
+        (1, "one", AuditEvent.DECIDED),
+        (None, "one", AuditEvent.DECIDED),
+    ):
+        log.append(entry(call_id).model_copy(update={"event": event, "process": process}))
+    assert unended(log.read()) == {
+        3: CallEnd.RUNNING,
+        5: CallEnd.LOST,
+        6: CallEnd.RUNNING,  # another user's process, for all we know
+        7: CallEnd.LOST,
+    }
 
 
 # -- what decided

@@ -414,6 +414,78 @@ async def test_each_call_is_recorded_without_its_arguments(tmp_path: Path) -> No
     assert len(record.arguments_digest) == 64 and "a secret" not in repr(record)
 
 
+@pytest.mark.parametrize("where", ["asked about", "waiting for its turn", "running", "stubborn", "excerpted"])
+async def test_a_call_that_asyncio_itself_cancels_has_its_end_recorded(tmp_path: Path, where: str) -> None:
+    records: list[CallRecord] = []
+    reached = asyncio.Event()
+
+    async def wait(*_: object) -> Path:
+        reached.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def stubborn(*_: object) -> None:
+        try:
+            await wait()
+        finally:
+            reached.clear()
+            reached.set()
+
+    class Store:
+        save = staticmethod(wait)
+
+    asks = where == "asked about"
+    options = {"outputs": Store(), "context": ToolContext(bus=MessageBus(), limits=Limits(result_chars=10))}
+    house = executor(tmp_path, "ask" if asks else "allow", on_record=records.append, **options)
+    before = Place()
+    place = Place(before) if where == "waiting for its turn" else None
+    if where in ("running", "stubborn"):
+        NoteInvocation.act = lambda *_: (wait if where == "running" else stubborn)()
+    task = asyncio.ensure_future(house.execute("note", {"text": "long enough"}, call_id="c1", place=place))
+    while not (reached.is_set() or house.bus.pending() or (place is not None and place._asked.is_set())):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    ends = [record for record in records if record.event.value == "finished"]
+    assert [(end.call_id, end.tool, end.error_type) for end in ends] == [("c1", "note", "OperationCancelled")]
+    assert records[-1] is ends[0] and house.bus.pending() == []
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from(["tick", "answer", "abort", "cancel"]), max_size=12), st.text(), st.booleans())
+def test_every_started_call_has_exactly_one_end_in_the_record(steps: list[str], text: str, asks: bool) -> None:
+    """Whatever ends it: a result, a denial, the abort signal, asyncio's own cancellation, in any order."""
+
+    async def scenario() -> None:
+        records: list[CallRecord] = []
+        registry = ToolRegistry()
+        registry.register(note_tool())
+        policy = PolicyEngine(PolicyConfig(rules=[PolicyRule(tool="note", action=Decision.ASK if asks else "allow")]))
+        house = ToolExecutor(registry, policy, MessageBus(), Workspace("."), True, on_record=records.append)
+        controller = AbortController()
+        task = asyncio.ensure_future(house.execute("note", {"text": text}, controller.signal))
+        for step in steps:
+            match step:
+                case "answer":
+                    for request in house.bus.pending():
+                        response = ConfirmationResponse(id=request.id, approved=len(text) % 2 == 0)
+                        house.bus.respond_to_confirmation(response)
+                case "abort":
+                    controller.abort()
+                case "cancel":
+                    task.cancel()
+                case _:
+                    await asyncio.sleep(0)
+        controller.abort()
+        await asyncio.wait({task})
+        events = [record.event.value for record in records]
+        assert events.count("finished") == (1 if events else 0) and events[-1:] in (["finished"], [])
+        assert events or task.cancelled(), "nothing on record only where the call was given up before it started"
+
+    asyncio.run(scenario())
+
+
 async def test_calls_of_one_reply_are_asked_together_and_run_in_order(tmp_path: Path) -> None:
     house = executor(tmp_path)
     place, tasks = Place(), []

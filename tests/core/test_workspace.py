@@ -15,6 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.core.base import beneath
+from ollm_tui.core.base import workspace as workspace_module
 from ollm_tui.core.base.errors import FileNotFound, InvalidPath, IsADirectory, NoPermission, NotADirectory, ToolFailure
 from ollm_tui.core.base.workspace import Access, Workspace
 from tests.core.file_calls import Room, names, new_room, open_room, spelled, unprivileged
@@ -447,3 +448,82 @@ def test_many_threads_resolve_and_open_without_losing_descriptors(room: Room) ->
     for thread in threads:
         thread.join()
     assert len(os.listdir("/dev/fd")) == before
+
+
+@pytest.mark.parametrize(("name", "target"), [(".env", "envs/dev"), (".ssh", "keys"), (".aws", "deep/er/aws")])
+def test_what_a_protected_name_links_to_is_protected_under_its_own_name(room: Room, name: str, target: str) -> None:
+    place = room.folder / target
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if name == ".env":
+        place.write_text("TOKEN=1")
+        asked = [target, name]
+    else:
+        place.mkdir()
+        (place / "x").write_text("secret")
+        asked = [f"{target}/x", f"{name}/x", f"{target}/not-yet"]
+    (room.folder / name).symlink_to(place)
+    for path in asked:
+        for access in Access:
+            found = room.workspace.sensitivity(room.workspace.resolve(path), access)
+            assert found is not None and found.decision == "ask", (path, access)
+
+
+def test_removing_a_link_to_what_is_protected_is_judged_by_the_links_own_place(room: Room) -> None:
+    (room.folder / ".env").write_text("TOKEN=1")
+    (room.folder / "link").symlink_to(".env")
+    link = room.workspace.resolve("link", Access.WRITE, follow=False)
+    assert room.workspace.sensitivity(link, Access.WRITE) is None
+    assert room.workspace.sensitivity(room.workspace.resolve("link", Access.WRITE), Access.WRITE) is not None
+
+
+def test_what_became_protected_a_moment_ago_is_protected_now(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is remembered between two looks: not links, not files, not where this program keeps its own."""
+    (room.folder / "plain").mkdir()
+    (room.folder / "plain" / "x").write_text("x")
+
+    def asked_about(path: str = "plain/x") -> bool:
+        return room.workspace.sensitivity(room.workspace.resolve(path), Access.READ) is not None
+
+    for _ in range(2):
+        assert not asked_about()
+        (room.folder / ".aws").symlink_to("plain")
+        assert asked_about()
+        (room.folder / ".aws").unlink()
+        assert not asked_about()
+        os.link(room.folder / "plain" / "x", room.folder / ".env")
+        assert asked_about()
+        (room.folder / ".env").unlink()
+        monkeypatch.setenv("XDG_STATE_HOME", str(room.folder / "state"))
+        assert not asked_about()
+        (room.folder / "state").mkdir()
+        (room.folder / "state" / "ollm-tui").symlink_to(room.folder / "plain")
+        assert asked_about()
+        (room.folder / "state" / "ollm-tui").unlink()
+        assert asked_about("state/ollm-tui/not-yet/there")
+        (room.folder / "state").rmdir()
+        monkeypatch.delenv("XDG_STATE_HOME")
+
+
+def test_a_denial_is_the_word_where_two_protected_names_lead_to_one_place(room: Room) -> None:
+    (room.folder / ".git").mkdir()
+    assert decided(room, ".git/x") == "ask"
+    (room.folder / ".ollm").symlink_to(".git")
+    (room.folder / "a").symlink_to(".git")
+    assert decided(room, ".git/x") == decided(room, ".ollm/x") == decided(room, "a/x") == "deny"
+
+
+def decided(room: Room, path: str) -> str | None:
+    found = room.workspace.sensitivity(room.workspace.resolve(path, Access.WRITE), Access.WRITE)
+    return found.decision if found is not None else None
+
+
+@settings(max_examples=150, deadline=None)
+@given(parts=st.lists(names, min_size=1, max_size=4), folder=st.lists(names, min_size=0, max_size=3))
+def test_lying_in_a_folder_is_told_by_components(parts: list[str], folder: list[str]) -> None:
+    """By text, and as pathlib tells it."""
+    place, around = "/" + "/".join(parts), "/" + "/".join(folder)
+    inside = Path(place) == Path(around) or Path(around) in Path(place).parents
+    assert workspace_module._lies_in(place, around) is inside
+    if inside:
+        below = Path(place).relative_to(around).as_posix()
+        assert workspace_module._below(place, around) == ("" if below == "." else below)

@@ -5,12 +5,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from ollm_tui.assembly import Attendance, Core, assemble_core, configure
 from ollm_tui.assembly.auditing import audit_entry
+from ollm_tui.cli import main
 from ollm_tui.core import ConfirmationResponse
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.places import data_folder
@@ -129,6 +136,44 @@ async def test_the_lines_of_a_turn_are_written_when_it_is_flushed(options: Optio
         await core.executor.execute("ls", {})
         await asyncio.to_thread(core.audit.flush)
         assert len(entries()) == 2
+
+
+async def test_a_call_cancelled_by_asyncio_itself_has_its_end_in_the_log(options: Options) -> None:
+    async with assemble_core(configure(options), Attendance.PERSON) as core:
+        task = asyncio.ensure_future(core.executor.execute("write_file", WRITE, call_id="gone"))
+        while not core.bus.pending():
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    found = [(each.event.value, each.outcome, each.by) for each in entries()]
+    assert found == [
+        ("decided", None, None),
+        ("settled", "cancelled", "caller"),
+        ("finished", "OperationCancelled", "caller"),
+    ]
+
+
+def test_the_log_tells_of_a_call_whose_process_was_killed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p.toml").write_text('[exec]\napprovals = [{ pattern = "sleep *" }]\n')
+    flags = ["-C", str(tmp_path), "--policy", str(tmp_path / "p.toml")]
+    command = [sys.executable, "-m", "ollm_tui", "tool", "call", "shell", '{"command": "sleep 600"}', *flags]
+    with subprocess.Popen(command) as process:
+        while not entries():
+            assert process.poll() is None
+            time.sleep(0.01)
+        assert main(["policy", "log"]) == 0
+        assert "no end yet: it still runs" in capsys.readouterr().out
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        process.kill()
+    for child in children:
+        with suppress(ProcessLookupError):
+            os.kill(int(child), signal.SIGKILL)
+    assert main(["policy", "log"]) == 0
+    assert "no end: its process was killed" in capsys.readouterr().out
+    assert main(["policy", "log", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["noEnd"] == "lost"
+    assert main(["policy", "log", "--verify"]) == 0
 
 
 def test_a_finished_call_counts_its_waiting_and_its_running() -> None:

@@ -22,6 +22,7 @@ from ollm_tui.core.policy.rules import (
     RulePlace,
     RuleSet,
     ToolPolicy,
+    compile_condition,
     seen_by_conditions,
     strictest,
 )
@@ -113,6 +114,34 @@ def test_every_tool_has_a_risk(config: PolicyConfig, tool: str) -> None:
     risk = PolicyEngine(config).get_risk_level(tool)
     named = [rule.risk for rule in config.rules if rule.tool == tool and rule.risk]
     assert risk is (named[0] if named else risk) and risk in Risk
+
+
+@given(CONFIGS, NAMES, PARAMS)
+@settings(max_examples=200)
+def test_only_rules_that_hold_say_the_risk_of_a_call(
+    config: PolicyConfig, tool: str, params: dict[str, JsonValue]
+) -> None:
+    """Property 36 where the parameters are known: a rule about other calls plays no risk down, and none up."""
+    seen = seen_by_conditions(params)
+    holding = [
+        rule.risk
+        for rule in config.rules
+        if rule.tool == tool and rule.risk and all(compile_condition(c, rule.action)(seen) for c in rule.conditions)
+    ]
+    engine = PolicyEngine(config)
+    inferred = PolicyEngine(PolicyConfig()).get_risk_level(tool)
+    assert engine.get_risk_level(tool, params=params) is (holding[0] if holding else inferred)
+
+
+@pytest.mark.parametrize(("path", "risk"), [("docs/a.md", Risk.LOW), ("src/a.py", Risk.MEDIUM)])
+def test_a_rule_about_other_files_says_nothing_about_this_ones_risk(path: str, risk: Risk) -> None:
+    condition = PolicyCondition(param="path", operator=Operator.STARTS_WITH, value="docs/")
+    rules = [
+        PolicyRule(tool="write_file", action=Decision.ALLOW, risk=Risk.LOW, conditions=[condition]),
+        PolicyRule(tool="write_file", action=Decision.ASK),
+    ]
+    engine = PolicyEngine(PolicyConfig(rules=rules))
+    assert engine.explain(Call(TOOLS["write_file"], {"path": path}, Effect.WRITES)).risk is risk
 
 
 @pytest.mark.parametrize(

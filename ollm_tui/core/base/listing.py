@@ -100,7 +100,7 @@ class Listing:
         self._secrets: set[_Identity] = set()
         """Credentials that have further names, which are then left out too."""
         if options.skip_credentials:
-            known = (os.fsencode(name) for name in protected.IDENTIFIED if protected.judge_reading(name.split("/")))
+            known = (os.fsencode(name) for name, _ in protected.IDENTIFIED_TO_READ)
             self._secrets.update(filter(None, (_identity_of_linked(self._boundary + name) for name in known)))
         self._scope = Scope() if options.include_ignored else self._scope_above(with_slash(boundary))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 
 _FOLDER = "ollm-tui"
@@ -26,4 +27,9 @@ def state_folder() -> Path:
 def _xdg(variable: str, default: str) -> Path:
     given = os.environ.get(variable, "")
     # The XDG specification: a relative path in these variables is invalid and to be ignored.
-    return (Path(given) if given.startswith("/") else Path(os.path.expanduser("~")) / default) / _FOLDER
+    return _folder_in(given if given.startswith("/") else f"{os.path.expanduser('~')}/{default}")
+
+
+@lru_cache(maxsize=16)
+def _folder_in(base: str) -> Path:
+    return Path(base) / _FOLDER

@@ -313,3 +313,8 @@ _PLACES_TO_WRITE = tuple((sensitivity, _Places(patterns)) for sensitivity, patte
 
 def _holds_credentials(folded: Sequence[str]) -> bool:
     return _CREDENTIAL_PLACES.cover(folded) and not _NO_SECRET_NAMES.cover(folded[-1:])
+
+
+IDENTIFIED_TO_READ = tuple((name, found) for name in IDENTIFIED if (found := judge_reading(name.split("/"))))
+IDENTIFIED_TO_WRITE = tuple((name, found) for name in IDENTIFIED if (found := judge_writing(name.split("/"))))
+"""Those of IDENTIFIED that something stands against, with what that is."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -60,7 +60,7 @@ class Location:
     @property
     def relative(self) -> str:
         """Below `root`; empty for the root itself."""
-        return "" if self.real == self.root else self.real.relative_to(self.root).as_posix()
+        return _below(str(self.real), str(self.root))
 
 
 class Workspace:
@@ -116,8 +116,14 @@ class Workspace:
     def sensitivity(self, location: Location, access: Access) -> Sensitivity | None:
         """What stands against this access even inside the fence; None where nothing does. Asks for status only."""
         judge = protected.judge_reading if access is Access.READ else protected.judge_writing
-        found = judge(location.relative.split("/")) or self._judge_own_folders(location, access)
-        return found or self._judge_by_identity(location, access) or self.own_protection.judge(location.relative)
+        relative = location.relative
+        named = judge(relative.split("/"))
+        if named is not None and named.decision == "deny":
+            return named
+        identified = self._judge_by_identity(location, access)
+        if identified is not None and identified.decision == "deny":
+            return identified
+        return named or identified or self.own_protection.judge(relative)
 
     def open_for_reading(self, location: Location) -> int:
         """A descriptor of the regular file there, never waiting for a pipe or a device. The caller closes it.
@@ -191,10 +197,9 @@ class Workspace:
 
     def shown(self, real: Path) -> str:
         """How results show a real path: relative to the workspace, elsewhere absolute, quoted where not plain."""
-        try:
-            return quote_name(real.relative_to(self.root).as_posix())
-        except ValueError:
+        if not _lies_in(str(real), str(self.root)):
             return quote_name(str(real))
+        return quote_name(_below(str(real), str(self.root)) or ".")
 
     def _readable(self, path: str) -> str:
         """The path meant, out of what a caller wrote; raises InvalidPath for what cannot be one."""
@@ -218,8 +223,8 @@ class Workspace:
     def _root_of(self, real: Path, access: Access) -> Path | None:
         """The outermost root around the place: what lies above it then is nothing that a tool could have swapped."""
         roots = self.roots if access is Access.WRITE else (*self.roots, *self.readable_roots)
-        around = [root for root in roots if real == root or root in real.parents]
-        return min(around, key=lambda root: len(root.parts), default=None)
+        around = [root for root in roots if _lies_in(str(real), str(root))]
+        return min(around, key=lambda root: len(str(root)), default=None)
 
     def _outside(self, path: str, real: Path, access: Access) -> InvalidPath:
         shown = visible(path)
@@ -245,32 +250,32 @@ class Workspace:
                 raise InvalidPath(f"{shown} is a device, a pipe or a socket, no file.", {"path": shown}) from None
             raise from_os_error(error, shown, access.failure) from None
 
-    def _judge_own_folders(self, location: Location, access: Access) -> Sensitivity | None:
-        """Policy and approvals stand in this program's own folders: a workspace around them gives no key to them."""
-        if access is Access.READ and any(_lies_in(location.real, root) for root in self.readable_roots):
-            return None
-        for folder in (places.config_folder(), places.data_folder(), places.state_folder()):
-            if _lies_in(location.real, Path(os.path.realpath(folder))):
-                return protected.OWN_SETTINGS_READ if access is Access.READ else protected.OWN_SETTINGS_WRITE
-        return None
-
     def _judge_by_identity(self, location: Location, access: Access) -> Sensitivity | None:
-        judge = protected.judge_reading if access is Access.READ else protected.judge_writing
-        known: dict[tuple[int, int], Sensitivity] = {}
-        for name in protected.IDENTIFIED:
-            identity = _identity(os.path.join(location.root, name))
-            sensitivity = judge(name.split("/"))
-            if identity is not None and sensitivity is not None:
-                known.setdefault(identity, sensitivity)
-        if not known:
-            return None
-        place = location.real
-        while place != location.root:
-            identity = _identity(str(place))
-            if identity in known:
-                return known[identity]
-            place = place.parent
-        return None
+        """Protected places by device and inode, whatever name they are reached by and whatever links lead to them.
+
+        Looked up anew each time: what is protected may have been put in place, or behind a link, a moment ago.
+        """
+        real, root = str(location.real), str(location.root)
+        around = [(place, identity) for place in _upwards(real) if (identity := _identity(place, follow=False))]
+        if self._is_own_folder(real, {identity for _, identity in around}, access):
+            return protected.OWN_SETTINGS_READ if access is Access.READ else protected.OWN_SETTINGS_WRITE
+        known = protected.IDENTIFIED_TO_READ if access is Access.READ else protected.IDENTIFIED_TO_WRITE
+        within = {identity for place, identity in around if len(place) > len(root)}
+        beneath_root = root.rstrip("/")
+        found = [sensitivity for name, sensitivity in known if _identity(f"{beneath_root}/{name}") in within]
+        return next((each for each in found if each.decision == "deny"), found[0] if found else None)
+
+    def _is_own_folder(self, real: str, identities: set[tuple[int, int]], access: Access) -> bool:
+        """Policy and approvals stand in this program's own folders: a workspace around them gives no key to them."""
+        if access is Access.READ and any(_lies_in(real, str(root)) for root in self.readable_roots):
+            return False
+        for folder in (places.config_folder(), places.data_folder(), places.state_folder()):
+            identity = _identity(str(folder))
+            if identity is None and _lies_in(real, os.path.realpath(folder)):
+                return True  # not there yet, and this would make it
+            if identity in identities:
+                return True
+        return False
 
 
 def _real_directory(path: Path | str) -> Path:
@@ -302,13 +307,28 @@ def _refuse_special(mode: int, shown: str) -> None:
         raise InvalidPath(f"{shown} is {kind}, no file that can be read or written.", {"path": shown})
 
 
-def _lies_in(place: Path, folder: Path) -> bool:
-    return place == folder or folder in place.parents
+def _lies_in(place: str, folder: str) -> bool:
+    """Whether the real path is the folder or lies below it; by text, since making paths of them takes longer."""
+    return place == folder or place.startswith(folder.rstrip("/") + "/")
 
 
-def _identity(path: str) -> tuple[int, int] | None:
+def _below(place: str, folder: str) -> str:
+    """The place relative to a folder that it lies in; empty for the folder itself."""
+    return place[len(folder) :].lstrip("/")
+
+
+def _upwards(place: str) -> Generator[str]:
+    """The place and every folder around it, up to the root of the file system."""
+    while place != "/":
+        yield place
+        place = place[: place.rfind("/")] or "/"
+    yield place
+
+
+def _identity(path: str, *, follow: bool = True) -> tuple[int, int] | None:
+    """What lies there; None where nothing does, or where it is not to be seen."""
     try:
-        status = os.lstat(path)
+        status = os.stat(path, follow_symlinks=follow)
     except (OSError, ValueError):
         return None
     return status.st_dev, status.st_ino

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from ollm_tui.core.base.own_files import replace_text
 from ollm_tui.core.base.visible import visible
 from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.confirmation import RememberScope
+from ollm_tui.core.policy.approval_uses import ApprovalKey
 from ollm_tui.core.policy.command_paths import CommandPaths
 from ollm_tui.core.policy.command_rules import SHELL
 from ollm_tui.core.policy.documents import PolicyDocument, PolicyFault, load_policy, parse_toml, read_checked
@@ -115,6 +116,8 @@ class ApprovalBook:
         default_factory=dict[RememberScope, tuple[Path, tuple[str, ...]]]
     )
     on_saved: Callable[[RememberScope, str], None] | None = None
+    on_used: Callable[[Sequence[ApprovalKey]], None] | None = None
+    """Told of the lasting approvals because of which a command line runs unasked; must not block."""
     _saved_rules: int = 0
     _history: deque[PastQuestion] = field(default_factory=lambda: deque[PastQuestion](maxlen=MAX_HISTORY))
 
@@ -123,6 +126,11 @@ class ApprovalBook:
         question = PastQuestion(call)
         self._history.append(question)
         return question
+
+    def used(self, explanation: Explanation) -> None:
+        """Count the approvals that a call runs by, now that it does."""
+        if explanation.decision is Decision.ALLOW and explanation.approvals and self.on_used is not None:
+            self.on_used(explanation.approvals)
 
     def offer(self, engine: PolicyEngine, call: Call, explanation: Explanation) -> RememberOffer | None:
         """What remembering this call would save; None for deletions, floors, and whatever is not fully understood.
@@ -195,7 +203,8 @@ class ApprovalBook:
     def _with(self, sources: PolicySources, offer: RememberOffer, scope: RememberScope) -> PolicyEngine:
         """An engine that knows the offer, at the place where the scope's rules are asked."""
         if offer.rule is None:
-            patterns = tuple(ApprovalPattern.parse(pattern) for pattern in offer.patterns)
+            file = str(self.files[scope][0]) if scope in self.files else ""
+            patterns = tuple(ApprovalPattern.parse(pattern, file) for pattern in offer.patterns)
             commands = replace(sources.commands, approvals=(*sources.commands.approvals, *patterns))
             return PolicyEngine(replace(sources, commands=commands))
         own = RuleSet([(offer.rule, RulePlace(scope.value, self._saved_rules + 1))])

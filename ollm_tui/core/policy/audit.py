@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from pydantic import ValidationError
 
+from ollm_tui.core.base.background import BackgroundWriter
 from ollm_tui.core.base.clock import Clock, SystemClock, iso_time
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.results import Wire
@@ -73,6 +74,8 @@ class AuditEntry(Wire):
     """Who settled it: `user`, `timeout`, `signal`, ..."""
     latency_ms: int | None = None
     """From the question to its answer for a settlement; the whole call for a finished one."""
+    process: int | None = None
+    """The process that took the call on: where a line about its end is missing, whether it can still come."""
 
 
 def entry_about(
@@ -103,6 +106,7 @@ def entry_about(
         outcome=outcome,
         by=by,
         latency_ms=latency_ms,
+        process=os.getpid(),
     )
 
 
@@ -114,6 +118,32 @@ class AuditLine(Wire):
     entry: AuditEntry | None
     """None where the stored text can no longer be read; `verify` names such a line."""
     digest: str
+
+
+class CallEnd(StrEnum):
+    """How a call stands whose end is not in the log."""
+
+    RUNNING = "running"
+    """Its process lives (or another one has its number by now)."""
+    LOST = "lost"
+    """Its process was killed while the call was on its way: whether the call took effect is not known."""
+
+
+def unended(lines: Sequence[AuditLine]) -> dict[int, CallEnd]:
+    """The calls that no line says the end of, each by the number of its last line."""
+    latest: dict[tuple[int | None, str], int] = {}
+    for line in lines:
+        if line.entry is None:
+            continue
+        call = (line.entry.process, line.entry.call_id)
+        if line.entry.event is AuditEvent.FINISHED:
+            latest.pop(call, None)
+        else:
+            latest[call] = line.number
+    return {
+        number: CallEnd.RUNNING if process is not None and _lives(process) else CallEnd.LOST
+        for (process, _), number in latest.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -171,29 +201,20 @@ class AuditWriter:
         self, log: AuditLog, on_failure: Callable[[StorageFailed], None], *, clock: Clock | None = None
     ) -> None:
         self._log = log
-        self._on_failure = on_failure
         self._clock = clock or SystemClock()
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="audit")
-        self._last: Future[None] | None = None
+        self._writer = BackgroundWriter("audit", on_failure)
 
     def record(self, entry: AuditEntry) -> None:
         """Have one line written; returns at once. The line carries the time of this call."""
-        self._last = self._thread.submit(self._write, entry, iso_time(self._clock.now()))
+        self._writer.submit(self._log.append, entry, time=iso_time(self._clock.now()))
 
     def flush(self) -> None:
         """Wait until everything recorded so far is written; blocks, for the end of a turn or process."""
-        if self._last is not None:
-            self._last.result()
+        self._writer.flush()
 
     def close(self) -> None:
         """Write what is left and end the thread; blocks. Idempotent."""
-        self._thread.shutdown(wait=True)
-
-    def _write(self, entry: AuditEntry, time: str) -> None:
-        try:
-            self._log.append(entry, time=time)
-        except StorageFailed as failure:
-            self._on_failure(failure)
+        self._writer.close()
 
 
 def deciding_line(explanation: Explanation) -> TraceLine | None:
@@ -218,6 +239,16 @@ def _line(number: int, text: str, digest: str) -> AuditLine:
 
 def _digest(before: str, number: int, text: str) -> str:
     return hashlib.sha256(f"{before}\n{number}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # somebody else's, so it lives
+    return True
 
 
 def _first_broken(db: sqlite3.Connection) -> BrokenLine | None:

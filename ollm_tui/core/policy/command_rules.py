@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.confirmation import Risk
+from ollm_tui.core.policy.approval_uses import ApprovalKey
 from ollm_tui.core.policy.command_paths import CommandPaths
 from ollm_tui.core.policy.rules import CompiledRule, Decision, ExecMode, RuleSet, Seen, seen_by_conditions
 from ollm_tui.core.policy.shell_approvals import ApprovalPattern
 from ollm_tui.core.policy.shell_readonly import ReadOnlyVerdict, read_only_parts
-from ollm_tui.core.policy.shell_risk import command_risk
-from ollm_tui.core.policy.shell_syntax import ShellLine, analyse, bash_accepts
+from ollm_tui.core.policy.shell_risk import command_risk, is_destructive
+from ollm_tui.core.policy.shell_syntax import MAX_REMEMBERED, ShellLine, analyse, bash_accepts, forget_analyses
 from ollm_tui.core.policy.shell_words import SimpleCommand
 
 SHELL = "shell"
@@ -39,6 +41,7 @@ class PartVerdict(NamedTuple):
     decision: Decision
     reason: str
     rule: CompiledRule | None = None
+    approval: ApprovalPattern | None = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,12 @@ class CommandVerdict:
     nature: Risk
     """What the line itself can do, whatever risk a rule gives it: low for the read-only list alone."""
 
+    @property
+    def lasting_approvals(self) -> tuple[ApprovalKey, ...]:
+        """The approvals of policy files that cover parts of the line."""
+        found = [verdict.approval for verdict in self.parts if verdict.approval is not None]
+        return tuple([ApprovalKey(each.file, each.text) for each in found if each.file])
+
 
 def judge_command(
     params: JsonObject, rule_sets: Sequence[RuleSet], tightening: Sequence[RuleSet], policy: CommandPolicy
@@ -57,13 +66,37 @@ def judge_command(
     """Judge the line in `params["command"]`; `params` are what rules see."""
     command = params.get("command")
     source = command if isinstance(command, str) else ""
-    line = analyse(source)
-    judge = _LineJudge(params, rule_sets, tightening, policy, line)
+    understood = _remembered(source) if len(source) <= MAX_REMEMBERED else _understand(source)
+    line = understood.line
+    judge = _LineJudge(params, rule_sets, tightening, policy, understood)
     nature = judge.nature()
     said = judge.risk() or nature
     if len(line.parts) != 1 or line.opaque:  # a rule's word is about one command: it never plays down several
         said = max(said, nature, key=lambda risk: risk.rank)
     return CommandVerdict(tuple(judge.verdicts()), said, nature)
+
+
+class _Understood(NamedTuple):
+    """What a line's text alone says about it, whatever the policy and whatever lies on the disk."""
+
+    line: ShellLine
+    looks: tuple[ReadOnlyVerdict, ...]
+    destructive: bool
+
+
+def _understand(source: str) -> _Understood:
+    line = analyse(source)
+    return _Understood(line, read_only_parts(line), not line.opaque and is_destructive(line))
+
+
+_remembered = lru_cache(maxsize=64)(_understand)
+"""A call is judged again before it runs; long lines are left out for the memory they would hold."""
+
+
+def forget_lines() -> None:
+    """Have every line looked at anew; answers stay the same, so this is for measuring alone."""
+    _remembered.cache_clear()
+    forget_analyses()
 
 
 class _LineJudge:
@@ -75,14 +108,13 @@ class _LineJudge:
         rule_sets: Sequence[RuleSet],
         tightening: Sequence[RuleSet],
         policy: CommandPolicy,
-        line: ShellLine,
+        understood: _Understood,
     ) -> None:
         self._seen = seen_by_conditions(params)
         self._rule_sets = rule_sets
         self._tightening = tightening
         self._policy = policy
-        self._line = line
-        self._looks = read_only_parts(line)
+        self._line, self._looks, self._destructive = understood
         given = (*self._seen, "command")  # the parts of the line are asked about one by one, all with the same names
         self._rules = [rules.possible(SHELL, given) for rules in rule_sets]
         self._tighter_rules = [rules.possible(SHELL, given) for rules in tightening]
@@ -119,7 +151,7 @@ class _LineJudge:
     def nature(self) -> Risk:
         """What the line can do by itself: low where all of it only looks around."""
         is_outside = self._paths.is_outside if self._paths else None
-        return Risk(command_risk(self._line, is_outside, self._looks).value)
+        return Risk(command_risk(self._line, is_outside, self._looks, destructive=self._destructive).value)
 
     def _restrictions(self) -> list[PartVerdict]:
         """Deny and ask rules, tried on the whole line and on everything it may run, in every spelling.
@@ -192,7 +224,8 @@ class _LineJudge:
             return PartVerdict(part.text, Decision.ALLOW, rule.for_command, rule)
         for pattern in self._policy.approvals:
             if pattern.covers(part):
-                return PartVerdict(part.text, Decision.ALLOW, f"the approval {pattern.text!r} covers it")
+                said = f"the approval {pattern.text!r} covers it"
+                return PartVerdict(part.text, Decision.ALLOW, said, approval=pattern)
         return self._as_looking_around(part, look)
 
     def _as_looking_around(self, part: SimpleCommand, look: ReadOnlyVerdict | None) -> PartVerdict:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from ollm_tui.core.base.results import JsonObject, Wire
 from ollm_tui.core.confirmation import Origin, Risk
-from ollm_tui.core.policy.command_rules import SHELL, CommandPolicy, judge_command
+from ollm_tui.core.policy.approval_uses import ApprovalKey
+from ollm_tui.core.policy.command_rules import SHELL, CommandPolicy, CommandVerdict, judge_command
 from ollm_tui.core.policy.modes import Mode, apply_mode
 from ollm_tui.core.policy.rules import (
     ANY_TOOL,
@@ -59,6 +60,8 @@ class Explanation(Wire):
     risk: Risk
     reason: str
     trace: tuple[TraceLine, ...]
+    approvals: tuple[ApprovalKey, ...] = Field(default=(), exclude=True)
+    """The lasting approvals that cover parts of a command line; for counting, no part of what is printed."""
 
 
 @dataclass(frozen=True)
@@ -122,13 +125,15 @@ class PolicyEngine:
         rule = self._deciding(tool_name, seen_by_conditions(params))
         return rule.action if rule else self.sources.default_action
 
-    def get_risk_level(self, tool_name: str, tool: AnyTool | None = None) -> Risk:
-        """A rule's risk, else the tool's own, else inferred from the name (000 Property 36)."""
-        for rules in self.sources.rule_sets:
-            risk = rules.risk_of(tool_name)
-            if risk is not None:
-                return risk
-        return tool.risk if tool else _inferred_risk(tool_name)
+    def get_risk_level(
+        self, tool_name: str, tool: AnyTool | None = None, params: Mapping[str, JsonValue] | None = None
+    ) -> Risk:
+        """A rule's risk, else the tool's own, else inferred from the name (000 Property 36).
+
+        Without `params` it is 000's function, about a tool in general: no parameters are known, so a rule counts
+        whatever its conditions. Where a call is judged they are known, and a rule about other calls says nothing.
+        """
+        return self._risk(tool_name, tool, None if params is None else seen_by_conditions(params))
 
     # -- the one judgement -------------------------------------------------------------------------------------------
 
@@ -139,11 +144,13 @@ class PolicyEngine:
     def explain(self, call: Call, mode: Mode = Mode.ASK) -> Explanation:
         """Judge a call: the strictest word of all layers, then the mode, then the floors (contract section 2)."""
         trace: list[TraceLine] = []
+        approvals: tuple[ApprovalKey, ...] = ()
         gone = self._tool_layer(call.tool)
         if gone is not None:
             trace.append(gone)
         if call.tool.name == SHELL:
-            risk, nature = self._judge_command(self._seen_by_rules(call, mode), trace)
+            verdict = self._judge_command(self._seen_by_rules(call, mode), trace)
+            risk, nature, approvals = verdict.risk, verdict.nature, verdict.lasting_approvals
         else:
             # What the modes go by is what the call is, whatever risk a rule gives it on the screen.
             risk, nature = self._judge_by_rules(call, self._seen_by_rules(call, mode), trace), call.tool.risk
@@ -159,7 +166,9 @@ class PolicyEngine:
             trace.append(line)
             if line.decision.rank > settled.decision.rank:
                 settled = line
-        return Explanation(decision=settled.decision, risk=risk, reason=settled.reason, trace=tuple(trace))
+        return Explanation(
+            decision=settled.decision, risk=risk, reason=settled.reason, trace=tuple(trace), approvals=approvals
+        )
 
     def _seen_by_rules(self, call: Call, mode: Mode) -> JsonObject:
         return {
@@ -169,6 +178,13 @@ class PolicyEngine:
             "$mode": mode.value,
             "$origin": call.origin.value,
         }
+
+    def _risk(self, tool_name: str, tool: AnyTool | None, seen: Seen | None) -> Risk:
+        for rules in self.sources.rule_sets:
+            risk = rules.risk_of(tool_name, seen)
+            if risk is not None:
+                return risk
+        return tool.risk if tool else _inferred_risk(tool_name)
 
     def _tool_layer(self, tool: AnyTool) -> TraceLine | None:
         """What layer 1 says, which never changes for a tool: None where it lets the tool exist."""
@@ -198,7 +214,7 @@ class PolicyEngine:
             tighter = rules.deciding(name, seen)
             if tighter is not None and tighter.action is not Decision.ALLOW:
                 trace.append(self._word_of(tighter, name))
-        return rule.rule.risk if rule and rule.rule.risk else self.get_risk_level(name, call.tool)
+        return rule.rule.risk if rule and rule.rule.risk else self._risk(name, call.tool, seen)
 
     def _word_of(self, rule: CompiledRule, tool: str) -> TraceLine:
         """A rule's line in the trace, made once: it says the same each time."""
@@ -207,7 +223,7 @@ class PolicyEngine:
             line = self._said[rule, tool] = _traced(rule, _said(rule, tool))
         return line
 
-    def _judge_command(self, params: JsonObject, trace: list[TraceLine]) -> tuple[Risk, Risk]:
+    def _judge_command(self, params: JsonObject, trace: list[TraceLine]) -> CommandVerdict:
         verdict = judge_command(params, self.sources.rule_sets, self.sources.tightening, self.sources.commands)
         for part in verdict.parts:
             place = part.rule.place if part.rule else None
@@ -222,7 +238,7 @@ class PolicyEngine:
                     line=place.line if place else None,
                 )
             )
-        return verdict.risk, verdict.nature
+        return verdict
 
     def _deciding(self, tool: str, seen: Seen) -> CompiledRule | None:
         for rules in self.sources.rule_sets:

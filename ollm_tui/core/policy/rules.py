@@ -151,10 +151,11 @@ class RuleSet:
             # Under the alias itself too: 000's `evaluate` may be asked about a name that no tool of ours bears.
             for name in dict.fromkeys((rule.tool, *tool_names(rule.tool))):
                 by_tool.setdefault(name, []).append((rule, place))
-        self._by_tool = {name: _compiled(placed) for name, placed in by_tool.items()}
-        self._risks = {
-            name: next((each.rule.risk for each in own if each.rule.risk is not None), None)
-            for name, own in self._by_tool.items()
+        unions: dict[str, dict[str, PatternUnion]] = {name: {} for name in by_tool}
+        self._by_tool = {name: _compiled(placed, unions[name]) for name, placed in by_tool.items()}
+        self._first_looks = {name: _first_look(rules, unions[name]) for name, rules in self._by_tool.items()}
+        self._with_risk = {
+            name: tuple(each for each in own if each.rule.risk is not None) for name, own in self._by_tool.items()
         }
         self._with_condition: dict[tuple[str, str], tuple[CompiledRule, ...]] = {}
         self._possible: dict[tuple[str, tuple[str, ...]], tuple[CompiledRule, ...]] = {}
@@ -162,7 +163,14 @@ class RuleSet:
     def deciding(self, tool: str, seen: Seen) -> CompiledRule | None:
         """The first rule of the tool's own that matches, else the first `*` rule (000 Property 34)."""
         for name in (tool, ANY_TOOL):
-            for rule in self._by_tool.get(name, ()):
+            look = self._first_looks.get(name)
+            if look is None:
+                continue
+            if not look.may_hold(seen):
+                if look.unconditional is not None:
+                    return look.unconditional
+                continue
+            for rule in self._by_tool[name]:
                 for test in rule.tests:  # `matches`, written out: this is where the time of a decision goes
                     if not test(seen):
                         break
@@ -180,9 +188,12 @@ class RuleSet:
             found = self._possible[key] = tuple(rule for rule in self.for_tool(tool) if rule.needs.issubset(given))
         return found
 
-    def risk_of(self, tool: str) -> Risk | None:
-        """The first risk that a rule of the tool's own names (000 Property 36)."""
-        return self._risks.get(tool)
+    def risk_of(self, tool: str, seen: Seen | None = None) -> Risk | None:
+        """The first risk that a rule of the tool's own names; with `seen`, a rule that holds for these parameters."""
+        for rule in self._with_risk.get(tool, ()):
+            if seen is None or rule.matches(seen):
+                return rule.rule.risk
+        return None
 
     def for_tool(self, tool: str) -> list[CompiledRule]:
         """All rules that could decide about the tool, its own first."""
@@ -253,9 +264,51 @@ def compile_condition(condition: PolicyCondition, action: Decision, union: Patte
     return test
 
 
-def _compiled(placed: list[tuple[PolicyRule, RulePlace]]) -> tuple[CompiledRule, ...]:
-    """Rules that are tried one after the other. Raises ValueError where a regular expression is faulty."""
-    unions: dict[str, PatternUnion] = {}
+@dataclass(frozen=True)
+class _FirstLook:
+    """Whether any rule of a tool could hold at all, asked of all their first conditions together.
+
+    Most rules of a large policy are about other parameters' values: one look per parameter and operator rules them
+    all out. It only ever saves work: where one could hold, each is tried by itself, in order.
+    """
+
+    tests: tuple[tuple[str, Callable[[str], bool]], ...]
+    unconditional: CompiledRule | None
+    """The first rule without conditions: what decides where none of the others can hold."""
+
+    def may_hold(self, seen: Seen) -> bool:
+        for param, test in self.tests:
+            value = seen.get(param)
+            if value is not None and (type(value) is not str or test(value)):
+                return True
+        return False
+
+
+def _first_look(rules: tuple[CompiledRule, ...], unions: Mapping[str, PatternUnion]) -> _FirstLook:
+    values: dict[tuple[str, Operator], list[str]] = {}
+    for rule in rules:
+        for condition in rule.rule.conditions[:1]:
+            values.setdefault((condition.param, condition.operator), []).extend(condition.values)
+    tests = [(param, _any_of(operator, found, unions.get(param))) for (param, operator), found in values.items()]
+    return _FirstLook(tuple(tests), next((rule for rule in rules if not rule.tests), None))
+
+
+def _any_of(operator: Operator, values: list[str], union: PatternUnion | None) -> Callable[[str], bool]:
+    """Whether a comparison with one of the values may hold."""
+    match operator:
+        case Operator.EQUALS:
+            return frozenset(values).__contains__
+        case Operator.STARTS_WITH:
+            starts = tuple(values)
+            return lambda text: text.startswith(starts)
+        case Operator.CONTAINS:
+            return lambda text: any(value in text for value in values)
+        case Operator.MATCHES:
+            return lambda text: union is None or len(text) > MAX_SUBJECT or not union.misses(text)
+
+
+def _compiled(placed: list[tuple[PolicyRule, RulePlace]], unions: dict[str, PatternUnion]) -> tuple[CompiledRule, ...]:
+    """Rules tried one after the other; fills `unions`. Raises ValueError where a regular expression is faulty."""
     for rule, _ in placed:
         for condition in rule.conditions:
             if condition.operator is Operator.MATCHES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from ollm_tui.core.policy.shell_options import flags_of
@@ -62,9 +62,11 @@ class ApprovalPattern:
     text: str
     words: tuple[PatternWord, ...]
     open_end: bool
+    file: str = field(default="", compare=False)
+    """The policy file it stands in; empty for one that holds for the session alone."""
 
     @classmethod
-    def parse(cls, text: str) -> ApprovalPattern:
+    def parse(cls, text: str, file: str = "") -> ApprovalPattern:
         """Read a pattern; quotes group words and make `*` and `?` literal, everything else stands for itself.
 
         Raises ValueError for an empty pattern.
@@ -73,7 +75,7 @@ class ApprovalPattern:
         if not words:
             raise ValueError("an approval pattern needs at least one word, for example: git status *")
         open_end = words[-1].any_word
-        return cls(text, tuple(words[:-1] if open_end else words), open_end)
+        return cls(text, tuple(words[:-1] if open_end else words), open_end, file)
 
     def covers(self, command: SimpleCommand) -> Cover:
         """Whether this approval allows the command; wrappers and whatever is not plain are never covered."""

@@ -13,7 +13,7 @@ from tree_sitter import Tree
 
 from ollm_tui.core.policy.shell_tree import commands_anywhere, parse
 from ollm_tui.core.policy.shell_words import SimpleCommand, Word, command_of, literal_word
-from ollm_tui.core.policy.shell_wrappers import inside, reads_commands
+from ollm_tui.core.policy.shell_wrappers import concerns_others, inside, reads_commands
 
 MAX_DEPTH = 6
 """Levels of lines within lines (`bash -c "bash -c ..."`) that are followed."""
@@ -80,6 +80,8 @@ class _Search:
             return
         self.found[text] = command
         argv = command.argv
+        if not self.reads_input and not concerns_others(argv):
+            return  # most commands: nothing inside them, and nothing that another would read
         if argv[0] in ("echo", "printf"):
             self.printed.append(" ".join(argv[1:]))
         if reads_commands(argv):

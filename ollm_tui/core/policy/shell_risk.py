@@ -24,14 +24,16 @@ def command_risk(
     line: ShellLine,
     is_outside: Callable[[str], bool] | None = None,
     verdicts: tuple[ReadOnlyVerdict, ...] | None = None,
+    *,
+    destructive: bool | None = None,
 ) -> CommandRisk:
     """Low for the read-only list; high for deletion, privilege, outside paths and lines that cannot be analysed.
 
     `is_outside` tells for a word whether, taken as a path, it lies outside the workspace; it is asked about words that
     look like one (a slash, `..`, `~`) and about the paths of read-only commands. `verdicts` are those of
-    `read_only_parts` where the caller has them already.
+    `read_only_parts`, `destructive` what `is_destructive` says, where the caller has them already.
     """
-    if line.opaque or any(_destructive(command) for command in line.all_commands):
+    if line.opaque or (is_destructive(line) if destructive is None else destructive):
         return CommandRisk.HIGH
     verdicts = read_only_parts(line) if verdicts is None else verdicts
     if is_outside is not None:
@@ -41,6 +43,11 @@ def command_risk(
         if any(is_outside(_path_in(word)) for word in words):
             return CommandRisk.HIGH
     return CommandRisk.LOW if all(verdicts) else CommandRisk.MEDIUM
+
+
+def is_destructive(line: ShellLine) -> bool:
+    """Whether any command that the line may run deletes or needs privilege."""
+    return any(_destructive(command) for command in line.all_commands)
 
 
 def _destructive(command: SimpleCommand) -> bool:
@@ -53,7 +60,7 @@ def _destructive(command: SimpleCommand) -> bool:
     if risky and any(word in risky for word in argv[1:4]):
         return True
     spec = known.flagged.get(key)
-    if spec is None or not spec.may_delete:
+    if spec is None or len(argv) < 2 or not spec.may_delete_as(argv[1]):
         return False
     return any(flag.effect == "deletes" for flag in flags_of(command))
 

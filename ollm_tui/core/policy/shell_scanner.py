@@ -10,6 +10,7 @@ from ollm_tui.core.policy.shell_words import (
     SimpleCommand,
     UnreadableWord,
     Word,
+    plain_word_at,
     read_word,
 )
 
@@ -68,7 +69,7 @@ class _Scanner:
                 text = plain[1]
                 if self.words or text not in RESERVED_WORDS:
                     start, end = plain.span(1)
-                    self.words.append(Word(text, text, start, end, False, False, "", text))
+                    self.words.append(plain_word_at(text, start, end))
                     self.position = plain.end()
                     continue
             char = line[self.position]

@@ -111,7 +111,7 @@ def analyse_anew(line: str) -> ShellLine:
 _remembered = lru_cache(maxsize=64)(analyse_anew)
 
 
-def forget_lines() -> None:
+def forget_analyses() -> None:
     """Have every line analysed anew; answers stay the same, so this is for measuring alone."""
     _remembered.cache_clear()
 

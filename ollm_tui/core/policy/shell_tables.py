@@ -73,6 +73,13 @@ class Flagged:
         """Whether no option at all is flagged, so that an unknown word cannot turn out to be one."""
         return not (self.short or self.single or self.long or self.plus or self.dash)
 
+    def may_delete_as(self, name: str) -> bool:
+        """As `may_delete`, for one sub-command where there are such; `name` is the first word, an option included."""
+        if self.commands is None or name.startswith("-"):
+            return self.may_delete
+        asked = [each for each in (self.every, self.sub.get(name)) if each is not None] or [self]
+        return any(each.may_delete for each in asked)
+
     @cached_property
     def may_delete(self) -> bool:
         """Whether any of its words at all can count as deleting; where not, nobody need look for one that does."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from ollm_tui.core.policy.shell_tables import Runner, Wrapper, program_key, tables
 from ollm_tui.core.policy.shell_words import SimpleCommand
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=", re.ASCII)
 _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_LOOKED_INTO = frozenset({"find", "fd", "fdfind", "alias", "echo", "printf"})
 _FD_ACTIONS = frozenset({"-x", "--exec", "-X", "--exec-batch"})
 _STDIN_SHELLS = frozenset({"bash", "sh", "dash", "ash", "zsh", "ksh", "mksh", "fish", "rbash", "csh", "tcsh"})
 
@@ -58,6 +60,17 @@ def reads_commands(argv: tuple[str, ...]) -> bool:
             return True
         index += 2 if argv[index] in values else 1
     return index >= len(argv) or argv[index] in ("-", "--", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+
+
+def concerns_others(argv: tuple[str, ...]) -> bool:
+    """Whether there may be commands in its words, in what it prints, or in what it is fed at all: a quick look."""
+    return program_key(argv[0]) in _concerning_others()
+
+
+@cache
+def _concerning_others() -> frozenset[str]:
+    known = tables()
+    return frozenset({*known.wrappers, *known.runners, *_STDIN_SHELLS, *_LOOKED_INTO})
 
 
 def inside(command: SimpleCommand) -> Inside:
