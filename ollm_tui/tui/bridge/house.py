@@ -203,7 +203,13 @@ class Bridge:
             case TerminalPane.Detached(command_id):
                 self._commands.detach(command_id)
             case TerminalPane.Typed(command_id, data):
-                self._commands.write(command_id, data)
+                self._commands.type(command_id, data)
+            case TerminalPane.Answered(command_id, data):
+                self._commands.answer(command_id, data)
+            case TerminalPane.Interrupted(command_id):
+                self._commands.interrupt(command_id)
+            case TerminalPane.TakenOver(command_id):
+                self._commands.take_over(command_id)
             case TerminalPane.Sized(command_id, columns, lines):
                 self._commands.resize(command_id, columns, lines)
             case _:
