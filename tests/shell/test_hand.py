@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import pickle
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -113,13 +115,11 @@ async def test_what_the_person_takes_over_outlives_the_turn_and_is_still_a_comma
     await until(lambda: bench.hub.list() and bench.hub.state("c1").waiting_for_input)
     assert bench.hub.take_over("c1")
     controller.abort("stopped")
-    try:
+    with pytest.raises(OperationCancelled) as raised:
         await call
-    except OperationCancelled as cancelled:
-        assert "before" in (cancelled.partial or "")
-        assert "c1 goes on: the person has taken it over" in (cancelled.partial or "")
-    else:
-        raise AssertionError("the call was not cancelled")
+    partial = raised.value.partial or ""
+    assert "before" in partial
+    assert "c1 goes on: the person has taken it over" in partial
     assert bench.hub.state("c1").running
     bench.hub.type("c1", b"on\n")
     await until(lambda: bench.hub.state("c1").state is Phase.EXITED)
@@ -131,12 +131,9 @@ async def test_without_a_take_over_an_interrupted_turn_ends_its_command(bench: B
     call = asyncio.ensure_future(bench.attended().call("shell", {"command": "read x"}, controller.signal))
     await until(lambda: bench.hub.list() and bench.hub.state("c1").waiting_for_input)
     controller.abort("stopped")
-    try:
+    with pytest.raises(OperationCancelled):
         await call
-    except OperationCancelled:
-        assert bench.hub.state("c1").state is Phase.KILLED
-    else:
-        raise AssertionError("the call was not cancelled")
+    assert bench.hub.state("c1").state is Phase.KILLED
 
 
 async def test_what_is_over_can_not_be_taken_over(bench: Bench) -> None:
@@ -155,7 +152,7 @@ def test_lines_are_the_same_however_the_keys_arrive(text: str, cuts: list[int]) 
     whole, parts = TypedLines(), TypedLines()
     whole.feed(data)
     borders = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
-    for start, end in zip(borders, borders[1:], strict=False):
+    for start, end in itertools.pairwise(borders):
         parts.feed(data[start:end])
     assert parts.lines == whole.lines
     assert len(whole.lines) <= KEPT_LINES

@@ -62,6 +62,9 @@ class PersonsHand:
         return tuple(notes)
 
 
+NO_HAND = PersonsHand()
+
+
 class TypedLines:
     """Makes lines of keys as the terminal's own line editing does; only the last lines are kept."""
 

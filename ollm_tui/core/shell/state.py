@@ -7,7 +7,7 @@ from enum import StrEnum
 from signal import Signals
 
 from ollm_tui.core.shell.family import ProcessName
-from ollm_tui.core.shell.hand import PersonsHand
+from ollm_tui.core.shell.hand import NO_HAND, PersonsHand
 
 
 class Phase(StrEnum):
@@ -71,7 +71,7 @@ class CommandState:
     """False where the system gave no terminal and output comes through a pipe."""
     leftovers: tuple[ProcessName, ...] = ()
     """Processes that went on when the command was over."""
-    hand: PersonsHand = PersonsHand()
+    hand: PersonsHand = NO_HAND
     """What the person did at an agent's command."""
 
     @property

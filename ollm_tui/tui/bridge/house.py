@@ -29,6 +29,7 @@ from ollm_tui.tui.panes.confirmations import QueuePane
 from ollm_tui.tui.panes.conversation import ConversationPane
 from ollm_tui.tui.panes.terminal import TerminalPane
 from ollm_tui.tui.panes.todos import TodoPane
+from ollm_tui.tui.references import with_references
 from ollm_tui.tui.screens.confirm import ConfirmScreen
 from ollm_tui.tui.screens.dashboard import Dashboard
 from ollm_tui.tui.screens.trust import TrustScreen
@@ -160,10 +161,10 @@ class Bridge:
 
     def handle(self, intent: Intent) -> None:
         match intent:
-            case Prompt.Sent(text):
+            case Prompt.Sent(text, references):
                 if self._turns.busy:
                     self._tell(news.Said("Sent when this turn ends."))
-                self._turns.send(text)
+                self._turns.send(with_references(text, references))
                 self._tell(news.MessageTaken(text))
             case ConversationPane.Retry():
                 self._turns.retry()
