@@ -266,6 +266,13 @@ class DashboardApp(App[int]):
         for mode in MODES:
             words = "Everything but denies and floors runs unasked" if mode == "yolo" else "Change the policy mode"
             yield SystemCommand(f"Mode: {mode}", words, partial(self.dashboard.action_choose_mode, mode))
+        term = self.dashboard.term
+        for action, name, words in (
+            ("interrupt", "Interrupt command", "Ctrl+C for the agent's command in front of the terminal"),
+            ("take_over", "Take over command", "Go on yourself with the agent's command in front of the terminal"),
+        ):
+            if term.check_action(action, ()):
+                yield SystemCommand(name, words, partial(term.run_action, action))
         words = "Look at this folder's own config file, and let it count"
         yield SystemCommand("Trust", words, self.dashboard.action_trust)
         yield SystemCommand("Theme", "Change the theme", self.action_change_theme)

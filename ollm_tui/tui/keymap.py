@@ -46,12 +46,14 @@ def key_groups() -> list[tuple[str, list[Binding]]]:
     from ollm_tui.tui.panes.confirmations import QueuePane
     from ollm_tui.tui.panes.conversation import ConversationPane
     from ollm_tui.tui.panes.terminal import TerminalPane
+    from ollm_tui.tui.panes.terminal_search import TerminalSearch
     from ollm_tui.tui.panes.todos import TodoPane
     from ollm_tui.tui.screens.ask import AskScreen
     from ollm_tui.tui.screens.confirm import ConfirmScreen
     from ollm_tui.tui.screens.dashboard import Dashboard
     from ollm_tui.tui.screens.help import HelpScreen
     from ollm_tui.tui.screens.memory import MemoryScreen
+    from ollm_tui.tui.terminal.reading_view import ReadingView
     from ollm_tui.tui.widgets.prompt import Prompt
     from ollm_tui.tui.widgets.rows import RowList
     from ollm_tui.tui.widgets.transcript import Transcript
@@ -64,6 +66,7 @@ def key_groups() -> list[tuple[str, list[Binding]]]:
         ("Queue and todos", [*_named(RowList.BINDINGS), *_named(QueuePane.BINDINGS), *_named(TodoPane.BINDINGS)]),
         ("Memory", _named(MemoryScreen.BINDINGS)),
         ("Terminal tabs", _named(TerminalPane.BINDINGS)),
+        ("Reading the terminal (F5)", [*_named(ReadingView.BINDINGS), *_named(TerminalSearch.BINDINGS)]),
         ("Dialogues", [*_named(HelpScreen.BINDINGS), *_named(AskScreen.BINDINGS)]),
     ]
 

@@ -177,13 +177,21 @@ class CommandMark(StrEnum):
 
 @dataclass(frozen=True)
 class CommandTab:
-    """A live command as the terminal pane's tabs show it; `person` is the person's own shell."""
+    """A live command as the terminal pane's tabs show it; `person` is the person's own shell.
+
+    `started` and `ended` are on the screen's monotonic clock in seconds, None where they are not known.
+    """
 
     id: str
     label: str
     state: CommandMark
     exit_code: int | None = None
     person: bool = False
+    started: float | None = None
+    ended: float | None = None
+    cwd: str = ""
+    taken_over: bool = False
+    """An agent's command that the person goes on with themselves."""
 
     @property
     def alive(self) -> bool:

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.color import Color
 from rich.style import Style as RichStyle
 
-from ollm_tui.tui.terminal.strips import Overlay, Painter, Palette
+from ollm_tui.tui.terminal.strips import Mark, Overlay, Painter, Palette
 from tests.terminal.screens import Terminal, terminal
 
 WHITE, BLACK = Color.parse("#fefefe"), Color.parse("#010101")
@@ -78,7 +78,7 @@ def test_links_are_kept_until_they_are_forgotten() -> None:
 def test_any_text_fills_its_line_exactly(text: str, columns: int, cursor: int, start: int, end: int) -> None:
     made = terminal(columns, 3, text.encode("utf-8", "replace"))
     drawn = painter(made)
-    overlay = Overlay(min(cursor, columns - 1), RichStyle(reverse=True), (start, end), RichStyle(bold=True))
+    overlay = Overlay(min(cursor, columns - 1), RichStyle(reverse=True), (Mark(start, end, RichStyle(bold=True)),))
     for row in made.screen.rows:
         for strip in (drawn.strip(row), drawn.strip(row, overlay)):
             assert strip.cell_length == columns

@@ -181,8 +181,17 @@ class CommandHub:
         return self.find(command_id).attach(callback)
 
     def write(self, command_id: str, data: bytes) -> bool:
-        """Type into the command; never waits. False when it is over or takes no input."""
+        """Bytes for the command that nobody typed, as a terminal's answers; never waits. False when it is over or
+        takes no input."""
         return self.find(command_id).write(data)
+
+    def type(self, command_id: str, data: bytes) -> bool:
+        """As `write`, for what the person typed: the result of an agent's command says that they did."""
+        return self.find(command_id).type(data)
+
+    def take_over(self, command_id: str) -> bool:
+        """The person goes on with the agent's command themselves; False when it is over or their own."""
+        return self.find(command_id).take_over()
 
     def resize(self, command_id: str, columns: int, lines: int) -> None:
         self.find(command_id).resize(columns, lines)

@@ -10,6 +10,7 @@ import logging
 import os
 import termios
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -19,6 +20,7 @@ from signal import Signals
 from typing import TypeAlias
 
 from ollm_tui.core.shell.family import Family, ProcessName
+from ollm_tui.core.shell.hand import LineModes, PersonsHand, TerminalInput, TypedLines
 from ollm_tui.core.shell.ladder import ASKING, ASKING_A_SHELL, GRACE, KillLadder
 from ollm_tui.core.shell.process import Child, StartFailed
 from ollm_tui.core.shell.pump import Pump
@@ -60,7 +62,8 @@ class LiveCommand:
         """Held while bytes are handed on, so that a late listener gets the backlog and then all that follows."""
         self._lock = threading.Lock()
         self._listeners: tuple[OnBytes, ...] = () if on_bytes is None else (on_bytes,)
-        self.typed: deque[bytes] = deque()
+        self.typed: deque[TerminalInput] = deque()
+        self._typed_lines = TypedLines()
         self.read_to = 0
         """The byte that reading goes on from, where the reader does not say."""
         self._asked: Ending | None = None
@@ -99,24 +102,42 @@ class LiveCommand:
         return self._log.size
 
     def write(self, data: bytes) -> bool:
-        """Queue input; False when the command is over or its input is empty."""
+        """Queue what the terminal answers; False when the command is over or its input is empty."""
+        return self._queue(TerminalInput(data, by_person=False))
+
+    def type(self, data: bytes) -> bool:
+        """As `write`, for what the person typed: an agent's command remembers that they did."""
+        return self._queue(TerminalInput(data, by_person=self._state.kind is CommandKind.AGENT))
+
+    def _queue(self, entry: TerminalInput) -> bool:
         child = self._child
         if child is None or not child.takes_input or not self._state.running or self._wake_write < 0:
             return False
-        self.typed.append(data)
+        self.typed.append(entry)
         self._wake()
         return True
 
     def interrupt(self) -> None:
-        """What Ctrl+C does."""
+        """What the person's Ctrl+C does."""
         child = self._child
         if child is None or not self._state.running:
             return
         if child.takes_input:
-            self.write(b"\x03")
+            self.type(b"\x03")
         else:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, Signals.SIGINT)
+                self._change_hand(lambda hand: replace(hand, interrupted=True))
+
+    def take_over(self) -> bool:
+        """The person goes on with an agent's command themselves: nothing but them ends it any more, no limit and no
+        interrupted turn. False when it is over, or theirs anyway."""
+        if not self._state.running or self._state.kind is CommandKind.PERSON:
+            return False
+        self._limits = TimeLimits()
+        self._change_hand(lambda hand: replace(hand, took_over=True))
+        self._wake()
+        return True
 
     def resize(self, columns: int, lines: int) -> None:
         with self._lock:
@@ -167,6 +188,15 @@ class LiveCommand:
             self._state = state = replace(self._state, **changes)
         self._on_state(state)
 
+    def _change_hand(self, change: Callable[[PersonsHand], PersonsHand]) -> None:
+        """Note what the person did. Another key in a line is no news to anybody."""
+        with self._lock:
+            before = self._state.hand
+            hand = change(before)
+            self._state = state = replace(self._state, hand=hand)
+        if replace(hand, lines=before.lines) != before:
+            self._on_state(state)
+
     # What the pump asks and tells, in the command's thread.
 
     @property
@@ -190,11 +220,26 @@ class LiveCommand:
         if self._state.waiting_for_input != waiting:
             self._change(waiting_for_input=waiting)
 
+    def typed_by_person(self, data: bytes, modes: LineModes) -> None:
+        if modes.echo:
+            self._typed_lines.feed(data)
+        interrupts = modes.signals and b"\x03" in data
+        self._change_hand(
+            lambda hand: replace(
+                hand,
+                typed=True,
+                unseen=hand.unseen or (not modes.echo and not interrupts),
+                lines=self._typed_lines.lines,
+                interrupted=hand.interrupted or interrupts,
+            )
+        )
+
     def settle(
         self, exit_code: int | None, signal: str | None, ending: Ending | None, leftovers: tuple[ProcessName, ...]
     ) -> None:
         self._change(
             state=Phase.KILLED if signal or ending else Phase.EXITED,
+            ended=time.monotonic(),
             exit_code=exit_code,
             signal=signal,
             ending=ending,

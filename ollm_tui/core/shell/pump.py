@@ -9,9 +9,11 @@ import sys
 import time
 from collections import deque
 from contextlib import suppress
+from dataclasses import replace
 from typing import Protocol
 
 from ollm_tui.core.shell.family import Family, ProcessName
+from ollm_tui.core.shell.hand import LineModes, TerminalInput, line_modes
 from ollm_tui.core.shell.ladder import KillLadder
 from ollm_tui.core.shell.process import Child
 from ollm_tui.core.shell.state import Ending, TimeLimits, exit_code_of
@@ -49,8 +51,12 @@ class Owner(Protocol):
     @property
     def limits(self) -> TimeLimits: ...
     @property
-    def typed(self) -> deque[bytes]:
+    def typed(self) -> deque[TerminalInput]:
         """What is still to be written; filled by others at its right end."""
+        ...
+
+    def typed_by_person(self, data: bytes, modes: LineModes) -> None:
+        """The person's bytes that have just been written, and what the terminal made of them."""
         ...
 
     def wanted_end(self) -> Ending | None: ...
@@ -179,15 +185,21 @@ class Pump:
     def _write(self) -> None:
         if not self._owner.typed:
             return
-        data = self._owner.typed.popleft()
+        entry = self._owner.typed.popleft()
+        before = line_modes(self._child.end) if entry.by_person else LineModes()
         try:
-            written = os.write(self._child.end, data)
+            written = os.write(self._child.end, entry.data)
         except BlockingIOError:
             written = 0
         except OSError:
             return
-        if written < len(data):
-            self._owner.typed.appendleft(data[written:])
+        if written < len(entry.data):
+            self._owner.typed.appendleft(replace(entry, data=entry.data[written:]))
+        if entry.by_person and written:
+            # The program may turn the echo off while we write: it counts as shown only where it was on throughout.
+            after = line_modes(self._child.end)
+            modes = LineModes(before.echo and after.echo, before.signals)
+            self._owner.typed_by_person(entry.data[:written], modes)
         self._active(time.monotonic())
 
     def _active(self, now: float) -> None:

@@ -163,7 +163,8 @@ class ShellService:
     ) -> Outcome:
         """Run to the end, or for `move_after` seconds and then on in the background.
 
-        Raises StartFailed; OperationCancelled with the output so far when the signal aborts, the command being ended.
+        What the person takes over is waited for as long as they are at it. Raises StartFailed; OperationCancelled with
+        the output so far when the signal aborts, the command being ended unless it is the person's by then.
         """
         signal.throw_if_aborted()
         reading = self._reading("shell")
@@ -171,12 +172,12 @@ class ShellService:
         began = time.monotonic()
         command = await self.hub.start(request, reading.feed)
         try:
-            await self._end_of(command, signal, move_after)
-        except TimeoutError:
-            command.move_to_background()
+            await self._end_unless_moved(command, signal, move_after)
         except OperationCancelled as cancelled:
-            told = reading.finish()
-            raise OperationCancelled(signal.reason, partial=told.text.content) from cancelled
+            partial = reading.finish(to_be_continued=command.state.running).text.content
+            if command.state.running:
+                partial += f"\n[{command.state.id} goes on: the person has taken it over]"
+            raise OperationCancelled(signal.reason, partial=partial) from cancelled
         finally:
             command.detach(reading.feed)
             told = await asyncio.to_thread(reading.finish, to_be_continued=command.state.running)
@@ -210,13 +211,27 @@ class ShellService:
         told, command.read_to = await asyncio.to_thread(self._fold, command, start)
         return JobOutput(state, told, command.read_to)
 
+    async def _end_unless_moved(self, command: LiveCommand, signal: AbortSignal, move_after: float | None) -> None:
+        """Wait for the end, or until it moves to the background; what the person has taken over does not move."""
+        try:
+            await self._end_of(command, signal, move_after)
+        except TimeoutError:
+            if command.state.hand.took_over:
+                await self._end_of(command, signal, None)
+            else:
+                command.move_to_background()
+
     async def _end_of(self, command: LiveCommand, signal: AbortSignal, seconds: float | None) -> None:
-        """Wait for the end; whoever gives up the wait ends the command. Raises TimeoutError after `seconds`."""
+        """Wait for the end; whoever gives up the wait ends the command, unless the person has taken it over. Raises
+        TimeoutError after `seconds`."""
         try:
             await signal.guard(asyncio.wait_for(arrival(command.done), seconds))
         except (OperationCancelled, asyncio.CancelledError):
-            command.end(Ending.ABORTED)
-            await arrival(command.done)
+            if command.state.hand.took_over:
+                command.move_to_background()
+            else:
+                command.end(Ending.ABORTED)
+                await arrival(command.done)
             raise
 
     def _reading(self, name: str) -> Reading:

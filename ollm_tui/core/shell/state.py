@@ -7,6 +7,7 @@ from enum import StrEnum
 from signal import Signals
 
 from ollm_tui.core.shell.family import ProcessName
+from ollm_tui.core.shell.hand import NO_HAND, PersonsHand
 
 
 class Phase(StrEnum):
@@ -49,7 +50,7 @@ class TimeLimits:
 
 @dataclass(frozen=True)
 class CommandState:
-    """A command as it stands. `started` is monotonic seconds; `exit_code` is 128+n after signal n."""
+    """A command as it stands. `started` and `ended` are monotonic seconds; `exit_code` is 128+n after signal n."""
 
     id: str
     command: str
@@ -57,6 +58,7 @@ class CommandState:
     call_id: str
     kind: CommandKind
     started: float
+    ended: float | None = None
     background: bool = False
     pid: int = 0
     state: Phase = Phase.RUNNING
@@ -69,6 +71,8 @@ class CommandState:
     """False where the system gave no terminal and output comes through a pipe."""
     leftovers: tuple[ProcessName, ...] = ()
     """Processes that went on when the command was over."""
+    hand: PersonsHand = NO_HAND
+    """What the person did at an agent's command."""
 
     @property
     def running(self) -> bool:

@@ -258,7 +258,7 @@ def _timed_out(state: CommandState) -> bool:
 
 def _notes(outcome: Outcome) -> tuple[str, ...]:
     state = outcome.state
-    notes: list[str] = []
+    notes = list(state.hand.for_model())
     if not state.on_terminal:
         notes.append("the system gave no terminal; the output came through a pipe")
     if state.running and state.waiting_for_input:

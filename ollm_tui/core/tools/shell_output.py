@@ -58,12 +58,15 @@ class ShellOutputInvocation(ToolInvocation[ShellOutputParameters]):
             data=ShellOutputData(
                 id=part.state.id, state=part.state.state, output=text, next=part.next, exit_code=part.state.exit_code
             ),
-            notes=("it waits for input; the person can type into its terminal",)
-            if part.state.waiting_for_input
-            else (),
+            notes=_notes(part.state),
             artifacts=() if path is None else (Artifact(kind="full-text", path=str(path)),),
             truncated=part.output.text.truncated,
         )
+
+
+def _notes(state: CommandState) -> tuple[str, ...]:
+    waits = ("it waits for input; the person can type into its terminal",) if state.waiting_for_input else ()
+    return (*state.hand.for_model(), *waits)
 
 
 def agents_command(context: ToolContext, command_id: str) -> CommandState:

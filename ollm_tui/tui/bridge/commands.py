@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from ollm_tui.core.shell.commands import CommandHub, CommandKind, CommandState, StartFailed, UnknownCommand
@@ -35,7 +36,7 @@ class CommandRelay:
         command_id = await self._hub.open_person_shell(columns, lines, self._workspace)
         self._changed(self.tabs())
         if typed:
-            self._hub.write(command_id, typed.encode())
+            self._hub.type(command_id, typed.encode())
 
     def attach(self, command_id: str, feed: Callable[[bytes], None]) -> None:
         """Give a view the command's bytes, those of the past first; a command that is gone has none."""
@@ -50,18 +51,27 @@ class CommandRelay:
         if detach is not None:
             detach()
 
-    def write(self, command_id: str, data: bytes) -> bool:
-        """Type into a command; False when it takes no input any more."""
-        try:
-            return self._hub.write(command_id, data)
-        except UnknownCommand:
-            return False
+    def type(self, command_id: str, data: bytes) -> None:
+        """What the person typed; lost where the command takes no input any more."""
+        with suppress(UnknownCommand):
+            self._hub.type(command_id, data)
+
+    def answer(self, command_id: str, data: bytes) -> None:
+        """What the terminal answers its program."""
+        with suppress(UnknownCommand):
+            self._hub.write(command_id, data)
+
+    def interrupt(self, command_id: str) -> None:
+        with suppress(UnknownCommand):
+            self._hub.interrupt(command_id)
+
+    def take_over(self, command_id: str) -> None:
+        with suppress(UnknownCommand):
+            self._hub.take_over(command_id)
 
     def resize(self, command_id: str, columns: int, lines: int) -> None:
-        try:
+        with suppress(UnknownCommand):
             self._hub.resize(command_id, columns, lines)
-        except UnknownCommand:
-            return
 
     def running(self) -> int:
         """Commands that quitting would end."""
@@ -80,6 +90,10 @@ def _tab(state: CommandState) -> CommandTab:
         state=CommandMark.WAITING if waiting else mark[state.state],
         exit_code=state.exit_code,
         person=state.kind is CommandKind.PERSON,
+        started=state.started,
+        ended=state.ended,
+        cwd=state.cwd,
+        taken_over=state.hand.took_over,
     )
 
 

@@ -39,6 +39,7 @@ from ollm_tui.tui.panes.confirmations import QueuePane
 from ollm_tui.tui.panes.conversation import ConversationPane
 from ollm_tui.tui.panes.terminal import TerminalPane
 from ollm_tui.tui.panes.todos import TodoPane
+from ollm_tui.tui.references import with_references
 from ollm_tui.tui.screens.confirm import ConfirmScreen
 from ollm_tui.tui.screens.dashboard import Dashboard
 from ollm_tui.tui.screens.trust import TrustScreen
@@ -175,10 +176,10 @@ class Bridge:
 
     def handle(self, intent: Intent) -> None:
         match intent:
-            case Prompt.Sent(text):
+            case Prompt.Sent(text, references):
                 if self._turns.busy:
                     self._tell(news.Said("Sent when this turn ends."))
-                self._turns.send(text)
+                self._turns.send(with_references(text, references))
             case ConversationPane.Retry():
                 self._turns.retry()
             case Dashboard.InterruptWanted():
@@ -221,7 +222,13 @@ class Bridge:
             case TerminalPane.Detached(command_id):
                 self._commands.detach(command_id)
             case TerminalPane.Typed(command_id, data):
-                self._commands.write(command_id, data)
+                self._commands.type(command_id, data)
+            case TerminalPane.Answered(command_id, data):
+                self._commands.answer(command_id, data)
+            case TerminalPane.Interrupted(command_id):
+                self._commands.interrupt(command_id)
+            case TerminalPane.TakenOver(command_id):
+                self._commands.take_over(command_id)
             case TerminalPane.Sized(command_id, columns, lines):
                 self._commands.resize(command_id, columns, lines)
             case _:

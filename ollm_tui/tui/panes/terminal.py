@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
@@ -16,21 +18,21 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ollm_tui.core.base.visible import visible
-from ollm_tui.tui.ink import Ink, app_of
+from ollm_tui.tui.ink import app_of
 from ollm_tui.tui.intents import Intent
-from ollm_tui.tui.values import CommandMark, CommandTab
-from ollm_tui.tui.widgets.tabs import Tab, TabStrip
+from ollm_tui.tui.panes.terminal_tabs import SHELL, shown_tabs
+from ollm_tui.tui.references import TerminalExcerpt, excerpt_of
+from ollm_tui.tui.values import CommandTab
+from ollm_tui.tui.widgets.tabs import TabStrip
 
 if TYPE_CHECKING:
+    from ollm_tui.tui.panes.terminal_search import TerminalSearch
     from ollm_tui.tui.terminal.view import TerminalView
 
-SHELL = "shell"
-"""The tab of the person's shell, before and after it has an id of its own."""
+BELL_SECONDS = 1.0
+"""A program that rings without end is heard this often."""
 
-KEPT_TABS = 9
-"""Tabs of commands that are over, before the oldest leave the strip."""
-
-LABEL_CELLS = 18
+MAX_TITLE = 60
 
 
 class TerminalPane(Vertical):
@@ -40,6 +42,16 @@ class TerminalPane(Vertical):
         Binding("left", "turn(-1)", "Previous tab", id="terminal.previous", tooltip="Tab before", show=False),
         Binding("right", "turn(1)", "Next tab", id="terminal.next", tooltip="Next tab", show=False),
         Binding("enter", "restart", "Restart", id="terminal.restart", tooltip="Start the shell again", show=False),
+        Binding("i", "interrupt", "Interrupt", id="terminal.interrupt", tooltip="Interrupt the command", show=False),
+        Binding(
+            "t",
+            "take_over",
+            "Take over",
+            id="terminal.take_over",
+            tooltip="Go on with the agent's command yourself",
+            show=False,
+        ),
+        Binding("s", "send", "Send", id="terminal.send", tooltip="Put what is selected into the prompt", show=False),
     ]
 
     @dataclass
@@ -65,10 +77,29 @@ class TerminalPane(Vertical):
 
     @dataclass
     class Typed(Intent):
-        """Bytes for a command."""
+        """Bytes for a command that the person typed. Never printed: a password may be among them."""
+
+        command_id: str
+        data: bytes = field(repr=False)
+
+    @dataclass
+    class Answered(Intent):
+        """Bytes for a command that nobody typed: its terminal answers."""
 
         command_id: str
         data: bytes
+
+    @dataclass
+    class Interrupted(Intent):
+        """Ctrl+C for a command."""
+
+        command_id: str
+
+    @dataclass
+    class TakenOver(Intent):
+        """The person goes on with a command of the agent themselves."""
+
+        command_id: str
 
     @dataclass
     class Sized(Intent):
@@ -81,8 +112,18 @@ class TerminalPane(Vertical):
     class Left(Message):
         """The person wants out of the terminal."""
 
-    def __init__(self) -> None:
+    @dataclass
+    class SelectionSent(Message):
+        """What is selected should go into the prompt."""
+
+        excerpt: TerminalExcerpt
+
+    class SelectionChanged(Message):
+        """Something is selected, or nothing is any more."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__(id="term", classes="pane")
+        self._now = now
         self._strip = TabStrip("term-tabs")
         self._hint = Static("Shell starts on first focus", markup=False, id="term-hint")
         self._hint.can_focus = True
@@ -91,11 +132,17 @@ class TerminalPane(Vertical):
         self._shell_id = ""
         self._shell_asked = False
         self._chosen = SHELL
+        self._label = SHELL
+        self._search: TerminalSearch | None = None
+        self._sought = ""
+        self._titles: dict[str, str] = {}
+        self._rung: set[str] = set()
+        self._heard_at = float("-inf")
         self.border_title = "Terminal"
-        self.border_subtitle = "^] leave"
 
     def compose(self) -> ComposeResult:
         self._draw_tabs()
+        self._say_keys()
         yield self._strip
         yield self._hint
 
@@ -117,6 +164,15 @@ class TerminalPane(Vertical):
             self.choose(fresh[-1].id)
         self._draw_tabs()
 
+    @property
+    def busy(self) -> bool:
+        """Whether a command of the agent runs whose age is to be counted."""
+        return any(tab.alive and not tab.person for tab in self._commands.values())
+
+    def tick(self) -> None:
+        """A second has passed."""
+        self._draw_tabs()
+
     # -- what the person does ----------------------------------------------------------------------------------------
 
     @property
@@ -135,11 +191,37 @@ class TerminalPane(Vertical):
         tab = self._commands.get(self._chosen)
         if self._chosen != SHELL and (tab is None or not tab.alive):
             self.choose(SHELL)
+        if self.view is not None:
+            self.view.end_reading()
+
+    @property
+    def view(self) -> TerminalView | None:
+        """The terminal in front; None while the shell has not been started."""
+        return self._views.get(self._chosen)
+
+    def read(self) -> None:
+        """Let keys move over what is in front, instead of going to its program."""
+        if self.view is not None:
+            self.view.read()
+
+    def ask_what_to_find(self) -> None:
+        """Open the search line over the terminal in front."""
+        view = self.view
+        if self._search is not None:
+            self._search.ask()
+        elif view is not None:
+            from ollm_tui.tui.panes.terminal_search import TerminalSearch  # not before it is needed: it loads `Input`
+
+            self._search = TerminalSearch(view, self._sought)
+            self.mount(self._search)
 
     def choose(self, tab_id: str) -> None:
         """Bring a tab to the front."""
         keep_focus = self.has_focus_within
+        if tab_id != self._chosen and self.view is not None:
+            self.view.end_reading()
         self._chosen = tab_id
+        self._rung.discard(tab_id)
         if tab_id != SHELL:
             self._view_of(tab_id)
         for known, view in self._views.items():
@@ -166,7 +248,7 @@ class TerminalPane(Vertical):
 
     def action_turn(self, step: int) -> None:
         """Another tab, round and round."""
-        ids = [tab.id for tab in _shown_tabs(self._commands, self._shell_id, self._chosen)]
+        ids = [tab.id for tab in shown_tabs(self._commands, self._shell_id, self._chosen, self._now())]
         place = ids.index(self._chosen) if self._chosen in ids else 0
         self.choose(ids[(place + step) % len(ids)])
 
@@ -174,8 +256,55 @@ class TerminalPane(Vertical):
         if self._chosen == SHELL and not _is_alive(self._commands.get(self._shell_id)):
             self._start_shell("")
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        match action:
+            case "send":
+                return self.has_selection
+            case "interrupt":
+                return _is_alive(self._agents_tab)
+            case "take_over":
+                return self._agents_tab is not None and self._agents_tab.alive and not self._agents_tab.taken_over
+            case _:
+                return super().check_action(action, parameters)
+
+    @property
+    def has_selection(self) -> bool:
+        return self.view is not None and self.view.text_selection is not None
+
+    def action_send(self) -> None:
+        """Hand what is selected to the prompt, with whose terminal it is from."""
+        view = self.view
+        if view is None or not (text := view.selected_text):
+            self.notify("Nothing is selected in the terminal.", markup=False)
+            return
+        view.clear_selection()
+        view.end_reading()
+        self.post_message(self.SelectionSent(excerpt_of(text, self._source_of(view))))
+
+    def action_interrupt(self) -> None:
+        if self._agents_tab is not None:
+            self.post_message(self.Interrupted(self._agents_tab.id))
+
+    def action_take_over(self) -> None:
+        tab = self._agents_tab
+        if tab is not None and tab.alive:
+            self.post_message(self.TakenOver(tab.id))
+            self.notify("Yours now: no time limit ends it, and the agent waits for you.", markup=False)
+            if self.view is not None:
+                self.view.end_reading()
+
+    @property
+    def _agents_tab(self) -> CommandTab | None:
+        """The agent's command in front."""
+        return None if self._chosen == SHELL else self._commands.get(self._chosen)
+
+    @on(events.DescendantBlur)
+    def _gone(self) -> None:
+        self.call_after_refresh(self._say_keys)
+
     @on(events.DescendantFocus)
     def _entered(self) -> None:
+        self._say_keys()
         if self._chosen == SHELL and SHELL not in self._views and not self._shell_asked:
             self._start_shell("")
 
@@ -193,6 +322,12 @@ class TerminalPane(Vertical):
         if command_id:
             self.post_message(self.Typed(command_id, event.data))
 
+    def on_terminal_view_answer(self, event: TerminalView.Answer) -> None:
+        event.stop()
+        command_id = self._command_of(event.view)
+        if command_id:
+            self.post_message(self.Answered(command_id, event.data))
+
     def on_terminal_view_resized(self, event: TerminalView.Resized) -> None:
         event.stop()
         command_id = self._command_of(event.view)
@@ -205,7 +340,38 @@ class TerminalPane(Vertical):
 
     def on_terminal_view_bell(self, event: TerminalView.Bell) -> None:
         event.stop()
-        app_of(self).bell()
+        tab_id = self._tab_of(event.view)
+        if tab_id != self._chosen:
+            self._rung.add(tab_id)
+            self._draw_tabs()
+        if self._now() - self._heard_at >= BELL_SECONDS:
+            self._heard_at = self._now()
+            app_of(self).bell()
+
+    def on_terminal_view_title_changed(self, event: TerminalView.TitleChanged) -> None:
+        event.stop()
+        self._titles[self._tab_of(event.view)] = event.title
+        self._draw_title()
+
+    def on_terminal_view_reported(self, event: TerminalView.Reported) -> None:
+        event.stop()
+        self._draw_title()
+
+    def on_terminal_view_find_asked(self, event: TerminalView.FindAsked) -> None:
+        event.stop()
+        self.ask_what_to_find()
+
+    def on_terminal_view_reading_changed(self, event: TerminalView.ReadingChanged) -> None:
+        event.stop()
+        search = self._search
+        if search is not None and search.view is event.view:
+            if search.view.seeking:
+                search.show_hits(over_tabs=self._strip.display)
+            else:
+                self._sought, self._search = search.sought, None
+                search.remove()
+        self._say_keys()
+        self.post_message(self.SelectionChanged())
 
     def on_terminal_view_copied(self, event: TerminalView.Copied) -> None:
         event.stop()
@@ -213,7 +379,7 @@ class TerminalPane(Vertical):
 
     def on_terminal_view_scrolled(self, event: TerminalView.Scrolled) -> None:
         event.stop()
-        self.border_subtitle = f"scrollback -{event.lines}, End follows" if event.lines else "^] leave"
+        self._say_keys()
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -250,64 +416,64 @@ class TerminalPane(Vertical):
 
     def _drop(self, tab_id: str) -> None:
         view = self._views.pop(tab_id)
+        self._titles.pop(tab_id, None)
+        view.end_reading()
         self.post_message(self.Detached(self._shell_id if tab_id == SHELL else tab_id))
         view.remove()
         if self._chosen == tab_id and tab_id != SHELL:
             self.choose(SHELL)
 
+    def _tab_of(self, view: Widget) -> str:
+        return next((known for known, one in self._views.items() if one is view), "")
+
     def _command_of(self, view: Widget) -> str:
-        tab_id = next((known for known, one in self._views.items() if one is view), "")
+        tab_id = self._tab_of(view)
         return self._shell_id if tab_id == SHELL else tab_id
 
+    def _source_of(self, view: TerminalView) -> str:
+        """Whose terminal a view is, for the model."""
+        tab = self._agents_tab
+        if tab is None:
+            folder = view.marks.directory
+            return f"their own shell, in {_short_path(folder)}" if folder else "their own shell"
+        return f"the terminal of your command {tab.id}: {tab.label}"
+
     def _draw_tabs(self) -> None:
-        tabs = _shown_tabs(self._commands, self._shell_id, self._chosen)
+        tabs = shown_tabs(self._commands, self._shell_id, self._chosen, self._now(), self._rung)
         self._strip.display = len(tabs) > 1
         self._strip.show_tabs(tabs, self._chosen)
-        chosen = next((tab for tab in tabs if tab.id == self._chosen), tabs[0])
-        agent = "agent: " if chosen.id != SHELL else ""
-        self.border_title = Content(f"Terminal  {agent}{chosen.label}")
+        self._label = next((tab.label for tab in tabs if tab.id == self._chosen), tabs[0].label)
+        self._draw_title()
+
+    def _draw_title(self) -> None:
+        """Whose terminal is in front, the title its program gave it or else its folder, and how the last command of
+        the shell ended."""
+        parts = ["Terminal", self._label if self._chosen == SHELL else f"agent: {self._label}"]
+        view = self.view
+        if view is not None:
+            marks = view.marks
+            parts.append(visible(self._titles.get(self._chosen) or _short_path(marks.directory))[:MAX_TITLE])
+            if self._chosen == SHELL and marks.last_exit_code:
+                parts.append(f"exit {marks.last_exit_code}")
+        self.border_title = Content("  ".join(part for part in parts if part))
+
+    def _say_keys(self) -> None:
+        """What can be done here now, in the border."""
+        view = self.view
+        if view is not None and view.reader is not None:
+            words = "READING  / search  Space select  c copy  s send  Esc back"
+        elif view is not None and view.scroll_mode:
+            words = f"scrollback -{view.frame.back}, End follows"
+        else:
+            words = "^] leave" if self.captures_keys else "^T type  F5 read"
+        self.border_subtitle = f"selected: F12 sends it  {words}" if self.has_selection else words
 
 
 def _is_alive(tab: CommandTab | None) -> bool:
     return tab is not None and tab.alive
 
 
-def _shown_tabs(commands: dict[str, CommandTab], shell_id: str, chosen: str) -> list[Tab]:
-    """The shell first, then the agent's commands; of those that are over only the last few."""
-    shell = commands.get(shell_id)
-    ended = "" if shell is None or shell.alive else f" {_end_words(shell)} Enter restarts"
-    others = [tab for tab in commands.values() if not tab.person]
-    over = [tab.id for tab in others if not tab.alive and tab.id != chosen]
-    hidden = set(over[:-KEPT_TABS])
-    shown = [Tab(tab.id, _label(tab), _ink(tab)) for tab in others if tab.id not in hidden]
-    return [Tab(SHELL, f"shell{ended}"), *shown]
-
-
-def _label(tab: CommandTab) -> str:
-    name = visible(tab.label)
-    name = name if len(name) <= LABEL_CELLS else f"{name[: LABEL_CELLS - 2]}.."
-    return f"{name} {_end_words(tab)}"
-
-
-def _end_words(tab: CommandTab) -> str:
-    match tab.state:
-        case CommandMark.RUNNING:
-            return "RUN"
-        case CommandMark.WAITING:
-            return "INPUT?"
-        case CommandMark.EXITED:
-            return "ok" if tab.exit_code == 0 else f"exit {tab.exit_code}"
-        case CommandMark.KILLED:
-            return f"KILLED {tab.exit_code}" if tab.exit_code is not None else "KILLED"
-
-
-def _ink(tab: CommandTab) -> Ink:
-    match tab.state:
-        case CommandMark.RUNNING:
-            return Ink.ACCENT
-        case CommandMark.WAITING:
-            return Ink.WARNING
-        case CommandMark.EXITED:
-            return Ink.MUTED if tab.exit_code == 0 else Ink.ERROR
-        case CommandMark.KILLED:
-            return Ink.ERROR
+def _short_path(path: str) -> str:
+    """A folder as people call it: `~/src/app`."""
+    home = str(Path.home())
+    return f"~{path[len(home) :]}" if path == home or path.startswith(f"{home}/") else path

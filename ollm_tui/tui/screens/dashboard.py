@@ -52,6 +52,22 @@ class Dashboard(PaneFrame):
             tooltip="Give one pane the whole screen, or end that",
             priority=True,
         ),
+        Binding(
+            "f5",
+            "read_terminal",
+            "Read terminal",
+            id="terminal.read",
+            tooltip="Move over the terminal with keys: scroll, search, select",
+            priority=True,
+        ),
+        Binding(
+            "f12",
+            "send_selection",
+            "Send selection",
+            id="terminal.send_selection",
+            tooltip="Put what is selected in the terminal into the prompt",
+            priority=True,
+        ),
         Binding("ctrl+t", "terminal", "Terminal", id="terminal.focus", tooltip="Go to the terminal", priority=True),
         Binding(
             "ctrl+right_square_bracket",
@@ -60,7 +76,14 @@ class Dashboard(PaneFrame):
             id="terminal.leave",
             tooltip="From the terminal to the prompt; twice sends it",
         ),
-        Binding("ctrl+f", "search", "Search", id="chat.search", tooltip="Search the conversation", priority=True),
+        Binding(
+            "ctrl+f",
+            "search",
+            "Search",
+            id="chat.search",
+            tooltip="Search the chat, or the terminal you are in",
+            priority=True,
+        ),
         Binding("ctrl+o", "fold", "Fold all", id="chat.fold", tooltip="Open or fold all tool calls", priority=True),
         Binding("escape", "interrupt", "Interrupt", id="turn.interrupt", tooltip="Stop the running turn"),
     ]
@@ -118,6 +141,7 @@ class Dashboard(PaneFrame):
             case news.CommandsChanged(commands):
                 self.term.show_commands(commands)
                 self.draw_tabs()
+                self._pace()
             case news.Reviewed(item_id, review, arguments):
                 self.reviewing.show_review(item_id, review, arguments)
             case news.TrustAsked(path, content):
@@ -140,6 +164,7 @@ class Dashboard(PaneFrame):
         """A second has passed while something runs or a question's clock does."""
         self._show_detail()
         self.reviewing.tick()
+        self.term.tick()
         self.chat.transcript.tick()
         self._show_waiting()
 
@@ -178,7 +203,7 @@ class Dashboard(PaneFrame):
         """Count seconds only while some are to be seen: an idle screen runs no timer."""
         busy = self.status.activity not in (Activity.IDLE, Activity.FAILED)
         if self._ticker is not None:
-            if busy or self.reviewing.queue.next_deadline is not None:
+            if busy or self.term.busy or self.reviewing.queue.next_deadline is not None:
                 self._ticker.resume()
             else:
                 self._ticker.pause()
@@ -193,6 +218,8 @@ class Dashboard(PaneFrame):
                 return bool(self.reviewing.queue.pending)
             case "leave_terminal":
                 return self.term.has_focus_within or self._just_left
+            case "send_selection":
+                return self.term.has_selection
             case "interrupt":
                 return self.status.activity not in (Activity.IDLE, Activity.FAILED)
             case _:
@@ -238,7 +265,26 @@ class Dashboard(PaneFrame):
         else:
             self.go_to_prompt()
 
+    def action_read_terminal(self) -> None:
+        self.go_to(Pane.TERM)
+        self.call_after_refresh(self.term.read)
+
+    def action_send_selection(self) -> None:
+        self.term.action_send()
+
+    @on(TerminalPane.SelectionSent)
+    def _selection_sent(self, event: TerminalPane.SelectionSent) -> None:
+        self.prompt.refer_to(event.excerpt)
+        self.go_to_prompt()
+
+    @on(TerminalPane.SelectionChanged)
+    def _selection_changed(self) -> None:
+        self.refresh_bindings()
+
     def action_search(self) -> None:
+        if self.term.has_focus_within and self.term.view is not None:
+            self.term.ask_what_to_find()
+            return
         self.bring(Pane.CHAT)
         self.call_after_refresh(self.chat.action_search)
 

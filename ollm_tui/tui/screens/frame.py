@@ -42,7 +42,7 @@ class PaneFrame(Screen[None]):
         self.prompt = Prompt(blink=blink)
         self.queue = QueuePane(now)
         self.todo = TodoPane()
-        self.term = TerminalPane()
+        self.term = TerminalPane(now)
         self.keys = KeyBar()
         self.arrangement = Arrangement()
         self.waiting = 0

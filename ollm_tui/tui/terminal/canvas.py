@@ -18,7 +18,7 @@ from textual.widget import Widget
 from ollm_tui.tui.terminal import messages
 from ollm_tui.tui.terminal.engine import TerminalEngine
 from ollm_tui.tui.terminal.frame import Frame, Look
-from ollm_tui.tui.terminal.modes import InputModes, MouseReports
+from ollm_tui.tui.terminal.modes import InputModes
 from ollm_tui.tui.terminal.osc import BellRang, ClipboardWrite, TerminalEvent, TitleSet
 from ollm_tui.tui.terminal.strips import Palette
 
@@ -51,6 +51,7 @@ class TerminalCanvas(Widget):
     Bell = messages.Bell
     Reported = messages.Reported
     Scrolled = messages.Scrolled
+    Answer = messages.Answer
 
     def __init__(
         self,
@@ -84,11 +85,6 @@ class TerminalCanvas(Widget):
             self.schedule_frame()
 
     @property
-    def allow_select(self) -> bool:
-        """Text can be selected unless the program has the mouse."""
-        return self.modes.mouse is MouseReports.OFF
-
-    @property
     def modes(self) -> InputModes:
         """What the program asked of keyboard and mouse."""
         with self.engine.lock:
@@ -100,16 +96,21 @@ class TerminalCanvas(Widget):
         return self.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # untyped in Textual
 
     def send(self, data: bytes) -> None:
-        """Hand bytes for the program to whoever holds its PTY; safe from any thread."""
+        """Hand what the person typed or clicked to whoever holds the program's PTY."""
         if data:
             self.post_message(self.Input(self, data))
+
+    def answer(self, data: bytes) -> None:
+        """As `send`, for what nobody typed: the terminal's own answers and reports. Safe from any thread."""
+        if data:
+            self.post_message(self.Answer(self, data))
 
     # Life
 
     def on_mount(self) -> None:
         self.engine.on_wake = self._wake
         if self.engine.on_reply is None:
-            self.engine.on_reply = self.send
+            self.engine.on_reply = self.answer
         self.engine.on_event = self._event
         self.host.theme_changed_signal.subscribe(self, lambda _theme: self.repaint())
         self.repaint()
@@ -117,7 +118,7 @@ class TerminalCanvas(Widget):
     def on_unmount(self) -> None:
         if self.engine.on_wake == self._wake:
             self.engine.on_wake = None
-        if self.engine.on_reply == self.send:
+        if self.engine.on_reply == self.answer:
             self.engine.on_reply = None
         if self.engine.on_event == self._event:
             self.engine.on_event = None
@@ -201,7 +202,7 @@ class TerminalCanvas(Widget):
         if held > 0:
             self._frame_timer = self.set_timer(min(held, FRAME_SECONDS), self._draw_frame)
             return
-        changed = self.frame.update(self._look())
+        changed = self.frame.update(self.look())
         self._last_frame = time.monotonic()
         if len(changed) == len(self.frame.strips):
             self.refresh()
@@ -211,10 +212,11 @@ class TerminalCanvas(Widget):
 
     def repaint(self) -> None:
         """Draw everything anew: another theme or size."""
-        self.frame.repaint(self._palette(), self._look())
+        self.frame.repaint(self._palette(), self.look())
         self.refresh()
 
-    def _look(self) -> Look:
+    def look(self) -> Look:
+        """What is laid over the screen."""
         style = self.screen.get_component_rich_style("screen--selection")
         return Look(self.has_focus, self.interactive, self.text_selection, style)
 

@@ -12,23 +12,31 @@ from textual.strip import Strip
 
 from ollm_tui.tui.terminal.engine import TerminalEngine
 from ollm_tui.tui.terminal.rows import Row
-from ollm_tui.tui.terminal.strips import NO_OVERLAY, NULL_STYLE, Overlay, Painter, Palette
+from ollm_tui.tui.terminal.search import NO_MATCHES, Match, Matches
+from ollm_tui.tui.terminal.strips import NO_OVERLAY, NULL_STYLE, Mark, Overlay, Painter, Palette
 
 SYNC_SECONDS = 0.15
 """How long a program may hold back a frame (mode 2026) before it is drawn all the same."""
 
 _REVERSE_SCREEN = 5 << 5
 _CURSOR, _FAINT_CURSOR = RichStyle(reverse=True), RichStyle(underline=True)
+_FOUND, _FOUND_NOW = RichStyle(underline=True, bold=True), RichStyle(reverse=True, bold=True)
+"""Without a colour of their own, so that they are seen over every colour of a program and without any."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """What the widget adds to the screen: its focus and what the person selected."""
+    """What the widget adds to the screen: its focus, and what the person selected, sought and points at."""
 
     focused: bool = False
     shows_cursor: bool = True
     selection: Selection | None = None
     selection_style: RichStyle = NULL_STYLE
+    matches: Matches = NO_MATCHES
+    current: Match | None = None
+    """The match that the person is at."""
+    pointer: tuple[int, int] | None = None
+    """Line and character the person points at with keys."""
 
 
 class Frame:
@@ -43,9 +51,13 @@ class Frame:
         self.look = Look()
         self.back = 0
         """Lines scrolled back from the newest one."""
+        self.held = False
+        """Whether the place is kept even at the bottom while lines arrive: somebody reads."""
         self._painter: Painter | None = None
         self._scrolled = 0
         self._cursor: tuple[int, int] | None = None
+        self._found: dict[int, list[tuple[int, int, Match]]] = {}
+        """The matches in sight, by line."""
 
     def held_for(self) -> float:
         """Seconds for which the program wants the frame that is shown to stand; 0 or less: draw."""
@@ -71,7 +83,8 @@ class Frame:
             painter = self._painter_for_screen()
             if painter is None:
                 return set()
-            if look != self.look or self.back or len(self.strips) != screen.lines:
+            moved = self.held and screen.scrolled != self._scrolled
+            if look != self.look or self.back or moved or len(self.strips) != screen.lines:
                 self.look = look
                 self._redo_all()
                 return set(range(screen.lines))
@@ -92,13 +105,42 @@ class Frame:
     def scroll(self, lines: int) -> bool:
         """Show older lines (negative: newer ones); whether that was possible."""
         with self.engine.lock:
+            self._keep_place()
             back = min(max(0, self.back + lines), len(self.engine.screen.history))
             if back == self.back:
                 return False
-            self._scrolled = self.engine.screen.scrolled
             self.back = back
             self._redo_all()
             return True
+
+    def reveal(self, number: int, *, centred: bool) -> bool:
+        """Scroll so that a line is in sight; whether it was not, and now is. `centred` brings it to the middle."""
+        with self.engine.lock:
+            screen = self.engine.screen
+            y = self.place_of(number)
+            if 0 <= y < screen.lines:
+                return False
+            place = screen.lines // 2 if centred else 0 if y < 0 else screen.lines - 1
+            return self.scroll(screen.scrolled - number + place - self.back)
+
+    def place_of(self, number: int) -> int:
+        """Where on the view a line is; negative or beyond its height when it is out of sight."""
+        with self.engine.lock:
+            self._keep_place()
+            return number - (self.engine.screen.scrolled - self.back)
+
+    def bounds(self) -> tuple[int, int]:
+        """The numbers of the oldest and the newest line there are."""
+        with self.engine.lock:
+            screen = self.engine.screen
+            return screen.scrolled - len(screen.history), screen.scrolled + screen.lines - 1
+
+    def line_text(self, number: int) -> str:
+        """The characters of a line as they are drawn, without trailing blanks; empty for one that is gone."""
+        with self.engine.lock:
+            painter = self._painter_for_screen()
+            oldest, newest = self.bounds()
+            return painter.text(self._row(number)) if painter and oldest <= number <= newest else ""
 
     def selected_text(self, selection: Selection) -> str:
         """The text of a selection: broken lines joined, blanks at line ends left out."""
@@ -142,12 +184,19 @@ class Frame:
         painter = self._painter_for_screen()
         if painter is None:
             return
-        if self.back:  # keep the place while lines arrive below
-            self.back = min(max(0, self.back + screen.scrolled - self._scrolled), len(screen.history))
-        self._scrolled = screen.scrolled
+        self._keep_place()
         screen.dirty.clear()
         self._cursor = self._cursor_place()
+        top = screen.scrolled - self.back
+        self._found = self.look.matches.in_lines(top, top + screen.lines - 1)
         self.strips = [self._line(painter, y) for y in range(screen.lines)]
+
+    def _keep_place(self) -> None:
+        """Who has scrolled back, or reads, sees the same lines while others arrive below."""
+        screen = self.engine.screen
+        if self.back or self.held:
+            self.back = min(max(0, self.back + screen.scrolled - self._scrolled), len(screen.history))
+        self._scrolled = screen.scrolled
 
     def _cursor_place(self) -> tuple[int, int] | None:
         screen = self.engine.screen
@@ -168,12 +217,25 @@ class Frame:
     def _overlay(self, y: int, number: int) -> Overlay:
         """The cursor and the selection where they lie over a line."""
         look = self.look
-        span = None if look.selection is None else look.selection.get_span(number)
         cursor = self._cursor[1] if self._cursor is not None and self._cursor[0] == y else None
-        if cursor is None and span is None:
+        marks = self._marks(number)
+        if cursor is None and not marks:
             return NO_OVERLAY
         thin = self.engine.screen.cursor_shape in (3, 4) or not look.focused
-        return Overlay(cursor, _FAINT_CURSOR if thin else _CURSOR, span, look.selection_style)
+        return Overlay(cursor, _FAINT_CURSOR if thin else _CURSOR, marks)
+
+    def _marks(self, number: int) -> tuple[Mark, ...]:
+        """Selection, matches and pointer, in the order they lie over each other."""
+        look = self.look
+        marks: list[Mark] = []
+        if look.selection is not None and (span := look.selection.get_span(number)) is not None:
+            marks.append(Mark(*span, look.selection_style))
+        if look.matches.columns == self.engine.screen.columns:
+            for start, end, match in self._found.get(number, ()):
+                marks.append(Mark(start, end, _FOUND_NOW if match == look.current else _FOUND))
+        if look.pointer is not None and look.pointer[0] == number:
+            marks.append(Mark(look.pointer[1], look.pointer[1] + 1, _CURSOR))
+        return tuple(marks)
 
 
 def _rgb(colour: Color) -> tuple[int, int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from textual.message import Message
@@ -26,7 +26,14 @@ class ViewMessage(Message, namespace="terminal_view"):
 
 @dataclass
 class Input(ViewMessage, namespace="terminal_view"):
-    """Bytes for the program: keys, pastes, mouse reports, and answers of the terminal."""
+    """Bytes for the program that the person typed, pasted or clicked. Never printed: a password may be among them."""
+
+    data: bytes = field(repr=False)
+
+
+@dataclass
+class Answer(ViewMessage, namespace="terminal_view"):
+    """Bytes for the program that nobody typed: what the terminal answers, its focus, where the mouse passes."""
 
     data: bytes
 
@@ -68,6 +75,16 @@ class Scrolled(ViewMessage, namespace="terminal_view"):
     """The person looks `lines` above the newest line (0 at the bottom)."""
 
     lines: int
+
+
+@dataclass
+class ReadingChanged(ViewMessage, namespace="terminal_view"):
+    """The person began or ended reading, moved, selected, or something was found; see the view's `reader`."""
+
+
+@dataclass
+class FindAsked(ViewMessage, namespace="terminal_view"):
+    """The person wants to seek something: ask them what, and call `find`."""
 
 
 @dataclass

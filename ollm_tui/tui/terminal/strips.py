@@ -37,13 +37,21 @@ NULL_STYLE = RichStyle.null()
 
 
 @dataclass(frozen=True)
+class Mark:
+    """A style over the drawn characters of a row from `start` up to `end`; end -1 is the row's end."""
+
+    start: int
+    end: int
+    style: RichStyle
+
+
+@dataclass(frozen=True)
 class Overlay:
-    """What lies over a row: a cursor's column, and selected character positions `(start, end)`; end -1 is the end."""
+    """What lies over a row: a cursor's column, and marks, the later over the earlier."""
 
     cursor: int | None = None
     cursor_style: RichStyle = NULL_STYLE
-    selection: tuple[int, int] | None = None
-    selection_style: RichStyle = NULL_STYLE
+    marks: tuple[Mark, ...] = ()
 
 
 NO_OVERLAY = Overlay()
@@ -77,13 +85,13 @@ class Painter:
         segments = self._segments(Row(row) if isinstance(row, str) else row)
         if overlay.cursor is not None:
             segments = _restyled_cells(segments, overlay.cursor, overlay.cursor_style)
-        if overlay.selection is not None:
-            segments = _restyled_characters(list(segments), *overlay.selection, overlay.selection_style)
+        for mark in overlay.marks:
+            segments = _restyled_characters(list(segments), mark)
         return Strip(list(segments), self.columns)
 
     def text(self, row: Row | str) -> str:
         """The characters of a line as they are drawn, without the blanks at its end."""
-        return self.strip(row).text.rstrip(" ")
+        return drawn_text(row if isinstance(row, str) else row.text, self.columns, self._clusters).rstrip(" ")
 
     def _segments(self, row: Row) -> Iterator[Segment]:
         width = 0
@@ -93,36 +101,9 @@ class Painter:
             piece = run if width + len(run) <= columns else _cut(run, columns - width)
             if piece:
                 width += len(piece)
-                yield Segment(self._shown(piece), self._style(style))
+                yield Segment(_shown(piece, self._clusters), self._style(style))
         if width < columns:
             yield Segment(" " * (columns - width), self._style(DEFAULT))
-
-    def _shown(self, cells: str) -> str:
-        """Cells as text that Rich and any terminal measure exactly as many cells wide as they are."""
-        if cells.isascii() and STUB not in cells:
-            return cells
-        if _CERTAIN.fullmatch(cells):
-            return cells.replace(STUB, "")
-        shown: list[str] = []
-        index = 0
-        while index < len(cells):
-            width = 2 if cells[index + 1 : index + 2] == STUB else 1
-            shown.append(self._fitted(cells[index], width))
-            index += width
-        return "".join(shown)
-
-    def _fitted(self, cell: str, width: int) -> str:
-        """One cell's cluster, made to take `width` cells: the selector for wide emoji, or all marks, may have to go."""
-        text = self._clusters.expand(cell).rstrip(ZWJ)
-        if width == 1:
-            text = text.replace(VS16, "")
-        if text == STUB or unicodedata.category(text[:1] or STUB) in ("Cf", "Cc", "Zl", "Zp"):
-            return ("-" if text == "\xad" else " ") * width
-        if cell_len(text) == width:
-            return text
-        base = text[0]
-        missing = width - cell_len(base)
-        return base + " " * missing if missing >= 0 else "\ufffd" * width
 
     def _style(self, style: Style) -> RichStyle:
         known = self._rich.get(style)
@@ -169,6 +150,40 @@ class _Drawn:
     strip: Strip
 
 
+def drawn_text(cells: str, columns: int, clusters: ClusterTable) -> str:
+    """The characters of a stored line as a screen of `columns` draws them. May be called from any thread."""
+    return _shown(cells if len(cells) <= columns else _cut(cells, columns), clusters)
+
+
+def _shown(cells: str, clusters: ClusterTable) -> str:
+    """Cells as text that Rich and any terminal measure exactly as many cells wide as they are."""
+    if cells.isascii() and STUB not in cells:
+        return cells
+    if _CERTAIN.fullmatch(cells):
+        return cells.replace(STUB, "")
+    shown: list[str] = []
+    index = 0
+    while index < len(cells):
+        width = 2 if cells[index + 1 : index + 2] == STUB else 1
+        shown.append(_fitted(cells[index], width, clusters))
+        index += width
+    return "".join(shown)
+
+
+def _fitted(cell: str, width: int, clusters: ClusterTable) -> str:
+    """One cell's cluster, made to take `width` cells: the selector for wide emoji, or all marks, may have to go."""
+    text = clusters.expand(cell).rstrip(ZWJ)
+    if width == 1:
+        text = text.replace(VS16, "")
+    if text == STUB or unicodedata.category(text[:1] or STUB) in ("Cf", "Cc", "Zl", "Zp"):
+        return ("-" if text == "\xad" else " ") * width
+    if cell_len(text) == width:
+        return text
+    base = text[0]
+    missing = width - cell_len(base)
+    return base + " " * missing if missing >= 0 else "\ufffd" * width
+
+
 def _cut(cells: str, length: int) -> str:
     """The first `length` columns; a wide character across the border becomes a blank."""
     cut = cells[: max(0, length)]
@@ -208,17 +223,17 @@ def _cluster_cells(text: str, index: int) -> tuple[int, int]:
     return end, cells
 
 
-def _restyled_characters(segments: Sequence[Segment], start: int, end: int, style: RichStyle) -> Iterator[Segment]:
-    """Lay a style over a range of character positions; -1 is the end of the line."""
+def _restyled_characters(segments: Sequence[Segment], mark: Mark) -> Iterator[Segment]:
+    """Lay a mark over the character positions it names."""
     position = 0
     for segment in segments:
         text, own, _ = segment
-        first = max(start - position, 0)
-        last = len(text) if end < 0 else min(max(end - position, 0), len(text))
+        first = max(mark.start - position, 0)
+        last = len(text) if mark.end < 0 else min(max(mark.end - position, 0), len(text))
         if first >= last:
             yield segment
         else:
-            yield from _split(text, own, first, last, style)
+            yield from _split(text, own, first, last, mark.style)
         position += len(text)
 
 

@@ -4,10 +4,12 @@ The view knows no process. It is given an engine (or owns one), anything may fee
 what the person does comes out as messages; whoever holds the PTY connects the two:
 
     view.engine.feed(data)            # output of the program, any thread
-    on_terminal_view_input(event)     # event.data -> write to the program
+    on_terminal_view_input(event)     # event.data -> write to the program: the person typed it
+    on_terminal_view_answer(event)    # event.data -> write to the program: nobody typed it
     on_terminal_view_resized(event)   # event.columns, event.lines -> size of the PTY
 
-While `captures_keys` is true every key belongs to the program, except F8 and ctrl+]. Textual tests the priority
+While `captures_keys` is true every key belongs to the program, except F8 and ctrl+]; while the person reads
+(`ReadingView`) none does. Textual tests the priority
 bindings of the app before any widget sees a key, so the app's `check_action` must answer False for `quit`,
 `command_palette` and its own priority actions while the focused widget is a `TerminalView` that captures keys.
 """
@@ -19,7 +21,6 @@ import time
 from textual import events
 
 from ollm_tui.tui.terminal import messages
-from ollm_tui.tui.terminal.canvas import TerminalCanvas
 from ollm_tui.tui.terminal.engine import TerminalEngine
 from ollm_tui.tui.terminal.keys import encode_focus, encode_key, encode_paste
 from ollm_tui.tui.terminal.modes import MouseReports
@@ -31,20 +32,22 @@ from ollm_tui.tui.terminal.mouse import (
     encode_mouse,
     encode_wheel_keys,
 )
+from ollm_tui.tui.terminal.reading_view import ReadingView
 
 LEAVE_SECONDS = 1.0
 """Time within which a second ctrl+] is sent to the program."""
 LEAVE_KEY = "ctrl+right_square_bracket"
 REVIEW_KEY = "f8"
+FIND_KEY = "ctrl+f"
+"""Seeks while older lines are shown; at the bottom it is the program's as any other."""
 
 _BUTTONS = {0: Button.NONE, 1: Button.LEFT, 2: Button.MIDDLE, 3: Button.RIGHT}
 
 
-class TerminalView(TerminalCanvas, can_focus=True):
+class TerminalView(ReadingView, can_focus=True):
     """A terminal screen. Text of the program, its title included, is never read as markup."""
 
     Leave = messages.Leave
-    Copied = messages.Copied
 
     def __init__(
         self,
@@ -63,7 +66,7 @@ class TerminalView(TerminalCanvas, can_focus=True):
     @property
     def captures_keys(self) -> bool:
         """Whether every key (but F8 and ctrl+]) belongs to the program now; see the module's text."""
-        return self.has_focus and self.interactive
+        return self.has_focus and self.interactive and self.reader is None
 
     def press_leave(self) -> bool:
         """ctrl+] was pressed here, or elsewhere just after leaving. True when it was the second: one 0x1d was sent."""
@@ -80,11 +83,13 @@ class TerminalView(TerminalCanvas, can_focus=True):
     async def _on_key(self, event: events.Key) -> None:
         """Before any binding below the app's priority ones: the program gets every key but two."""
         key = event.key
-        if key == REVIEW_KEY or (not self.interactive and key == LEAVE_KEY):
+        if key == REVIEW_KEY or self.reader is not None or (not self.interactive and key == LEAVE_KEY):
             return
         if key == LEAVE_KEY:
             if not self.press_leave():
                 self.post_message(self.Leave(self))
+        elif self.scroll_mode and key == FIND_KEY:
+            self.action_ask_find()
         elif (self.scroll_mode or not self.interactive) and self._scroll_key(key):
             pass
         elif not self.interactive:
@@ -98,8 +103,9 @@ class TerminalView(TerminalCanvas, can_focus=True):
     def on_paste(self, event: events.Paste) -> None:
         if self.interactive:
             event.stop()
-            self.scroll_to_bottom()
-            self.paste(event.text)
+            if self.reader is None:
+                self.scroll_to_bottom()
+                self.paste(event.text)
 
     def paste(self, text: str) -> None:
         """Send text as a paste: made safe, and bracketed when the program asked for that."""
@@ -113,7 +119,7 @@ class TerminalView(TerminalCanvas, can_focus=True):
 
     def _focus_changed(self, *, focused: bool) -> None:
         if self.interactive:
-            self.send(encode_focus(focused, self.modes))
+            self.answer(encode_focus(focused, self.modes))
         with self.engine.lock:
             self.engine.screen.dirty.add(self.engine.screen.cursor.y)
         self.schedule_frame()
@@ -123,7 +129,8 @@ class TerminalView(TerminalCanvas, can_focus=True):
     def _report(self, event: events.MouseEvent, action: Action, button: Button) -> bool:
         """Give an action to the program; False when it is ours (no mouse reports, or Shift held)."""
         modes = self.modes
-        if not self.interactive or modes.mouse is MouseReports.OFF or event.shift or self.scroll_mode:
+        ours = not self.interactive or event.shift or self.scroll_mode or self.reader is not None
+        if ours or modes.mouse is MouseReports.OFF:
             return False
         offset = event.get_content_offset_capture(self)
         screen = self.engine.screen
@@ -132,7 +139,11 @@ class TerminalView(TerminalCanvas, can_focus=True):
         event.stop()
         if action is not Action.MOVE or self._pointed != (column, line):  # a move inside a cell is none
             mouse = MouseAction(action, button, column, line, alt=event.meta, ctrl=event.ctrl)
-            self.send(encode_mouse(mouse, modes))
+            report = encode_mouse(mouse, modes)
+            if action is Action.MOVE and button is Button.NONE:
+                self.answer(report)
+            else:
+                self.send(report)
         self._pointed = (column, line)
         return True
 
@@ -147,10 +158,9 @@ class TerminalView(TerminalCanvas, can_focus=True):
             self.release_mouse()
             self._report(event, Action.RELEASE, self._pressed)
             self._pressed = Button.NONE
-        elif self.text_selection is not None and (text := self.frame.selected_text(self.text_selection)):
+        else:
             # Every key belongs to the program, so selecting is the one way to copy while it has the focus.
-            self.host.copy_to_clipboard(text)
-            self.post_message(self.Copied(self, text))
+            self.action_copy()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         self._report(event, Action.MOVE, self._pressed)
@@ -166,7 +176,7 @@ class TerminalView(TerminalCanvas, can_focus=True):
         if self._report(event, Action.PRESS, button):
             return
         event.stop()
-        if self.interactive and (keys := encode_wheel_keys(up, self.modes)):
+        if self.interactive and self.reader is None and (keys := encode_wheel_keys(up, self.modes)):
             self.send(keys)
         else:
             self.scroll_back(WHEEL_LINES if up else -WHEEL_LINES)

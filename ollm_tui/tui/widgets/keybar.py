@@ -20,6 +20,7 @@ ORDER = (
     "app.help",
     "pane.next",
     "queue.review",
+    "terminal.send_selection",
     "layout.zoom",
     "app.palette",
     "session.pick",

@@ -15,6 +15,7 @@ from textual.timer import Timer
 from textual.widgets import TextArea
 
 from ollm_tui.tui.intents import Intent
+from ollm_tui.tui.references import Reference, References, TerminalExcerpt
 
 BLINK_SECONDS = 30.0
 """After the last key the cursor blinks this long; then nothing moves and nothing costs."""
@@ -49,6 +50,8 @@ class Prompt(TextArea):
         """The person sent a message, a `/command` or a `!shell line`."""
 
         text: str
+        references: tuple[Reference, ...] = ()
+        """What the tokens in it stand for."""
 
     @dataclass
     class ScrollAsked(Message):
@@ -74,6 +77,7 @@ class Prompt(TextArea):
         self._sent: list[str] = []
         self._recalled: int | None = None
         self._draft = ""
+        self._references = References()
         self.border_title = "Prompt"
         self.border_subtitle = "Enter send  ^J newline  /cmd  !shell"
 
@@ -100,7 +104,23 @@ class Prompt(TextArea):
         if not self._sent or self._sent[-1] != text:
             self._sent = [*self._sent, text][-HISTORY:]
         self._recalled = None
-        self.post_message(self.Sent(text))
+        self.post_message(self.Sent(text, self._references.used_in(text)))
+
+    def refer_to(self, excerpt: TerminalExcerpt) -> None:
+        """Put a token that stands for text of a terminal into the draft."""
+        row, column = self.cursor_location
+        before = self.document.get_line(row)[:column]
+        gap = " " if before and not before[-1].isspace() else ""
+        self.insert(f"{gap}{self._references.add(excerpt).token} ")
+
+    def action_delete_left(self) -> None:
+        """A token goes as a whole, as it came."""
+        row, column = self.cursor_location
+        token = self._references.token_before(self.document.get_line(row)[:column])
+        if token and not self.selected_text:
+            self.delete((row, column - len(token)), (row, column))
+        else:
+            super().action_delete_left()
 
     def action_scroll_chat(self, pages: int) -> None:
         self.post_message(self.ScrollAsked(pages))

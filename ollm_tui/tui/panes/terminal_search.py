@@ -1,0 +1,75 @@
+"""The search line of the terminal pane: what is sought, and which match of how many is shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.widgets import Input, Static
+
+if TYPE_CHECKING:
+    from ollm_tui.tui.terminal.reading_view import ReadingView
+
+MAX_QUERY = 200
+
+
+class TerminalSearch(Horizontal):
+    """Lies over the tabs, or over a line of the terminal: a program must not get another size because we seek."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "enter", "to_text", "Read on", id="search.done", tooltip="Search: to the hit, n and N go on", show=False
+        ),
+        Binding("up", "found(-1)", "Hit before", id="search.previous", tooltip="Search: hit before", show=False),
+        Binding("down", "found(1)", "Next hit", id="search.next", tooltip="Search: next hit", show=False),
+        Binding("escape", "close", "End search", id="search.close", tooltip="Search: end it", show=False),
+    ]
+
+    def __init__(self, view: ReadingView, sought: str) -> None:
+        super().__init__(id="term-search")
+        self.view = view
+        self._input = Input(sought, placeholder="Search", max_length=MAX_QUERY, compact=True, id="term-sought")
+        self._hits = Static(markup=False, id="term-hits")
+
+    def compose(self) -> ComposeResult:
+        yield Static("/ ", markup=False, id="term-search-mark")
+        yield self._input
+        yield self._hits
+
+    def on_mount(self) -> None:
+        self._input.focus()
+        if self._input.value:
+            self.view.find(self._input.value)
+
+    @property
+    def sought(self) -> str:
+        return self._input.value
+
+    def ask(self) -> None:
+        """Let the person change what is sought."""
+        self._input.focus()
+
+    def show_hits(self, *, over_tabs: bool) -> None:
+        """Bring count and place up to date; the line never covers the match that was just found."""
+        self._hits.update(f" {self.view.hits}  n/N  Esc " if self.view.hits else " Esc ")
+        self.set_class(over_tabs or self.view.points_at_bottom, "-top")
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.view.find(event.value)
+
+    def action_to_text(self) -> None:
+        self.view.focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.action_to_text()
+
+    def action_found(self, step: int) -> None:
+        self.view.action_found(step)
+
+    def action_close(self) -> None:
+        self.view.stop_finding()
+        self.view.focus()

@@ -1,0 +1,78 @@
+"""What the tabs of the terminal pane say: whose command, where it stands, how old it is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ollm_tui.core.base.visible import visible
+from ollm_tui.tui.ink import Ink
+from ollm_tui.tui.values import CommandMark, CommandTab
+from ollm_tui.tui.widgets.tabs import Tab
+
+SHELL = "shell"
+"""The tab of the person's shell, before and after it has an id of its own."""
+
+KEPT_TABS = 9
+"""Tabs of commands that are over, before the oldest leave the strip."""
+
+LABEL_CELLS = 18
+
+
+def shown_tabs(
+    commands: dict[str, CommandTab], shell_id: str, chosen: str, now: float, rung: Collection[str] = ()
+) -> list[Tab]:
+    """The shell first, then the agent's commands; of those that are over only the last few. `rung` are the tabs out of
+    sight whose program rang."""
+    shell = commands.get(shell_id)
+    ended = "" if shell is None or shell.alive else f" {_end_words(shell)} Enter restarts"
+    others = [tab for tab in commands.values() if not tab.person]
+    over = [tab.id for tab in others if not tab.alive and tab.id != chosen]
+    hidden = set(over[:-KEPT_TABS])
+    shown = [Tab(tab.id, _label(tab, now) + _bell(tab.id, rung), _ink(tab)) for tab in others if tab.id not in hidden]
+    return [Tab(SHELL, f"shell{ended}{_bell(SHELL, rung)}"), *shown]
+
+
+def age_words(seconds: float) -> str:
+    """A time as short as a tab needs it: `12s`, `3m`, `2h05m`."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    minutes = whole // 60
+    return f"{minutes}m" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
+
+
+def _label(tab: CommandTab, now: float) -> str:
+    name = visible(tab.label)
+    name = name if len(name) <= LABEL_CELLS else f"{name[: LABEL_CELLS - 2]}.."
+    age = "" if tab.started is None else age_words((now if tab.ended is None else tab.ended) - tab.started)
+    return " ".join(part for part in (name, _end_words(tab), age) if part)
+
+
+def _bell(tab_id: str, rung: Collection[str]) -> str:
+    return " BELL" if tab_id in rung else ""
+
+
+def _end_words(tab: CommandTab) -> str:
+    match tab.state:
+        case CommandMark.RUNNING | CommandMark.WAITING if tab.taken_over:
+            return "YOURS"
+        case CommandMark.RUNNING:
+            return "RUN"
+        case CommandMark.WAITING:
+            return "INPUT?"
+        case CommandMark.EXITED:
+            return "ok" if tab.exit_code == 0 else f"exit {tab.exit_code}"
+        case CommandMark.KILLED:
+            return f"KILLED {tab.exit_code}" if tab.exit_code is not None else "KILLED"
+
+
+def _ink(tab: CommandTab) -> Ink:
+    match tab.state:
+        case CommandMark.RUNNING:
+            return Ink.ACCENT
+        case CommandMark.WAITING:
+            return Ink.WARNING
+        case CommandMark.EXITED:
+            return Ink.MUTED if tab.exit_code == 0 else Ink.ERROR
+        case CommandMark.KILLED:
+            return Ink.ERROR

@@ -1,0 +1,305 @@
+"""`ReadingView`: a terminal canvas that can be read with keys: moved over, searched, selected from and copied."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.selection import Selection
+from textual.timer import Timer
+
+from ollm_tui.tui.terminal import messages
+from ollm_tui.tui.terminal.canvas import TerminalCanvas
+from ollm_tui.tui.terminal.engine import TerminalEngine
+from ollm_tui.tui.terminal.frame import Look
+from ollm_tui.tui.terminal.marks import ShellMarks
+from ollm_tui.tui.terminal.modes import MouseReports
+from ollm_tui.tui.terminal.reading import Move, Reader
+from ollm_tui.tui.terminal.search import NO_MATCHES, Finder, Match, Matches
+
+LOOK_AGAIN_SECONDS = 0.25
+"""While output goes on, what is sought is sought again this often."""
+
+
+def _key(keys: str, action: str, name: str, words: str) -> Binding:
+    return Binding(keys, action, words, id=f"terminal.{name}", tooltip=words, show=False)
+
+
+class ReadingView(TerminalCanvas):
+    """While somebody reads (`reader` is not None) no key goes to the program, and the lines in sight stay."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        _key("up,k", f"move('{Move.UP}')", "up", "Reading: a line up"),
+        _key("down,j", f"move('{Move.DOWN}')", "down", "Reading: a line down"),
+        _key("left,h", f"move('{Move.LEFT}')", "left", "Reading: a character left"),
+        _key("right,l", f"move('{Move.RIGHT}')", "right", "Reading: a character right"),
+        _key("pageup", f"move('{Move.PAGE_UP}')", "page_up", "Reading: a page up"),
+        _key("pagedown", f"move('{Move.PAGE_DOWN}')", "page_down", "Reading: a page down"),
+        _key("home,g", f"move('{Move.OLDEST}')", "oldest", "Reading: to the oldest line"),
+        _key("end,G", f"move('{Move.NEWEST}')", "newest", "Reading: to the newest line"),
+        _key("0", f"move('{Move.LINE_START}')", "line_start", "Reading: to the start of the line"),
+        _key("dollar_sign", f"move('{Move.LINE_END}')", "line_end", "Reading: to the end of the line"),
+        _key("left_square_bracket", "to_prompt(-1)", "prompt_before", "Reading: to the shell prompt before"),
+        _key("right_square_bracket", "to_prompt(1)", "prompt_after", "Reading: to the next shell prompt"),
+        _key("space,v", "mark", "mark", "Reading: begin a selection here, or end it"),
+        _key("o", "select_output", "select_output", "Reading: select the output of the command here"),
+        _key("c,y", "copy", "copy", "Reading: copy what is selected"),
+        _key("slash", "ask_find", "find", "Search the terminal, also with the search key"),
+        _key("n", "found(1)", "find_next", "Reading: next hit of the search"),
+        _key("N", "found(-1)", "find_previous", "Reading: hit before of the search"),
+        _key("escape,q", "done", "done", "Reading: end the search, the selection, then the reading"),
+    ]
+
+    Copied = messages.Copied
+    ReadingChanged = messages.ReadingChanged
+    FindAsked = messages.FindAsked
+
+    def __init__(
+        self,
+        engine: TerminalEngine | None = None,
+        *,
+        interactive: bool = True,
+        name: str | None = None,
+        id: str | None = None,  # noqa: A002  # Textual's own name for it
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(engine, interactive=interactive, name=name, id=id, classes=classes)
+        self.marks = ShellMarks()
+        """What a shell told about itself."""
+        self.reader: Reader | None = None
+        self.matches = NO_MATCHES
+        self.current: Match | None = None
+        """The match that the person is at."""
+        self._finder: Finder | None = None
+        self._looking = False
+        self._again = False
+        self._look_timer: Timer | None = None
+        self._began_at = (0, 0)
+        """Where the pointer was when the search began."""
+        self._to_jump = False
+        """Whether the pointer is still to go to what is sought."""
+        self._had_selection = False
+
+    @property
+    def allow_select(self) -> bool:
+        """Text can be selected unless the program has the mouse."""
+        return self.reader is not None or self.modes.mouse is MouseReports.OFF
+
+    @property
+    def selected_text(self) -> str:
+        """What is selected here, by mouse or keys."""
+        selection = self.text_selection
+        return "" if selection is None else self.frame.selected_text(selection)
+
+    @property
+    def seeking(self) -> bool:
+        return self._finder is not None
+
+    @property
+    def hits(self) -> str:
+        """Which match of how many, in words of a few characters; empty without a search."""
+        if self._finder is None or not self._finder.sought:
+            return ""
+        if self._to_jump:
+            return ".."
+        if not self.matches.found:
+            return "none"
+        total = f"{len(self.matches)}{'+' if self.matches.more else ''}"
+        return total if self.current is None else f"{bisect_left(self.matches.found, self.current) + 1}/{total}"
+
+    @property
+    def points_at_bottom(self) -> bool:
+        """Whether the pointer is on the last line in sight."""
+        return self.reader is not None and self.frame.place_of(self.reader.line) >= self.engine.screen.lines - 1
+
+    # Beginning and ending
+
+    def read(self) -> None:
+        """Stop following: from now on keys move the pointer."""
+        if self.reader is None:
+            self.frame.held = True
+            self.reader = Reader(self.frame)
+            self._changed()
+
+    def end_reading(self) -> None:
+        """Follow the program again; keys are its own."""
+        if self.reader is not None:
+            self.reader = None
+            self.frame.held = False
+            self.stop_finding()
+            self.scroll_to_bottom()
+            self._changed()
+
+    def clear_selection(self) -> None:
+        """Nothing is selected any more."""
+        if self.text_selection is not None:
+            self.screen.clear_selection()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        match action:
+            case "move" | "to_prompt" | "mark" | "select_output" | "copy" | "done":
+                return self.reader is not None
+            case "ask_find":
+                return self.reader is not None or not self.interactive
+            case "found":
+                return bool(self.matches.found)
+            case _:
+                return super().check_action(action, parameters)
+
+    # Moving and selecting
+
+    def action_move(self, move: str) -> None:
+        if self.reader is not None:
+            self.reader.move(Move(move))
+            self._pointer_moved()
+
+    def action_to_prompt(self, step: int) -> None:
+        if self.reader is not None:
+            marks = self.marks
+            line = marks.prompt_before(self.reader.line) if step < 0 else marks.prompt_after(self.reader.line)
+            if line is None:
+                self.notify("There is no further prompt: a shell's are known where it tells them.", markup=False)
+            else:
+                self.reader.go(line)
+                self._pointer_moved()
+
+    def action_mark(self) -> None:
+        if self.reader is not None:
+            self.reader.toggle_mark()
+            self._pointer_moved()
+
+    def action_select_output(self) -> None:
+        if self.reader is None:
+            return
+        output = self.marks.output_at(self.reader.line)
+        oldest, newest = self.frame.bounds()
+        first, end = (newest + 1, None) if output is None else output
+        last = newest if end is None else end - 1
+        if last < max(first, oldest):
+            self.notify("There is no output of a shell's command here.", markup=False)
+        else:
+            self.reader.select(max(first, oldest), min(last, newest))
+            self._pointer_moved()
+
+    def action_copy(self) -> None:
+        if text := self.selected_text:
+            self.host.copy_to_clipboard(text)
+            self.post_message(self.Copied(self, text))
+
+    def action_done(self) -> None:
+        """One thing after the other: the search, the selection, the reading."""
+        if self.seeking:
+            self.stop_finding()
+        elif self.reader is not None and self.reader.selection is not None:
+            self.reader.toggle_mark()
+            self.clear_selection()
+        elif self.text_selection is not None:
+            self.clear_selection()
+        else:
+            self.end_reading()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Before the engine takes the size: in another width the lines have other numbers."""
+        if self.follow_size and self.content_size.width != self.engine.screen.columns:
+            self.marks.forget_places()
+            self.clear_selection()
+            if self.reader is not None:
+                self.reader = Reader(self.frame)
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        super().selection_updated(selection)
+        if (selection is not None) is not self._had_selection:
+            self._had_selection = selection is not None
+            self._changed()
+
+    def _pointer_moved(self) -> None:
+        selection = None if self.reader is None else self.reader.selection
+        if selection is not None:
+            self.screen.selections = {self: selection}
+        self.schedule_frame()
+        self._changed()
+
+    def _changed(self) -> None:
+        self.schedule_frame()
+        self.post_message(self.ReadingChanged(self))
+
+    # Finding
+
+    def action_ask_find(self) -> None:
+        self.post_message(self.FindAsked(self))
+
+    def find(self, sought: str) -> None:
+        """Seek from where the pointer was when the search began, towards older lines; empty text seeks nothing."""
+        self.read()
+        if self.reader is not None and self._finder is None:
+            self._began_at = self.reader.place
+        self._finder = Finder(self.engine, sought)
+        self._to_jump = True
+        self._look_again()
+
+    def stop_finding(self) -> None:
+        """The search is over; the pointer stays at what was found."""
+        self._finder, self._to_jump = None, False
+        self.matches, self.current = NO_MATCHES, None
+        self._changed()
+
+    def action_found(self, step: int) -> None:
+        """The next match (-1: the one before), round and round."""
+        if self.reader is None or not self.matches.found:
+            return
+        line, column = self.reader.place
+        place = self.matches.after(line, column) if step > 0 else self.matches.before(line, column)
+        found = self.matches.found
+        self._go_to_match(found[(0 if step > 0 else -1) if place is None else place])
+
+    def on_terminal_view_wake(self, message: messages.Wake) -> None:
+        if self._finder is not None and self._look_timer is None:
+            self._look_timer = self.set_timer(LOOK_AGAIN_SECONDS, self._look_again)
+
+    def on_terminal_view_reported(self, message: messages.Reported) -> None:
+        self.marks.note(message.event)
+
+    def _look_again(self) -> None:
+        self._look_timer = None
+        self._again = True
+        if not self._looking:
+            self._looking = True
+            self.run_worker(self._look_for(), group="find")
+
+    async def _look_for(self) -> None:
+        """Seek in a thread until nobody asks for more; only one search at a time uses a finder."""
+        try:
+            while self._again:
+                self._again = False
+                finder = self._finder
+                if finder is not None:
+                    matches = await asyncio.to_thread(finder.find)
+                    if finder is self._finder:
+                        self._take(matches)
+        finally:
+            self._looking = False
+
+    def _take(self, matches: Matches) -> None:
+        self.matches = matches
+        jump, self._to_jump = self._to_jump, False
+        if self.current is not None and self.current not in matches:
+            self.current = None
+        if jump and matches.found:
+            place = matches.at_or_before(*self._began_at)
+            self._go_to_match(matches.found[-1 if place is None else place])
+        self._changed()
+
+    def _go_to_match(self, match: Match) -> None:
+        self.current = match
+        if self.reader is not None:
+            self.reader.go(match.line, match.start)
+            self._pointer_moved()
+
+    def look(self) -> Look:
+        pointer = None if self.reader is None else self.reader.place
+        style = self.screen.get_component_rich_style("screen--selection")
+        shows_cursor = self.interactive and self.reader is None
+        return Look(self.has_focus, shows_cursor, self.text_selection, style, self.matches, self.current, pointer)
