@@ -24,7 +24,7 @@ from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.places import data_folder, state_folder
 from ollm_tui.core.base.store import Store
-from ollm_tui.core.base.store_watch import watch_changes
+from ollm_tui.core.base.visible import visible
 from ollm_tui.core.bus import MessageBus
 from ollm_tui.core.calls import Standin
 from ollm_tui.core.executor import ToolExecutor
@@ -35,7 +35,8 @@ from ollm_tui.core.notices import CommandChanged, TodosChanged
 from ollm_tui.core.policy.approvals import ApprovalBook
 from ollm_tui.core.policy.audit import AuditWriter
 from ollm_tui.core.policy.engine import PolicyEngine
-from ollm_tui.core.shell.commands import CommandHub
+from ollm_tui.core.shell.commands import CommandHub, CommandKind
+from ollm_tui.core.shell.jobbook import JobBook
 from ollm_tui.core.todos import Todo, TodoList
 from ollm_tui.core.tools.base import Limits, ToolContext
 from ollm_tui.core.tools.registry import ToolRegistry
@@ -64,6 +65,7 @@ class Core:
     bus: MessageBus
     executor: ToolExecutor
     hub: CommandHub
+    jobs: JobBook
     store: Store
     todos: TodoList
     memory: Memory
@@ -114,7 +116,8 @@ async def assemble_core(
     """Build the core; commands that still run are ended at the end of the block.
 
     With `judging_only` calls can be explained and nothing else: nothing on disk is made, opened or pruned.
-    `hint` follows "nobody is there to answer"; `farewell` is told of processes that could not be ended.
+    `hint` follows "nobody is there to answer"; `farewell` is told of commands that ended with this process and of
+    processes that could not be ended.
     """
     clock = clock or SystemClock()
     settings = configuration.settings
@@ -135,7 +138,8 @@ async def assemble_core(
     todos = TodoList(store, configuration.workspace.root, clock=clock, on_change=todos_changed)
     memory = Memory(store, configuration.workspace.root, clock=clock, embedder=installed_embedder())
     trash = Trash(state_folder())
-    hub = CommandHub(outputs.folder, passed=settings.shell.pass_env)
+    jobs = JobBook(state_folder() / "jobs", configuration.workspace.root, clock=clock)
+    hub = CommandHub(outputs.folder, passed=settings.shell.pass_env, book=jobs)
     hub.subscribe(lambda state: bus.publish(CommandChanged(state)))
     attended = attendance is Attendance.PERSON
     limits = settings.limits
@@ -179,23 +183,26 @@ async def assemble_core(
         on_record=lambda record: audit.record(audit_entry(record)),
         clock=clock,
     )
-    # Only a screen shows what others change meanwhile.
-    watch = asyncio.create_task(watch_changes(store, todos.refresh)) if attended else None
     try:
         yield Core(
-            configuration, registry, bus, executor, hub, store, todos, memory,
+            configuration, registry, bus, executor, hub, jobs, store, todos, memory,
             MemoryOverview(store, configuration.workspace.root), trash, outputs, audit, tuple(notices),
         )  # fmt: skip
     finally:
-        if watch is not None:
-            watch.cancel()
-            await asyncio.wait({watch})
-        for survivor in await hub.close():
+        for words in await _end_commands(hub):
             if farewell is not None:
-                farewell(f"could not be ended: {survivor}")
+                farewell(words)
         await asyncio.to_thread(audit.close)
         await asyncio.to_thread(uses.close)
         await asyncio.to_thread(store.close)
+
+
+async def _end_commands(hub: CommandHub) -> list[str]:
+    """End all that still runs; what to tell whoever started it."""
+    ended = [state for state in hub.unfinished() if state.kind is CommandKind.AGENT]
+    survivors = await hub.close()
+    words = [f"ended with this process: {one.id} (pid {one.pid}): {visible(one.command)}" for one in ended]
+    return words + [f"could not be ended: {visible(str(survivor))}" for survivor in survivors]
 
 
 def _opened(store: Store) -> list[str]:

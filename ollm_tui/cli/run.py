@@ -64,8 +64,6 @@ async def _run(options: Options, prompt: str, output: str) -> int:
             status = await _turn(house, prompt)
             if output == "json":
                 print_json(summary.as_json(house.session_id, status))
-            for state in house.core.hub.unfinished():
-                say(f"ended with this process: {state.id} (pid {state.pid}): {visible(state.command)}")
     except ConfigurationError as error:
         raise UsageError(str(error)) from None
     return EXIT_CODES[status]

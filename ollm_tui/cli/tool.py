@@ -81,7 +81,6 @@ async def _call_one(given: Namespace, arguments: JsonValue) -> int:
         print_json(result_line(result))
         if signal.aborted:
             raise Interrupted
-        _name_survivors(core)
     return exit_code_of(result)
 
 
@@ -91,7 +90,6 @@ async def _call_batch(given: Namespace) -> int:
         async with assemble_core(configuration, _attendance(given), hint=HINT, farewell=say) as core:
             with _interruptible() as signal:
                 await _answer_rows(core, lines_of(descriptor), signal)
-            _name_survivors(core)
     return ExitCode.DONE
 
 
@@ -129,9 +127,3 @@ def _interruptible() -> Generator[AbortSignal]:
 
 def _attendance(given: Namespace) -> Attendance:
     return Attendance.YES if given.yes else Attendance.NOBODY
-
-
-def _name_survivors(core: Core) -> None:
-    """Jobs end with the process; whoever started them is told which."""
-    for state in core.hub.unfinished():
-        say(f"ended with this process: {state.id} (pid {state.pid}): {state.command}")

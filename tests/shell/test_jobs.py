@@ -62,6 +62,18 @@ async def test_a_job_that_has_done_its_work_at_once_has_not_failed(bench: Bench)
     assert any("exited with code 0" in note for note in result.notes)
 
 
+@pytest.mark.parametrize("end", ["exit 0", "sleep 60"])
+async def test_what_a_job_says_in_its_first_moment_is_told_at_once_and_can_be_read_all_the_same(
+    bench: Bench, end: str
+) -> None:
+    started = await job(bench, f"echo Listening on 5173; {end}")
+    pid = data_of(started).pid
+    assert started.llm_content == f"Started job j1 (pid {pid})\n\nOutput so far:\nListening on 5173\n"
+    assert data_of(started).output == "Listening on 5173\n"
+    assert (await output(bench, id="j1")).output == "Listening on 5173\n"
+    assert (await output(bench, id="j1")).output == ""
+
+
 async def test_output_is_read_piece_by_piece(bench: Bench) -> None:
     await job(bench, "echo one; until [ -e go ]; do sleep 0.02; done; echo two; exit 5")
     await until(lambda: bench.hub.find("j1").output_size)

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from ollm_tui.core.shell.environment import command_environment, own_environment, person_environment
-from ollm_tui.core.shell.family import ProcessName
+from ollm_tui.core.shell.family import Family, ProcessName
+from ollm_tui.core.shell.jobbook import JobBook, JobRecord
 from ollm_tui.core.shell.ladder import GRACE
 from ollm_tui.core.shell.live import LiveCommand, OnBytes, OnState
 from ollm_tui.core.shell.person import start_person_shell, usual_shell
@@ -28,6 +29,7 @@ from ollm_tui.core.shell.rawlog import RawLog
 from ollm_tui.core.shell.state import CommandKind, CommandState, Ending, Phase, TimeLimits
 
 __all__ = [
+    "CannotLeave",
     "CommandHub",
     "CommandKind",
     "CommandRequest",
@@ -54,6 +56,10 @@ class UnknownCommand(KeyError):
         return str(self.args[0])
 
 
+class CannotLeave(Exception):
+    """A job that can not go on without this process; the message says why."""
+
+
 @dataclass(frozen=True)
 class CommandRequest:
     """A command to start. `argv` is what really runs where it is not `command` by bash (a sandbox around it)."""
@@ -72,7 +78,8 @@ class CommandHub:
     """All commands of this process. Belongs to one event loop; the listeners of `attach` are called in other threads.
 
     `folder` is where long logs go; without one a temporary folder is used and removed at the end. `passed` names
-    variables that commands get although they look like secrets.
+    variables that commands get although they look like secrets. With a `book` jobs are written down and may be left
+    running.
     """
 
     def __init__(
@@ -81,6 +88,7 @@ class CommandHub:
         *,
         environment: Mapping[str, str] | None = None,
         passed: Collection[str] = (),
+        book: JobBook | None = None,
         keep: int = KEPT_AFTER_END,
         grace: float = GRACE,
     ) -> None:
@@ -88,6 +96,7 @@ class CommandHub:
         self._scratch: Path | None = None
         self._environment = environment
         self._passed = tuple(passed)
+        self._book = book
         self._keep = keep
         self._grace = grace
         self._commands: dict[str, LiveCommand] = {}
@@ -145,6 +154,7 @@ class CommandHub:
             kind=CommandKind.AGENT,
             started=time.monotonic(),
             background=request.background,
+            can_stay=self._book is not None and self._folder is not None and request.argv is None,
         )
 
         def start() -> Child:
@@ -210,9 +220,39 @@ class CommandHub:
             await asyncio.to_thread(command.end_leftovers)
         return command.state
 
+    async def leave(self, command_id: str) -> JobRecord:
+        """Let a job go on when this process ends, its output going into a log; the hub then knows it no more.
+
+        Raises CannotLeave, and then nothing has changed.
+        """
+        command = self.find(command_id)
+        state, book = command.state, self._book
+        if book is None or not (state.is_job and state.can_stay and state.unfinished):
+            raise CannotLeave(f"{state.id} is not a job that could be left running.")
+        entered: list[JobRecord] = []
+        try:
+            left = await asyncio.to_thread(
+                command.leave, lambda log: entered.append(book.leave(command.state, command.mark, log))
+            )
+            await arrival(left)
+        except OSError as error:
+            for record in entered:
+                await asyncio.to_thread(book.take_back, record)
+            raise CannotLeave(f"{state.id} can not be left running: {error}.") from None
+        del self._commands[command_id]
+        return entered[0]
+
+    def family(self, command_id: str) -> Family:
+        """The command's processes, to be looked for by whoever asks, in one thread. Reads the disk."""
+        command = self.find(command_id)
+        family = Family(command.state.pid, command.mark)
+        if not command.state.running:
+            family.leader_ended()
+        return family
+
     def unfinished(self) -> tuple[CommandState, ...]:
         """What `close` will end: commands that run, and those whose processes went on."""
-        return tuple(state for state in self.list() if state.running or state.leftovers)
+        return tuple(state for state in self.list() if state.unfinished)
 
     async def close(self) -> tuple[ProcessName, ...]:
         """End everything and wait for it; returns the processes that could not be ended."""
@@ -243,6 +283,8 @@ class CommandHub:
 
         def tell(state: CommandState) -> None:
             # From the command's thread; the loop may be gone when the last command ends.
+            if self._book is not None:
+                self._book.note(state, mark)
             try:
                 loop.call_soon_threadsafe(self._changed, state)
             except RuntimeError:

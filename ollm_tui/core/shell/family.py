@@ -7,6 +7,7 @@ leaves the session altogether; so a command's processes are found, not assumed (
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -19,6 +20,10 @@ from ollm_tui.core.shell.environment import MARK
 
 _PROC = Path("/proc")
 _GONE_STATES = ("Z", "X")
+_PS_TIME = re.compile(r"(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+(?:[.,]\d+)?)")
+
+TICKS = os.sysconf("SC_CLK_TCK")
+"""Clock ticks a second."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,19 @@ def running_processes() -> list[Process]:
     return found
 
 
+def birth_of(pid: int) -> str:
+    """What tells a process from every other that has its number, before or after; empty where it does not run."""
+    if sys.platform != "linux":
+        told = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+        return told.stdout.strip()
+    process = _read_process(pid)
+    try:
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        boot = ""
+    return "" if process is None else f"{boot} {process.started}"
+
+
 class Family:
     """The processes of one command, looked for anew each time: members come and go.
 
@@ -76,9 +94,20 @@ class Family:
         self._known: dict[int, int] = {}
         """Members seen so far, by pid, with their start: children that left the session stay ours."""
 
-    def members(self) -> list[Process]:
-        """The members that run now."""
-        everyone = running_processes()
+    @classmethod
+    def found_again(cls, leader: int, born: str, mark: str) -> Family:
+        """The family of a command that another process started; `born` is the `birth_of` its leader then.
+
+        A leader that is gone leaves its number to others: then only what carries the mark counts.
+        """
+        family = cls(leader, mark)
+        if not born or birth_of(leader) != born:
+            family._session, family._leader_runs, family._since = None, False, 0
+        return family
+
+    def members(self, everyone: Sequence[Process] | None = None) -> list[Process]:
+        """The members that run now, or those among `everyone`, for who has just looked."""
+        everyone = running_processes() if everyone is None else everyone
         members = [process for process in everyone if self._is_member(process)]
         taken = {process.pid for process in members}
         grown = True
@@ -149,14 +178,24 @@ def _environment_of(pid: int) -> list[bytes]:
 def _processes_by_ps() -> list[Process]:
     """The same without /proc: no start times and no marks, so only sessions and descent tell."""
     listing = subprocess.run(
-        ["ps", "-A", "-o", "pid=,ppid=,pgid=,stat=,comm="], capture_output=True, text=True, check=False
+        ["ps", "-A", "-o", "pid=,ppid=,pgid=,stat=,time=,comm="], capture_output=True, text=True, check=False
     ).stdout
     found: list[Process] = []
     for line in listing.splitlines():
-        pid, parent, group, state, *name = line.split(None, 4)
+        pid, parent, group, state, used, *name = line.split(None, 5)
         if state[:1] in _GONE_STATES:
             continue
         with suppress(OSError):
             session = os.getsid(int(pid))
-            found.append(Process(int(pid), int(parent), int(group), session, 0, 0, name[0] if name else "?"))
+            cpu = round(_seconds_of(used) * TICKS)
+            found.append(Process(int(pid), int(parent), int(group), session, 0, cpu, name[0] if name else "?"))
     return found
+
+
+def _seconds_of(used: str) -> float:
+    """Processor time as `ps` writes it: `[[days-]hours:]minutes:seconds`, with a fraction on some systems."""
+    parts = _PS_TIME.fullmatch(used)
+    if parts is None:
+        return 0.0
+    days, hours, minutes = (int(part or 0) for part in parts.group(1, 2, 3))
+    return ((days * 24 + hours) * 60 + minutes) * 60 + float(parts[4].replace(",", "."))

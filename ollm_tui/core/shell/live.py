@@ -16,11 +16,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from signal import Signals
 from typing import TypeAlias
 
 from ollm_tui.core.shell.family import Family, ProcessName
 from ollm_tui.core.shell.hand import LineModes, PersonsHand, TerminalInput, TypedLines
+from ollm_tui.core.shell.handover import start_keeper
 from ollm_tui.core.shell.ladder import ASKING, ASKING_A_SHELL, GRACE, KillLadder
 from ollm_tui.core.shell.process import Child, StartFailed
 from ollm_tui.core.shell.pump import Pump
@@ -71,6 +73,8 @@ class LiveCommand:
         self._child: Child | None = None
         self._family: Family | None = None
         self._ladder_climbed = False
+        self._leaving: tuple[Callable[[Path], None], Future[None]] | None = None
+        self._left = False
         self._thread = threading.Thread(target=self._run, name=f"command {state.id}", daemon=True)
 
     @property
@@ -156,10 +160,32 @@ class LiveCommand:
         self._limits = replace(self._limits, wall=None)
         self._change(background=True)
 
+    def leave(self, enter: Callable[[Path], None]) -> Future[None]:
+        """Let the command go on without this process: from here on a keeper writes its output into its log.
+
+        `enter` is called with that log just before; what it raises, an OSError, calls the whole off. Nothing is
+        changed then, and the future says why. The command's own limits end with this process.
+        """
+        result: Future[None] = Future()
+        with self._lock:
+            self._leaving = (enter, result)
+            over = self._wake_write < 0
+        if over:
+            self._thread.join()
+            self.given_away()
+        else:
+            self._wake()
+        return result
+
+    @property
+    def mark(self) -> str:
+        """What the command's processes carry in their environment."""
+        return self._mark
+
     @property
     def needs_end(self) -> bool:
         """Whether anything of it may still run or read."""
-        return self._thread.is_alive() or bool(self._state.leftovers)
+        return not self._left and (self._thread.is_alive() or bool(self._state.leftovers))
 
     def end_leftovers(self) -> tuple[ProcessName, ...]:
         """After `done`: end what the command left running, and return what outlived that. Blocks."""
@@ -252,6 +278,23 @@ class LiveCommand:
         asking = ASKING_A_SHELL if self._state.kind is CommandKind.PERSON else ASKING
         return KillLadder(family, asking, self._grace)
 
+    def given_away(self) -> bool:
+        with self._lock:
+            leaving, self._leaving = self._leaving, None
+        if leaving is not None:
+            enter, result = leaving
+            try:
+                log, room = self._log.to_disk()
+                enter(log)
+                if self._child is not None and self._wake_write >= 0:
+                    start_keeper(self._child.end, log, self._child.pid, room)
+            except OSError as error:
+                result.set_exception(error)
+            else:
+                self._left = True
+                result.set_result(None)
+        return self._left
+
     def _not_started(self, failure: StartFailed | OSError) -> None:
         if isinstance(failure, OSError):
             failure = StartFailed(f"{failure.strerror or failure}. The command was not started.")
@@ -295,5 +338,12 @@ class LiveCommand:
                 self._wake_write = -1
             os.close(wake)
             os.close(wake_write)
-            child.close()
+            self.given_away()
+            if self._left:
+                child.leave()
+            else:
+                child.close()
+            if self._state.leftovers and not self._left:
+                with suppress(OSError):  # it may still be left running; then its log has to be there
+                    self._log.to_disk()
             self._log.close()

@@ -68,6 +68,9 @@ class PersonChild:
         with suppress(OSError, PtyProcessError):
             self._process.close(force=True)
 
+    def leave(self) -> None:
+        raise AssertionError("the person's shell ends with the program")
+
 
 def usual_shell(environment: Mapping[str, str]) -> str:
     """The person's shell: $SHELL, else the one of the account, else bash."""

@@ -66,6 +66,10 @@ class Child(Protocol):
         """Close `end`; may take a tenth of a second, so not on the event loop."""
         ...
 
+    def leave(self) -> None:
+        """Close `end` and forget the process, which goes on."""
+        ...
+
 
 @dataclass
 class CommandChild:
@@ -86,6 +90,11 @@ class CommandChild:
     def close(self) -> None:
         with suppress(OSError):
             os.close(self.end)
+
+    def leave(self) -> None:
+        self.close()
+        # Else `subprocess` warns that it still runs, which is just what is wanted.
+        self.process.returncode = 0
 
 
 def bash_line(command: str) -> list[str]:

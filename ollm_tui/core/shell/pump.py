@@ -66,6 +66,9 @@ class Owner(Protocol):
         self, exit_code: int | None, signal: str | None, ending: Ending | None, leftovers: tuple[ProcessName, ...]
     ) -> None: ...
     def new_ladder(self, family: Family) -> KillLadder: ...
+    def given_away(self) -> bool:
+        """Whether somebody else reads on from here; asked between two pieces of output."""
+        ...
 
 
 class Pump:
@@ -100,7 +103,7 @@ class Pump:
             self._selector.register(self._leader, selectors.EVENT_READ)
         try:
             wait = 0.0
-            while not self._finished():
+            while not self._finished() and not self._owner.given_away():
                 for key, events in self._selector.select(wait):
                     self._attend(key.fd, events)
                 wait = min(_LONGEST_WAIT, max(0.0, self._step() - time.monotonic()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import secrets
@@ -68,6 +69,19 @@ class LogFile:
         finally:
             os.close(descriptor)
 
+    def make_sure(self, size: int) -> Path:
+        """The file, with `size` bytes in it or as many as it may take. Raises OSError where that is not so."""
+        if self.path is None and not self._failed:
+            self._open()
+        if self.path is None or self.size < min(size, self._most):
+            raise OSError(errno.EIO, "the output could not be written to a file", str(self.path or self._folder()))
+        return self.path
+
+    @property
+    def room(self) -> int:
+        """Bytes it may still take."""
+        return self._most - self.size
+
     def close(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
@@ -99,8 +113,7 @@ class RawLog:
 
     def append(self, data: bytes) -> None:
         if not self._on_disk and self._recent_size + len(data) > BACKLOG:
-            self._on_disk = True
-            self._file.write(b"".join(self._recent))
+            self._spill()
         if self._on_disk:
             self._file.write(data)
         self.size += len(data)
@@ -108,6 +121,15 @@ class RawLog:
         self._recent_size += len(data)
         while self._recent_size - len(self._recent[0]) >= BACKLOG:
             self._recent_size -= len(self._recent.popleft())
+
+    def to_disk(self) -> tuple[Path, int]:
+        """Have all of it in its file, however short; returns the file and how much more that may take.
+
+        Raises OSError where the disk does not take it.
+        """
+        if not self._on_disk:
+            self._spill()
+        return self._file.make_sure(self.size), self._file.room
 
     def backlog(self) -> bytes:
         """The last bytes, from the start of a line where some were left out."""
@@ -136,6 +158,11 @@ class RawLog:
 
     def close(self) -> None:
         self._file.close()
+
+    def _spill(self) -> None:
+        self._on_disk = True
+        if self._recent:
+            self._file.write(b"".join(self._recent))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -187,15 +188,16 @@ class ShellService:
         return Outcome(command.state, told, time.monotonic() - began)
 
     async def start_job(self, request: CommandRequest, signal: AbortSignal) -> Outcome:
-        """Start in the background and watch for a moment whether it stays up. Raises as `run`."""
+        """Start in the background and watch for a moment whether it stays up; with what it wrote in that moment.
+
+        A reading of it starts at its first byte all the same. Raises as `run`.
+        """
         signal.throw_if_aborted()
         began = time.monotonic()
         command = await self.hub.start(request)
-        try:
+        with suppress(TimeoutError):
             await self._end_of(command, signal, FAILED_START_WITHIN)
-        except TimeoutError:
-            return Outcome(command.state, Told(Truncated("", truncated=False)), time.monotonic() - began)
-        told, command.read_to = await asyncio.to_thread(self._fold, command, 0)
+        told, _ = await asyncio.to_thread(self._fold, command, 0)
         return Outcome(command.state, told, time.monotonic() - began)
 
     async def read(self, command_id: str, since: int | None, wait: float, signal: AbortSignal) -> JobOutput:
@@ -219,7 +221,7 @@ class ShellService:
             if command.state.hand.took_over:
                 await self._end_of(command, signal, None)
             else:
-                command.move_to_background()
+                await asyncio.to_thread(command.move_to_background)
 
     async def _end_of(self, command: LiveCommand, signal: AbortSignal, seconds: float | None) -> None:
         """Wait for the end; whoever gives up the wait ends the command, unless the person has taken it over. Raises
@@ -228,7 +230,7 @@ class ShellService:
             await signal.guard(asyncio.wait_for(arrival(command.done), seconds))
         except (OperationCancelled, asyncio.CancelledError):
             if command.state.hand.took_over:
-                command.move_to_background()
+                await asyncio.to_thread(command.move_to_background)
             else:
                 command.end(Ending.ABORTED)
                 await arrival(command.done)

@@ -60,6 +60,8 @@ class CommandState:
     started: float
     ended: float | None = None
     background: bool = False
+    can_stay: bool = True
+    """Whether it can be left running when this process ends; a sandbox ends with who made it."""
     pid: int = 0
     state: Phase = Phase.RUNNING
     exit_code: int | None = None
@@ -77,6 +79,16 @@ class CommandState:
     @property
     def running(self) -> bool:
         return self.state is Phase.RUNNING
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether anything of it may still run."""
+        return self.running or bool(self.leftovers)
+
+    @property
+    def is_job(self) -> bool:
+        """Whether it goes on by itself: started or moved to the background, or over and not gone."""
+        return self.kind is CommandKind.AGENT and (self.background or bool(self.leftovers))
 
 
 def exit_code_of(returncode: int) -> tuple[int, str | None]:

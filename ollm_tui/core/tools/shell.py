@@ -147,9 +147,16 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         state = outcome.state
         if state.running or (state.exit_code == 0 and state.ending is None):
             over = () if state.running else (f"{state.id} is already over: it exited with code 0",)
+            text = outcome.output.text.content
             said = f"Started job {state.id} (pid {state.pid})"
+            said = f"{said}\n\nOutput so far:\n{text}" if text else said
             return ToolResult(
-                llm_content=said, return_display=said, data=self._data(outcome), notes=(*over, *_notes(outcome))
+                llm_content=said,
+                return_display=said,
+                data=self._data(outcome),
+                notes=(*over, *_notes(outcome)),
+                artifacts=_artifacts(outcome),
+                truncated=outcome.output.text.truncated,
             )
         failure = ShellExecutionFailed(
             f"Job {state.id} failed to start: it was over after {outcome.seconds:.1f} s with code {state.exit_code}",

@@ -1,0 +1,164 @@
+"""Jobs on disk: what still runs is written down, so that whoever starts here next can name what outlived its start.
+
+A job is entered when it begins to go on by itself and struck out when it is over. One that is left running on purpose
+stays entered, and so does one whose program was killed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ollm_tui.core.base.clock import Clock, SystemClock
+from ollm_tui.core.base.own_files import replace_text
+from ollm_tui.core.base.secrets import looks_secret
+from ollm_tui.core.shell.family import Family, ProcessName, birth_of
+from ollm_tui.core.shell.ladder import GRACE, KillLadder
+from ollm_tui.core.shell.state import CommandState
+
+NOT_WRITTEN = "(a command line with a secret in it)"
+"""Stands for a command that must not be on disk."""
+
+log = logging.getLogger(__name__)
+
+
+class JobRecord(BaseModel):
+    """What is known of a job that may outlive its starter. `born` and `owner_born` tell reused pids apart."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    command: str
+    workspace: str
+    pid: int
+    born: str
+    mark: str
+    started: datetime
+    owner: int
+    owner_born: str
+    log: str | None = None
+    """Where its output is; none while it was in memory only."""
+    left: bool = False
+    """Left running on purpose."""
+
+
+@dataclass(frozen=True)
+class EarlierJob:
+    """A job of a process that is gone, and who of it still runs."""
+
+    record: JobRecord
+    members: tuple[ProcessName, ...]
+
+    @property
+    def running(self) -> bool:
+        return bool(self.members)
+
+
+class JobBook:
+    """The records of one workspace, a file each in `folder`. All methods read or write the disk."""
+
+    def __init__(self, folder: Path, workspace: Path, *, clock: Clock | None = None) -> None:
+        self._folder = folder
+        self._workspace = _text(workspace)
+        self._clock = clock or SystemClock()
+        self._entered: dict[str, JobRecord] = {}
+
+    # Of this process
+
+    def note(self, state: CommandState, mark: str) -> None:
+        """Enter a job or strike it out, as its state says. Trouble with the disk is no trouble of the job."""
+        going_on = state.is_job and state.unfinished and bool(state.pid)
+        try:
+            if going_on and mark not in self._entered:
+                self._write(self._record(state, mark))
+            elif not going_on and mark in self._entered:
+                self.strike_out(mark)
+        except OSError as error:
+            log.warning("Job %s is not written down: %s", state.id, error)
+
+    def leave(self, state: CommandState, mark: str, output: Path | None) -> JobRecord:
+        """Enter a job as left running on purpose. Raises OSError."""
+        known = self._entered.get(mark) or self._record(state, mark)
+        record = known.model_copy(update={"log": None if output is None else _text(output), "left": True})
+        self._write(record)
+        return record
+
+    def take_back(self, record: JobRecord) -> None:
+        """It was not left after all."""
+        with suppress(OSError):
+            self._write(record.model_copy(update={"left": False}))
+
+    def strike_out(self, mark: str) -> None:
+        """Forget a job."""
+        self._entered.pop(mark, None)
+        with suppress(FileNotFoundError):
+            self._path(mark).unlink()
+
+    # Of those before
+
+    def earlier(self) -> list[EarlierJob]:
+        """The jobs of this workspace that were left running or whose starter is gone, oldest first, as they stand."""
+        found: list[EarlierJob] = []
+        for record in self._records():
+            if record.workspace == self._workspace and (record.left or not _owner_runs(record)):
+                members = _family_of(record).members()
+                found.append(EarlierJob(record, tuple(ProcessName(one.pid, one.name) for one in members)))
+        return sorted(found, key=lambda job: job.record.started)
+
+    def end(self, record: JobRecord, grace: float = GRACE) -> tuple[ProcessName, ...]:
+        """End an earlier job with all it started; returns who could not be ended. Blocks up to `grace` and a bit."""
+        ladder = KillLadder(_family_of(record), grace=grace)
+        ladder.climb()
+        if not ladder.survivors:
+            self.strike_out(record.mark)
+        return ladder.survivors
+
+    # Within
+
+    def _record(self, state: CommandState, mark: str) -> JobRecord:
+        return JobRecord(
+            id=state.id,
+            command=NOT_WRITTEN if looks_secret(state.command) else _text(state.command),
+            workspace=self._workspace,
+            pid=state.pid,
+            born=birth_of(state.pid),
+            mark=mark,
+            started=self._clock.now(),
+            owner=os.getpid(),
+            owner_born=birth_of(os.getpid()),
+        )
+
+    def _write(self, record: JobRecord) -> None:
+        replace_text(self._path(record.mark), record.model_dump_json(indent=1) + "\n")
+        self._entered[record.mark] = record
+
+    def _records(self) -> list[JobRecord]:
+        records: list[JobRecord] = []
+        for path in sorted(self._folder.glob("*.json")):
+            try:
+                records.append(JobRecord.model_validate_json(path.read_bytes()))
+            except (OSError, ValidationError) as error:
+                log.warning("%s cannot be read: %s", path, error)
+        return records
+
+    def _path(self, mark: str) -> Path:
+        return self._folder / f"{mark}.json"
+
+
+def _text(value: str | Path) -> str:
+    """A path or command line with every byte that is no UTF-8 made readable."""
+    return os.fsencode(value).decode("utf-8", "backslashreplace")
+
+
+def _owner_runs(record: JobRecord) -> bool:
+    return birth_of(record.owner) == record.owner_born != ""
+
+
+def _family_of(record: JobRecord) -> Family:
+    return Family.found_again(record.pid, record.born, record.mark)
