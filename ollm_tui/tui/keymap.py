@@ -51,6 +51,8 @@ def key_groups() -> list[tuple[str, list[Binding]]]:
     from ollm_tui.tui.screens.confirm import ConfirmScreen
     from ollm_tui.tui.screens.dashboard import Dashboard
     from ollm_tui.tui.screens.help import HelpScreen
+    from ollm_tui.tui.screens.jobs import JobsScreen
+    from ollm_tui.tui.screens.leave import LeaveScreen
     from ollm_tui.tui.widgets.prompt import Prompt
     from ollm_tui.tui.widgets.rows import RowList
     from ollm_tui.tui.widgets.transcript import Transcript
@@ -62,7 +64,8 @@ def key_groups() -> list[tuple[str, list[Binding]]]:
         ("Confirmation", _named(ConfirmScreen.BINDINGS)),
         ("Queue and todos", [*_named(RowList.BINDINGS), *_named(QueuePane.BINDINGS), *_named(TodoPane.BINDINGS)]),
         ("Terminal tabs", _named(TerminalPane.BINDINGS)),
-        ("Dialogues", [*_named(HelpScreen.BINDINGS), *_named(AskScreen.BINDINGS)]),
+        ("Jobs", _named(JobsScreen.BINDINGS)),
+        ("Dialogues", [*_named(HelpScreen.BINDINGS), *_named(AskScreen.BINDINGS), *_named(LeaveScreen.BINDINGS)]),
     ]
 
 

@@ -105,9 +105,13 @@ class RowList(LinesView):
             if row < len(choice.lines):
                 self._at = place
                 self.refresh()
-                self.post_message(self.Opened(self, choice.id))
+                self.row_clicked(choice.id, event.chain)
                 return
             row -= len(choice.lines)
+
+    def row_clicked(self, row_id: str, clicks: int) -> None:
+        """A row was clicked so many times in a row, and is marked now: it opens."""
+        self.post_message(self.Opened(self, row_id))
 
     def _draw(self) -> None:
         width = self.scrollable_content_region.width
