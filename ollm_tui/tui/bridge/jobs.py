@@ -205,7 +205,7 @@ def _earlier_words(job: EarlierJob) -> str:
     if not job.running:
         return f"Ended since you left: {record.id} {record.command}.{output}"
     processes = ", ".join(map(str, job.members))
-    why = "Still running since you left" if record.left else "Outlived a dashboard that was killed"
+    why = "Still running since you left" if record.left else "Outlived the ollm-tui that started it"
     return f"{why}: {record.id} {record.command}, processes {processes}.{output}"
 
 

@@ -23,7 +23,6 @@ from ollm_tui.tui.widgets.rows import Row, RowList
 EMPTY = "No jobs. The agent starts one with background=true, and a command that runs long becomes one."
 LOOKING = "Looking ..."
 NAME_CELLS = 4
-ROW_LINES = 2
 ACTIONS = (
     ("Enter", "open", "open_tab"),
     ("i", "interrupt", "interrupt"),
@@ -106,7 +105,6 @@ class JobsScreen(ModalScreen[str | None]):
         self._box.border_title = Content(f"Jobs  {running} running" if jobs else "Jobs")
         self._box.border_subtitle = "CPU in % of one processor" if running else ""
         self._rows.show_rows([Row(job.id, (_first_line(job), _second_line(job)), _standing(job)) for job in jobs])
-        self._rows.styles.height = ROW_LINES * max(1, len(jobs))
         self._say(unknown if jobs else EMPTY)
 
     # -- actions -----------------------------------------------------------------------------------------------------

@@ -21,8 +21,8 @@ INNER_CELLS = 66
 """Cells within the box where the window has room for it."""
 
 MEANING = (
-    "Left running, a job's output goes on into a log; nobody can type into it, and its time limit ends. "
-    "You are told where, and the next ollm-tui here tells what became of it."
+    "A job that is left running goes on writing into a log, which is named when you have quit. Nobody can type into "
+    "it then, and no time limit ends it. The next ollm-tui in this folder tells what became of it."
 )
 
 
