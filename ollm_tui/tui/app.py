@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal as signals
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -28,6 +29,7 @@ from ollm_tui.tui.values import Activity
 from ollm_tui.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
+    from ollm_tui.tui.screens.leave import Leaving
     from ollm_tui.tui.screens.memory import MemoryScreen
 
 log = logging.getLogger(__name__)
@@ -35,6 +37,9 @@ log = logging.getLogger(__name__)
 STYLES = ("base", "dashboard", "panes", "confirm", "dialogs", "memory")
 TIDY_AFTER_SECONDS = 1.0
 """After the house stands: by then the first news is drawn."""
+
+TOLD_TO_END = 130
+"""Exit code after a signal (contract section 0)."""
 
 MODES = ("ask", "auto-edit", "plan", "yolo")
 
@@ -75,6 +80,8 @@ class DashboardApp(App[int]):
         self._broken = False
         self._leaving = asyncio.Event()
         self._house_closed = asyncio.Event()
+        self.last_words: tuple[str, ...] = ()
+        """What the person has to know once their terminal is theirs again."""
 
     def get_default_screen(self) -> Screen[None]:
         return self.dashboard
@@ -84,6 +91,22 @@ class DashboardApp(App[int]):
         self.register_theme(packaged_theme(name if name not in self.available_themes else DEFAULT_THEME))
         self.theme = name if name in self.available_themes else DEFAULT_THEME
         self.call_after_refresh(self._start_house)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signals.SIGTERM, self._told_to_end)
+
+        def hung_up(number: int, frame: object) -> None:
+            # At once, not from the loop: the SIGCONT that comes along makes Textual write to the terminal.
+            start.let_go_of_lost_terminal()
+            loop.call_soon_threadsafe(self._told_to_end)
+
+        signals.signal(signals.SIGHUP, hung_up)
+
+    def on_unmount(self) -> None:
+        signals.signal(signals.SIGHUP, signals.SIG_DFL)
+
+    def _told_to_end(self) -> None:
+        """The system wants this process gone, or its terminal is: what runs is ended as at any end."""
+        self.run_worker(self._leave(TOLD_TO_END), name="told to end", exit_on_error=False)
 
     # -- the house ---------------------------------------------------------------------------------------------------
 
@@ -106,6 +129,8 @@ class DashboardApp(App[int]):
             self._broken = True
             self.tell(news.ActivityChanged(Activity.FAILED, fault=f"{type(error).__name__}: {error}"))
         finally:
+            if self._steward is not None:
+                self.last_words = self._steward.last_words()
             self._steward = None
             self._house_closed.set()
 
@@ -176,6 +201,8 @@ class DashboardApp(App[int]):
                 self._pass_on(ConversationPane.Retry())
             case ("trust", _):
                 self.dashboard.action_trust()
+            case ("jobs", _):
+                self.dashboard.action_jobs()
             case ("fold", _):
                 self.dashboard.action_fold()
             case ("memory", containing):
@@ -223,20 +250,30 @@ class DashboardApp(App[int]):
 
     async def action_leave(self) -> None:
         """Quit; while something is live, ask first."""
-        unfinished = self._steward.unfinished() if self._steward is not None else ()
+        unfinished = self._steward.unfinished() if self._steward is not None else None
         if not unfinished:
             await self._leave()
             return
-        from ollm_tui.tui.screens.ask import AskScreen
+        from ollm_tui.tui.screens.leave import LeaveScreen
 
-        if not isinstance(self.screen, AskScreen):
-            self.push_screen(AskScreen("Quit?", unfinished, "quit, and end this"), self._leave_if)
+        if not isinstance(self.screen, LeaveScreen):
+            self.push_screen(LeaveScreen(unfinished), self._leave_as)
 
-    async def _leave_if(self, leave: bool | None) -> None:
-        if leave:
-            await self._leave()
+    async def _leave_as(self, how: Leaving | None) -> None:
+        """Quit in the way that was chosen; stay where jobs cannot be left."""
+        if how is None or self._steward is None:
+            return
+        if how == "leave":
+            failures = await self._steward.leave_jobs()
+            for failure in failures:
+                self.notify(visible(failure), severity="error", markup=False, timeout=15)
+            if failures:
+                return
+        else:
+            await self._steward.end_jobs()
+        await self._leave()
 
-    async def _leave(self) -> None:
+    async def _leave(self, code: int = 0) -> None:
         """Close the house first: what it has to save is saved while the screen still stands."""
         self._leaving.set()
         if self._steward is not None:
@@ -245,7 +282,8 @@ class DashboardApp(App[int]):
                 await asyncio.wait_for(self._house_closed.wait(), 10)
             except TimeoutError:
                 log.warning("the house did not close within 10 seconds")
-        self.exit(0)
+                self.last_words = ("The commands were still being ended when the dashboard closed; see ps.",)
+        self.exit(code)
 
     def on_app_focus(self, event: events.AppFocus) -> None:
         # The click that brings the window back must not press anything.

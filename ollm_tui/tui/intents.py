@@ -9,6 +9,7 @@ from typing import Protocol
 from textual.message import Message
 
 from ollm_tui.tui.news import News
+from ollm_tui.tui.values import Unfinished
 
 
 class Intent(Message):
@@ -22,8 +23,20 @@ class Steward(Protocol):
         """Take a wish; what comes of it arrives as news. Returns at once."""
         ...
 
-    def unfinished(self) -> tuple[str, ...]:
-        """What quitting now would end, in words."""
+    def unfinished(self) -> Unfinished:
+        """What quitting now would end."""
+        ...
+
+    async def leave_jobs(self) -> tuple[str, ...]:
+        """Let the jobs go on when the dashboard is gone; says which could not, and those are as before."""
+        ...
+
+    async def end_jobs(self) -> None:
+        """End what would not end by itself with the dashboard."""
+        ...
+
+    def last_words(self) -> tuple[str, ...]:
+        """What the person has to know after the dashboard has closed, for their terminal."""
         ...
 
 

@@ -52,6 +52,8 @@ def key_groups() -> list[tuple[str, list[Binding]]]:
     from ollm_tui.tui.screens.confirm import ConfirmScreen
     from ollm_tui.tui.screens.dashboard import Dashboard
     from ollm_tui.tui.screens.help import HelpScreen
+    from ollm_tui.tui.screens.jobs import JobsScreen
+    from ollm_tui.tui.screens.leave import LeaveScreen
     from ollm_tui.tui.screens.memory import MemoryScreen
     from ollm_tui.tui.terminal.reading_view import ReadingView
     from ollm_tui.tui.widgets.prompt import Prompt
@@ -67,7 +69,8 @@ def key_groups() -> list[tuple[str, list[Binding]]]:
         ("Memory", _named(MemoryScreen.BINDINGS)),
         ("Terminal tabs", _named(TerminalPane.BINDINGS)),
         ("Reading the terminal (F5)", [*_named(ReadingView.BINDINGS), *_named(TerminalSearch.BINDINGS)]),
-        ("Dialogues", [*_named(HelpScreen.BINDINGS), *_named(AskScreen.BINDINGS)]),
+        ("Jobs", _named(JobsScreen.BINDINGS)),
+        ("Dialogues", [*_named(HelpScreen.BINDINGS), *_named(AskScreen.BINDINGS), *_named(LeaveScreen.BINDINGS)]),
     ]
 
 

@@ -9,7 +9,7 @@ from textual.message import Message
 from textual.theme import Theme
 
 from ollm_tui.tui.entries import Change
-from ollm_tui.tui.values import Activity, CommandTab, Fault, QueueSnapshot, ReviewValue, Surroundings, TodoRow
+from ollm_tui.tui.values import Activity, CommandTab, Fault, JobRow, QueueSnapshot, ReviewValue, Surroundings, TodoRow
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
@@ -62,6 +62,14 @@ class CommandsChanged(News):
     """The commands that have or had a terminal."""
 
     commands: tuple[CommandTab, ...]
+
+
+@dataclass
+class JobsChanged(News):
+    """The jobs as they are now, while their list is in sight; `unknown` says what the system does not tell."""
+
+    jobs: tuple[JobRow, ...]
+    unknown: str = ""
 
 
 @dataclass

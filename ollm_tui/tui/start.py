@@ -6,6 +6,10 @@ Measured: a sixth of the time from start to first frame. `DashboardApp` calls `t
 from __future__ import annotations
 
 import gc
+import os
+import sys
+import termios
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,9 +23,26 @@ def run_dashboard(options: Options) -> int:
         from ollm_tui.tui.app import DashboardApp
         from ollm_tui.tui.first_frame import first_frame
 
-        return DashboardApp(options).run(mouse=first_frame(options).mouse) or 0
+        app = DashboardApp(options)
+        code = app.run(mouse=first_frame(options).mouse) or 0
+        with suppress(OSError):  # the terminal itself may be what is gone
+            for words in app.last_words:
+                print(words, file=sys.stderr)
+        return code
     finally:
         gc.enable()
+
+
+def let_go_of_lost_terminal() -> None:
+    """Where the terminal was closed, write nowhere from now on: Textual's writer ends with its first failure, and
+    whoever has more to write then waits for it for ever."""
+    try:
+        termios.tcgetattr(sys.__stderr__ or 2)
+    except (termios.error, OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (1, 2):
+            os.dup2(nowhere, stream)
+        os.close(nowhere)
 
 
 def tidy_memory() -> None:

@@ -199,6 +199,43 @@ class CommandTab:
 
 
 @dataclass(frozen=True)
+class JobRow:
+    """A job as its list shows it. `id` is unique, `name` what people call it; `seconds` is how long it ran so far.
+
+    `cpu` is in percent of one processor, None while unknown; `addresses` are those its processes listen on.
+    """
+
+    id: str
+    name: str
+    command: str
+    state: CommandMark
+    pid: int
+    exit_code: int | None = None
+    seconds: float = 0.0
+    cpu: float | None = None
+    processes: int = 0
+    addresses: tuple[str, ...] = ()
+    alive: bool = True
+    """Whether anything of it still runs."""
+    can_stay: bool = True
+    """Whether it can be left running when the dashboard ends."""
+    earlier: bool = False
+    """Left running by a dashboard before this one."""
+    log: str = ""
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """What quitting now would end: things in words, and jobs."""
+
+    facts: tuple[str, ...] = ()
+    jobs: tuple[JobRow, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.facts or self.jobs)
+
+
+@dataclass(frozen=True)
 class Surroundings:
     """What the status line says beside the state."""
 

@@ -13,7 +13,7 @@ from ptyprocess import PtyProcess
 
 PROGRAM = Path(sys.executable).parent / "ollm-tui"
 
-KEYS = {"enter": "\r", "esc": "\x1b", "tab": "\t", "f6": "\x1b[17~", "f7": "\x1b[18~", "f8": "\x1b[19~", "f10": "\x1b[21~", "pgdn": "\x1b[6~", "^q": "\x11", "^s": "\x13", "^t": "\x14", "^]": "\x1d"}  # fmt: skip
+KEYS = {"enter": "\r", "esc": "\x1b", "tab": "\t", "f3": "\x1bOR", "f6": "\x1b[17~", "f7": "\x1b[18~", "f8": "\x1b[19~", "f10": "\x1b[21~", "pgdn": "\x1b[6~", "^q": "\x11", "^s": "\x13", "^t": "\x14", "^]": "\x1d"}  # fmt: skip
 
 
 class TolerantScreen(pyte.Screen):
@@ -102,6 +102,17 @@ class OuterTerminal:
                 return int(self._process.exitstatus or 0)
             await asyncio.sleep(0.05)
         raise AssertionError(f"the program did not end:\n{self.text}")
+
+    @property
+    def pid(self) -> int:
+        """The program's own."""
+        return int(self._process.pid)
+
+    def vanish(self) -> None:
+        """As a window that is closed: our end of the terminal goes, and nobody asks the program."""
+        asyncio.get_running_loop().remove_reader(self._process.fd)
+        self._process.fileobj.close()
+        self._process.closed = True
 
     def resize(self, columns: int, lines: int) -> None:
         """As a person pulls at the window's corner."""

@@ -20,7 +20,7 @@ from ollm_tui.tui.app import DashboardApp
 from ollm_tui.tui.intents import Intent, Steward, Tell
 from ollm_tui.tui.screens.confirm import ConfirmScreen
 from ollm_tui.tui.terminal.view import TerminalView
-from ollm_tui.tui.values import CommandMark, CommandTab, QueueItem, QueueSnapshot, RiskLevel, Surroundings
+from ollm_tui.tui.values import CommandMark, CommandTab, QueueItem, QueueSnapshot, RiskLevel, Surroundings, Unfinished
 
 I = TypeVar("I", bound=Intent)  # noqa: E741  # the kind of intent that is looked for
 
@@ -43,13 +43,25 @@ class Recorder:
 
     def __init__(self) -> None:
         self.intents: list[Intent] = []
-        self.live: tuple[str, ...] = ()
+        self.live = Unfinished()
+        self.cannot_leave: tuple[str, ...] = ()
+        self.settled: list[str] = []
 
     def handle(self, intent: Intent) -> None:
         self.intents.append(intent)
 
-    def unfinished(self) -> tuple[str, ...]:
+    def unfinished(self) -> Unfinished:
         return self.live
+
+    async def leave_jobs(self) -> tuple[str, ...]:
+        self.settled.append("left")
+        return self.cannot_leave
+
+    async def end_jobs(self) -> None:
+        self.settled.append("ended")
+
+    def last_words(self) -> tuple[str, ...]:
+        return ("words for the terminal",)
 
     def of(self, kind: type[I]) -> list[I]:
         return [intent for intent in self.intents if isinstance(intent, kind)]

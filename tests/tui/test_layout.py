@@ -7,7 +7,7 @@ import pytest
 from ollm_tui.tui import news
 from ollm_tui.tui.layout import Arrangement, Pane
 from ollm_tui.tui.screens.help import HelpScreen
-from ollm_tui.tui.values import Activity, CommandMark, CommandTab, TodoRow, TodoState
+from ollm_tui.tui.values import Activity, CommandMark, CommandTab, TodoRow, TodoState, Unfinished
 from ollm_tui.tui.widgets.prompt import Prompt
 from tests.tui.pilot import question, stage, wait_until
 
@@ -151,7 +151,7 @@ async def test_the_help_is_written_from_the_bindings() -> None:
 
 async def test_quitting_asks_while_something_is_live() -> None:
     async with stage() as here:
-        here.steward.live = ("A turn is running.",)
+        here.steward.live = Unfinished(("A turn is running.",))
         await here.press("ctrl+q")
         assert "A turn is running." in here.text
         await here.press("enter")

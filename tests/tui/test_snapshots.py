@@ -28,6 +28,7 @@ from ollm_tui.tui.values import (
     Activity,
     CommandMark,
     CommandTab,
+    JobRow,
     QueueItem,
     QueueState,
     Reach,
@@ -37,6 +38,7 @@ from ollm_tui.tui.values import (
     Surroundings,
     TodoRow,
     TodoState,
+    Unfinished,
 )
 from tests.tui.pilot import HandClock, Recorder, Stage, command_question, question, screen_text, wait_until
 
@@ -390,4 +392,42 @@ def test_below_40_by_10_one_line_says_so(camera: Camera) -> None:
 
     same = camera.take(TINY, play)
     assert [row.strip() for row in camera.text.splitlines() if row.strip()] == ["Window too small (need 40x10)"]
+    assert same
+
+
+JOBS = (
+    JobRow("5a5a", "j1", "redis-server --port 6379", CommandMark.RUNNING, 3107, seconds=90_000, cpu=0.4, processes=1,
+           addresses=("127.0.0.1:6379",), earlier=True),
+    JobRow("j1", "j1", "npm run dev -- --host 0.0.0.0 --open false --strict-port", CommandMark.RUNNING, 4711, seconds=192,
+           cpu=112.6, processes=3, addresses=("localhost:5173", "[::1]:9229")),
+    JobRow("j2", "j2", "read -p 'Deploy to which host? ' host", CommandMark.WAITING, 4720, seconds=5, cpu=0, processes=1),
+    JobRow("j3", "j3", "make docs", CommandMark.EXITED, 4730, exit_code=2, seconds=61, alive=False),
+    JobRow("c4", "c4", "nohup ./watch.sh &", CommandMark.EXITED, 4741, exit_code=0, seconds=8_100, processes=2),
+)  # fmt: skip
+
+
+@BOTH
+def test_jobs_are_listed_with_what_they_take_and_where_they_listen(camera: Camera, size: Size) -> None:
+    async def play(here: Stage) -> None:
+        await begin_work(here)
+        await here.press("f3")
+        await here.tell(news.JobsChanged(JOBS))
+
+    same = camera.take(size, play)
+    assert camera.shows(
+        "Jobs  4 running", "LEFT RUNNING", "npm run dev", "localhost:5173 [::1]:9229", "113 %", "INPUT?"
+    )
+    assert camera.shows("exit 2", "OVER, NOT GONE", "Enter open", "x end")
+    assert same
+
+
+@BOTH
+def test_quitting_with_jobs_offers_to_end_them_to_leave_them_and_to_stay(camera: Camera, size: Size) -> None:
+    async def play(here: Stage) -> None:
+        await begin_work(here)
+        here.steward.live = Unfinished(("A turn is running.",), tuple(job for job in JOBS if job.alive))
+        await here.press("ctrl+q")
+
+    same = camera.take(size, play)
+    assert camera.shows("A turn is running.", "npm run dev", "y quit and end all", "l quit, leave running", "Esc stay")
     assert same

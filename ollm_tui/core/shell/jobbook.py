@@ -107,13 +107,17 @@ class JobBook:
         found: list[EarlierJob] = []
         for record in self._records():
             if record.workspace == self._workspace and (record.left or not _owner_runs(record)):
-                members = _family_of(record).members()
+                members = self.family(record).members()
                 found.append(EarlierJob(record, tuple(ProcessName(one.pid, one.name) for one in members)))
         return sorted(found, key=lambda job: job.record.started)
 
+    def family(self, record: JobRecord) -> Family:
+        """The processes of an earlier job, to be looked for in one thread."""
+        return Family.found_again(record.pid, record.born, record.mark)
+
     def end(self, record: JobRecord, grace: float = GRACE) -> tuple[ProcessName, ...]:
         """End an earlier job with all it started; returns who could not be ended. Blocks up to `grace` and a bit."""
-        ladder = KillLadder(_family_of(record), grace=grace)
+        ladder = KillLadder(self.family(record), grace=grace)
         ladder.climb()
         if not ladder.survivors:
             self.strike_out(record.mark)
@@ -158,7 +162,3 @@ def _text(value: str | Path) -> str:
 
 def _owner_runs(record: JobRecord) -> bool:
     return birth_of(record.owner) == record.owner_born != ""
-
-
-def _family_of(record: JobRecord) -> Family:
-    return Family.found_again(record.pid, record.born, record.mark)

@@ -74,20 +74,26 @@ class CommandRelay:
             self._hub.resize(command_id, columns, lines)
 
     def running(self) -> int:
-        """Commands that quitting would end."""
-        return sum(state.running for state in self._hub.list() if state.kind is CommandKind.AGENT)
+        """Commands of the agent that a turn waits for, and that quitting would end."""
+        return sum(state.running and not state.is_job for state in self._hub.list() if state.kind is CommandKind.AGENT)
 
     def _on_state(self, state: CommandState) -> None:
         self._changed(self.tabs())
 
 
+def mark_of(state: CommandState) -> CommandMark:
+    """Where a command stands, for the screen."""
+    if state.running and state.waiting_for_input:
+        return CommandMark.WAITING
+    marks = {Phase.RUNNING: CommandMark.RUNNING, Phase.EXITED: CommandMark.EXITED, Phase.KILLED: CommandMark.KILLED}
+    return marks[state.state]
+
+
 def _tab(state: CommandState) -> CommandTab:
-    mark = {Phase.RUNNING: CommandMark.RUNNING, Phase.EXITED: CommandMark.EXITED, Phase.KILLED: CommandMark.KILLED}
-    waiting = state.running and state.waiting_for_input
     return CommandTab(
         id=state.id,
         label=state.command,
-        state=CommandMark.WAITING if waiting else mark[state.state],
+        state=mark_of(state),
         exit_code=state.exit_code,
         person=state.kind is CommandKind.PERSON,
         started=state.started,
@@ -97,4 +103,4 @@ def _tab(state: CommandState) -> CommandTab:
     )
 
 
-__all__ = ["CommandRelay", "StartFailed"]
+__all__ = ["CommandRelay", "StartFailed", "mark_of"]

@@ -25,6 +25,7 @@ from ollm_tui.options import Options
 from ollm_tui.tui import news
 from ollm_tui.tui.bridge.commands import CommandRelay, StartFailed
 from ollm_tui.tui.bridge.conversation import ConversationFolder
+from ollm_tui.tui.bridge.jobs import JobDesk
 from ollm_tui.tui.bridge.memory import MemoryKeeper
 from ollm_tui.tui.bridge.queue import LINGER_SECONDS, QueueKeeper, review_value
 from ollm_tui.tui.bridge.todos import TodoKeeper
@@ -42,9 +43,10 @@ from ollm_tui.tui.panes.todos import TodoPane
 from ollm_tui.tui.references import with_references
 from ollm_tui.tui.screens.confirm import ConfirmScreen
 from ollm_tui.tui.screens.dashboard import Dashboard
+from ollm_tui.tui.screens.jobs import JobsScreen
 from ollm_tui.tui.screens.trust import TrustScreen
 from ollm_tui.tui.theming import load_themes
-from ollm_tui.tui.values import Activity, CommandTab, Fault, Surroundings
+from ollm_tui.tui.values import Activity, CommandTab, Fault, Surroundings, Unfinished
 from ollm_tui.tui.widgets.prompt import Prompt
 
 log = logging.getLogger(__name__)
@@ -56,8 +58,9 @@ CIRCLE = (Mode.ASK, Mode.AUTO_EDIT, Mode.PLAN)
 @asynccontextmanager
 async def open_house(options: Options, tell: Tell, clock: Clock) -> AsyncGenerator[Steward]:
     """Assemble core and agent, and stay until the screen is left. Raises ConfigurationError."""
-    async with assemble(options, Attendance.PERSON, clock=clock) as house:
-        bridge = Bridge(house, tell, clock)
+    last_words: list[str] = []
+    async with assemble(options, Attendance.PERSON, clock=clock, farewell=last_words.append) as house:
+        bridge = Bridge(house, tell, clock, last_words)
         await bridge.begin()
         if options.prompt:
             bridge.handle(Prompt.Sent(options.prompt))
@@ -70,7 +73,7 @@ async def open_house(options: Options, tell: Tell, clock: Clock) -> AsyncGenerat
 class Bridge:
     """The one place that knows both sides. Everything it tells is a frozen value; every wish is done in a task."""
 
-    def __init__(self, house: House, tell: Tell, clock: Clock) -> None:
+    def __init__(self, house: House, tell: Tell, clock: Clock, last_words: list[str]) -> None:
         self._house = house
         self._tell = tell
         self._core = house.core
@@ -83,6 +86,9 @@ class Bridge:
         self._watcher = StoreWatcher(self._core.store, self._core.todos, self._memory.changed)
         self._turns = TurnRunner(house.agent, self._turn_broke)
         self._commands = CommandRelay(self._core.hub, self._workspace, self._commands_changed)
+        self._jobs = JobDesk(self._core.hub, self._core.jobs, tell, clock)
+        self._last_words = last_words
+        self._runs_on: tuple[str, ...] = ()
         self._trust = TrustKeeper(self._core, tell, self._policy_changed)
         self._tasks: set[asyncio.Task[None]] = set()
         self._around = self._surroundings()
@@ -93,6 +99,7 @@ class Bridge:
         """Tell the screen how things stand."""
         self._tell(news.SurroundingsChanged(self._around))
         self._say_first_notices()
+        self._note(*await self._jobs.first_notes())
         self._tell(news.TodosChanged(await self._todos.load()))
         self._begin(self._watcher.run())
         settings = self._core.configuration.settings
@@ -108,10 +115,11 @@ class Bridge:
         await self._turns.close()
         self._unsubscribe()
         self._commands.close()
+        self._runs_on = await self._jobs.close()
         for task in tuple(self._tasks):
             task.cancel()
 
-    def unfinished(self) -> tuple[str, ...]:
+    def unfinished(self) -> Unfinished:
         facts: list[str] = []
         if self._turns.busy:
             facts.append("A turn is running.")
@@ -121,7 +129,16 @@ class Bridge:
         running = self._commands.running()
         if running:
             facts.append(f"{running} command{'s' if running > 1 else ''} of the agent still run.")
-        return tuple(facts)
+        return Unfinished(tuple(facts), self._jobs.unfinished())
+
+    async def leave_jobs(self) -> tuple[str, ...]:
+        return await self._jobs.leave_all()
+
+    async def end_jobs(self) -> None:
+        self._last_words += await self._jobs.end_earlier()
+
+    def last_words(self) -> tuple[str, ...]:
+        return (*self._last_words, *self._runs_on)
 
     # -- events to news ----------------------------------------------------------------------------------------------
 
@@ -211,9 +228,9 @@ class Bridge:
             case Dashboard.FocusChanged(focused):
                 self._watcher.focused = focused
             case _:
-                self._handle_terminal(intent)
+                self._handle_command(intent)
 
-    def _handle_terminal(self, intent: Intent) -> None:
+    def _handle_command(self, intent: Intent) -> None:
         match intent:
             case TerminalPane.ShellWanted(columns, lines, typed):
                 self._begin(self._open_shell(columns, lines, typed))
@@ -231,6 +248,12 @@ class Bridge:
                 self._commands.take_over(command_id)
             case TerminalPane.Sized(command_id, columns, lines):
                 self._commands.resize(command_id, columns, lines)
+            case JobsScreen.Watched(on):
+                self._jobs.watch(on=on)
+            case JobsScreen.Interrupted(job_id):
+                self._jobs.interrupt(job_id)
+            case JobsScreen.Ended(job_id):
+                self._begin(self._jobs.end(job_id))
             case _:
                 log.warning("nobody knows what to do with %s", type(intent).__name__)
 
@@ -306,7 +329,8 @@ class Bridge:
         self._surround(denied_because=configuration.policy_fault or "")
 
     def _note(self, *notes: NoteEntry) -> None:
-        self._tell(news.ConversationChanged(EntriesChanged(tuple(notes))))
+        if notes:
+            self._tell(news.ConversationChanged(EntriesChanged(tuple(notes))))
 
     def _say_first_notices(self) -> None:
         texts = list(self._house.notices)
@@ -317,8 +341,7 @@ class Bridge:
         notes = [NoteEntry(f"first-{place}", text) for place, text in enumerate(texts)] + self._trust.first_notes()
         if fault is not None:
             notes.append(NoteEntry("policy-fault", f"Everything is denied: {fault}", NoteKind.ERROR))
-        if notes:
-            self._note(*notes)
+        self._note(*notes)
 
     def _surround(
         self, *, mode: str | None = None, tokens_used: int | None = None, denied_because: str | None = None

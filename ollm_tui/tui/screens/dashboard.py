@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
@@ -23,6 +23,9 @@ from ollm_tui.tui.values import Activity, Surroundings
 from ollm_tui.tui.widgets.prompt import Prompt
 from ollm_tui.tui.widgets.transcript import Transcript
 
+if TYPE_CHECKING:
+    from ollm_tui.tui.screens.jobs import JobsScreen
+
 TOO_SMALL = "Window too small (need 40x10)"
 LEAVE_SECONDS = 1.0
 """Within this time after leaving the terminal the same key again is sent to its program."""
@@ -34,6 +37,7 @@ class Dashboard(PaneFrame):
     """The one main screen. Knows panes and values; never bus, agent or store."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f3", "jobs", "Jobs", id="jobs.list", tooltip="List the jobs: age, CPU, ports; end one", priority=True),
         Binding("f4", "mode", "Mode", id="app.mode", tooltip="Next policy mode: ask, auto-edit, plan", priority=True),
         Binding("f6", "pane(1)", "Next pane", id="pane.next", tooltip="Go to the next pane", priority=True),
         Binding(
@@ -115,6 +119,7 @@ class Dashboard(PaneFrame):
         self._what = ""
         self._left_at = float("-inf")
         self._ticker: Timer | None = None
+        self._jobs: JobsScreen | None = None
 
     def on_mount(self) -> None:
         self._ticker = self.set_interval(1.0, self.tick, pause=True)
@@ -142,6 +147,9 @@ class Dashboard(PaneFrame):
                 self.term.show_commands(commands)
                 self.draw_tabs()
                 self._pace()
+            case news.JobsChanged(jobs, unknown):
+                if self._jobs is not None and self._jobs.is_attached:
+                    self._jobs.show_jobs(jobs, unknown)
             case news.Reviewed(item_id, review, arguments):
                 self.reviewing.show_review(item_id, review, arguments)
             case news.TrustAsked(path, content):
@@ -252,6 +260,22 @@ class Dashboard(PaneFrame):
             app_of(self).push_screen(TrustScreen(path, content, self._now))
         else:
             self.notify("Something else is open. Close it, then /trust again.", markup=False)
+
+    def action_jobs(self) -> None:
+        from ollm_tui.tui.screens.jobs import JobsScreen
+
+        if self.is_current:
+            self._jobs = JobsScreen()
+            app_of(self).push_screen(self._jobs, self._jobs_closed)
+
+    def _jobs_closed(self, job_id: str | None) -> None:
+        from ollm_tui.tui.screens.jobs import JobsScreen
+
+        self.post_message(JobsScreen.Watched(False))
+        self._jobs = None
+        if job_id is not None:
+            self.term.choose(job_id)
+            self.go_to(Pane.TERM)
 
     def action_terminal_tab(self) -> None:
         self.term.action_turn(1)

@@ -15,7 +15,7 @@ from ollm_tui.tui.keymap import key_groups, shown_key
 from ollm_tui.tui.widgets.lines import LinesView
 
 WORDS = (
-    "/help  /mode ask|auto-edit|plan|yolo  /theme NAME  /retry  /fold  /quit   in the prompt",
+    "/help  /mode ask|auto-edit|plan|yolo  /theme NAME  /retry  /fold  /jobs  /quit   in the prompt",
     "/memory WORDS   in the prompt: what is remembered, narrowed to what has the words in it",
     "/trust   in the prompt: shows this folder's own .ollm/config.toml and asks whether it may count",
     "!command   in the prompt: types the command into your shell",

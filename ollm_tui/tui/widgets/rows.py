@@ -118,7 +118,7 @@ class RowList(LinesView):
             if row < height:
                 self._at = place
                 self.refresh()
-                self.post_message(self.Opened(self, choice.id))
+                self.row_clicked(choice.id, event.chain)
                 return
             row -= height
 
@@ -127,6 +127,10 @@ class RowList(LinesView):
         """Where the chosen row stands: its first line, and the one behind its last."""
         first = sum(self._heights[: self._at])
         return first, first + sum(self._heights[self._at : self._at + 1])
+
+    def row_clicked(self, row_id: str, clicks: int) -> None:
+        """A row was clicked so many times in a row, and is marked now: it opens."""
+        self.post_message(self.Opened(self, row_id))
 
     def _draw(self) -> None:
         width = self.scrollable_content_region.width

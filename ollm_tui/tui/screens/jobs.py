@@ -1,0 +1,236 @@
+"""The list of jobs: what goes on by itself, what it takes and where it listens; to look at, interrupt, end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+
+from ollm_tui.core.base.visible import visible
+from ollm_tui.tui.ink import Ink, Line, app_of, line
+from ollm_tui.tui.intents import Intent
+from ollm_tui.tui.screens.ask import AskScreen
+from ollm_tui.tui.values import CommandMark, JobRow
+from ollm_tui.tui.widgets.inkbox import InkBox, Spot
+from ollm_tui.tui.widgets.rows import Row, RowList
+
+EMPTY = "No jobs. The agent starts one with background=true, and a command that runs long becomes one."
+LOOKING = "Looking ..."
+NAME_CELLS = 4
+ACTIONS = (
+    ("Enter", "open", "open_tab"),
+    ("i", "interrupt", "interrupt"),
+    ("x", "end", "end"),
+    ("c", "copy address", "copy"),
+    ("Esc", "close", "close"),
+)
+
+
+class JobList(RowList):
+    """One click marks a row, a second one opens it: the keys below are for the marked one."""
+
+    def row_clicked(self, row_id: str, clicks: int) -> None:
+        if clicks > 1:
+            super().row_clicked(row_id, clicks)
+
+
+class JobsScreen(ModalScreen[str | None]):
+    """Dismissed with the id of the job whose tab is wanted. Looked at by the house only while it is in sight."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("i", "interrupt", "Interrupt", id="jobs.interrupt", tooltip="Press ctrl+c in the marked job"),
+        Binding("x,delete", "end", "End", id="jobs.end", tooltip="End the marked job with all it started; asks"),
+        Binding("c", "copy", "Copy address", id="jobs.copy", tooltip="Copy where it listens; again for the next one"),
+        Binding("escape,f3,q", "close", "Close", id="jobs.close", tooltip="Close the list of jobs"),
+    ]
+
+    @dataclass
+    class Watched(Intent):
+        """The list has come into sight, or gone out of it."""
+
+        on: bool
+
+    @dataclass
+    class Interrupted(Intent):
+        """Ctrl+C for a job."""
+
+        job_id: str
+
+    @dataclass
+    class Ended(Intent):
+        """End a job with everything it started."""
+
+        job_id: str
+
+    def __init__(self) -> None:
+        super().__init__(name="jobs")
+        self._jobs: tuple[JobRow, ...] = ()
+        self._copied: dict[str, int] = {}
+        """Which of a job's addresses is copied next."""
+        self._rows = JobList("job-rows")
+        self._words = InkBox("job-words")
+        self._keys = InkBox("job-keys")
+        self._box = Vertical(id="jobs-box")
+        self._box.border_title = "Jobs"
+
+    def compose(self) -> ComposeResult:
+        with self._box:
+            yield self._rows
+            yield self._words
+            yield self._keys
+
+    def on_mount(self) -> None:
+        self._say(LOOKING)
+        self._draw_keys()
+        self._rows.focus()
+
+    @on(events.ScreenResume)
+    def _in_sight(self) -> None:
+        self.post_message(self.Watched(True))
+
+    @on(events.ScreenSuspend)
+    def _out_of_sight(self) -> None:
+        self.post_message(self.Watched(False))
+
+    def show_jobs(self, jobs: tuple[JobRow, ...], unknown: str) -> None:
+        """The jobs as they are now; `unknown` says what this system does not tell of them."""
+        self._jobs = jobs
+        running = sum(job.alive for job in jobs)
+        self._box.border_title = Content(f"Jobs  {running} running" if jobs else "Jobs")
+        self._box.border_subtitle = "CPU in % of one processor" if running else ""
+        self._rows.show_rows([Row(job.id, (_first_line(job), _second_line(job)), _standing(job)) for job in jobs])
+        self._say(unknown if jobs else EMPTY)
+
+    # -- actions -----------------------------------------------------------------------------------------------------
+
+    @on(RowList.Opened)
+    def _opened(self, event: RowList.Opened) -> None:
+        event.stop()
+        self.action_open_tab()
+
+    def action_open_tab(self) -> None:
+        job = self._chosen
+        if job is None or not self.is_current:
+            return
+        if job.earlier:
+            self.notify(f"It has no terminal here. Its output: {visible(job.log or 'not kept')}", markup=False)
+        else:
+            self.dismiss(job.id)
+
+    def action_interrupt(self) -> None:
+        job = self._chosen
+        if job is None:
+            return
+        if job.state not in (CommandMark.RUNNING, CommandMark.WAITING):
+            self.notify(f"{job.name} is over.", markup=False)
+        elif job.earlier:
+            self.notify(f"{job.name} has no terminal here any more; x ends it.", markup=False)
+        else:
+            self.post_message(self.Interrupted(job.id))
+            self.notify(f"^C sent to {job.name}.", markup=False)
+
+    def action_end(self) -> None:
+        job = self._chosen
+        if job is None or not self.is_current:
+            return
+        if not job.alive:
+            self.notify(f"{job.name} is over.", markup=False)
+            return
+
+        def settle(yes: bool | None) -> None:
+            if yes:
+                self.post_message(self.Ended(job.id))
+
+        facts = (job.command, "All its processes are asked to end, and forced after two seconds.")
+        app_of(self).push_screen(AskScreen(f"End {job.name}?", facts, "end it"), settle)
+
+    def action_copy(self) -> None:
+        job = self._chosen
+        if job is None:
+            return
+        if not job.addresses:
+            self.notify(f"{job.name} listens nowhere.", markup=False)
+            return
+        place = self._copied.get(job.id, 0) % len(job.addresses)
+        self._copied[job.id] = place + 1
+        app_of(self).copy_to_clipboard(job.addresses[place])
+        of = f" ({place + 1} of {len(job.addresses)})" if len(job.addresses) > 1 else ""
+        self.notify(f"Copied {job.addresses[place]}{of}", markup=False)
+
+    def action_close(self) -> None:
+        if self.is_current:
+            self.dismiss(None)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _chosen(self) -> JobRow | None:
+        return next((job for job in self._jobs if job.id == self._rows.chosen_id), None)
+
+    def _say(self, words: str) -> None:
+        self._words.show_lines([line((words, Ink.MUTED), prose=True)] if words else [])
+
+    def _draw_keys(self) -> None:
+        parts: list[str | tuple[str, Ink]] = []
+        spots: list[Spot] = []
+        at = 0
+        for key, words, action in ACTIONS:
+            parts += [(key, Ink.ACCENT), f" {words}  "]
+            end = at + len(key) + 1 + len(words)
+            spots.append(Spot(0, at, end, f"screen.{action}"))
+            at = end + 2
+        self._keys.show_lines([line(*parts)], spots)
+
+
+def age_text(seconds: float) -> str:
+    """How long something has been running, in its two largest units: `12s`, `3m05s`, `2h14m`, `3d02h`."""
+    whole = max(0, int(seconds))
+    minutes, hours, days = whole // 60, whole // 3600, whole // 86_400
+    if minutes == 0:
+        return f"{whole}s"
+    if hours == 0:
+        return f"{minutes}m{whole % 60:02}s"
+    return f"{hours}h{minutes % 60:02}m" if days == 0 else f"{days}d{hours % 24:02}h"
+
+
+def state_words(job: JobRow) -> tuple[str, Ink]:
+    """Where it stands, in a word or two."""
+    if job.earlier:
+        return "LEFT RUNNING", Ink.ACCENT
+    match job.state:
+        case CommandMark.RUNNING:
+            return "RUN", Ink.ACCENT
+        case CommandMark.WAITING:
+            return "INPUT?", Ink.WARNING
+        case CommandMark.EXITED | CommandMark.KILLED if job.processes:
+            return "OVER, NOT GONE", Ink.WARNING
+        case CommandMark.EXITED:
+            return ("ok", Ink.MUTED) if job.exit_code == 0 else (f"exit {job.exit_code}", Ink.ERROR)
+        case CommandMark.KILLED:
+            return f"KILLED {job.exit_code}" if job.exit_code is not None else "KILLED", Ink.ERROR
+
+
+def _first_line(job: JobRow) -> Line:
+    return line((f"{job.name:<{NAME_CELLS}}", Ink.STRONG), visible(job.command))
+
+
+def _standing(job: JobRow) -> Line:
+    cpu = f"{'':6}" if not job.alive else f"{'..':>4} %" if job.cpu is None else f"{job.cpu:4.0f} %"
+    return line(state_words(job), f" {age_text(job.seconds):>6}", cpu)
+
+
+def _second_line(job: JobRow) -> Line:
+    lead = " " * NAME_CELLS
+    if not job.alive:
+        return line((f"{lead}pid {job.pid}", Ink.MUTED))
+    number = f"{job.processes} processes" if job.processes > 1 else "1 process" if job.processes else ""
+    facts = ", ".join(part for part in (f"pid {job.pid}", number) if part)
+    if not job.addresses:
+        return line((f"{lead}{facts}", Ink.MUTED))
+    return line((f"{lead}{facts}, listens on ", Ink.MUTED), (" ".join(job.addresses), Ink.ACCENT))

@@ -1,0 +1,97 @@
+"""The question at the end: what becomes of what still runs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from ollm_tui.core.base.visible import visible
+from ollm_tui.tui.ink import Ink, Line, line, spread
+from ollm_tui.tui.screens.jobs import NAME_CELLS, age_text, state_words
+from ollm_tui.tui.values import JobRow, Unfinished
+from ollm_tui.tui.widgets.inkbox import InkBox, Spot
+
+SHOWN_JOBS = 6
+INNER_CELLS = 66
+"""Cells within the box where the window has room for it."""
+
+MEANING = (
+    "A job that is left running goes on writing into a log, which is named when you have quit. Nobody can type into "
+    "it then, and no time limit ends it. The next ollm-tui in this folder tells what became of it."
+)
+
+
+class Leaving(StrEnum):
+    """What the person wants."""
+
+    END = "end"
+    """Quit and end everything."""
+    LEAVE = "leave"
+    """Quit and let the jobs that can go on run on."""
+
+
+class LeaveScreen(ModalScreen[Leaving | None]):
+    """Dismissed with None for staying. Enter does nothing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer('end')", "End", id="leave.end", tooltip="Quit, and end all that still runs"),
+        Binding("l", "answer('leave')", "Leave", id="leave.running", tooltip="Quit, and leave the jobs running"),
+        Binding("escape,n", "answer('')", "Stay", id="leave.stay", tooltip="Stay here"),
+    ]
+
+    def __init__(self, unfinished: Unfinished) -> None:
+        super().__init__()
+        self._unfinished = unfinished
+        self._words = InkBox("leave-words")
+        self._keys = InkBox("leave-keys")
+
+    @property
+    def _can_leave(self) -> bool:
+        return any(job.can_stay for job in self._unfinished.jobs)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="leave-box") as box:
+            box.border_title = "Quit?"
+            yield self._words
+            yield self._keys
+
+    def on_mount(self) -> None:
+        jobs = self._unfinished.jobs
+        shown = [_job_line(job) for job in jobs[:SHOWN_JOBS]]
+        if len(jobs) > SHOWN_JOBS:
+            shown.append(line((f"and {len(jobs) - SHOWN_JOBS} more; /jobs shows all", Ink.MUTED)))
+        facts = [line(f"- {visible(fact)}", hang=2, prose=True) for fact in self._unfinished.facts]
+        meaning = [line(), line((MEANING, Ink.MUTED), prose=True)] if self._can_leave else []
+        self._words.show_lines([*facts, *shown, *meaning, line()])
+        choices = [("y", "quit and end all" if jobs else "quit", "end"), ("Esc", "stay", "")]
+        if self._can_leave:
+            choices.insert(1, ("l", "quit, leave running", "leave"))
+        self._draw_keys(choices)
+
+    def action_answer(self, answer: str) -> None:
+        if self.is_current and (answer != Leaving.LEAVE or self._can_leave):
+            self.dismiss(Leaving(answer) if answer else None)
+
+    def _draw_keys(self, choices: list[tuple[str, str, str]]) -> None:
+        parts: list[str | tuple[str, Ink]] = []
+        spots: list[Spot] = []
+        at = 0
+        for key, words, answer in choices:
+            parts += [(key, Ink.ACCENT), f" {words}   "]
+            end = at + len(key) + 1 + len(words)
+            spots.append(Spot(0, at, end, f"screen.answer({answer!r})"))
+            at = end + 3
+        self._keys.show_lines([line(*parts)], spots)
+
+
+def _job_line(job: JobRow) -> Line:
+    state = state_words(job)
+    if not job.can_stay:
+        state = ("ends, sandboxed", Ink.WARNING)
+    left = line((f"{job.name:<{NAME_CELLS}}", Ink.STRONG), visible(job.command))
+    return spread(left, line(state, f" {age_text(job.seconds):>6}"), INNER_CELLS)

@@ -1,0 +1,207 @@
+"""The list of jobs and the question what becomes of them, without a house behind (001 R5.5)."""
+
+from __future__ import annotations
+
+import pytest
+
+from ollm_tui.tui import news
+from ollm_tui.tui.screens.ask import AskScreen
+from ollm_tui.tui.screens.jobs import JobsScreen, age_text
+from ollm_tui.tui.screens.leave import LeaveScreen
+from ollm_tui.tui.values import CommandMark, CommandTab, JobRow, Unfinished
+from ollm_tui.tui.widgets.inkbox import InkBox
+from tests.tui.pilot import Stage, stage
+
+SERVER = JobRow(
+    "j1",
+    "j1",
+    "npm run dev",
+    CommandMark.RUNNING,
+    4711,
+    seconds=192,
+    cpu=12.4,
+    processes=3,
+    addresses=("localhost:5173", "[::1]:9229"),
+)
+READER = JobRow("j2", "j2", "read x", CommandMark.WAITING, 4720, seconds=5, processes=1)
+OVER = JobRow("j3", "j3", "make", CommandMark.EXITED, 4730, exit_code=2, seconds=61, alive=False)
+LEFT = JobRow("5a5a", "j1", "redis-server", CommandMark.RUNNING, 99, seconds=90_000, earlier=True, log="/logs/j1.log")
+SIZES = [(120, 40), (80, 24)]
+
+
+def watched(here: Stage) -> list[bool]:
+    return [wish.on for wish in here.steward.of(JobsScreen.Watched)]
+
+
+async def open_jobs(here: Stage, *jobs: JobRow, unknown: str = "") -> None:
+    await here.press("f3")
+    assert isinstance(here.app.screen, JobsScreen)
+    await here.tell(news.JobsChanged(jobs, unknown))
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_list_says_all_there_is_to_know_of_each_job(size: tuple[int, int]) -> None:
+    async with stage(size) as here:
+        await open_jobs(here, LEFT, SERVER, READER, OVER)
+        assert "3 running" in here.text
+        text = here.text
+        for words in (
+            "npm run dev",
+            "RUN  3m12s  12 %",
+            "pid 4711, 3 processes, listens on localhost:5173 [::1]:9229",
+        ):
+            assert words in text
+        assert "INPUT?     5s" in text and "exit 2  1m01s" in text and "LEFT RUNNING  1d01h" in text
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_every_action_can_be_done_by_keys(size: tuple[int, int]) -> None:
+    async with stage(size, notifications=True) as here:
+        await here.tell(news.CommandsChanged((CommandTab("j2", "read x", CommandMark.WAITING),)))
+        await open_jobs(here, SERVER, READER, OVER)
+        await here.press("c")
+        assert here.app.clipboard == "localhost:5173"
+        await here.press("c")
+        assert here.app.clipboard == "[::1]:9229"
+        await here.press("i")
+        assert [wish.job_id for wish in here.steward.of(JobsScreen.Interrupted)] == ["j1"]
+        await here.press("x", "enter")
+        assert isinstance(here.app.screen, AskScreen)
+        assert "End j1?" in here.text and "npm run dev" in here.text
+        assert here.steward.of(JobsScreen.Ended) == []
+        await here.press("y")
+        assert [wish.job_id for wish in here.steward.of(JobsScreen.Ended)] == ["j1"]
+        await here.press("down", "enter")
+        assert here.app.screen is here.app.dashboard
+        assert "[read x INPUT?]" in here.text
+        assert here.app.dashboard.term.has_focus_within
+
+
+async def test_every_action_can_be_done_by_the_mouse() -> None:
+    async with stage() as here:
+        await here.tell(news.CommandsChanged((CommandTab("j2", "read x", CommandMark.WAITING),)))
+        await open_jobs(here, SERVER, READER)
+        await here.pilot.click("#job-rows", offset=(5, 2))
+        await here.settle()
+        assert isinstance(here.app.screen, JobsScreen), "one click only marks"
+        await click_words(here, "interrupt")
+        assert [wish.job_id for wish in here.steward.of(JobsScreen.Interrupted)] == ["j2"]
+        await here.pilot.click("#job-rows", offset=(5, 0))
+        await click_words(here, "copy address")
+        assert here.app.clipboard == "localhost:5173"
+        await click_words(here, "end")
+        assert isinstance(here.app.screen, AskScreen)
+        await here.press("escape")
+        await here.pilot.click("#job-rows", offset=(5, 3), times=2)
+        await here.settle()
+        assert here.app.screen is here.app.dashboard and "agent: read x" in here.text
+
+
+async def click_words(here: Stage, words: str) -> None:
+    keys = here.app.screen.query_one("#job-keys", InkBox)
+    await here.pilot.click(keys, offset=(keys.plain_text.index(words), 0))
+    await here.settle()
+
+
+async def test_the_house_looks_at_the_jobs_only_while_their_list_is_in_sight() -> None:
+    async with stage() as here:
+        assert watched(here) == []
+        await open_jobs(here, SERVER)
+        assert watched(here) == [True]
+        await here.press("x")
+        assert watched(here) == [True, False], "the question covers it"
+        await here.press("escape")
+        assert watched(here)[-1] is True
+        await here.press("escape")
+        assert watched(here)[-1] is False
+        await here.tell(news.JobsChanged((SERVER,)))
+
+
+async def test_the_palette_and_a_word_in_the_prompt_open_the_list() -> None:
+    async with stage() as here:
+        await here.press(*"/jobs", "enter")
+        assert isinstance(here.app.screen, JobsScreen)
+        assert here.app.dashboard.prompt.text == ""
+        await here.press("escape")
+        assert any(command.title == "Jobs" for command in here.app.get_system_commands(here.app.screen))
+
+
+async def test_what_is_over_takes_no_key_and_what_the_system_does_not_tell_is_said() -> None:
+    async with stage(notifications=True) as here:
+        await open_jobs(here, OVER, unknown="listening ports are not known: the program lsof is missing")
+        await here.press("i", "x", "c")
+        assert isinstance(here.app.screen, JobsScreen)
+        assert [wish for wish in here.steward.intents if not isinstance(wish, JobsScreen.Watched)] == []
+        assert "lsof is missing" in here.text and "j3 is over." in here.text and "j3 listens nowhere." in here.text
+        await here.tell(news.JobsChanged(()))
+        assert "No jobs." in here.text
+
+
+async def test_a_job_of_an_earlier_dashboard_has_a_log_instead_of_a_tab() -> None:
+    async with stage(notifications=True) as here:
+        await open_jobs(here, LEFT)
+        await here.press("enter", "i")
+        assert "/logs/j1.log" in here.text and "x ends it" in here.text
+        assert here.steward.of(JobsScreen.Interrupted) == []
+        await here.press("x", "y")
+        assert [wish.job_id for wish in here.steward.of(JobsScreen.Ended)] == ["5a5a"]
+
+
+async def test_a_command_line_that_draws_is_shown_and_does_not() -> None:
+    async with stage() as here:
+        await open_jobs(here, JobRow("j1", "j1", "echo [red]\x1b[2J\u202e", CommandMark.RUNNING, 1))
+        assert "echo [red]" in here.text and "\x1b" not in here.text and "\u202e" not in here.text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0, "0s"), (59.9, "59s"), (60, "1m00s"), (3599, "59m59s"), (3600, "1h00m"), (86_399, "23h59m"), (90_000, "1d01h")],
+)
+def test_ages_are_told_in_two_units(seconds: float, shown: str) -> None:
+    assert age_text(seconds) == shown
+
+
+# -- at the end ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "settled"), [("y", ["ended"]), ("l", ["left"]), ("escape", []), ("n", []), ("enter", [])]
+)
+async def test_quitting_asks_what_to_do_with_the_jobs(key: str, settled: list[str]) -> None:
+    async with stage((80, 24)) as here:
+        here.steward.live = Unfinished(("A turn is running.",), (SERVER, READER))
+        await here.press("ctrl+q")
+        assert isinstance(here.app.screen, LeaveScreen)
+        for words in (
+            "A turn is running.",
+            "npm run dev",
+            "read x",
+            "INPUT?",
+            "quit and end all",
+            "quit, leave running",
+        ):
+            assert words in here.text
+        await here.pilot.press(key)
+        await here.pilot.pause(0.2)
+        assert here.steward.settled == settled
+        assert here.app._exit is bool(settled)
+        assert here.app.last_words == (("words for the terminal",) if settled else ())
+
+
+async def test_who_cannot_be_left_is_said_and_keeps_the_dashboard_open() -> None:
+    async with stage(notifications=True) as here:
+        here.steward.live = Unfinished((), (SERVER,))
+        here.steward.cannot_leave = ("j1 can not be left running: the disk is full.",)
+        await here.press("ctrl+q", "l")
+        assert "the disk is full" in here.text
+        assert here.app.screen is here.app.dashboard and not here.app._exit
+
+
+async def test_what_ends_with_the_dashboard_in_any_case_is_not_offered_to_be_left() -> None:
+    async with stage() as here:
+        here.steward.live = Unfinished((), (JobRow("j1", "j1", "make", CommandMark.RUNNING, 1, can_stay=False),))
+        await here.press("ctrl+q")
+        assert "sandboxed" in here.text and "leave running" not in here.text
+        await here.press("l")
+        assert isinstance(here.app.screen, LeaveScreen)
+        assert here.steward.settled == []
