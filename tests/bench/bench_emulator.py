@@ -1,9 +1,10 @@
 """How fast the terminal engine is, as ratios to an unmodified `pyte.Screen` in the same run.
 
-    python tests/bench/bench_emulator.py [--megabytes 1.0] [--rounds 3]
+    python -m tests.bench.bench_emulator [--megabytes 1.0] [--rounds 3]
 
-Both arms take the same bytes in 4,095-byte pieces (what a PTY delivers), by turns; the median CPU time of each counts.
-pyte gets a part of each corpus, because it needs seconds for what ours does at once.
+All arms take the same bytes in 4,095-byte pieces (what a PTY delivers), by turns; the median CPU time of each counts.
+pyte gets a part of each corpus, because it needs seconds for what ours does at once. Where node and @xterm/headless
+are installed (`tests/terminal/xterm.py` says how) the ratio to it is told too; nothing depends on it.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from pathlib import Path
 
 import pyte
 
-from ollm_tui.tui.terminal.emulator import LiveScreen, LiveStream
+from ollm_tui.tui.terminal.emulator import SCROLLBACK_LINES, LiveScreen, LiveStream
+from tests.terminal.xterm import Xterm
 
 COLUMNS, LINES = 120, 40
 PIECE = 4095
 RECORDINGS = Path(__file__).parent.parent / "data" / "terminal"
 GOALS = {"log": 30.0, "ls": 20.0, "seq": 40.0, "progress": 5.0, "cjk": 3.0, "programs": 4.0, "colour": 2.5}
 GEOMETRIC_GOAL = 10.0
+XTERM_BYTES = 4_000_000
 SCROLLBACK_GOAL = 5_000_000
 
 
@@ -176,6 +179,19 @@ def stock(data: bytes) -> float:
     return len(data) / cpu_seconds(TolerantStream(pyte.Screen(COLUMNS, LINES)).feed, data) / 1e6
 
 
+def xterm_speed(xterm: Xterm, data: bytes) -> float:
+    """Megabytes a CPU second of the whole node process, which needs a few megabytes to get up to speed."""
+    data *= max(1, XTERM_BYTES // len(data))
+    return len(data) / xterm.seconds(data, COLUMNS, LINES, SCROLLBACK_LINES, PIECE) / 1e6
+
+
+def started_xterm() -> Xterm | None:
+    try:
+        return Xterm()
+    except FileNotFoundError:
+        return None
+
+
 def scrollback_bytes() -> int:
     lines = log_lines(1_300_000, random.Random(5)).splitlines(keepends=True)[:10_040]
     data = b"".join(line[:119].rstrip(b"\r\n") + b"\r\n" for line in lines)
@@ -194,10 +210,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     size = int(options.megabytes * 1e6)
-    print(f"python {sys.version.split()[0]}, pyte {version('pyte')}, {COLUMNS}x{LINES} cells")
+    xterm = started_xterm()
+    other = f"@xterm/headless {xterm.version}" if xterm else "no @xterm/headless"
+    print(f"python {sys.version.split()[0]}, pyte {version('pyte')}, {other}, {COLUMNS}x{LINES} cells")
     print(f"{options.megabytes} MB of each corpus, median of {options.rounds} rounds")
-    print(f"{'corpus':<10}{'ours MB/s':>12}{'pyte MB/s':>12}{'ratio':>9}{'goal':>7}")
+    heads = f"{'corpus':<10}{'ours MB/s':>12}{'pyte MB/s':>12}{'ratio':>9}{'goal':>7}"
+    print(f"{heads}{'xterm MB/s':>12}{'ratio':>9}" if xterm else heads)
     ratios: list[float] = []
+    to_xterm: list[float] = []
     short = False
     for name, make in CORPORA.items():
         data = make(size, random.Random(7))
@@ -206,18 +226,30 @@ def main() -> int:
             continue
         fast: list[float] = []
         slow: list[float] = []
+        third: list[float] = []
+        if xterm:
+            xterm_speed(xterm, data)  # compiles what it will run
         for _ in range(options.rounds):
             fast.append(ours(data))
             slow.append(stock(data[: max(len(data) // 8, 100_000)]))
+            if xterm:
+                third.append(xterm_speed(xterm, data))
         ratio = statistics.median(fast) / statistics.median(slow)
         ratios.append(ratio)
         short = short or ratio < GOALS[name]
-        print(
+        line = (
             f"{name:<10}{statistics.median(fast):>12.2f}{statistics.median(slow):>12.2f}{ratio:>8.1f}x{GOALS[name]:>6}x"
         )
+        if third:
+            to_xterm.append(statistics.median(fast) / statistics.median(third))
+            line += f"{statistics.median(third):>12.2f}{to_xterm[-1]:>8.2f}x"
+        print(line)
     mean = statistics.geometric_mean(ratios)
     memory = scrollback_bytes()
     print(f"geometric mean {mean:.1f}x (goal {GEOMETRIC_GOAL}x)")
+    if xterm:
+        print(f"geometric mean of the ratio to @xterm/headless {statistics.geometric_mean(to_xterm):.2f}x (no goal)")
+        xterm.close()
     print(f"10,000 plain rows of scrollback: {memory / 1e6:.2f} MB (goal {SCROLLBACK_GOAL / 1e6} MB)")
     return 1 if short or mean < GEOMETRIC_GOAL or memory > SCROLLBACK_GOAL else 0
 

@@ -19,8 +19,9 @@ places = st.builds(
 erasing = st.builds(lambda how, final: f"\x1b[{how}{final}", st.integers(0, 2), st.sampled_from("JK"))
 # No DL: pyte does not delete a line over one that nothing was ever written to.
 shifting = st.builds(lambda count, final: f"\x1b[{count}{final}", number, st.sampled_from("@PXL"))
+# No line feed or index after a full line: pyte still wraps afterwards, xterm and the VT510 no longer do.
 controls = st.sampled_from(
-    ["\r", "\n", "\r\n", "\x08", "\r\t", "\x1bM", "\x1bD", "\r\x1bH", "\r\x1b[g", "\x1b[3g", "\x1b[r\x1b[H"]
+    ["\r", "\r\n", "\x08", "\x08\n", "\r\t", "\r\x1bM", "\r\x1bD", "\r\x1bH", "\r\x1b[g", "\x1b[3g", "\x1b[r\x1b[H"]
 )
 colours = st.builds(
     lambda codes: f"\x1b[{';'.join(map(str, codes))}m",

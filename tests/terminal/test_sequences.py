@@ -29,33 +29,6 @@ def test_mode_1049_saves_and_restores_the_cursor_and_starts_clear() -> None:
     assert made.screen.cursor.style == Style(fg=1)
 
 
-def test_mode_1048_saves_the_cursor_alone() -> None:
-    made = terminal(20, 4, "ab\x1b[?1048h\x1b[4;9H\x1b[?1048l")
-    assert made.cursor == (0, 2)
-
-
-def test_a_full_screen_program_leaves_nothing_in_the_scrollback() -> None:
-    made = terminal(20, 3, "\x1b[?1049h", "x\r\n" * 50, "\x1b[?1049l")
-    assert made.scrolled_back() == []
-
-
-def test_su_and_sd_scroll_the_region() -> None:
-    made = terminal(10, 5, "a\r\nb\r\nc\r\nd\r\ne")
-    made.feed("\x1b[2S")
-    assert made.lines == ["c", "d", "e", "", ""]
-    made.feed("\x1b[T")
-    assert made.lines == ["", "c", "d", "e", ""]
-    made = terminal(10, 5, "a\r\nb\r\nc\r\nd\r\ne\x1b[2;4r\x1b[S")
-    assert made.lines == ["a", "c", "d", "", "e"]
-    assert made.scrolled_back() == []
-
-
-def test_rep_repeats_the_last_character() -> None:
-    assert terminal(10, 2, "-\x1b[4b|").lines[0] == "-----|"
-    assert terminal(10, 2, "日\x1b[2b|").lines[0] == "日日日|"
-    assert terminal(10, 3, "x\x1b[9999b").lines == ["xxxxxxxxxx"] * 3
-
-
 @pytest.mark.parametrize(
     "between", ["\x1b[m", "\x1b[C\x1b[D", "\r\n", "\x07", "\x1b7", "\x1b]0;t\x07", "a\r\nb\r\nc\r\n"]
 )
@@ -64,32 +37,10 @@ def test_rep_repeats_only_what_stands_right_before_it(between: str) -> None:
     assert "xx" not in "".join(made.lines)
 
 
-def test_sco_save_and_restore() -> None:
-    made = terminal(20, 4, "\x1b[2;3H\x1b[s\x1b[4;9Hx\x1b[uy")
-    assert made.lines[1] == "  y"
-
-
 def test_decsc_and_decrc_keep_the_pen_and_may_be_restored_twice() -> None:
     made = terminal(20, 4, "\x1b[2;3H\x1b[1;31m\x1b7\x1b[m\x1b[H\x1b8A\x1b8B")
     assert made.lines[1] == "  B"
     assert made.style(1, 2) == Style(fg=1, flags=styles.BOLD)
-
-
-def test_cht_and_cbt_move_by_tab_stops() -> None:
-    assert terminal(40, 1, "\x1b[2Ix").lines[0] == " " * 16 + "x"
-    assert terminal(40, 1, "\x1b[20G\x1b[Zx").lines[0] == " " * 16 + "x"
-    assert terminal(40, 1, "\x1b[20G\x1b[9Zx").lines[0] == "x"
-
-
-def test_tabs_stop_at_the_last_column() -> None:
-    assert terminal(10, 2, "\t\t\tx").lines == ["         x", ""]
-
-
-@pytest.mark.parametrize("sequence", ["\x1b[?4m", "\x1b[>4;2m", "\x1b[>4m", "\x1b[?1m"])
-def test_private_sgr_changes_no_style(sequence: str) -> None:
-    made = terminal(20, 1, sequence + "x")
-    assert made.style(0, 0) == Style()
-    assert made.lines == ["x"]
 
 
 @pytest.mark.parametrize(
@@ -140,19 +91,6 @@ def test_private_sgr_changes_no_style(sequence: str) -> None:
 )
 def test_what_is_not_text_never_shows_as_text(sequence: str) -> None:
     assert terminal(20, 3, "a" + sequence + "b").lines == ["ab", "", ""]
-
-
-def test_extra_parameters_are_ignored() -> None:
-    assert terminal(20, 4, "\x1b[3;3H\x1b[1;2A\x1b[1;7C\x1b[1;1;9Dx").lines[1] == "  x"
-
-
-def test_decom_positions_inside_the_region_and_survives_without_one() -> None:
-    made = terminal(20, 6, "\x1b[?6h\x1b[3dx\x1b[6n")
-    assert made.lines[2] == "x"
-    assert made.replies == ["\x1b[3;2R"]
-    made = terminal(20, 6, "\x1b[2;4r\x1b[?6h\x1b[9;1Hx\x1b[6n")
-    assert made.lines[3] == "x"
-    assert made.replies == ["\x1b[3;2R"]
 
 
 @pytest.mark.parametrize(
@@ -306,30 +244,8 @@ def test_hyperlinks_belong_to_cells_and_only_openable_schemes_count() -> None:
     assert links == ["https://example.org/"] * 3 + [None, None]
 
 
-def test_line_drawing_works_under_utf8() -> None:
-    assert terminal(10, 1, "\x1b(0lqk\x1b(Blqk").lines == ["┌─┐lqk"]
-    assert terminal(10, 1, "\x1b)0\x0elqk0\x0flqk").lines == ["┌─┐0lqk"]
-
-
 def test_bell_is_reported() -> None:
     assert terminal(10, 1, "\x07").events == [osc.BellRang()]
-
-
-def test_nel_returns_and_feeds() -> None:
-    assert terminal(10, 3, "ab\x1bEc").lines == ["ab", "c", ""]
-
-
-def test_escape_or_cancel_abort_a_sequence() -> None:
-    assert terminal(10, 1, "\x1b[3\x1b[31mx").lines == ["x"]
-    assert terminal(10, 1, "\x1b[3\x18mx").lines == ["mx"]
-    assert terminal(10, 1, "\x1b]0;title\x1b[31mx").lines == ["x"]
-    assert terminal(10, 1, "\x1b]0;title\x1ax").lines == ["x"]
-    assert terminal(10, 1, "\x1bP1;2\x18x").lines == ["x"]
-
-
-def test_controls_inside_a_sequence_are_done_and_the_sequence_goes_on() -> None:
-    made = terminal(20, 3, "ab\x1b[\r\n3Cx\x1b\n[2Cy")
-    assert made.lines == ["ab", "   x", "      y"]
 
 
 def test_an_endless_string_is_swallowed_and_not_kept() -> None:

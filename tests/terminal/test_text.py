@@ -6,6 +6,8 @@ import re
 import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyte.screens import wcwidth
 from rich.cells import get_character_cell_size
 
@@ -13,7 +15,7 @@ from ollm_tui.tui.terminal.emulator import LiveScreen, LiveStream
 from ollm_tui.tui.terminal.rows import Row
 from ollm_tui.tui.terminal.styles import Style
 from ollm_tui.tui.terminal.widths import NARROW, WIDE
-from tests.terminal.screens import terminal
+from tests.terminal.screens import Terminal, terminal
 
 
 @pytest.mark.parametrize(("characters", "columns"), [(NARROW, 1), (WIDE, 2)])
@@ -72,56 +74,8 @@ def test_a_wide_character_that_does_not_fit_wraps_whole() -> None:
     assert made.screen.display[0] == "abcd "
 
 
-def test_overwriting_half_a_wide_character_leaves_a_blank() -> None:
-    assert terminal(10, 1, "日本\x1b[1;2Hx").lines == [" x本"]
-    assert terminal(10, 1, "日本\x1b[1;3Hx").lines == ["日x"]
-    assert terminal(10, 1, "日本\x1b[1;2H\x1b[K").lines == [""]
-    assert terminal(10, 1, "日本\x1b[1;2H\x1b[P").lines == [" 本"]
-    assert terminal(10, 1, "日本\x1b[1;2H\x1b[@").lines == ["   本"]
-    assert terminal(10, 1, "日本\x1b[1;2H\x1b[X").lines == ["  本"]
-
-
 def test_wide_characters_on_a_one_column_screen_are_replaced() -> None:
     assert terminal(1, 2, "日").lines == ["\ufffd", ""]
-
-
-def test_without_autowrap_the_last_column_is_overwritten() -> None:
-    assert terminal(5, 2, "\x1b[?7labcdefgh").lines == ["abcdh", ""]
-    assert terminal(5, 2, "\x1b[?7labcdef\x1b[?7hgh").lines == ["abcdg", "h"]
-
-
-def test_a_full_line_wraps_only_when_more_comes() -> None:
-    made = terminal(5, 2, "abcde")
-    assert made.cursor == (0, 5)
-    assert made.feed("\r\nx").lines == ["abcde", "x"]
-    assert terminal(5, 2, "abcdef").lines == ["abcde", "f"]
-
-
-def test_insert_mode_pushes_the_rest_aside() -> None:
-    assert terminal(6, 1, "abcdef\x1b[1;2H\x1b[4hXY\x1b[4l").lines == ["aXYbcd"]
-
-
-def test_erasing_keeps_the_background_colour() -> None:
-    made = terminal(6, 3, "abc\x1b[44m\x1b[K\x1b[2;1H\x1b[2X\x1b[J")
-    assert made.style(0, 2) == Style()
-    assert made.style(0, 5) == Style(bg=4)
-    assert made.style(1, 5) == made.style(2, 0) == Style(bg=4)
-    made = terminal(6, 2, "\x1b[31;44m\r\n\r\n")
-    assert made.style(1, 5) == Style(bg=4)
-
-
-def test_insert_and_delete_lines_stay_in_the_region() -> None:
-    made = terminal(5, 5, "a\r\nb\r\nc\r\nd\r\ne\x1b[2;4r\x1b[2;1H\x1b[L")
-    assert made.lines == ["a", "", "b", "c", "e"]
-    assert made.feed("\x1b[2M").lines == ["a", "c", "", "", "e"]
-    assert made.feed("\x1b[5;1H\x1b[L\x1b[M").lines == ["a", "c", "", "", "e"]
-
-
-def test_erase_display_three_forgets_the_scrollback() -> None:
-    made = terminal(5, 2, "a\r\nb\r\nc\r\nd")
-    assert made.scrolled_back() == ["a", "b"]
-    assert made.feed("\x1b[3J").scrolled_back() == []
-    assert made.lines == ["c", "d"]
 
 
 def test_lines_from_the_top_of_the_screen_go_to_a_bounded_scrollback() -> None:
@@ -223,6 +177,54 @@ def test_lines_broken_by_the_width_are_broken_anew() -> None:
     made.screen.resize(4, 30)
     assert [*made.scrolled_back(), *made.lines][:3] == ["abcdefghijklmno", "日本語日本語", "$ ab"]
     assert made.screen.rows[made.cursor[0]].text == "$ ab"
+
+
+@pytest.mark.parametrize(
+    "replaced",
+    ["\x1b[M", "\x1b[L", "\r\x1b[K", "\x1b[2K", "\x1b[J\r\x1b[J", "\x1b[?2J", "\x1b[2;4r\x1b[S", "\x1b[2;4r\x1b[T"],
+)
+def test_a_line_put_where_a_broken_one_went_on_is_not_joined_to_it(replaced: str) -> None:
+    made = terminal(10, 4, "abcdefghijklm\r\x1b[B3\x1b[2;2H", replaced, "\x1b[2;1Hnew\x1b[1;1Habcdefghij")
+    assert made.lines[1].startswith("new")
+    made.screen.resize(4, 30)
+    assert [line for line in (*made.scrolled_back(), *made.lines) if line.startswith("abc")] == ["abcdefghij"]
+
+
+@pytest.mark.parametrize("replaced", ["\x1b[2J", "\x1b[J", "\x1b[2K", "\x1b[M"])
+def test_nor_to_one_that_began_in_the_scrollback(replaced: str) -> None:
+    made = terminal(10, 2, "abcdefghijklmnopqrstuvwxyz", "\x1b[H", replaced, "new\x1b[K")
+    made.screen.resize(2, 40)
+    assert "new" in [*made.scrolled_back(), *made.lines]
+
+
+shapes = st.lists(st.tuples(st.integers(1, 12), st.integers(2, 40)), max_size=5)
+lines_of_text = st.lists(
+    st.text(st.one_of(st.characters(categories=["L", "N"]), st.sampled_from(" 日本")), max_size=60)
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(lines_of_text, shapes)
+def test_no_change_of_size_loses_text_or_the_cursors_place_in_it(
+    written: list[str], sizes: list[tuple[int, int]]
+) -> None:
+    made = terminal(10, 4, "\r\n".join(written), scrollback=10_000)
+    before = logical_lines(made)
+    for lines, columns in sizes:
+        made.screen.resize(lines, columns)
+        assert logical_lines(made) == before
+        y, x = made.cursor
+        assert made.screen.rows[y].text[x:].strip() == ""
+        assert not any(row.text for row in made.screen.rows[y + 1 :])
+
+
+def logical_lines(made: Terminal) -> list[str]:
+    """All that was written, with the breaks that stem from the width taken out; blank lines at the end left out."""
+    text = ""
+    for line in (*made.screen.history, *made.screen.rows):
+        row = Row(line) if isinstance(line, str) else line
+        text += row.text + ("" if row.wrapped else "\n")
+    return made.screen.clusters.plain(text).rstrip("\n").split("\n")
 
 
 def test_the_primary_screen_is_resized_behind_a_full_screen_program() -> None:

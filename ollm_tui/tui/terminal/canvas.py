@@ -237,7 +237,9 @@ class TerminalCanvas(Widget):
         strips = self.frame.strips
         width = self.content_size.width
         if 0 <= y < len(strips):
-            return strips[y].crop_extend(0, width, self.rich_style)
+            strip = strips[y]
+            # The style is worked out anew on every asking, which took a third of the time of a frame.
+            return strip if strip.cell_length == width else strip.crop_extend(0, width, self.rich_style)
         return Strip.blank(width, self.rich_style)
 
     # Selection

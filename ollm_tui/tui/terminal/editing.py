@@ -7,6 +7,7 @@ from pyte.screens import Margins
 
 from ollm_tui.tui.terminal.grid import Grid
 from ollm_tui.tui.terminal.rows import Row
+from ollm_tui.tui.terminal.styles import PROTECTED, Style, normal
 from ollm_tui.tui.terminal.writing import WritingScreen
 
 
@@ -15,22 +16,22 @@ class MovingScreen(WritingScreen):
 
     def cursor_up(self, count: int | None = None) -> None:
         top = self.region()[0]
-        self._settle()
+        self.settle()
         limit = top if self.cursor.y >= top else 0
         self.cursor.y = max(self.cursor.y - (count or 1), limit)
 
     def cursor_down(self, count: int | None = None) -> None:
         bottom = self.region()[1]
-        self._settle()
+        self.settle()
         limit = bottom if self.cursor.y <= bottom else self.lines - 1
         self.cursor.y = min(self.cursor.y + (count or 1), limit)
 
     def cursor_back(self, count: int | None = None) -> None:
-        self._settle()
+        self.settle()
         self.cursor.x = max(0, self.cursor.x - (count or 1))
 
     def cursor_forward(self, count: int | None = None) -> None:
-        self._settle()
+        self.settle()
         self.cursor.x = min(self.columns - 1, self.cursor.x + (count or 1))
 
     def cursor_position(self, line: int | None = None, column: int | None = None) -> None:
@@ -42,7 +43,7 @@ class MovingScreen(WritingScreen):
         self.cursor.x = min((column or 1) - 1, self.columns - 1)
 
     def cursor_to_line(self, line: int | None = None) -> None:
-        self._settle()
+        self.settle()
         if mo.DECOM in self.mode:
             top, bottom = self.region()
         else:
@@ -51,12 +52,12 @@ class MovingScreen(WritingScreen):
 
     def line_relative(self, count: int | None = None) -> None:
         """VPR: down, past a bottom margin too."""
-        self._settle()
+        self.settle()
         self.cursor.y = min(self.cursor.y + (count or 1), self.lines - 1)
 
     def line_back(self, count: int | None = None) -> None:
         """VPB: up, past a top margin too."""
-        self._settle()
+        self.settle()
         self.cursor.y = max(self.cursor.y - (count or 1), 0)
 
     def next_line(self) -> None:
@@ -64,7 +65,7 @@ class MovingScreen(WritingScreen):
         self.cursor.x = 0
         self.index()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """A cursor about to wrap stands on the last column for everything but writing."""
         if self.cursor.x >= self.columns:
             self.cursor.x = self.columns - 1
@@ -82,14 +83,13 @@ class MovingScreen(WritingScreen):
 
     def back_tab(self, count: int | None = None) -> None:
         """CBT: to the stop before, at most to the first column."""
-        self._settle()
+        self.settle()
         behind = sorted((stop for stop in self.tabstops if stop < self.cursor.x), reverse=True)
         number = (count or 1) - 1
         self.cursor.x = behind[number] if number < len(behind) else 0
 
     def set_tab_stop(self) -> None:
-        self._settle()
-        self.tabstops.add(self.cursor.x)
+        self.tabstops.add(min(self.cursor.x, self.columns - 1))
 
     def clear_tab_stop(self, how: int = 0) -> None:
         if how == 0:
@@ -113,46 +113,58 @@ class EditingScreen(MovingScreen):
     """Erasing, inserting and deleting. Erased cells take the pen's background (`bce`)."""
 
     def insert_characters(self, count: int | None = None) -> None:
-        self._settle()
+        self.settle()
         x = self.cursor.x
         self._row().insert(x, min(count or 1, self.columns - x), self.columns, self.pen_erase)
 
     def delete_characters(self, count: int | None = None) -> None:
-        self._settle()
+        self.settle()
         x = self.cursor.x
         self._row().delete(x, min(count or 1, self.columns - x), self.columns, self.pen_erase)
 
     def erase_characters(self, count: int | None = None) -> None:
-        self._settle()
+        self.settle()
         x = self.cursor.x
         self._row().erase(x, min(x + (count or 1), self.columns), self.columns, self.pen_erase)
 
     def erase_in_line(self, how: int = 0, private: bool = False) -> None:
-        """EL 0 to the end, 1 from the beginning, 2 all; anything else is ignored. Selective erase protects nothing."""
+        """EL 0 to the end, 1 from the beginning, 2 all; anything else is ignored. `private`: DECSEL, selectively.
+
+        A cursor about to wrap stands behind the last column: EL 0 erases nothing, as in most terminals, so that
+        programs that end every coloured word with it (`grep`) lose no letter.
+        """
         if how not in (0, 1, 2):
             return
-        x = min(self.cursor.x, self.columns - 1)
         row = self._row()
-        if how == 0:
-            if self.cursor.x < self.columns:
-                row.erase(x, self.columns, self.columns, self.pen_erase)
-            return
-        row.erase(0, x + 1 if how == 1 else self.columns, self.columns, self.pen_erase)
+        start = 0 if how else self.cursor.x
+        end = min(self.cursor.x + 1, self.columns) if how == 1 else self.columns
+        if how != 1:
+            row.wrapped = row.wrapped and start >= end
+            if start == 0:
+                self.end_line_above(self.cursor.y)
+        if start < end:
+            (row.erase_unprotected if private else row.erase)(start, end, self.columns, self.pen_erase)
 
     def erase_in_display(self, how: int = 0, private: bool = False) -> None:
-        """ED 0 below, 1 above, 2 all, 3 the scrollback; anything else is ignored."""
+        """ED 0 below, 1 above, 2 all, 3 the scrollback; anything else is ignored. `private`: DECSED, selectively."""
         y = self.cursor.y
         if how == 0:
-            self.erase_in_line(0)
-            self._blank_rows(y + 1, self.lines)
+            self.erase_in_line(0, private)
+            self._blank_rows(y + 1, self.lines, selectively=private)
         elif how == 1:
-            self._blank_rows(0, y)
-            self.erase_in_line(1)
+            self._blank_rows(0, y, selectively=private)
+            self.erase_in_line(1, private)
         elif how == 2:
-            self._blank_rows(0, self.lines)
+            self._blank_rows(0, self.lines, selectively=private)
         elif how == 3:
             self.history.clear()
             self.touch_all()
+
+    def set_protection(self, how: int = 0) -> None:
+        """DECSCA: 1 protects what is written from now on against selective erasing, 0 and 2 no longer."""
+        fg, bg, flags, link = self.cursor.style
+        if how in (0, 1, 2):
+            self.set_style(normal(Style(fg, bg, flags | PROTECTED if how == 1 else flags & ~PROTECTED, link)))
 
     def alignment_display(self) -> None:
         """DECALN: fill with E, drop the margins, home."""
@@ -165,9 +177,15 @@ class EditingScreen(MovingScreen):
         self.dirty.add(self.cursor.y)
         return self.rows[self.cursor.y]
 
-    def _blank_rows(self, start: int, stop: int) -> None:
+    def _blank_rows(self, start: int, stop: int, *, selectively: bool) -> None:
         style = self.pen_erase
-        self.rows[start:stop] = [Row.blank(self.columns, style) for _ in range(start, stop)]
+        self.end_line_above(start)
+        if selectively:
+            for row in self.rows[start:stop]:
+                row.wrapped = False
+                row.erase_unprotected(0, self.columns, self.columns, style)
+        else:
+            self.rows[start:stop] = [Row.blank(self.columns, style) for _ in range(start, stop)]
         self.dirty.update(range(start, stop))
 
 

@@ -13,7 +13,9 @@ from ollm_tui.tui.terminal.osc import BellRang, TerminalEvent, TitleSet
 log = logging.getLogger(__name__)
 
 FEED_SLICE = 16_384
-"""Bytes parsed while the lock is held: a few milliseconds, so drawing never waits longer."""
+"""Bytes parsed at once: a few milliseconds at most, so drawing never waits longer for the lock."""
+HOLD_SECONDS = 0.002
+"""How long further slices are parsed without giving the lock away."""
 MAX_REPLY = 16_384
 """Bytes of answers to one slice; a flood of questions gets no more."""
 MAX_EVENTS = 256
@@ -47,19 +49,33 @@ class TerminalEngine:
 
     def feed(self, data: bytes) -> None:
         """Take in output of the program; returns when it is parsed."""
-        for start in range(0, len(data), FEED_SLICE):
+        start = 0
+        while start < len(data):
             with self.lock:
-                try:
-                    self.stream.feed(data[start : start + FEED_SLICE])
-                except Exception:  # a defect here must not end the thread that reads the program's output
-                    log.exception("the terminal engine failed on a piece of output and goes on with the next")
-                    self.faults += 1
-                    self.stream.attach(self.screen)
+                start = self._parse_some(data, start)
                 replies, events = self._collected()
             self._deliver(replies, events)
             self._wake()
-            if start + FEED_SLICE < len(data):
+            if start < len(data):
                 time.sleep(0)  # lets a view that waits for the lock have it: Python's locks are not fair
+
+    def _parse_some(self, data: bytes, start: int) -> int:
+        """Parse from a place on until there is something to deliver or the lock was held long enough; the new place.
+
+        Plain lines take a small part of that time a slice, and each break costs a turn of the interpreter's lock.
+        """
+        until = time.monotonic() + HOLD_SECONDS
+        while start < len(data):
+            try:
+                self.stream.feed(data[start : start + FEED_SLICE])
+            except Exception:  # a defect here must not end the thread that reads the program's output
+                log.exception("the terminal engine failed on a piece of output and goes on with the next")
+                self.faults += 1
+                self.stream.attach(self.screen)
+            start += FEED_SLICE
+            if self._replies or self._events or time.monotonic() >= until:
+                break
+        return start
 
     def resize(self, columns: int, lines: int) -> None:
         """Give the screen another size; the program is told by whoever holds its PTY."""

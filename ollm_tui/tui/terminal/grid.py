@@ -152,7 +152,9 @@ class Grid(Screen):
         top, bottom = self.region()
         count = min(count or 1, bottom - top + 1)
         rows = self.rows
-        if top == 0 and not self.alternate_screen:
+        if top > 0:
+            self.end_line_above(top)
+        elif not self.alternate_screen:
             self.keep(row.compact() for row in islice(rows, count))
         del rows[top : top + count]
         blank = self.pen_erase
@@ -170,9 +172,20 @@ class Grid(Screen):
         self.scrolled += len(kept)
         self.history.extend(kept)
 
+    def end_line_above(self, y: int) -> None:
+        """What row `y` shows from now on is not what the row above went on in: the two are never joined again."""
+        above: list[Row | str] | list[Row] = self.rows[y - 1 : y]
+        if y == 0 and self.history and not self.alternate_screen:
+            above = [self.history[-1]]
+        for row in above:
+            if isinstance(row, Row):
+                row.wrapped = False
+
     def _insert_rows(self, top: int, bottom: int, count: int) -> None:
         count = min(count, bottom - top + 1)
         rows = self.rows
+        self.end_line_above(top)
+        self.end_line_above(bottom + 1 - count)
         del rows[bottom + 1 - count : bottom + 1]
         rows[top:top] = [Row.blank(self.columns, self.pen_erase) for _ in range(count)]
         self._touch_region(top, bottom)
@@ -180,6 +193,8 @@ class Grid(Screen):
     def _delete_rows(self, top: int, bottom: int, count: int) -> None:
         count = min(count, bottom - top + 1)
         rows = self.rows
+        self.end_line_above(top)
+        self.end_line_above(bottom + 1)
         del rows[top : top + count]
         place = bottom + 1 - count
         rows[place:place] = [Row.blank(self.columns, self.pen_erase) for _ in range(count)]
@@ -206,8 +221,9 @@ class Grid(Screen):
             self.cursor.x = 0
 
     def index(self) -> None:
-        """IND: one line down; at the region's last line the region scrolls."""
+        """IND: one line down; at the region's last line the region scrolls. A cursor about to wrap no longer is."""
         cursor = self.cursor
+        cursor.x = min(cursor.x, self.columns - 1)
         bottom = self.lines - 1 if self.margins is None else self.margins.bottom
         if cursor.y == bottom:
             self.scroll_up()
@@ -217,6 +233,7 @@ class Grid(Screen):
     def reverse_index(self) -> None:
         """RI: one line up; at the region's first line the region scrolls down."""
         cursor = self.cursor
+        cursor.x = min(cursor.x, self.columns - 1)
         if cursor.y == self.region()[0]:
             self.scroll_down()
         elif cursor.y > 0:

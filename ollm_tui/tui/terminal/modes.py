@@ -188,8 +188,8 @@ class ModalScreen(EditingScreen):
             self.parked = (self.cursor.y, self.cursor.x)
             self.rows = [Row() for _ in range(self.lines)]
             self.alternate_screen = True
-        elif clear:
-            self.rows = [Row() for _ in range(self.lines)]
+        if clear:
+            self.erase_in_display(2)
         self.touch_all()
 
     def _leave_alternate(self) -> None:
@@ -259,15 +259,16 @@ class ModalScreen(EditingScreen):
                 self.touch_all()
             case 6:
                 self.cursor_position()
+            case 7:
+                self.settle()
             case 25:
                 self.cursor.hidden = True
                 self.dirty.add(self.cursor.y)
             case 1048:
                 self.restore_cursor()
             case 1049:
-                if self.main_rows is not None:
-                    self._leave_alternate()
-                    self.restore_cursor()
+                self._leave_alternate()
+                self.restore_cursor()
             case 47 | 1047:
                 self._leave_alternate()
             case 2026:

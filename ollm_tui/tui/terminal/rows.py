@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ollm_tui.tui.terminal.styles import DEFAULT, Style
+from ollm_tui.tui.terminal.styles import DEFAULT, PROTECTED, Style
 from ollm_tui.tui.terminal.widths import STUB
 
 Span = tuple[int, Style]
@@ -125,6 +125,14 @@ class Row:
                 return
         if end > start:
             self.write(start, " " * (min(end, columns) - start), style)
+
+    def erase_unprotected(self, start: int, end: int, columns: int, style: Style) -> None:
+        """Blank the columns from `start` up to `end` as `erase` does, all but those a program protected (DECSCA)."""
+        kept = [x for x in range(start, min(end, len(self.text))) if self.style_at(x).flags & PROTECTED]
+        for x in (*kept, end):
+            if x > start:
+                self.erase(start, x, columns, style)
+            start = x + 1
 
     def truncate(self, length: int) -> None:
         """Drop everything from a column on; a wide character cut in half becomes a blank."""

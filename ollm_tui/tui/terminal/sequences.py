@@ -69,6 +69,7 @@ SEQUENCES: dict[str, tuple[str, int]] = {
     "u": ("restore_cursor", 0),
     "!p": ("soft_reset", 0),
     " q": ("set_cursor_shape", 1),
+    '"q': ("set_protection", 1),
     "$p": ("report_mode", 1),
     ">c": ("report_secondary_attributes", 1),
     ">q": ("report_version", 1),

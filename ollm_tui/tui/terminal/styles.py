@@ -14,6 +14,8 @@ RGB = 0x1000000
 """Bit that marks a colour as 24-bit red-green-blue; below it the number is a palette index 0-255."""
 
 BOLD, DIM, ITALIC, UNDERLINE, BLINK, REVERSE, HIDDEN, STRIKE, OVERLINE, DOUBLE_UNDERLINE = (1 << n for n in range(10))
+PROTECTED = 1 << 10
+"""DECSCA: selective erasing leaves the cell alone. No SGR sets or resets it, and nothing shows it."""
 
 MEMO_LIMIT = 4096
 """Remembered `(style, parameters)` pairs; the memo is emptied beyond it, so hostile colours cannot grow it."""
@@ -101,7 +103,7 @@ def apply_sgr(style: Style, parameters: str) -> Style:
         elif colon:
             continue
         elif code == 0:
-            fg, bg, flags = DEFAULT_COLOUR, DEFAULT_COLOUR, 0
+            fg, bg, flags = DEFAULT_COLOUR, DEFAULT_COLOUR, flags & PROTECTED
         elif code == 21:
             flags = flags & ~UNDERLINE | DOUBLE_UNDERLINE
         elif code in _ON:

@@ -24,8 +24,11 @@ from ollm_tui.tui.terminal.widths import (
     without_private,
 )
 
-LINE_DRAWING = charsets.LAT1_MAP[:0x5F] + charsets.VT100_MAP[0x5F:0x7F] + charsets.LAT1_MAP[0x7F:]
-"""DEC special graphics as xterm has it: pyte's table also moves the digit 0 and the signs before it."""
+LINE_DRAWING = (
+    charsets.LAT1_MAP[:0x5F] + " " + charsets.VT100_MAP[0x60:0x7F].replace("░", "␤") + charsets.LAT1_MAP[0x7F:]
+)
+"""DEC special graphics as the VT510 and xterm have it. pyte's table is that of the Linux console, which also moves the
+digit 0 and the signs before it, and has another `_` and `h`."""
 CHARSETS = {"B": charsets.LAT1_MAP, "0": LINE_DRAWING, "U": charsets.IBMPC_MAP, "V": charsets.VAX42_MAP}
 
 _INVISIBLE = frozenset({"Cc", "Cf", "Zl", "Zp"})
