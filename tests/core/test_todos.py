@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import subprocess
 import sys
@@ -16,13 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from ollm_tui.assembly import Attendance, assemble_core, configure
 from ollm_tui.core.base.errors import StorageFailed, TodoFailed
 from ollm_tui.core.base.store import Store
-from ollm_tui.core.memory import Memory
-from ollm_tui.core.notices import TodosChanged
 from ollm_tui.core.todos import Todo, TodoDraft, TodoList, TodoStatus
-from ollm_tui.options import Options
 
 tasks = st.text(min_size=1, max_size=40)
 fresh = itertools.count()
@@ -382,6 +377,18 @@ def test_a_change_made_elsewhere_is_announced_when_refreshed_and_an_own_one_is_n
     assert told == [("model", 1), ("user", 2)]
 
 
+def test_what_was_read_first_is_not_announced_as_a_change(tmp_path: Path) -> None:
+    told: list[int] = []
+    TodoList(Store(tmp_path / "x.db"), Path("/w")).add("before")
+    here = TodoList(Store(tmp_path / "x.db"), Path("/w"), on_change=lambda _, __, revision: told.append(revision))
+    assert here.state().revision == 1
+    assert not here.refresh()
+    TodoList(Store(tmp_path / "x.db"), Path("/w")).add("after")
+    assert here.state().revision == 2
+    assert here.refresh()
+    assert told == [2]
+
+
 def test_a_listener_may_use_the_list(store: Store) -> None:
     seen: list[int] = []
     todos = TodoList(store, Path("/listening"), on_change=lambda *_: seen.append(len(todos.list())))
@@ -408,8 +415,6 @@ def test_two_processes_share_one_list_and_its_numbers(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 from ollm_tui.core.base.store import Store
-from ollm_tui.core.memory import Memory
-from ollm_tui.core.notices import TodosChanged
 from ollm_tui.core.todos import TodoList
 todos = TodoList(Store(Path(sys.argv[1])), Path("/shared"))
 for number in range(50):
@@ -453,17 +458,3 @@ def test_an_empty_text_and_half_a_surrogate_pair_are_refused(todos: TodoList) ->
         todos.add("\udc80")
     assert todos.list() == ()
     assert todos.add("x").id == "t1"
-
-
-async def test_a_person_at_the_dashboard_is_told_what_another_process_changes(tmp_path: Path) -> None:
-    async with assemble_core(configure(Options(workspace=tmp_path)), Attendance.PERSON) as core:
-        told: asyncio.Queue[TodosChanged] = asyncio.Queue()
-        core.bus.subscribe(lambda notice: told.put_nowait(notice) if isinstance(notice, TodosChanged) else None)
-        await asyncio.to_thread(core.todos.state)
-        other = Store(core.store.path)
-        await asyncio.to_thread(Memory(other, tmp_path).set, "k", "no todo")
-        await asyncio.to_thread(TodoList(other, tmp_path).add, "theirs", by="user")
-        notice = await asyncio.wait_for(told.get(), 30)
-        assert ([todo.task for todo in notice.todos], notice.by) == (["theirs"], "user")
-        assert told.empty()
-        await asyncio.to_thread(other.close)
