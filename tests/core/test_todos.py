@@ -377,6 +377,18 @@ def test_a_change_made_elsewhere_is_announced_when_refreshed_and_an_own_one_is_n
     assert told == [("model", 1), ("user", 2)]
 
 
+def test_what_was_read_first_is_not_announced_as_a_change(tmp_path: Path) -> None:
+    told: list[int] = []
+    TodoList(Store(tmp_path / "x.db"), Path("/w")).add("before")
+    here = TodoList(Store(tmp_path / "x.db"), Path("/w"), on_change=lambda _, __, revision: told.append(revision))
+    assert here.state().revision == 1
+    assert not here.refresh()
+    TodoList(Store(tmp_path / "x.db"), Path("/w")).add("after")
+    assert here.state().revision == 2
+    assert here.refresh()
+    assert told == [2]
+
+
 def test_a_listener_may_use_the_list(store: Store) -> None:
     seen: list[int] = []
     todos = TodoList(store, Path("/listening"), on_change=lambda *_: seen.append(len(todos.list())))

