@@ -12,6 +12,7 @@ from itertools import islice
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.glob_pattern import GlobPattern
+from ollm_tui.core.base.ground import Ground
 from ollm_tui.core.base.line_search import search_files
 from ollm_tui.core.base.listing import Listing
 from ollm_tui.core.base.ripgrep import Ripgrep, RipgrepFailed
@@ -41,16 +42,26 @@ class Findings:
     tally: SearchTally = field(default_factory=SearchTally)
     listing: Listing | None = None
     matches: int = 0
+    cut: bool = False
+    """It was known to be more before some were left out."""
 
     @property
     def stopped(self) -> bool:
         """There is more than the limit."""
-        return self.matches > self.limit
+        return self.cut or self.matches > self.limit
 
     def take(self, files: Iterable[FoundFile]) -> None:
         before = len(self.files)
         self.files += files
         self.matches += sum([file.matches for file in self.files[before:]])
+
+    def leave_out_credentials(self) -> None:
+        """Drops files that turned out to be other names of credentials when all of them had been searched."""
+        if self.listing is not None and self.listing.has_met_credentials:
+            self.cut = self.stopped
+            kept = frozenset(self.listing.without_other_names([file.path for file in self.files]))
+            self.files = [file for file in self.files if file.path in kept]
+            self.matches = sum([file.matches for file in self.files])
 
     def shown(self) -> tuple[list[bytes], list[list[FoundLine]]]:
         """Paths, and the matches in each up to the limit with their context."""
@@ -88,21 +99,23 @@ class FileSearch:
     ripgrep: Ripgrep | None
     signal: AbortSignal
 
-    async def in_files(self, folder: bytes, paths: Sequence[bytes]) -> Findings:
-        """Search files that were named; `folder` ends with a slash, `paths` are relative to it."""
+    async def in_files(self, ground: Ground, paths: Sequence[bytes]) -> Findings:
+        """Search files that were named, relative to the ground."""
         findings = Findings(self.limit)
         try:
-            findings.take(await self._batch(folder, paths, findings))
+            findings.take(await self._batch(ground, paths, findings))
         except RipgrepFailed:
-            return await self._without_ripgrep.in_files(folder, paths)
+            return await self._without_ripgrep.in_files(ground, paths)
         return findings
 
     async def below(self, open_listing: Callable[[], Listing], *, may_stop: bool) -> Findings:
         """Search the files of a listing. `may_stop` says that a few matches may do. Raises OSError."""
         try:
-            return await self._below(open_listing, may_stop)
+            findings = await self._below(open_listing, may_stop)
         except RipgrepFailed:
             return await self._without_ripgrep.below(open_listing, may_stop=may_stop)
+        await self.signal.in_thread(findings.leave_out_credentials)
+        return findings
 
     @property
     def _without_ripgrep(self) -> FileSearch:
@@ -132,22 +145,22 @@ class FileSearch:
                 return findings, True
             wanted = batch if self.file_pattern is None else self.file_pattern.matching(batch)
             if wanted:
-                findings.take(await self._batch(listing.start, wanted, findings))
+                findings.take(await self._batch(listing.ground, wanted, findings))
             if findings.stopped:
                 return findings, True
             searched += len(batch)
             size = min(size * _GROWTH, _LARGEST_BATCH)
         return findings, False
 
-    async def _batch(self, folder: bytes, paths: Sequence[bytes], findings: Findings) -> list[FoundFile]:
+    async def _batch(self, ground: Ground, paths: Sequence[bytes], findings: Findings) -> list[FoundFile]:
         wanted = self.limit - findings.matches
         if self.ripgrep is not None:
-            return await self.ripgrep.search_files(folder, paths, self.query, findings.tally, wanted)
-        return await self.signal.in_thread(self._search_here, folder, paths, findings.tally, wanted)
+            return await self.ripgrep.search_files(ground, paths, self.query, findings.tally, wanted)
+        return await self.signal.in_thread(self._search_here, ground.again(), paths, findings.tally, wanted)
 
-    def _search_here(self, folder: bytes, paths: Sequence[bytes], tally: SearchTally, wanted: int) -> list[FoundFile]:
+    def _search_here(self, ground: Ground, paths: Sequence[bytes], tally: SearchTally, wanted: int) -> list[FoundFile]:
         found: list[FoundFile] = []
-        for file in search_files(folder, paths, self.query, tally, self.signal.throw_if_aborted):
+        for file in search_files(ground, paths, self.query, tally, self.signal.throw_if_aborted):
             found.append(file)
             wanted -= file.matches
             if wanted < 0:
@@ -162,7 +175,7 @@ class FileSearch:
         tally = SearchTally()
         walk = asyncio.create_task(self.signal.in_thread(_folders_of, listing))
         try:
-            files = await ripgrep.search_tree(listing.start, _flags_for(listing), self.query, tally, _SWEEP_LIMIT)
+            files = await ripgrep.search_tree(listing.ground, _flags_for(listing), self.query, tally, _SWEEP_LIMIT)
             folders = await walk
         finally:
             walk.cancel()
