@@ -53,6 +53,9 @@ for _kind, _tags in (
 ):
     KINDS.update(dict.fromkeys(_tags.split(), _kind))
 
+COLOURED_TAGS = frozenset(tag for tag, kind in KINDS.items() if kind == TEXT)
+"""Elements that mean nothing to a reader of plain text, but for what is in them."""
+
 _WRAPPERS = frozenset(tag for tag, kind in KINDS.items() if kind in (TEXT, LINK, STRONG))
 _BLOCK_TAGS = frozenset(tag for tag, kind in KINDS.items() if kind > LAST_INLINE and kind != RULE)
 

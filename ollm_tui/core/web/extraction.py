@@ -13,6 +13,8 @@ from urllib.parse import urljoin
 
 from ollm_tui.core.base.errors import InvalidArguments
 from ollm_tui.core.base.visible import visible
+from ollm_tui.core.web.code_blocks import is_gutter_class
+from ollm_tui.core.web.elements import COLOURED_TAGS
 from ollm_tui.core.web.markdown import to_markdown
 from ollm_tui.core.web.tree import (
     Node,
@@ -21,6 +23,7 @@ from ollm_tui.core.web.tree import (
     empty,
     outermost,
     parse_html,
+    parse_text,
     select,
     text_of,
     text_sizes,
@@ -103,7 +106,7 @@ def extract_main(html: str, base_url: str) -> str:
 
 def _seen_page(html: str) -> Page | None:
     """A page without what its readers do not see: that is where instructions to a model are hidden."""
-    page = parse_html(html)
+    page = parse_text(html, COLOURED_TAGS, is_gutter_class)
     if page is not None:
         without_text = [node for tag in _NO_TEXT for node in page.root.iter(tag)]
         for node in (*without_text, *filter(_is_hidden, page.noted)):

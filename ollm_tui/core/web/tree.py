@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias, cast
@@ -37,7 +37,15 @@ class Page:
 
 def parse_html(text: str) -> Page | None:
     """None where there is nothing to parse. Never reaches for the network or for entities."""
-    builder = _Builder()
+    return parse_text(text, (), bool)
+
+
+def parse_text(text: str, coloured: Collection[str], telling: Callable[[str], bool]) -> Page | None:
+    """As `parse_html`, but of elements of the `coloured` names only what is in them, unless their class is `telling`.
+
+    They are half of many pages, and so is the time they take. Those that may be hidden stay.
+    """
+    builder = _Builder(coloured, telling)
     root = cast("Node | None", _parsed(text, builder))  # cast: lxml has no types; the builder gives elements
     return None if root is None else Page(root, builder.noted, builder.overgrown)
 
@@ -119,15 +127,28 @@ def to_html(node: Node) -> str:
 class _Builder:
     """What lxml's parser tells, handed on to the standard library's builder."""
 
-    def __init__(self) -> None:
+    def __init__(self, coloured: Collection[str], telling: Callable[[str], bool]) -> None:
         self.noted: list[Node] = []
         self.overgrown = False
         builder = TreeBuilder()
-        self.data, self.end = builder.data, builder.end
-        begin, note = builder.start, self.noted.append
+        begin, finish, note = builder.start, builder.end, self.noted.append
         begin(_PAGE, {})  # pages go on behind their end: all of that needs something around it
+        left_out: list[bool] = []
+        """For each open element of a coloured name, whether it was."""
+        open_one, close_one = left_out.append, left_out.pop
+        is_dull: dict[str | None, bool] = {None: True}
 
+        # Called for every tag of a page, so they are closures: a method takes half as long again.
         def start(tag: str, attributes: Mapping[str, str]) -> None:
+            is_noted = not _NOTED.isdisjoint(attributes)
+            if tag in coloured:
+                names = attributes.get("class")
+                dull = is_dull.get(names)
+                if dull is None:
+                    dull = is_dull[names] = not telling(names or "")
+                open_one(dull and not is_noted)
+                if dull and not is_noted:
+                    return
             if not isinstance(attributes, dict):  # lxml's way to say that there are none
                 begin(tag, {})
             elif len(attributes) > MAX_ATTRIBUTES:
@@ -135,14 +156,18 @@ class _Builder:
                 begin(tag, {})
             else:
                 node = begin(tag, attributes)
-                if not _NOTED.isdisjoint(attributes):
+                if is_noted:
                     note(node)
 
+        def end(tag: str) -> None:
+            if tag not in coloured or not close_one():
+                finish(tag)
+
         def close() -> Node:
-            builder.end(_PAGE)
+            finish(_PAGE)
             return builder.close()
 
-        self.start, self.close = start, close
+        self.start, self.end, self.data, self.close = start, end, builder.data, close
 
 
 def _parsed(text: str, target: _Builder | None = None) -> Any:  # Any: lxml has no types
