@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ollm_tui.core.web.extraction import extract_main, extract_selected
+from ollm_tui.core.web.tree import parse_html, select
 
 BASE = "https://example.org/docs/page.html"
 FILLER = "<p>" + "Enough words to be believed as the main part of a page. " * 8 + "</p>"
@@ -115,6 +116,62 @@ def test_endless_nesting_is_read_as_plain_text(tag: str) -> None:
 def test_wide_tables_do_not_grow() -> None:
     cells = "<td colspan=9999>x" * 50
     assert len(markdown(f"<table><tr>{cells}<tr>{cells}</table>")) < 2_000
+
+
+def test_an_element_with_endless_attributes_is_read_without_them() -> None:
+    """lxml's own tree takes the square of the time for these: hours for a page of a few megabytes."""
+    bomb = "<div " + " ".join(f"a{number}=1" for number in range(200_000)) + "><p>inside</p></div>"
+    text = extract_main(f"<main>{FILLER}{bomb}<p>behind</p></main>", BASE)
+    assert text.endswith("inside\n\nbehind")
+    with pytest.raises(ValueError, match="more than 1,000 attributes"):
+        extract_selected(f"<main>{bomb}</main>", "p", BASE)
+
+
+def test_a_hundred_thousand_hidden_neighbours_are_left_out() -> None:
+    page = f"<main>{FILLER}{'<p hidden>x</p>y' * 100_000}</main>"
+    assert extract_main(page, BASE).endswith("y" * 100_000)
+
+
+def test_what_stands_behind_the_end_of_a_page_is_part_of_it() -> None:
+    page = f"<html><body><main>{FILLER}</main></body></html>\n<p>late words</p>"
+    assert extract_selected(page, "p:last-of-type", BASE).endswith("late words")
+    assert "late words" in extract_main(f"<html><body>{FILLER}</body></html>\n<p>late words</p>", BASE)
+
+
+def test_a_selected_block_of_code_has_the_language_that_stands_around_it() -> None:
+    page = "<div class=highlight-python3><div class=highlight><pre>x</pre></div></div><pre>y</pre>"
+    assert extract_selected(page, "pre", BASE) == "```python3\nx\n```\n```\ny\n```"
+
+
+def test_a_layout_table_keeps_what_stands_in_it_outside_of_cells() -> None:
+    assert markdown("<table><tr><td>a<pre>b</pre></td></tr><tr><table><tr><td>c</table></table>").count("c") == 1
+
+
+TAGS = (
+    "<p>",
+    "</p>",
+    "<b>",
+    "</b>",
+    "<table>",
+    "<tr>",
+    "<td>",
+    "<svg>",
+    "<html>",
+    "</html>",
+    "<a>",
+    "<body>",
+    "<!--",
+    "-->",
+)
+markup = st.lists(st.one_of(st.sampled_from(TAGS), st.text(max_size=8)), max_size=40).map("".join)
+
+
+@given(markup)
+def test_elements_are_selected_where_they_stand(page: str) -> None:
+    """The tree that selectors are tried on and the one that is shown have the same elements in the same order."""
+    root = parse_html(page)
+    everything = [] if root is None else select(root, page, "*")
+    assert everything == ([] if root is None else [node for node in root.root.iter() if node is not root.root])
 
 
 # -- which part ------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from ollm_tui.core.web.tree import Node, text_of
 
@@ -32,6 +33,7 @@ UNSEEN_TAGS = (
 )
 """Elements whose text is no text of the page."""
 
+_NO_PLAIN_TEXT = frozenset({"br", *UNSEEN_TAGS})
 _FENCE_RUN = re.compile(r"`{3,}")
 _LANGUAGE = re.compile(
     r"(?:^|\s)(?:(?:language|lang|highlight-source|highlight|sourceCode)[-:\s]|brush:\s*)([A-Za-z0-9+#_.-]{1,30})"
@@ -46,19 +48,21 @@ class CodeBlock(str):
     __slots__ = ()
 
 
-def code_block(pre: Node) -> CodeBlock | None:
+def code_block(pre: Node, above: Sequence[Node]) -> CodeBlock | None:
+    """A `pre` as Markdown; None where it holds no text. `above` is what it lies in, outermost first."""
     text = _code_text(pre)
     if not text.strip():
         return None
     longest = max(map(len, _FENCE_RUN.findall(text)), default=2)
     fence = "`" * (longest + 1)
-    return CodeBlock(f"{fence}{_language(pre)}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}")
+    return CodeBlock(f"{fence}{_language(pre, above)}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}")
 
 
 def _code_text(pre: Node) -> str:
     """What a browser shows of a `pre`, without line numbers and buttons; the line end right behind the tag is none."""
-    if next(pre.iterdescendants("br", *UNSEEN_TAGS), None) is None:
-        classes = {inner.get("class") for inner in pre.iterdescendants("span", "div", "td", "i", "b", "a")}
+    inside = list(pre.iter())
+    if _NO_PLAIN_TEXT.isdisjoint({node.tag for node in inside}):
+        classes = {node.get("class") for node in inside}
         if not any(is_gutter_class(name) for name in classes):
             return text_of(pre).removeprefix("\n")
     pieces: list[str] = []
@@ -73,7 +77,7 @@ def _collect_code(node: Node, pieces: list[str]) -> None:
         tag = child.tag
         if tag == "br":
             pieces.append("\n")
-        elif isinstance(tag, str) and tag not in UNSEEN_TAGS and not _is_gutter(child):
+        elif tag not in UNSEEN_TAGS and not _is_gutter(child):
             _collect_code(child, pieces)
         if child.tail:
             pieces.append(child.tail)
@@ -83,12 +87,10 @@ def _is_gutter(node: Node) -> bool:
     return is_gutter_class(node.get("class")) and (text_of(node).strip() or "0").isdigit()
 
 
-def _language(pre: Node) -> str:
-    places: list[Node | None] = [*pre.iterchildren("code"), pre, pre.getparent()]
-    if places[-1] is not None:
-        places.append(places[-1].getparent())
-    for place in places:
-        found = _LANGUAGE.search(place.get("class") or "") if place is not None else None
+def _language(pre: Node, above: Sequence[Node]) -> str:
+    """As the code inside, the block, or one of the two elements around it names it."""
+    for place in (*pre.findall("code"), pre, *above[:-3:-1]):
+        found = _LANGUAGE.search(place.get("class") or "")
         if found and found[1] not in _NO_LANGUAGE:
             return found[1]
     return ""

@@ -23,7 +23,7 @@ TABLE = 11
 QUOTE = 12
 RULE = 13
 
-KINDS: dict[object, int] = {}
+KINDS: dict[str, int] = {}
 """How an element is walked, by its name."""
 
 for _kind, _tags in (
@@ -53,23 +53,25 @@ for _kind, _tags in (
 ):
     KINDS.update(dict.fromkeys(_tags.split(), _kind))
 
+COLOURED_TAGS = frozenset(tag for tag, kind in KINDS.items() if kind == TEXT)
+"""Elements that mean nothing to a reader of plain text, but for what is in them."""
+
 _WRAPPERS = frozenset(tag for tag, kind in KINDS.items() if kind in (TEXT, LINK, STRONG))
-_BLOCK_TAGS = tuple(str(tag) for tag, kind in KINDS.items() if kind > LAST_INLINE and kind != RULE)
+_BLOCK_TAGS = frozenset(tag for tag, kind in KINDS.items() if kind > LAST_INLINE and kind != RULE)
 
 
 def unknown_kind(node: Node) -> int:
-    """Of what stands in no table: comments have no name, elements nobody knows are walked through."""
-    if not isinstance(node.tag, str):
-        return SKIP
+    """Of what stands in no table: elements nobody knows are walked through."""
     return CONTAINER if len(node) else TEXT
 
 
 def inline_around_blocks(root: Node) -> set[Node]:
     """Inline elements with blocks inside (a card that is one link, old pages inside `font`): walked as containers."""
     found: set[Node] = set()
-    for block in root.iterdescendants(*_BLOCK_TAGS):
-        parent = block.getparent()
-        while parent is not None and parent.tag in _WRAPPERS and parent not in found:
-            found.add(parent)
-            parent = parent.getparent()
+    for node in reversed(list(root.iter())):  # what lies inside comes before what it lies in
+        if node.tag in _WRAPPERS and len(node):
+            for child in node:
+                if child.tag in _BLOCK_TAGS or child in found:
+                    found.add(node)
+                    break
     return found

@@ -7,7 +7,7 @@ is left out, and code stands at the start of the line even inside lists, so that
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from ollm_tui.core.web.code_blocks import CodeBlock, code_block, is_gutter_class
 from ollm_tui.core.web.elements import (
@@ -42,16 +42,18 @@ _PERMALINKS = frozenset({"¶", "#", "§", "🔗", "\uf0c1", "Permalink", "Link t
 _MAX_COLUMNS = 100
 
 
-def to_markdown(element: Node, base_url: str) -> str:
+def to_markdown(element: Node, base_url: str, above: Sequence[Node] = ()) -> str:
     """The content of `element` as Markdown; links are made absolute by `base_url`. Empty where there is no text.
 
-    Raises RecursionError for a tree nested deeper than any page needs.
+    `above` is what the element lies in, outermost first: it may tell the language of code. Raises RecursionError for a
+    tree nested deeper than any page needs.
     """
-    return "\n\n".join(_Walker(element, base_url).blocks_of(element))
+    return "\n\n".join(_Walker(element, base_url, above).blocks_of(element))
 
 
 class _Walker:
-    def __init__(self, root: Node, base_url: str) -> None:
+    def __init__(self, root: Node, base_url: str, above: Sequence[Node]) -> None:
+        self._above = [*above]
         self._links = Links(base_url)
         self._wrapping = inline_around_blocks(root)
 
@@ -102,7 +104,9 @@ class _Walker:
                 _flush(run, out)
             self._block(child, kind if kind > LAST_INLINE else CONTAINER, out)
 
+        self._above.append(node)
         self._walk(node, run, self._wrapping, on_block)
+        self._above.pop()
         if run:
             _flush(run, out)
 
@@ -118,7 +122,7 @@ class _Walker:
             if text:
                 out.append(f"{'#' * int(str(node.tag)[1])} {text}")
         elif kind == PRE:
-            code = code_block(node)
+            code = code_block(node, self._above)
             if code:
                 out.append(code)
         elif kind == LIST:
@@ -139,7 +143,7 @@ class _Walker:
             inner: list[str] = []
             if child.tag == "li":
                 self._blocks(child, inner)
-            elif isinstance(child.tag, str):
+            else:
                 self._block(child, max(KINDS.get(child.tag, CONTAINER), CONTAINER), inner)
             if not inner:
                 continue
@@ -157,21 +161,24 @@ class _Walker:
     def _table(self, table: Node, out: list[str]) -> None:
         if (
             table.get("role") in ("presentation", "none")
-            or next(table.iterdescendants("table", "pre"), None) is not None
+            or next(table.iter("pre"), None) is not None
+            or any(inner is not table for inner in table.iter("table"))
         ):
-            for cell in table.iterdescendants("td", "th", "caption"):
-                if not _is_nested(cell, table) and not is_gutter_class(cell.get("class")):
-                    self._blocks(cell, out)
+            for cell in _cells_of_layout(table):
+                if not is_gutter_class(cell.get("class")):
+                    self._block(cell, KINDS[cell.tag], out)
             return
         rows: list[list[str]] = []
-        for part in table.iterdescendants("tr", "caption"):
+        for part in table.iter():
+            if part.tag not in ("tr", "caption"):
+                continue
             if part.tag == "caption":
                 caption = self._line(part)
                 if caption:
                     out.append(caption)
                 continue
             cells: list[str] = []
-            for cell in part.iterchildren("td", "th"):
+            for cell in (child for child in part if child.tag in ("td", "th")):
                 text = self._line(cell).replace("\n", " ").replace("|", "\\|")
                 cells += (text, *[""] * (min(_span(cell), _MAX_COLUMNS) - 1))
             if any(cells):
@@ -304,9 +311,13 @@ def _add(out: list[str], blocks: list[str], joint: str) -> None:
         out.append(joint.join(blocks))
 
 
-def _is_nested(cell: Node, table: Node) -> bool:
-    """Whether a cell belongs to a table inside this one; that is walked with the cell around it."""
-    return next(cell.iterancestors("table"), None) is not table
+def _cells_of_layout(node: Node) -> Iterator[Node]:
+    """The cells of a table that only lays out a page, and tables that stand in it outside of any cell."""
+    for child in node:
+        if child.tag in ("td", "th", "caption", "table"):
+            yield child
+        else:
+            yield from _cells_of_layout(child)
 
 
 def _start(node: Node) -> int:

@@ -1,123 +1,183 @@
-"""Parsed HTML, with types: what we use of lxml, which has none. lxml is imported with the first page."""
+"""Parsed HTML: read by lxml, kept as elements of the standard library.
+
+lxml's own tree takes the square of the time for an element with many attributes, and makes an object anew each time an
+element is looked at. lxml is imported with the first page.
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol, cast
+from typing import Any, TypeAlias, cast
+from xml.etree.ElementTree import Element, TreeBuilder
+
+MAX_ATTRIBUTES = 1_000
+"""An element with more is read as if it had none."""
+
+Node: TypeAlias = Element
+"""An element of a page; its name is lower-case, comments are left out."""
+
+_PAGE = "#page"
+_NOTED = frozenset({"hidden", "aria-hidden", "style", "role"})
 
 
-class Node(Protocol):
-    """An element of a parsed page."""
+@dataclass(frozen=True)
+class Page:
+    """A page: `root` is around its `html`, and around whatever follows that."""
 
-    @property
-    def tag(self) -> object:
-        """The lower-case name; a function instead of a text for comments."""
-        ...
-
-    @property
-    def text(self) -> str | None: ...
-
-    tail: str | None
-
-    def get(self, name: str) -> str | None: ...
-
-    def getparent(self) -> Node | None: ...
-
-    def remove(self, child: Node) -> None: ...
-
-    def getprevious(self) -> Node | None: ...
-
-    def itertext(self, *tags: str) -> Iterator[str]: ...
-
-    def iterdescendants(self, *tags: str) -> Iterator[Node]: ...
-
-    def iterancestors(self, *tags: str) -> Iterator[Node]: ...
-
-    def iterchildren(self, *tags: str) -> Iterator[Node]: ...
-
-    def __iter__(self) -> Iterator[Node]: ...
-
-    def __len__(self) -> int: ...
+    root: Node
+    noted: list[Node]
+    """Elements that have an attribute that may hide them, or a role; in document order."""
+    overgrown: bool
+    """Whether an element has more than MAX_ATTRIBUTES."""
 
 
-class _Value(Protocol):
-    """What lxml gives for an attribute: its text, and whose it is."""
-
-    def getparent(self) -> Node: ...
-
-
-def parse_html(text: str) -> Node | None:
-    """The root of a page; None where there is nothing to parse. Never reaches for the network or for entities."""
-    etree = _etree()
-    parser = etree.HTMLParser(encoding="utf-8", no_network=True, huge_tree=True)
-    data = text.replace("\0", "\ufffd").encode("utf-8", "replace")
-    try:
-        root = etree.fromstring(data, parser)
-    except (etree.ParserError, etree.XMLSyntaxError):
-        return None
-    return cast("Node | None", root)  # cast: lxml has no types
+def parse_html(text: str) -> Page | None:
+    """None where there is nothing to parse. Never reaches for the network or for entities."""
+    return parse_text(text, (), bool)
 
 
-def with_attribute(node: Node, name: str, wanted: Callable[[str], object]) -> list[Node]:
-    """All elements of the tree whose attribute has a wanted value, in document order.
+def parse_text(text: str, coloured: Collection[str], telling: Callable[[str], bool]) -> Page | None:
+    """As `parse_html`, but of elements of the `coloured` names only what is in them, unless their class is `telling`.
 
-    Asks for the values alone: with the elements in the expression lxml sorts all of them.
+    They are half of many pages, and so is the time they take. Those that may be hidden stay.
     """
-    values = cast("list[_Value]", cast(Any, node).xpath(f"/descendant::*/@{name}"))  # casts, Any: lxml has no types
-    return [value.getparent() for value in values if wanted(str(value))]
+    builder = _Builder(coloured, telling)
+    root = cast("Node | None", _parsed(text, builder))  # cast: lxml has no types; the builder gives elements
+    return None if root is None else Page(root, builder.noted, builder.overgrown)
 
 
-def text_length(node: Node) -> int:
-    """Characters of text below a node with blanks folded, scripts and styles left out."""
-    scripts = sum(_folded_length(script) for script in node.iterdescendants("script", "style"))
-    return _folded_length(node) - scripts
-
-
-def _folded_length(node: Node) -> int:
-    words = text_of(node).split()
-    return sum(map(len, words)) + max(0, len(words) - 1)
-
-
-def select(node: Node, selector: str) -> list[Node]:
-    """Elements by a CSS selector. Raises ValueError that says why a selector cannot be used."""
+def select(page: Page, text: str, selector: str) -> list[Node]:
+    """Elements of a page, parsed from `text`, by a CSS selector. Raises ValueError that says why it cannot be used."""
+    if page.overgrown:
+        raise ValueError(f"the page has an element with more than {MAX_ATTRIBUTES:,} attributes")
     cssselect = cast(Any, importlib.import_module("lxml.cssselect"))  # Any: lxml has no types
-    etree = _etree()
+    first = _parsed(text)
+    tops = [] if first is None else [first, *first.itersiblings("*")]
     try:
-        return cast("list[Node]", cssselect.CSSSelector(selector, translator="html")(node))
-    except (importlib.import_module("cssselect").SelectorError, etree.XPathError, RecursionError) as error:
+        wanted = cssselect.CSSSelector(selector, translator="html")
+        found = {node for top in tops for node in wanted(top)}
+    except (importlib.import_module("cssselect").SelectorError, _etree().XPathError, RecursionError) as error:
         raise ValueError(str(error) or type(error).__name__) from None
+    # Both trees come from the same parser, so their elements stand in the same order.
+    theirs = (node for top in tops for node in top.iter("*"))
+    ours = (node for node in page.root.iter() if node is not page.root)
+    return [our for their, our in zip(theirs, ours, strict=True) if their in found]
 
 
 def text_of(node: Node) -> str:
-    """All text below a node, as it stands. Made by lxml at once: collecting its pieces takes six times as long."""
-    if not len(node):
-        return node.text or ""
-    return str(_etree().tostring(node, method="text", encoding="unicode", with_tail=False))
+    """All text below a node, as it stands."""
+    return "".join(node.itertext()) if len(node) else node.text or ""
 
 
-def drop_all(root: Node, *tags: str) -> None:
-    """Take every element of these names out of a tree; the texts behind them stay."""
-    _etree().strip_elements(root, *tags, with_tail=False)
+def text_sizes(root: Node) -> dict[Node, int]:
+    """Characters of text below each element, blanks folded; each piece is looked at once, however deep it lies."""
+    sizes: dict[Node, int] = {}
+    for node in reversed(list(root.iter())):  # what lies inside comes before what it lies in
+        size = _folded_length(node.text)
+        for child in node:
+            size += sizes[child] + _folded_length(child.tail)
+        sizes[node] = size
+    return sizes
 
 
-def drop(node: Node) -> None:
-    """Take an element out of its tree; the text behind it stays."""
-    parent = node.getparent()
-    if parent is None:
-        return
-    if node.tail:
-        before = node.getprevious()
-        if before is None:
-            cast(Any, parent).text = (parent.text or "") + node.tail  # Any: the one place that writes it
-        else:
-            before.tail = (before.tail or "") + node.tail
-    parent.remove(node)
+def empty(node: Node) -> None:
+    """Leave nothing of an element but its place, which nobody sees; the text behind it stays.
+
+    Taking it out would move that text: of a hundred thousand such neighbours all of it, each time.
+    """
+    behind = node.tail
+    node.clear()
+    node.tag, node.tail = "template", behind
+
+
+def outermost(found: list[Node]) -> list[Node]:
+    """Those of `found` (in document order) that lie in no other."""
+    outer: list[Node] = []
+    inside: set[Node] = set()
+    for node in found:
+        if node not in inside:
+            outer.append(node)
+            inside.update(node.iter())
+    return outer
+
+
+def above(node: Node, page: Page) -> list[Node]:
+    """What an element of a page lies in, outermost first."""
+    parents = {child: parent for parent in page.root.iter() for child in parent}
+    found: list[Node] = []
+    while (parent := parents.get(node)) is not None:
+        found.append(parent)
+        node = parent
+    return found[::-1]
+
+
+def _folded_length(text: str | None) -> int:
+    return len(" ".join(text.split())) if text else 0
 
 
 def to_html(node: Node) -> str:
-    return str(_etree().tostring(node, encoding="unicode", method="html"))
+    """What stands in a node. Raises RecursionError for a tree nested deeper than any page needs."""
+    return "".join(ElementTree.tostring(child, encoding="unicode", method="html") for child in node)
+
+
+class _Builder:
+    """What lxml's parser tells, handed on to the standard library's builder."""
+
+    def __init__(self, coloured: Collection[str], telling: Callable[[str], bool]) -> None:
+        self.noted: list[Node] = []
+        self.overgrown = False
+        builder = TreeBuilder()
+        begin, finish, note = builder.start, builder.end, self.noted.append
+        begin(_PAGE, {})  # pages go on behind their end: all of that needs something around it
+        left_out: list[bool] = []
+        """For each open element of a coloured name, whether it was."""
+        open_one, close_one = left_out.append, left_out.pop
+        is_dull: dict[str | None, bool] = {None: True}
+
+        # Called for every tag of a page, so they are closures: a method takes half as long again.
+        def start(tag: str, attributes: Mapping[str, str]) -> None:
+            is_noted = not _NOTED.isdisjoint(attributes)
+            if tag in coloured:
+                names = attributes.get("class")
+                dull = is_dull.get(names)
+                if dull is None:
+                    dull = is_dull[names] = not telling(names or "")
+                open_one(dull and not is_noted)
+                if dull and not is_noted:
+                    return
+            if not isinstance(attributes, dict):  # lxml's way to say that there are none
+                begin(tag, {})
+            elif len(attributes) > MAX_ATTRIBUTES:
+                self.overgrown = True
+                begin(tag, {})
+            else:
+                node = begin(tag, attributes)
+                if is_noted:
+                    note(node)
+
+        def end(tag: str) -> None:
+            if tag not in coloured or not close_one():
+                finish(tag)
+
+        def close() -> Node:
+            finish(_PAGE)
+            return builder.close()
+
+        self.start, self.end, self.data, self.close = start, end, builder.data, close
+
+
+def _parsed(text: str, target: _Builder | None = None) -> Any:  # Any: lxml has no types
+    etree = _etree()
+    parser = etree.HTMLParser(encoding="utf-8", no_network=True, huge_tree=True, target=target)
+    data = text.replace("\0", "\ufffd").encode("utf-8", "replace")
+    try:
+        return etree.fromstring(data, parser)
+    except (etree.ParserError, etree.XMLSyntaxError):
+        return None
 
 
 @cache
