@@ -13,6 +13,11 @@ from hypothesis import strategies as st
 from ollm_tui.core.base.graphemes import boundary_after, boundary_before, is_boundary
 from ollm_tui.core.base.output import ExcerptBuffer, OutputFormatter, TruncationConfig
 
+def _lines_of(text: str, start: int, end: int) -> set[int]:
+    """The numbers of the lines that a part of the text shows something of: two parts may show the same one."""
+    return {text.count("\n", 0, place) for place in range(start, end)}
+
+
 TEXTS = st.text(
     st.one_of(st.characters(), st.sampled_from("\n\n\nab \r\u0301\U0001f469\u200d\U0001f1e9")), max_size=120
 )
@@ -118,8 +123,9 @@ class TestExcerpt:
         assert text.startswith(head)
         assert text.removesuffix("\n").endswith(tail)
         assert max_chars is None or len(head) + len(tail) <= max_chars
-        shown_lines = sum(bool(part) + part.count("\n") for part in (head, tail))
-        assert max_lines is None or shown_lines <= max_lines
+        tail_starts = len(text) - len(tail) - text.endswith("\n")
+        shown_lines = _lines_of(text, 0, len(head)) | _lines_of(text, tail_starts, tail_starts + len(tail))
+        assert max_lines is None or len(shown_lines) <= max_lines
         assert is_boundary(text, len(head))
         assert is_boundary(text, len(text) - len(tail) - text.endswith("\n"))
 

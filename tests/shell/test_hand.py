@@ -51,7 +51,7 @@ def test_input_on_its_way_is_never_printed() -> None:
 
 
 async def test_both_kinds_of_typing_are_told_apart(bench: Bench) -> None:
-    notes = await _typed_into(bench, "read u; stty -echo; read p; stty echo; echo $u", b"ada\n", b"s3cret\n")
+    notes = await _typed_into(bench, "read u; sleep 1; stty -echo; read p; stty echo; echo $u", b"ada\n", b"s3cret\n")
     assert notes == (
         'the person typed into its terminal: "ada"',
         "the person typed into its terminal; what is not told, since its echo was off",

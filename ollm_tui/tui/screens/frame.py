@@ -96,9 +96,13 @@ class PaneFrame(Screen[None]):
         )
 
     def go_to(self, pane: Pane) -> None:
-        """Bring a pane into sight and focus it."""
+        """Bring a pane into sight and focus it: at once where it is in sight, for the next key belongs to it."""
+        in_sight = self.arrangement.in_sight(pane)
         self.bring(pane)
-        self.call_after_refresh(self._focus_pane, pane)
+        if in_sight:
+            self.set_focus(self._target(pane))
+        else:
+            self.call_after_refresh(self._focus_pane, pane)
 
     def bring(self, pane: Pane) -> None:
         """Bring a pane into sight."""
