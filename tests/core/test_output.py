@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ollm_tui.core.base.graphemes import boundary_after, boundary_before, is_boundary
 from ollm_tui.core.base.output import ExcerptBuffer, OutputFormatter, TruncationConfig
 
+
 def _lines_of(text: str, start: int, end: int) -> set[int]:
     """The numbers of the lines that a part of the text shows something of: two parts may show the same one."""
     return {text.count("\n", 0, place) for place in range(start, end)}
