@@ -97,7 +97,7 @@ class ConversationFolder:
                 words = f"Older history was shortened: {event.before} to {event.after} tokens."
                 return [self._note(words, NoteKind.NOTICE)]
             case MemoryRecalled():
-                return [_changed(NoteEntry(self._new_id("note"), f"{event.in_words} (F3 to read)", body=event.text))]
+                return [_changed(NoteEntry(self._new_id("note"), f"{event.in_words} (^N to read)", body=event.text))]
             case Noticed():
                 return [self._note(event.text, NoteKind.NOTICE)]
             case Failed():
