@@ -106,6 +106,8 @@ class Reading:
     exact: frozenset[str] = frozenset()
     most: int | None = None
     descends: frozenset[str] = frozenset()
+    searches: str = ""
+    ordered: bool = False
     directory: bool = False
     variables: bool = False
     sub: Mapping[str, Reading] = field(default_factory=dict[str, "Reading"])
@@ -122,8 +124,7 @@ class Tables:
     word_lists: Mapping[str, frozenset[str]]
     state_builtins: frozenset[str]
     version_names: frozenset[str]
-    version_options: frozenset[str]
-    version_exceptions: Mapping[str, frozenset[str]]
+    version_spellings: Mapping[str, frozenset[str]]
     exact_only: frozenset[str]
     two_words: frozenset[str]
     three_words: Mapping[str, frozenset[str]]
@@ -145,8 +146,7 @@ def tables() -> Tables:
         word_lists=_each(raw["words"]),
         state_builtins=_words(raw["builtins"]["state"]),
         version_names=_words(versions["names"]),
-        version_options=_words(versions["options"]),
-        version_exceptions=_each(versions["except"]),
+        version_spellings=_each(versions["also"]),
         exact_only=_words(arity["exact"]),
         two_words=_words(arity["two"]),
         three_words=_each(arity["three"]),
@@ -242,7 +242,9 @@ def _readings(raw: _Raw) -> dict[str, Reading]:
 
 
 def _reading(raw: _Raw, earlier: Mapping[str, Reading]) -> Reading:
-    values = {option: kind for kind in ("text", "path", "glob") for option in raw.get(kind, "").split()}
+    values = {
+        option: kind for kind in ("text", "path", "glob", "kind", "behind") for option in raw.get(kind, "").split()
+    }
     flags = frozenset(raw.get("flags", "")) - frozenset(raw.get("deny_flags", ""))
     own = Reading(
         operands=raw["operands"],
@@ -254,6 +256,8 @@ def _reading(raw: _Raw, earlier: Mapping[str, Reading]) -> Reading:
         exact=_words(raw.get("exact", "")),
         most=raw.get("most"),
         descends=_words(raw.get("descends", "")),
+        searches=raw.get("searches", ""),
+        ordered=raw.get("ordered", False),
         directory=raw.get("directory", False),
         variables=raw.get("variables", False),
         sub=_readings(raw["sub"]) if "sub" in raw else {},
