@@ -6,20 +6,38 @@ import os
 import posixpath
 import re
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from fnmatch import translate
+from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from ollm_tui.core.base.errors import InvalidPath, ToolFailure
 from ollm_tui.core.base.protected import holds_credentials
 from ollm_tui.core.base.workspace import Access, Location, Workspace
+from ollm_tui.core.policy.git_programs import configured_program
 
-MAX_ENTRIES_BELOW = 20_000
+MAX_ENTRIES_BELOW = 100_000
 """How many names below a directory are looked at for credentials before a search in it asks."""
 
 SKIPPED_BELOW = frozenset({".git", "node_modules", ".venv", "__pycache__"})
 
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_.,@%+=: -][A-Za-z0-9_./,@%+=:~ -]*")
+
+
+IGNORE_FILES = frozenset({".gitignore", ".ignore", ".rgignore"})
+MAX_IGNORE_BYTES = 65_536
+
+
+class Descent(NamedTuple):
+    """What a search reads below a directory: `hidden` names, what `links` lead to; `shown` are globs of hidden names
+    that it reads all the same."""
+
+    hidden: bool = True
+    links: bool = False
+    shown: tuple[str, ...] = ()
 
 
 class _Entry(Enum):
@@ -43,8 +61,8 @@ class CommandPaths:
     _reasons: dict[Path, str | None] = field(default_factory=dict[Path, "str | None"])
     """What stands against reading a place: paths of one line often lead to the same."""
 
-    def problem(self, path: str, *, descends: bool = False) -> str | None:
-        """Why reading the path would not run unasked; None when it would. With `descends`, all that lies below too."""
+    def problem(self, path: str, *, descends: Descent | None = None) -> str | None:
+        """Why reading the path would not run unasked; None when it would. With `descends`, what lies below too."""
         try:
             location = self._resolve(path)
         except InvalidPath:
@@ -57,7 +75,7 @@ class CommandPaths:
         reason = self._reasons[location.real]
         if reason is not None:
             return reason
-        return self._credentials_below(location.real) if descends and location.real.is_dir() else None
+        return self._problem_below(location.real, descends) if descends and location.real.is_dir() else None
 
     def place(self, path: str) -> Path | None:
         """Where the word, taken as the path of an entry, lies; None outside the workspace."""
@@ -86,8 +104,16 @@ class CommandPaths:
             return "it lies outside the workspace"
         if all((real / name).exists() for name in ("HEAD", "objects", "refs")):
             return "it looks like a bare repository, whose configuration git would follow"
-        if _repository_of(real) != _repository_of(self.workspace.root):
+        repository = _repository_of(real)
+        if repository != _repository_of(self.workspace.root):
             return "it belongs to another repository than the workspace"
+        return configured_program(repository) if repository is not None else None
+
+    def program_problem(self, name: str) -> str | None:
+        """Why a program of the shipped list is not what its name says: the workspace has its own, in a PATH folder."""
+        for folder in _own_folders(os.environ.get("PATH", ""), self.workspace.root, self.cwd):
+            if os.access(f"{folder}/{name}", os.X_OK):
+                return f"{folder}/{name} would run, which belongs to the workspace"
         return None
 
     def _lies_plainly_inside(self, path: str) -> bool:
@@ -127,14 +153,24 @@ class CommandPaths:
     def _joined(self, path: str) -> str:
         return posixpath.join(self.cwd, path) if self.cwd else path
 
-    def _credentials_below(self, folder: Path) -> str | None:
+    def _problem_below(self, folder: Path, descent: Descent) -> str | None:
         seen = 0
-        for place, folders, files in os.walk(folder):
-            folders[:] = [name for name in folders if name not in SKIPPED_BELOW]
+        shown = [re.compile(".*") if "{" in glob or "\\" in glob else _last_name(glob) for glob in descent.shown]
+        if not descent.hidden:
+            shown += [pattern for parent in folder.parents for pattern in _shown_again(str(parent), IGNORE_FILES)]
+        for place, folders, everything in os.walk(folder):
+            files = everything
             seen += len(folders) + len(files)
             if seen > MAX_ENTRIES_BELOW:
                 return "too much lies below it to tell whether credentials are among it"
             below = Path(place).relative_to(folder).parts
+            if descent.links and (link := next(filter(_is_link, map(Path(place).joinpath, (*folders, *files))), None)):
+                return f"{'/'.join((*below, link.name))} below it leads elsewhere"
+            if not descent.hidden:
+                shown += _shown_again(place, IGNORE_FILES.intersection(files))
+                folders[:] = [name for name in folders if _is_reached(name, shown)]
+                files = [name for name in files if _is_reached(name, shown)]
+            folders[:] = [name for name in folders if name not in SKIPPED_BELOW]
             for name in files:
                 if holds_credentials((*below, name)) or self._is_protected(Path(place) / name):
                     return f"{'/'.join((*below, name))} below it holds credentials"
@@ -149,6 +185,50 @@ def _entry_at(place: str) -> _Entry:
     except OSError:
         return _Entry.OTHER
     return _Entry.PLAIN if stat.S_ISDIR(mode) or stat.S_ISREG(mode) else _Entry.OTHER
+
+
+@lru_cache(maxsize=16)
+def _own_folders(path: str, root: Path, cwd: str) -> tuple[str, ...]:
+    """The folders of PATH that lie in the workspace; relative ones are taken from where the command runs.
+
+    Kept, since what leads into the workspace from outside is the person's own doing and nothing a tool can change.
+    """
+    places = [os.path.join(root, cwd, entry) for entry in path.split(":")]
+    real_root = f"{root}/"
+    return tuple(
+        place
+        for place in places
+        if f"{place}/".startswith(real_root) or f"{os.path.realpath(place)}/".startswith(real_root)
+    )
+
+
+def _is_link(place: Path) -> bool:
+    return place.is_symlink()
+
+
+def _is_reached(name: str, shown: list[re.Pattern[str]]) -> bool:
+    """Whether a search that leaves hidden names out reads this one."""
+    return not name.startswith(".") or any(pattern.fullmatch(name.casefold()) for pattern in shown)
+
+
+def _shown_again(folder: str, names: Iterable[str]) -> list[re.Pattern[str]]:
+    """The hidden names that ignore files of the folder put back into a search (`!.env`), by their last part."""
+    found: list[re.Pattern[str]] = []
+    for name in names:
+        try:
+            with open(os.open(f"{folder}/{name}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                content = file.read(MAX_IGNORE_BYTES + 1)
+        except OSError:
+            continue
+        if len(content) > MAX_IGNORE_BYTES:
+            return [re.compile(".*")]
+        lines = [line.strip() for line in content.decode("utf-8", "replace").splitlines()]
+        found += [_last_name(line[1:]) for line in lines if line.startswith("!")]
+    return found
+
+
+def _last_name(glob: str) -> re.Pattern[str]:
+    return re.compile(translate(glob.rstrip("/").rpartition("/")[2].casefold()), re.DOTALL)
 
 
 def _repository_of(folder: Path) -> Path | None:

@@ -17,6 +17,7 @@ from ollm_tui.core.policy.shell_approvals import ApprovalPattern
 from ollm_tui.core.policy.shell_readonly import ReadOnlyVerdict, read_only_parts
 from ollm_tui.core.policy.shell_risk import command_risk, is_destructive
 from ollm_tui.core.policy.shell_syntax import MAX_REMEMBERED, ShellLine, analyse, bash_accepts, forget_analyses
+from ollm_tui.core.policy.shell_tables import tables
 from ollm_tui.core.policy.shell_words import SimpleCommand
 
 SHELL = "shell"
@@ -234,15 +235,18 @@ class _LineJudge:
             return PartVerdict(part.text, miss, f"no approval covers {part.text!r}")
         if not look.covered:
             return PartVerdict(part.text, miss, f"no approval covers {part.text!r} ({look.reason})")
-        obstacle = self._obstacle(look)
+        obstacle = self._obstacle(part.name, look)
         if obstacle is not None:
             return PartVerdict(part.text, miss, f"no approval covers {part.text!r}: {obstacle}")
         return PartVerdict(part.text, Decision.ALLOW, "it only looks around")
 
-    def _obstacle(self, look: ReadOnlyVerdict) -> str | None:
-        """Why a command of the read-only list asks all the same: what it would look at."""
+    def _obstacle(self, name: str, look: ReadOnlyVerdict) -> str | None:
+        """Why a command of the read-only list asks all the same: what it is, or what it would look at."""
         if self._paths is None:
             return "there is no workspace" if look.paths or look.repositories else None
+        own = None if name in tables().word_lists["builtins"] else self._paths.program_problem(name)
+        if own is not None:
+            return own
         for path in look.paths:
             problem = self._paths.problem(path, descends=look.descends)
             if problem is not None:

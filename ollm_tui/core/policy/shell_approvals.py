@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 
-from ollm_tui.core.policy.shell_options import flags_of
+from ollm_tui.core.policy.shell_options import flags_of, takes_commands
 from ollm_tui.core.policy.shell_tables import program_key, tables
 from ollm_tui.core.policy.shell_words import SimpleCommand, Word
 from ollm_tui.core.policy.shell_wrappers import changes_state, is_wrapper, runner_start
@@ -102,6 +102,8 @@ class ApprovalPattern:
             ]
             if not all(spelled):
                 return Cover(False, f"{flag.reason}; a pattern has to spell it")
+        if self.open_end and takes_commands(command):
+            return Cover(False, f"{argv[0]} runs what it is fed; only a pattern without * at its end covers that")
         return self._covers_inner(command, own)
 
     def _covers_inner(self, command: SimpleCommand, own: tuple[PatternWord, ...]) -> Cover:

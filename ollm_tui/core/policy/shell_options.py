@@ -63,6 +63,17 @@ def flags_of(command: SimpleCommand) -> list[Flag]:
     return found
 
 
+def takes_commands(command: SimpleCommand) -> bool:
+    """Whether it would run what it is fed: an interpreter that is given no script (`echo x | python`)."""
+    spec = tables().flagged.get(program_key(command.name)) if command.words else None
+    if spec is None or not spec.fed:
+        return False
+    rest = command.argv[1:]
+    if len(rest) == 1 and rest[0] in ("--version", "--help", "-V", "-v", "-h", "-version"):
+        return False
+    return sum(not word.startswith("-") for word in rest) < spec.fed
+
+
 def _check(words: tuple[Word, ...], start: int, spec: Flagged, found: list[Flag], *, globs: bool = True) -> None:
     """Check the words from `start` on; behind a `--` that is no option's value only operands are looked at.
 
@@ -110,6 +121,8 @@ def _check_option(words: tuple[Word, ...], index: int, spec: Flagged, found: lis
     end = len(words) if spec.region else index + 1
     name = text.split("=", 1)[0]
     effect = spec.single.get(name.lstrip("-"))
+    if effect is None and spec.starts:
+        effect = next((effect for start, effect in spec.starts.items() if name.startswith(start)), None)
     if effect is None and text.startswith("--"):
         effect = spec.long.get(name)
         if effect is None and len(name) > 2 and name not in spec.safe:
@@ -162,7 +175,9 @@ def _script_option(words: tuple[Word, ...], index: int, spec: Flagged, found: li
 def _check_operand(word: Word, index: int, operands: int, spec: Flagged, found: list[Flag], globs: bool) -> None:
     text = word.text
     effect = ""
-    if spec.plus and text.startswith("+"):
+    if spec.response and text.startswith("@"):
+        effect = spec.response
+    elif spec.plus and text.startswith("+"):
         effect = spec.plus
     elif text in spec.words:
         effect = spec.words[text]

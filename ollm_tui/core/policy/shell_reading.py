@@ -11,7 +11,7 @@ class NotReading(ValueError):
 
 
 class Given:
-    """What was given: option names (`-e`, `--regexp`), paths named by options, scripts of `-e`, and operands.
+    """What was given: option names (`-e`, `--regexp`), paths and globs named by options, scripts of `-e`, operands.
 
     `separated` is how many operands stood before a `--`, or None without one.
     """
@@ -20,6 +20,8 @@ class Given:
         self.options: set[str] = set()
         self.paths: list[str] = []
         self.scripts: list[str] = []
+        self.globs: list[str] = []
+        self.kinds: list[str] = []
         self.operands: list[str] = []
         self.separated: int | None = None
 
@@ -33,7 +35,8 @@ def read_arguments(words: tuple[Word, ...], start: int, spec: Reading) -> Given:
     while index < count:
         text = words[index].text
         index += 1
-        if given.separated is not None or text[:1] != "-" or text == "-":
+        behind_operands = bool(given.operands) and spec.ordered
+        if given.separated is not None or text[:1] != "-" or text == "-" or behind_operands:
             given.operands.append(text)
         elif text == "--":
             given.separated = len(given.operands)
@@ -67,14 +70,22 @@ def _take_value(name: str, value: str | None, words: tuple[Word, ...], index: in
             raise NotReading(f"the option {name} lacks its value")
         value = words[index].text
         index += 1
+        if given.operands and not value.isdigit():
+            given.paths.append(value)  # to a program that takes no options behind operands it is a file
     match kind:
         case "script":
             given.scripts.append(value)
         case "path":
             if value != "-":
                 given.paths.append(value)
+        case "kind":
+            given.kinds.append(value)
+        case "behind":
+            given.paths.extend(value.rsplit(":", 1)[1:])
         case "glob":
             plain = value.lstrip("!")
+            if not value.startswith("!"):
+                given.globs.append(value)
             if not value.startswith("!") and plain:
                 given.paths.append(plain.replace("*", "").replace("?", "").strip("/") or ".")
         case _:

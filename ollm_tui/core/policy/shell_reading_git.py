@@ -11,6 +11,9 @@ _SECRET_KEYS = ("credential", "extraheader", "token", "password", "passwd", "sec
 
 def git_paths(words: tuple[Word, ...], spec: Reading) -> tuple[Given, list[str], list[str]]:
     """The arguments read, the directories git takes configuration from, and the paths it would read."""
+    for word in words:
+        if "%G" in word.text or "(signature" in word.text:
+            raise NotReading(f"{word.text} has signatures checked, by a program")
     index = 1
     while index < len(words) and words[index].text.startswith("-"):
         index += 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import posixpath
 from typing import NamedTuple
 
+from ollm_tui.core.policy.command_paths import Descent
 from ollm_tui.core.policy.shell_reading import Given, NotReading, read_arguments
 from ollm_tui.core.policy.shell_reading_find import find_paths, printf_problem, test_paths
 from ollm_tui.core.policy.shell_reading_git import git_paths
@@ -25,14 +26,14 @@ class ReadOnlyVerdict(NamedTuple):
     """Whether the shipped list covers a command, and what is left for the caller to judge.
 
     `paths` are to be judged as read_file would judge them, relative ones from the command's working directory;
-    `descends` says that it also reads files below them; `repositories` are directories in which git would pick up
+    `descends` says what it also reads below them; `repositories` are directories in which git would pick up
     configuration: the caller refuses one that looks like a bare repository or belongs to another than the workspace's.
     """
 
     covered: bool
     reason: str = ""
     paths: tuple[str, ...] = ()
-    descends: bool = False
+    descends: Descent | None = None
     repositories: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -118,10 +119,8 @@ def _asks_version(command: SimpleCommand) -> bool:
         return False
     known = tables()
     name, option = argv
-    return (
-        name in known.version_names
-        and option in known.version_options
-        and option not in known.version_exceptions.get(name, ())
+    return name in known.version_names and (
+        option == "--version" or option in known.version_spellings.get(name, frozenset())
     )
 
 
@@ -134,7 +133,7 @@ def _judge(command: SimpleCommand, spec: Reading) -> ReadOnlyVerdict:
             raise NotReading(f"{word.shown} stands for a value that is not known here")
     if spec.operands == "git":
         given, repositories, paths = git_paths(words, spec)
-        return ReadOnlyVerdict(True, "", tuple(paths), False, tuple(repositories))
+        return ReadOnlyVerdict(True, "", tuple(paths), None, tuple(repositories))
     match spec.operands:
         case "echo":
             return ReadOnlyVerdict(True)
@@ -149,7 +148,22 @@ def _judge(command: SimpleCommand, spec: Reading) -> ReadOnlyVerdict:
             return ReadOnlyVerdict(True)
         case _:
             given = read_arguments(words, 1, spec)
-    return ReadOnlyVerdict(True, "", tuple(_paths(given, spec)), bool(given.options & spec.descends))
+    return ReadOnlyVerdict(True, "", tuple(_paths(given, spec)), _descent(given, spec))
+
+
+def _descent(given: Given, spec: Reading) -> Descent | None:
+    """What it reads below the directories it is given."""
+    if given.options & spec.descends:
+        return Descent()
+    match spec.searches:
+        case "visible" if not given.options & {"--files", "--type-list"}:
+            # A kind of files may hold hidden ones by name, and one that is chosen is read: `-t sh` reads .env.
+            plain = "--type-add" not in given.options and tables().word_lists["rg_kinds"].issuperset(given.kinds)
+            return Descent(hidden=False, shown=(*given.globs, *(() if plain else ("*",))))
+        case "links":
+            return Descent(links=True)
+        case _:
+            return None
 
 
 def _paths(given: Given, spec: Reading) -> list[str]:

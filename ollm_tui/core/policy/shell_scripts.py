@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import re
 
-_ADDRESS = r"(?:[0-9]+|\$|/(?:[^/\\\n]|\\[^\n])*/I?)"
+
+def _expression(mark: str) -> str:
+    """A regular expression up to its delimiter, for sed.
+
+    A delimiter in brackets ends it for one sed and not for another, so that what one takes for a replacement another
+    takes for commands (`s/[/]/p;s/e;#/x/`): brackets that hold one, or a backslash before one, are not judged at all.
+    """
+    one = rf"(?:\[:[a-z]+:\]|\\[^\]\[{mark}\\\n]|[^\]\[{mark}\\\n])"
+    brackets = rf"\[(?:\^|(?!\^))(?:\]{one}*|{one}+)\]"  # a `]` in the first place is one of them and closes nothing
+    return rf"(?:[^\[{mark}\\\n]|\\[^\n]|{brackets})"
+
+
+_ADDRESS = rf"(?:[0-9]+|\$|/{_expression('/')}*/I?)"
 _RANGE = rf"(?:{_ADDRESS}(?:,(?:{_ADDRESS}|[+~][0-9]+))?\s*!?\s*)?"
 _SUBSTITUTION = "|".join(
-    rf"s{mark}(?:[^{mark}\\\n]|\\[^\n]){{0,2000}}{mark}(?:[^{mark}\\\n]|\\[^\n]){{0,2000}}{mark}[gpiI0-9]{{0,8}}"
+    rf"s{mark}{_expression(mark)}{{0,2000}}{mark}(?:[^{mark}\\\n]|\\[^\n]){{0,2000}}{mark}[gpiI0-9]{{0,8}}"
     for mark in ("/", r"\|", "#", ",", "@", ":", "!")
 )
 _TRANSLATION = r"y/(?:[^/\\\n]|\\[^\n])*/(?:[^/\\\n]|\\[^\n])*/"
@@ -15,8 +27,8 @@ _SED_COMMAND = re.compile(rf"\s*{_RANGE}(?:[pdqQ=lnNgGhHxD]|{_SUBSTITUTION}|{_TR
 _MAX_SCRIPT = 2_000
 
 _AWK_FORBIDDEN = re.compile(
-    r"[>|@`]|\b(?:system|getline|close|fflush|ARGV|ARGC|ARGIND|ENVIRON|SYMTAB|FUNCTAB|PROCINFO|load|include|print_to|"
-    r"BEGINFILE|ENDFILE|nextfile|extension)\b"
+    r"[>|@`]|\\\n|\b(?:system|getline|close|fflush|ARGV|ARGC|ARGIND|ENVIRON|SYMTAB|FUNCTAB|PROCINFO|load|include|"
+    r"print_to|BEGINFILE|ENDFILE|nextfile|extension)\b"
 )
 _JQ_FORBIDDEN = re.compile(
     r"\b(?:include|import|input_filename|env|modulemeta|getpath_file|debug|stderr|halt)\b|\$ENV|\$__"

@@ -47,6 +47,7 @@ class Flagged:
 
     short: Mapping[str, str] = field(default_factory=dict[str, str])
     single: Mapping[str, str] = field(default_factory=dict[str, str])
+    starts: Mapping[str, str] = field(default_factory=dict[str, str])
     long: Mapping[str, str] = field(default_factory=dict[str, str])
     plus: str = ""
     dash: str = ""
@@ -62,6 +63,8 @@ class Flagged:
     remote: bool = False
     refspec: bool = False
     old_style: bool = False
+    fed: int = 0
+    response: str = ""
     schemes: frozenset[str] = frozenset()
     commands: frozenset[str] | None = None
     command_values: frozenset[str] = frozenset()
@@ -71,7 +74,7 @@ class Flagged:
     @property
     def empty(self) -> bool:
         """Whether no option at all is flagged, so that an unknown word cannot turn out to be one."""
-        return not (self.short or self.single or self.long or self.plus or self.dash)
+        return not (self.short or self.single or self.starts or self.long or self.plus or self.dash)
 
     def may_delete_as(self, name: str) -> bool:
         """As `may_delete`, for one sub-command where there are such; `name` is the first word, an option included."""
@@ -83,7 +86,13 @@ class Flagged:
     @cached_property
     def may_delete(self) -> bool:
         """Whether any of its words at all can count as deleting; where not, nobody need look for one that does."""
-        by_word = (*self.short.values(), *self.single.values(), *self.long.values(), *self.words.values())
+        by_word = (
+            *self.short.values(),
+            *self.single.values(),
+            *self.starts.values(),
+            *self.long.values(),
+            *self.words.values(),
+        )
         by_place = (self.plus, self.dash, self.operand, self.assigned, self.beyond_effect)
         within = (self.every, *self.sub.values())
         return (
@@ -106,6 +115,8 @@ class Reading:
     exact: frozenset[str] = frozenset()
     most: int | None = None
     descends: frozenset[str] = frozenset()
+    searches: str = ""
+    ordered: bool = False
     directory: bool = False
     variables: bool = False
     sub: Mapping[str, Reading] = field(default_factory=dict[str, "Reading"])
@@ -122,8 +133,7 @@ class Tables:
     word_lists: Mapping[str, frozenset[str]]
     state_builtins: frozenset[str]
     version_names: frozenset[str]
-    version_options: frozenset[str]
-    version_exceptions: Mapping[str, frozenset[str]]
+    version_spellings: Mapping[str, frozenset[str]]
     exact_only: frozenset[str]
     two_words: frozenset[str]
     three_words: Mapping[str, frozenset[str]]
@@ -140,13 +150,12 @@ def tables() -> Tables:
     return Tables(
         wrappers={name: _wrapper(entry) for name, entry in raw["wrappers"].items()},
         runners={name: _runner(entry) for name, entry in raw["runners"].items()},
-        flagged={name: _flagged(entry) for name, entry in raw["flagged"].items()},
+        flagged={name: _flagged(raw["flagged"][entry.get("same", name)]) for name, entry in raw["flagged"].items()},
         reading=_readings(raw["reading"]),
         word_lists=_each(raw["words"]),
         state_builtins=_words(raw["builtins"]["state"]),
         version_names=_words(versions["names"]),
-        version_options=_words(versions["options"]),
-        version_exceptions=_each(versions["except"]),
+        version_spellings=_each(versions["also"]),
         exact_only=_words(arity["exact"]),
         two_words=_words(arity["two"]),
         three_words=_each(arity["three"]),
@@ -193,6 +202,7 @@ def _runner(raw: _Raw) -> Runner:
 def _flagged(raw: _Raw) -> Flagged:
     short: dict[str, str] = {}
     single: dict[str, str] = {}
+    starts: dict[str, str] = {}
     long: dict[str, str] = {}
     plus = dash = ""
     for effect in EFFECTS:
@@ -201,6 +211,8 @@ def _flagged(raw: _Raw) -> Flagged:
                 plus = effect
             elif option == "-":
                 dash = effect
+            elif option.endswith("*"):
+                starts[option[:-1]] = effect
             elif option.startswith("--"):
                 long[option] = effect
             elif len(option) == 2 and option[0] == "-":
@@ -210,6 +222,7 @@ def _flagged(raw: _Raw) -> Flagged:
     return Flagged(
         short=short,
         single=single,
+        starts=starts,
         long=long,
         plus=plus,
         dash=dash,
@@ -225,6 +238,8 @@ def _flagged(raw: _Raw) -> Flagged:
         remote=raw.get("remote", False) or raw.get("operand_remote", False),
         refspec=raw.get("refspec", False),
         old_style=raw.get("old_style", False),
+        fed=raw.get("fed", 0),
+        response=raw.get("response", ""),
         schemes=_words(raw.get("schemes", "")),
         commands=_words(raw["commands"]) if "commands" in raw else None,
         command_values=_words(raw.get("command_values", "")),
@@ -242,7 +257,9 @@ def _readings(raw: _Raw) -> dict[str, Reading]:
 
 
 def _reading(raw: _Raw, earlier: Mapping[str, Reading]) -> Reading:
-    values = {option: kind for kind in ("text", "path", "glob") for option in raw.get(kind, "").split()}
+    values = {
+        option: kind for kind in ("text", "path", "glob", "kind", "behind") for option in raw.get(kind, "").split()
+    }
     flags = frozenset(raw.get("flags", "")) - frozenset(raw.get("deny_flags", ""))
     own = Reading(
         operands=raw["operands"],
@@ -254,6 +271,8 @@ def _reading(raw: _Raw, earlier: Mapping[str, Reading]) -> Reading:
         exact=_words(raw.get("exact", "")),
         most=raw.get("most"),
         descends=_words(raw.get("descends", "")),
+        searches=raw.get("searches", ""),
+        ordered=raw.get("ordered", False),
         directory=raw.get("directory", False),
         variables=raw.get("variables", False),
         sub=_readings(raw["sub"]) if "sub" in raw else {},

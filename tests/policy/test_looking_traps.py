@@ -1,0 +1,295 @@
+"""Lines of the read-only list that would do more than look because of what lies in the workspace."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ollm_tui.assembly import configure
+from ollm_tui.assembly.tools import BUILTIN_TOOLS
+from ollm_tui.core.policy.engine import Call, Explanation, PolicyEngine
+from ollm_tui.core.policy.git_programs import configured_program
+from ollm_tui.core.policy.rules import Decision
+from ollm_tui.core.policy.shell_scripts import sed_is_harmless
+from ollm_tui.core.tools.base import Effect
+from ollm_tui.options import Options
+
+SHELL = next(tool for tool in BUILTIN_TOOLS if tool.name == "shell")
+Judge = Callable[[str], Explanation]
+
+
+@pytest.fixture
+def judge(tmp_path: Path) -> Judge:
+    """`balanced`, in a workspace of its own."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.py").write_text("x = 1\n")
+    engine = PolicyEngine(configure(Options(workspace=tmp_path)).sources)
+    return lambda line: engine.explain(Call(SHELL, {"command": line, "background": False}, Effect.RUNS))
+
+
+def allowed(judge: Judge, line: str) -> bool:
+    return judge(line).decision is Decision.ALLOW
+
+
+# -- searches that reach credentials
+
+
+@pytest.mark.parametrize("line", ["rg x", "rg x src", "rg -t py x", "rg -g '*.py' x", "rg -g '!.env' x", "rg --files"])
+def test_a_search_that_leaves_hidden_names_out_runs_beside_hidden_credentials(
+    judge: Judge, tmp_path: Path, line: str
+) -> None:
+    (tmp_path / ".env").write_text("TOKEN=1")
+    (tmp_path / ".gitignore").write_text(".env\n!.env.example\n# !.env\n")
+    assert allowed(judge, line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["rg -g '*' x", "rg -g '**/*' x", "rg -g 'e*' -g '.e*' x", "rg --iglob '*E*' x", "rg -g '*.{py,env}' x", "rg -t sh x",
+     "rg -tall x", "rg --type=sh x", "rg --type-add 'foo:.env' -tfoo x", "rg --hidden x", "rg -uu x", "rg -. x",
+     "grep -r x .", "diff . src", "diff -N . src"],
+)  # fmt: skip
+def test_a_search_that_reads_hidden_credentials_asks(judge: Judge, tmp_path: Path, line: str) -> None:
+    assert allowed(judge, line)
+    (tmp_path / ".env").write_text("TOKEN=1")
+    found = judge(line)
+    assert found.decision is Decision.ASK and ".env" in found.reason
+
+
+@pytest.mark.parametrize("pattern", ["!.env", "!*", " !.e*", "!**/.env", "!/.ENV", "!.env/"])
+@pytest.mark.parametrize("file", [".ignore", ".rgignore", ".gitignore"])
+def test_an_ignore_file_that_puts_hidden_credentials_back_makes_the_search_ask(
+    judge: Judge, tmp_path: Path, file: str, pattern: str
+) -> None:
+    """Writing such a file needs no confirmation, so the line that profits from it does."""
+    (tmp_path / ".env").write_text("TOKEN=1")
+    assert allowed(judge, "rg x")
+    (tmp_path / file).write_text(f"# nothing\n{pattern}\n")
+    assert not allowed(judge, "rg x")
+    assert allowed(judge, "rg x src")
+    (tmp_path / "src" / ".env").write_text("TOKEN=2")
+    assert not allowed(judge, "rg x src"), "what lies above counts for what lies below"
+
+
+def test_an_ignore_file_too_large_to_read_puts_everything_back(judge: Judge, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("TOKEN=1")
+    (tmp_path / ".ignore").write_text("#" * 70_000 + "\n!.env\n")
+    assert not allowed(judge, "rg x")
+
+
+def test_plain_names_of_credentials_are_reached_by_every_search(judge: Judge, tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "id_rsa").write_text("KEY")
+    for line in ("rg x", "rg x .", "rg x keys", "grep -rn x keys"):
+        assert not allowed(judge, line), line
+    assert allowed(judge, "rg x src")
+
+
+@pytest.mark.parametrize("line", ["diff a b", "diff -r a b", "diff -u a src"])
+def test_comparing_folders_asks_where_a_link_in_them_leads_elsewhere(judge: Judge, tmp_path: Path, line: str) -> None:
+    for folder in "ab":
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x").write_text("x")
+    assert allowed(judge, line)
+    (tmp_path / "a" / "x").unlink()
+    (tmp_path / "a" / "x").symlink_to("/etc/passwd")
+    found = judge(line)
+    assert found.decision is Decision.ASK and "a/x" not in found.reason.split(":")[0] and "x below it" in found.reason
+
+
+# -- programs of the workspace under the names of others
+
+
+@pytest.mark.parametrize("entry", ["WS/bin", "bin", "./bin", "LINK", "WS/bin/"])
+def test_a_program_of_the_workspace_under_a_listed_name_asks(
+    judge: Judge, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    link = tmp_path_factory.mktemp("outside") / "link"
+    link.symlink_to(tmp_path / "bin")
+    place = entry.replace("WS", str(tmp_path)).replace("LINK", str(link))
+    monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+    (tmp_path / "bin").mkdir()
+    assert allowed(judge, "ls && echo a && python --version")
+    for name in ("ls", "echo", "python"):
+        (tmp_path / "bin" / name).write_text("#!/bin/sh\n")
+    assert allowed(judge, "ls"), "bash passes over what may not be executed"
+    for name in ("ls", "echo", "python"):
+        (tmp_path / "bin" / name).chmod(0o755)
+    assert allowed(judge, "echo a"), "a builtin is not looked for on PATH"
+    assert not allowed(judge, "ls") and not allowed(judge, "python --version")
+    assert "belongs to the workspace" in judge("ls").reason
+
+
+# -- repositories that bring programs along
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    return tmp_path
+
+
+def test_an_ordinary_repository_is_looked_at_unasked(judge: Judge, repository: Path) -> None:
+    git = ["git", "-C", str(repository)]
+    for setting in (
+        ("user.name", 'A "quoted" # name'),
+        ("remote.origin.url", "git@example.com:x/y.git"),
+        ("filter.lfs.clean", "git-lfs clean -- %f"),
+        ("filter.lfs.process", "git-lfs filter-process"),
+        ("core.sshCommand", "ssh -i key"),
+        ("core.hooksPath", ".husky"),
+        ("core.fsmonitor", "true"),
+        ("core.pager", "less"),
+        ("alias.x", "!rm -rf ."),
+        ("branch.a/b.merge", "refs/heads/a/b"),
+        ("pretty.mine", "%h %s"),
+    ):
+        subprocess.run([*git, "config", *setting], check=True)
+    assert configured_program(repository) is None
+    for line in ("git status", "git log -p", "git diff", "cd src && git blame a.py"):
+        assert allowed(judge, line), judge(line)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("core.fsmonitor", "./x"),
+        ("diff.external", "./x"),
+        ("diff.py.textconv", "./x"),
+        ("diff.py.command", "./x"),
+        ("filter.a.b.clean", "./x"),
+        ("filter.a.process", "./x"),
+        ("filter.lfs.process", "./x"),
+        ("include.path", "../other"),
+        ("includeIf.gitdir:/.path", "../other"),
+        ("log.showSignature", "true"),
+        ("pretty.mine", "%h %G?"),
+        ("core.worktree", "/etc"),
+    ],
+)
+def test_a_repository_whose_own_configuration_runs_programs_asks(
+    judge: Judge, repository: Path, key: str, value: str
+) -> None:
+    subprocess.run(["git", "-C", str(repository), "config", key, value], check=True)
+    found = judge("git status")
+    assert found.decision is Decision.ASK and key.lower() in found.reason.lower() and ".git/config" in found.reason
+
+
+def test_a_repository_that_fetches_what_is_missing_by_its_own_command_asks(judge: Judge, repository: Path) -> None:
+    git = ["git", "-C", str(repository), "config"]
+    subprocess.run([*git, "remote.origin.uploadpack", "./x"], check=True)
+    assert allowed(judge, "git log -p")
+    subprocess.run([*git, "remote.origin.promisor", "true"], check=True)
+    assert not allowed(judge, "git log -p")
+
+
+def test_a_hook_that_looking_sets_off_asks(judge: Judge, repository: Path) -> None:
+    hook = repository / ".git" / "hooks" / "post-index-change"
+    hook.write_text("#!/bin/sh\n")
+    assert allowed(judge, "git status")
+    hook.chmod(0o755)
+    assert not allowed(judge, "git status")
+    subprocess.run(["git", "-C", str(repository), "config", "core.hooksPath", "tools"], check=True)
+    assert allowed(judge, "git status")
+    (repository / "tools").mkdir()
+    shutil.copy(hook, repository / "tools")
+    assert not allowed(judge, "git status")
+
+
+def test_sub_modules_and_work_trees_beside_others_are_looked_into(tmp_path: Path, repository: Path) -> None:
+    modules = repository / ".git" / "modules" / "a" / "modules" / "b"
+    modules.mkdir(parents=True)
+    (modules.parent.parent / "config").write_text("[core]\n\tbare = false\n")
+    (modules / "config").write_text("[core]\n\tbare = false\n")
+    assert configured_program(repository) is None
+    (modules / "config").write_text('[core]\n\tfsmonitor = "./x" # y\n')
+    assert "modules/a/modules/b/config" in (configured_program(repository) or "")
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    (beside / ".git").write_text(f"gitdir: {repository}/.git/worktrees/beside\n")
+    own = repository / ".git" / "worktrees" / "beside"
+    own.mkdir(parents=True)
+    (own / "commondir").write_text("../..\n")
+    assert "core.fsmonitor" in (configured_program(beside) or "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[core] fsmonitor = ./x\n", "[CORE]\nFsMonitor=./x", "\ufeff[core]\r\n\tfsmonitor = ./x\r\n", "[core]\nfsmonitor = ./\\\nx\n",
+     '[diff "a\\"b"]\n textconv = ./x', "[diff.a]\ntextconv = ./x", '[core "x"][core]fsmonitor = ./x',
+     "[core]\nfsmonitor = true\nfsmonitor = ./x\n", "[core]\n; fsmonitor = true\nfsmonitor = \"./x\"\n", "nothing", "[core]\n= x\n"],
+)  # fmt: skip
+def test_configuration_is_read_as_git_reads_it_or_not_at_all(repository: Path, text: str) -> None:
+    (repository / ".git" / "config").write_bytes(text.encode())
+    assert configured_program(repository) is not None
+
+
+def test_git_does_run_what_is_asked_about(judge: Judge, repository: Path) -> None:
+    """The reason for all this: were it allowed, `git status` would start the program."""
+    program = repository / "monitor.sh"
+    program.write_text(f"#!/bin/sh\ntouch {repository}/ran\n")
+    program.chmod(0o755)
+    git = ["git", "-C", str(repository)]
+    subprocess.run([*git, "config", "core.fsmonitor", "./monitor.sh"], check=True)
+    assert not allowed(judge, "git status")
+    subprocess.run([*git, "status"], check=True, stdout=subprocess.DEVNULL)
+    assert (repository / "ran").exists()
+
+
+# -- sed's own language
+
+
+BRACKETS = [
+    "[/]",
+    "[]/]",
+    "[^/]",
+    "[^]/]",
+    "[a/b]",
+    "[[:alpha:]/]",
+    "[\\/]",
+    "\\[/]",
+    "[]",
+    "[]]",
+    "[^]]",
+    "[a-z]",
+    "]",
+    "[\\n]",
+    "x",
+]
+TAILS = ["p", "g", "p;s", "e", "e;p", "w x", "s/e;p;#/y", "e;#", "p;s/w x/g", "", "&", "\\1", "]/p", "x/e"]
+
+
+@pytest.mark.skipif(shutil.which("sed") is None, reason="sed is not installed")
+def test_a_sed_script_that_counts_as_harmless_writes_and_runs_nothing(tmp_path: Path) -> None:
+    """Random scripts full of brackets, run by the sed that is installed, over a text that would be a command."""
+    chance = random.Random(20_261_122)
+    (tmp_path / "input").write_text("touch ran #/\nx/y [a] ]b[ ^\n")
+    harmless: set[str] = set()
+    while len(harmless) < 250:
+        pieces = [chance.choice(["s/", "/", "s|", "s#"]), *chance.choices(BRACKETS, k=chance.randint(1, 2)), "/"]
+        pieces += [*chance.choices(TAILS, k=chance.randint(1, 2)), "/", *chance.choices(TAILS, k=chance.randint(0, 2))]
+        script = "".join(pieces)
+        if sed_is_harmless(script):
+            harmless.add(script)
+    for script in sorted(harmless):
+        for option in ("-E", "-n"):
+            subprocess.run(
+                ["sed", option, "-e", script, "input"], cwd=tmp_path, check=False, capture_output=True, timeout=10
+            )
+            assert [file.name for file in tmp_path.iterdir()] == ["input"], script
+
+
+def test_the_sed_script_of_the_trap_does_run_commands(tmp_path: Path) -> None:
+    """So that the test above is known to be able to fail."""
+    script = "s/[/]/p;s/e;p;#/y/"
+    assert not sed_is_harmless(script)
+    (tmp_path / "input").write_text("touch ran #/\n")
+    subprocess.run(["sed", script, "input"], cwd=tmp_path, check=False, capture_output=True)
+    if not (tmp_path / "ran").exists():
+        pytest.skip("this sed ends an expression at a delimiter in brackets")
