@@ -58,7 +58,12 @@ class DashboardApp(App[int]):
             "ctrl+p", "command_palette", "Palette", id="app.palette", tooltip="Find and run any action", priority=True
         ),
         Binding(
-            "ctrl+n", "memory", "Memory", id="app.memory", tooltip="Read, edit and delete what is remembered", priority=True
+            "ctrl+n",
+            "memory",
+            "Memory",
+            id="app.memory",
+            tooltip="Read, edit and delete what is remembered",
+            priority=True,
         ),
         Binding("ctrl+c", "copy_or_stop", "Copy", id="app.copy", tooltip="Copy what is selected; else stop the turn"),
         Binding("ctrl+q", "leave", "Quit", id="app.quit", tooltip="Quit; asks while something is live", priority=True),

@@ -14,13 +14,11 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from ollm_tui.core.shell.commands import CommandHub, CommandRequest, arrival
-from ollm_tui.core.shell.live import LiveCommand
-from ollm_tui.tui.terminal.view import TerminalView
+from ollm_tui.core.shell.commands import CommandHub, arrival
 from tests.bench.bench_shell import drain
+from tests.terminal.live import LiveTerminal
 
 ROUNDS = 3
 FLOODS = 5
@@ -31,42 +29,15 @@ LATENESS_GOAL = 0.020
 INTERRUPT_GOAL = 0.300
 
 
-class Pane(App[None]):
-    """An app that is all terminal."""
-
-    def __init__(self, hub: CommandHub) -> None:
-        super().__init__()
-        self.view = TerminalView()
-        self.command: LiveCommand | None = None
-        self._hub = hub
-
-    def compose(self) -> ComposeResult:
-        yield self.view
-
-    async def start(self, line: str) -> LiveCommand:
-        """Run a command of which the view shows everything and which gets the view's keys."""
-        self.command = await self._hub.start(CommandRequest(line, Path("/"), attended=True), self.view.engine.feed)
-        return self.command
-
-    def on_terminal_view_input(self, event: TerminalView.Input) -> None:
-        if self.command is not None:
-            self.command.write(event.data)
-
-
-async def until_shown(app: Pane, text: str) -> None:
-    while text not in app.view.visible_text():
-        await asyncio.sleep(0.01)
-
-
-async def flooded(app: Pane, late: list[float]) -> float:
+async def flooded(app: LiveTerminal, late: list[float]) -> float:
     """Seconds until the last line of a flood is on the screen; how late the event loop was meanwhile goes to `late`."""
     app.view.engine.feed(b"\x1bc")
-    await until_shown(app, "")
+    await app.until_shown("")
     over = asyncio.Event()
     beating = asyncio.ensure_future(heartbeat(over, late))
     began = time.perf_counter()
     command = await app.start(f"seq 1 {LAST}")
-    await until_shown(app, str(LAST))
+    await app.until_shown(str(LAST))
     seconds = time.perf_counter() - began
     over.set()
     await beating
@@ -81,7 +52,7 @@ async def heartbeat(over: asyncio.Event, late: list[float]) -> None:
         late.append(time.perf_counter() - due)
 
 
-async def interrupted(app: Pane, pilot: Pilot[None]) -> float:
+async def interrupted(app: LiveTerminal, pilot: Pilot[None]) -> float:
     """Seconds from ctrl+c in the midst of a flood to the end of the command."""
     command = await app.start("seq 1 1000000000")
     await pilot.pause(0.4)
@@ -102,9 +73,8 @@ async def main() -> int:
     ours: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
         hub = CommandHub(Path(folder))
-        app = Pane(hub)
+        app = LiveTerminal(hub)
         async with app.run_test(size=SIZE) as pilot:
-            app.view.focus()
             await flooded(app, [])  # imports and first use
             for _ in range(ROUNDS):
                 bare.append(

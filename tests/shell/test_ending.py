@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,14 @@ async def test_closing_the_hub_ends_everything_and_refuses_new_commands(tmp_path
     assert hub.unfinished() == ()
     with pytest.raises(Exception, match="nothing new is started"):
         await hub.start(CommandRequest("true", tmp_path))
+
+
+async def test_a_command_that_gives_its_terminal_up_is_waited_for(bench: Bench) -> None:
+    for held in (bench, bench.attended()):
+        began, used = time.monotonic(), time.process_time()
+        result = await held.shell("echo last; exec 0<&- 1>&- 2>&-; sleep 1; exit 3")
+        data = data_of(result)
+        assert (data.exit_code, data.timed_out) == (3, False)
+        assert "last" in str(result.llm_content)
+        assert time.monotonic() - began >= 1
+        assert time.process_time() - used < 0.5  # a closed terminal is readable for ever: nobody may spin on it

@@ -1,4 +1,4 @@
-"""Output of real programs recorded on a PTY of 80x24, and the screens another terminal (tmux) showed for it."""
+"""Output of real programs recorded on a PTY of 80x24 (`record`), and the screens another terminal (tmux) showed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from pathlib import Path
 
 DATA = Path(__file__).parent.parent / "data" / "terminal"
 COLUMNS, LINES = 80, 24
-PROGRAMS = ("less", "vim", "git", "python", "fzf", "htop", "tmux", "bash", "textual")
+PROGRAMS = (
+    *("less", "vim", "vim_scroll", "vim_defaults", "git", "python", "fzf"),
+    *("htop", "htop_scroll", "tmux", "bash", "textual"),
+)
 
 
 @dataclass(frozen=True)

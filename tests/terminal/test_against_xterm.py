@@ -13,7 +13,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.tui.terminal.styles import DOUBLE_UNDERLINE, UNDERLINE, Style
+from tests.terminal import recordings
 from tests.terminal.conformance import Fixture, fixtures
+from tests.terminal.recordings import Shown, frames, raw
 from tests.terminal.screens import Terminal, terminal
 from tests.terminal.xterm import FLAGS, MISSING, Screen, Xterm
 
@@ -38,6 +40,17 @@ def test_the_conformance_table(xterm: Xterm) -> None:
         == bool(fixture.alone)
     ]
     assert wrong == []
+
+
+@pytest.mark.parametrize("frame", frames(), ids=lambda frame: f"{frame.program}-{frame.moment}")
+def test_recorded_programs(xterm: Xterm, frame: Shown) -> None:
+    data = raw(frame.program)[: frame.size]
+    made = terminal(recordings.COLUMNS, recordings.LINES, data)
+    shown = xterm.show(data, recordings.COLUMNS, recordings.LINES)
+    assert shown is not None
+    assert tuple(made.lines) == shown.rows
+    assert made.cursor == shown.cursor
+    assert _same_looks(made, shown)
 
 
 def _agrees(fixture: Fixture, shown: Screen | None) -> bool:

@@ -30,7 +30,7 @@ _TOKEN = re.compile(
     rf"|\x1b\[([0-9;:]{{0,{MAX_CSI}}})m"  # 3
     rf"|\x1b\[([<-?]?)([0-9;:]{{0,{MAX_CSI}}})([ -/]{{0,8}})([@-~])"  # 4 5 6 7
     rf"|([{WIDE}]+)"  # 8
-    rf"|([\x00-\x1a\x1c-\x1f\x7f])"  # 9
+    rf"|([\x00-\x06\x10-\x17\x19\x1c-\x1f\x7f]+|[\x07-\x0f\x18\x1a])"  # 9: those that do nothing come in crowds
     rf"|([^\x00-\x1f\x7f-\x9f{NARROW}{WIDE}]+)"  # 10
 )
 _NARROW, _LINE_END, _SGR, _CSI, _WIDE, _CONTROL, _OTHER = 1, 2, 3, 7, 8, 9, 10

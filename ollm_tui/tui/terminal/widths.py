@@ -15,7 +15,7 @@ from pyte.screens import wcwidth
 STUB = "\x00"
 """Stands in the second column of a wide character."""
 
-NARROW = r" -~\xa0-\xac\xae-\u02ff\u0370-\u0377\u0400-\u0482\u2500-\u25fc\u2800-\u28ff\ue0a0-\ue0d7"
+NARROW = r" -~\xa0-\xac\xae-\u02ff\u0370-\u0377\u0400-\u0482\u2500-\u25fc\u2800-\u28ff\ue0a0-\ue0d7\ufffd"
 """Regular expression class of characters that everybody draws one column wide (a test compares it with the tables)."""
 WIDE = (
     r"\u2e80-\u2e99\u2e9b-\u2ef3\u3000-\u3029\u3030-\u303e\u3041-\u3096\u309b-\u30ff\u3105-\u312f\u3131-\u3163"
