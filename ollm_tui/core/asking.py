@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import (
@@ -17,8 +17,21 @@ from ollm_tui.core.bus import MessageBus
 from ollm_tui.core.calls import Journey, Standin
 from ollm_tui.core.confirmation import ConfirmationResponse
 from ollm_tui.core.notices import ConfirmationRequested, ConfirmationSettled, Notice
-from ollm_tui.core.policy.engine import Explanation
+from ollm_tui.core.policy.engine import Call, Explanation, PolicyEngine
+from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.tools.base import AnyInvocation
+
+
+def kept_by_tool(policy: PolicyEngine, invocation: AnyInvocation, call: Call) -> str | None:
+    """What a yes for the session would have the tool itself go on allowing, in words.
+
+    None unless this very call would then run unasked.
+    """
+    offer = invocation.session_offer()
+    if offer is None or len(call.floors) != 1:  # the one that asks because it is not allowed yet
+        return None
+    then = policy.explain(replace(call, floors=(), virtual=offer.virtual))
+    return offer.text if then.decision is Decision.ALLOW else None
 
 
 @dataclass(frozen=True)

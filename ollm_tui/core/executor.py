@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from ollm_tui.core.asking import Asking
+from ollm_tui.core.asking import Asking, kept_by_tool
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.clock import Clock, IdSource, RandomIds, SystemClock
 from ollm_tui.core.base.errors import (
@@ -37,7 +37,7 @@ from ollm_tui.core.calls import (
     canonical,
     raw_digest,
 )
-from ollm_tui.core.confirmation import ConfirmationResponse, Origin, Preview, Risk
+from ollm_tui.core.confirmation import ConfirmationResponse, Origin, Preview, RememberScope, Risk
 from ollm_tui.core.excerpting import excerpted
 from ollm_tui.core.policy.approvals import ApprovalBook, RememberOffer
 from ollm_tui.core.policy.audit import AuditEvent
@@ -190,10 +190,15 @@ class ToolExecutor:
             arguments=invocation.params.on_the_wire(),
             notes=tuple(notes),
             preview=preview,
-            offer=await self._offer(call, explanation, signal),
+            offer=await self._offer(invocation, call, explanation, signal),
         )
 
-    async def _offer(self, call: Call, explanation: Explanation, signal: AbortSignal) -> RememberOffer | None:
+    async def _offer(
+        self, invocation: AnyInvocation, call: Call, explanation: Explanation, signal: AbortSignal
+    ) -> RememberOffer | None:
+        kept = kept_by_tool(self.policy, invocation, call)
+        if kept is not None:
+            return RememberOffer(session_only=kept)
         if self.approvals is None:
             return None
         return await signal.in_thread(self.approvals.offer, self.policy, call, explanation)
@@ -336,9 +341,11 @@ class ToolExecutor:
                     return invocation
             elif await self._is_still(journey, invocation, digest):
                 if response.remember is None or replaces is not None:
+                    invocation.approved(None)
                     return invocation  # what was changed on the way is not what a rule should come from
-                await self._remember(journey, response, call, explanation)
+                kept = await self._remember(journey, response, invocation, call, explanation)
                 if await self._is_still(journey, invocation, digest):
+                    invocation.approved(kept)
                     return invocation
                 await self._preconditions(journey, invocation, call)
             else:
@@ -351,10 +358,20 @@ class ToolExecutor:
         return await self._approval_digest(invocation) == digest
 
     async def _remember(
-        self, journey: Journey, response: ConfirmationResponse, call: Call, explanation: Explanation
-    ) -> None:
+        self,
+        journey: Journey,
+        response: ConfirmationResponse,
+        invocation: AnyInvocation,
+        call: Call,
+        explanation: Explanation,
+    ) -> RememberScope | None:
+        """How far the approval reaches now; None where it could not be kept."""
+        kept = kept_by_tool(self.policy, invocation, call)
+        if kept is not None and response.remember is RememberScope.SESSION:
+            journey.notes.append(f"allowed for this session: {kept}")
+            return RememberScope.SESSION
         if response.remember is None or self.approvals is None:
-            return
+            return None
         try:
             async with self._remembering:
                 self.policy, said = await asyncio.to_thread(
@@ -367,8 +384,9 @@ class ToolExecutor:
                 )
         except ValueError as refusal:
             journey.notes.append(f"the approval was not remembered: {refusal}")
-            return
+            return None
         journey.notes.append(said)
+        return response.remember
 
     async def _approval_digest(self, invocation: AnyInvocation) -> str:
         """What an approval is bound to: tool, canonical arguments, working directory, states of the files shown."""

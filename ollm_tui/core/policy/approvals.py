@@ -46,17 +46,22 @@ _OPERATORS = {"=": Operator.EQUALS, **{each.value: each for each in Operator if 
 
 @dataclass(frozen=True)
 class RememberOffer:
-    """What would be kept: command patterns, or a rule about files. `text` is the exact wording, one line each."""
+    """What would be kept: command patterns, a rule about files, or what a tool itself keeps while the session lasts.
+
+    `text` is the exact wording, one line each.
+    """
 
     patterns: tuple[str, ...] = ()
     rule: PolicyRule | None = None
+    session_only: str = ""
+    """What a tool would go on allowing until the session ends."""
     also_allows: tuple[str, ...] = ()
     """What else was asked in this session and would have run unasked, newest first, as a person reads it."""
 
     @property
     def text(self) -> str:
         if self.rule is None:
-            return "\n".join(self.patterns)
+            return self.session_only or "\n".join(self.patterns)
         signs = {operator: sign for sign, operator in _OPERATORS.items()}
         named = " and ".join(
             f"{condition.param} {signs[condition.operator]} {json.dumps(condition.value, ensure_ascii=False)}"

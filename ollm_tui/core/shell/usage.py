@@ -27,6 +27,21 @@ class Look:
     unknown: str = ""
 
 
+def server_of(port: int, families: Mapping[str, Family]) -> str | None:
+    """The id of the job that has a process listening at `port`; None also where the system does not tell.
+
+    Takes milliseconds: not for the event loop.
+    """
+    everyone = running_processes()
+    members = {job: {process.pid for process in family.members(everyone)} for job, family in families.items()}
+    try:
+        addresses = listening_addresses({pid for pids in members.values() for pid in pids})
+    except PortsUnknown:
+        return None
+    serving = {pid for pid, told in addresses.items() if any(address.endswith(f":{port}") for address in told)}
+    return next((job for job, pids in members.items() if pids & serving), None)
+
+
 class Watcher:
     """Looks at families again and again. Belongs to one thread at a time; each look takes milliseconds."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -18,7 +18,7 @@ from ollm_tui.core.base.errors import InvalidArguments
 from ollm_tui.core.base.results import JsonObject, ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.base.seen import SeenFiles
 from ollm_tui.core.bus import MessageBus
-from ollm_tui.core.confirmation import ConfirmationDetails, Preview, Risk
+from ollm_tui.core.confirmation import ConfirmationDetails, Preview, RememberScope, Risk
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.workspace import Access, Workspace
@@ -116,6 +116,15 @@ class TouchedPath:
     """False where the entry itself is meant, not what it links to (deleting, moving)."""
 
 
+@dataclass(frozen=True)
+class SessionOffer:
+    """What a tool itself can go on allowing until the session ends, in words."""
+
+    text: str
+    virtual: Mapping[str, JsonValue]
+    """The call's virtual parameters as they are from then on."""
+
+
 class ToolInvocation(ABC, Generic[P]):
     """One call with validated parameters. Creating it changes nothing."""
 
@@ -178,6 +187,13 @@ class ToolInvocation(ABC, Generic[P]):
     async def state_digest(self) -> str:
         """A fingerprint of the file states the preview was made from; recomputed right before the effect."""
         return ""
+
+    def session_offer(self) -> SessionOffer | None:
+        """What a yes for the session would mean; None where the policy remembers approvals of this tool, or nobody."""
+        return None
+
+    def approved(self, kept: RememberScope | None) -> None:
+        """A person said yes to exactly this call; told right before `execute`. `kept`: how far the yes reaches."""
 
     @abstractmethod
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:

@@ -35,7 +35,7 @@ class HttpFetchInvocation(RequestInvocation[HttpFetchParameters]):
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
         """Any status is a result. Raises FetchFailed, FetchTimeout, UrlNotAllowed."""
         signal.throw_if_aborted()
-        response = await self.web.fetch(self.request(), signal)
+        response = await self.web.fetch(self.request(), signal, approved=self.approved_server)
         reading = await read_raw(response, self.web.downloads, signal)
         omitted = max(0, len(reading.text) - MAX_SHOWN_BODY)
         text = f"HTTP {response.status}\n{reading.text[:MAX_SHOWN_BODY]}"

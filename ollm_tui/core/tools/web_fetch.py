@@ -61,7 +61,7 @@ class WebFetchInvocation(RequestInvocation[WebFetchParameters]):
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
         """Raises HttpFailure for a status of 400 and more, FetchFailed, FetchTimeout, UrlNotAllowed."""
         signal.throw_if_aborted()
-        response = await self.web.fetch(self.request(), signal, use_cache=True)
+        response = await self.web.fetch(self.request(), signal, use_cache=True, approved=self.approved_server)
         if response.status >= 400:
             raise http_failure(response)
         if response.redirect is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import abstractmethod
 from typing import Literal, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -13,10 +14,12 @@ from ollm_tui.core.base.errors import InvalidArguments, ToolFailure
 from ollm_tui.core.base.results import ToolData, ToolResult
 from ollm_tui.core.base.secrets import MASK, looks_secret, looks_secret_under, mask, variable_looks_secret
 from ollm_tui.core.base.visible import visible, visible_block
-from ollm_tui.core.confirmation import ConfirmationDetails, Preview, Risk, UrlPreview
-from ollm_tui.core.tools.base import Effect, Parameters, ToolContext, ToolInvocation
+from ollm_tui.core.confirmation import ConfirmationDetails, Preview, RememberScope, Risk, UrlPreview
+from ollm_tui.core.shell.usage import server_of
+from ollm_tui.core.tools.base import Effect, Parameters, SessionOffer, Tool, ToolContext, ToolInvocation
 from ollm_tui.core.web.client import WebAccess
 from ollm_tui.core.web.domains import USUAL_PORTS
+from ollm_tui.core.web.local_servers import LocalServer, local_server
 from ollm_tui.core.web.messages import (
     MAX_REQUEST_BODY,
     MAX_TIMEOUT,
@@ -27,6 +30,11 @@ from ollm_tui.core.web.messages import (
     check_headers,
 )
 from ollm_tui.core.web.urls import DEFAULT_PORTS, WebUrl, parse_url
+
+_ALLOWED = "$allowed_domain"
+
+MAX_SHOWN_COMMAND = 60
+"""Characters of the command that runs a server."""
 
 MAX_SHOWN_BODY = 10_000
 """Characters of a body that http_fetch and error details show (004)."""
@@ -59,6 +67,10 @@ Q = TypeVar("Q", bound=RequestParameters)
 class RequestInvocation(ToolInvocation[Q]):
     """One request; subclasses say its method and body."""
 
+    def __init__(self, tool: Tool[Q], params: Q, context: ToolContext) -> None:
+        super().__init__(tool, params, context)
+        self._approved: LocalServer | None = None
+
     @property
     @abstractmethod
     def method(self) -> Method: ...
@@ -83,11 +95,13 @@ class RequestInvocation(ToolInvocation[Q]):
             allowed = self.web.allows(parse_url(self.params.url))
         except ToolFailure:
             allowed = False
-        return {"$allowed_domain": "true" if allowed else "false"}
+        return {_ALLOWED: "true" if allowed else "false"}
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
         """Raises InvalidArguments and UrlNotAllowed for what no answer could make right."""
-        self.web.refuse(parse_url(self.params.url))
+        url = parse_url(self.params.url)
+        if self._unlisted(url) is None:
+            self.web.refuse(url)
         check_headers(self.params.headers or {})
         if self.body is not None:
             if self.method is Method.GET:
@@ -97,8 +111,11 @@ class RequestInvocation(ToolInvocation[Q]):
         return None
 
     async def should_confirm_execute(self, signal: AbortSignal) -> ConfirmationDetails | Literal[False]:
-        """Asks for whatever is more than reading: another method than GET, credentials, secrets on their way out."""
-        if self.method is Method.GET and not self._sends_secrets():
+        """Asks for whatever is more than reading: another method than GET, credentials, secrets on their way out.
+
+        And for servers nearby that are not listed, where a person is there to list them.
+        """
+        if self.method is Method.GET and not self._sends_secrets() and self._offered() is None:
             return False
         risk = self.tool.risk if self.method is Method.GET else Risk.HIGH
         return await self.confirmation_details(risk, await self.preview())
@@ -117,8 +134,24 @@ class RequestInvocation(ToolInvocation[Q]):
             method=self.method.value,
             headers={name: MASK if carries_credentials(name) else visible(mask(headers[name])) for name in headers},
             body=None if self.body is None else visible_block(mask(self.body)),
-            concerns=self._concerns(url),
+            concerns=(*await self._nearness(url), *self._concerns(url)),
         )
+
+    def session_offer(self) -> SessionOffer | None:
+        server = self._offered()
+        if server is None or self.method is not Method.GET or self._sends_secrets():
+            return None
+        return SessionOffer(f"reading from {server.text}, and from nowhere else near", {_ALLOWED: "true"})
+
+    def approved(self, kept: RememberScope | None) -> None:
+        self._approved = self._offered()
+        if self._approved is not None and kept is RememberScope.SESSION:
+            self.web.domains.list_for_session(self._approved)
+
+    @property
+    def approved_server(self) -> LocalServer | None:
+        """The server nearby that a person let this very call reach."""
+        return self._approved
 
     def request(self) -> WebRequest:
         """Raises what reading the address raises."""
@@ -129,6 +162,36 @@ class RequestInvocation(ToolInvocation[Q]):
             body=self.body,
             timeout=self.params.timeout,
         )
+
+    def _offered(self) -> LocalServer | None:
+        try:
+            return self._unlisted(parse_url(self.params.url))
+        except ToolFailure:
+            return None
+
+    def _unlisted(self, url: WebUrl) -> LocalServer | None:
+        """The server nearby that a person could let this call reach; None where it is listed, or nobody is there."""
+        return local_server(url) if self.context.attended and not self.web.domains.list_local(url) else None
+
+    async def _nearness(self, url: WebUrl) -> tuple[str, ...]:
+        """Whose server an unlisted one is, as far as can be told."""
+        server = self._unlisted(url)
+        if server is None:
+            return ()
+        return (
+            f"{server.text} is {await self._whose(server)}",
+            f"not listed: a yes is for this request alone; for the session it lists {server.text}, nothing else",
+        )
+
+    async def _whose(self, server: LocalServer) -> str:
+        if not server.on_this_machine:
+            return "a machine of the local network"
+        hub = self.context.commands
+        families = {} if hub is None else {one.id: hub.family(one.id) for one in hub.list() if one.running and one.pid}
+        job = await asyncio.to_thread(server_of, server.port, families)
+        if hub is None or job is None:
+            return "a server of this machine that no command of this session runs"
+        return f"a server that this session's {job} runs: {visible(hub.find(job).state.command)[:MAX_SHOWN_COMMAND]}"
 
     def _sends_secrets(self) -> bool:
         headers = self.params.headers or {}
@@ -142,9 +205,10 @@ class RequestInvocation(ToolInvocation[Q]):
         concerns: list[str] = []
         if self.method is not Method.GET:
             concerns.append(f"{self.method} sends data or changes something there")
-        if url.scheme == "http" and not self.web.domains.list_local(url):
+        near = local_server(url) is not None
+        if url.scheme == "http" and not near and not self.web.domains.list_local(url):
             concerns.append("not encrypted: anyone on the way can read and change it")
-        if url.port not in USUAL_PORTS:
+        if url.port not in USUAL_PORTS and not near:
             concerns.append(f"an unusual port: {url.port}")
         if "xn--" in url.host:
             concerns.append(f"the host's name is not plain ASCII: {visible(_unicode_host(url.host))}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pydantic import JsonValue
 
@@ -19,6 +19,7 @@ from ollm_tui.core.web.addresses import IPAddress
 from ollm_tui.core.web.body import BodyFault, BodyTooLarge, BoundedBody
 from ollm_tui.core.web.cache import PageCache
 from ollm_tui.core.web.domains import AllowedDomains
+from ollm_tui.core.web.local_servers import LocalServer, local_server
 from ollm_tui.core.web.messages import Method, WebRequest, WebResponse, reason_of
 from ollm_tui.core.web.politeness import Politeness
 from ollm_tui.core.web.urls import WebUrl, refuse_address, refuse_literal, resolve_redirect
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 
     from ollm_tui.core.web.search.base import SearchProvider
     from ollm_tui.core.web.transport import GuardedTransport, Resolver
+
+
+class Listing(Protocol):
+    """Whether a URL may lead to a private or loopback address: to `address`, or to any while none is known."""
+
+    def __call__(self, url: WebUrl, address: IPAddress | None = None) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -85,15 +92,20 @@ class WebAccess:
         *,
         use_cache: bool = False,
         own: WebUrl | None = None,
+        approved: LocalServer | None = None,
     ) -> WebResponse:
-        """Send a request and read its answer, whatever the status. `own`: a server that the person's settings name.
+        """Send a request and read its answer, whatever the status.
+
+        `own` is a server that the person's settings name, `approved` one that they allowed for this request.
 
         Raises UrlNotAllowed, FetchTimeout, FetchFailed, OperationCancelled.
         """
         signal.throw_if_aborted()
-        listed = self._listed(own)
+        listed = self._listed(own, approved)
         refuse_literal(request.url, listed=listed(request.url))
         cacheable = use_cache and request.method is Method.GET and not request.headers and request.body is None
+        # What a server under development says changes with each edit.
+        cacheable = cacheable and local_server(request.url) is None
         if cacheable and (page := self.cache.get(request.url.text)) is not None:
             return page
         response = await self._fetch_in_time(request, signal, listed)
@@ -101,9 +113,7 @@ class WebAccess:
             self.cache.put(request.url.text, response)
         return response
 
-    async def _fetch_in_time(
-        self, request: WebRequest, signal: AbortSignal, listed: Callable[[WebUrl], bool]
-    ) -> WebResponse:
+    async def _fetch_in_time(self, request: WebRequest, signal: AbortSignal, listed: Listing) -> WebResponse:
         started = self.clock.monotonic()
         trip = _Trip(self, request, listed)
         try:
@@ -113,10 +123,11 @@ class WebAccess:
             elapsed = self.clock.monotonic() - started
             raise timed_out(trip.url, request.timeout, elapsed) from None
 
-    def _listed(self, own: WebUrl | None) -> Callable[[WebUrl], bool]:
-        def listed(url: WebUrl) -> bool:
+    def _listed(self, own: WebUrl | None, approved: LocalServer | None) -> Listing:
+        def listed(url: WebUrl, address: IPAddress | None = None) -> bool:
             is_own = own is not None and (url.scheme, url.host, url.port) == (own.scheme, own.host, own.port)
-            return is_own or self.domains.list_local(url)
+            is_approved = approved is not None and approved.is_at(url, address)
+            return is_own or is_approved or self.domains.list_local(url, address)
 
         return listed
 
@@ -124,7 +135,7 @@ class WebAccess:
 class _Trip:
     """One request with its redirects."""
 
-    def __init__(self, web: WebAccess, request: WebRequest, listed: Callable[[WebUrl], bool]) -> None:
+    def __init__(self, web: WebAccess, request: WebRequest, listed: Listing) -> None:
         self.url = request.url
         self._web = web
         self._request = request
@@ -150,7 +161,7 @@ class _Trip:
         raise _failed(self._request.url, f"it redirects more than {limits.redirects} times", "Try another address.")
 
     def _judge(self, host: str, port: int, address: IPAddress) -> None:
-        refuse_address(self.url, address, listed=self._listed(self.url))
+        refuse_address(self.url, address, listed=self._listed(self.url, address))
 
     async def _once(self, connections: GuardedTransport) -> WebResponse:
         import httpcore

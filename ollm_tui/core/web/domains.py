@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ollm_tui.core.base.visible import visible
-from ollm_tui.core.web.addresses import Reach, looks_numeric, parse_number_host, parse_v6, reach_of
+from ollm_tui.core.web.addresses import IPAddress, Reach, looks_numeric, parse_number_host, parse_v6, reach_of
+from ollm_tui.core.web.local_servers import LocalServer
 from ollm_tui.core.web.urls import WebUrl, ascii_host, is_local_name
 
 USUAL_PORTS = frozenset({80, 443, 8080, 8443})
@@ -35,11 +36,12 @@ class AllowedDomain:
 
 
 class AllowedDomains:
-    """All usable entries; `faults` says what is wrong with the others."""
+    """All usable entries, and what is listed while the session lasts; `faults` says what is wrong with the others."""
 
     def __init__(self, entries: Iterable[str] = ()) -> None:
         self.faults: list[str] = []
         self._domains: list[AllowedDomain] = []
+        self._session: set[LocalServer] = set()
         for entry in entries:
             try:
                 self._domains.append(parse_domain(entry))
@@ -48,14 +50,21 @@ class AllowedDomains:
 
     def cover(self, url: WebUrl) -> bool:
         """Whether a GET of `url` runs unasked in the preset `balanced`."""
-        if any(domain.lists_local(url) for domain in self._domains):
+        if self.list_local(url):
             return True
         if url.has_local_name or (url.address is not None and reach_of(url.address) is not Reach.PUBLIC):
             return False
         return any(domain.covers(url) for domain in self._domains)
 
-    def list_local(self, url: WebUrl) -> bool:
-        return any(domain.lists_local(url) for domain in self._domains)
+    def list_local(self, url: WebUrl, address: IPAddress | None = None) -> bool:
+        """Whether the person lists this host and port, so that it may be at a private or loopback `address`."""
+        if any(domain.lists_local(url) for domain in self._domains):
+            return True
+        return any(server.is_at(url, address) for server in self._session)
+
+    def list_for_session(self, server: LocalServer) -> None:
+        """Exactly this server, until the session ends."""
+        self._session.add(server)
 
 
 def parse_domain(entry: str) -> AllowedDomain:

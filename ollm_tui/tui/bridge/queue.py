@@ -93,10 +93,9 @@ def review_value(review: Review) -> ReviewValue:
     offers: tuple[RuleOffer, ...] = ()
     if review.offer is not None:
         text, also = review.offer.text, review.offer.also_allows
-        offers = (
-            RuleOffer(Reach.SESSION, text, also=also),
-            RuleOffer(Reach.WORKSPACE, text, review.offer.editable, also),
-        )
+        offers = (RuleOffer(Reach.SESSION, text, also=also),)
+        if not review.offer.session_only:
+            offers = (*offers, RuleOffer(Reach.WORKSPACE, text, review.offer.editable, also))
     return ReviewValue(
         faults=review.faults,
         decision=review.decision.value,
