@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from pydantic import Field, JsonValue
@@ -30,6 +30,9 @@ from ollm_tui.core.web.messages import (
     check_headers,
 )
 from ollm_tui.core.web.urls import DEFAULT_PORTS, WebUrl, parse_url
+
+if TYPE_CHECKING:
+    from ollm_tui.core.shell.commands import CommandHub
 
 _ALLOWED = "$allowed_domain"
 
@@ -187,8 +190,7 @@ class RequestInvocation(ToolInvocation[Q]):
         if not server.on_this_machine:
             return "a machine of the local network"
         hub = self.context.commands
-        families = {} if hub is None else {one.id: hub.family(one.id) for one in hub.list() if one.running and one.pid}
-        job = await asyncio.to_thread(server_of, server.port, families)
+        job = None if hub is None else await asyncio.to_thread(_job_serving, hub, server.port)
         if hub is None or job is None:
             return "a server of this machine that no command of this session runs"
         return f"a server that this session's {job} runs: {visible(hub.find(job).state.command)[:MAX_SHOWN_COMMAND]}"
@@ -245,6 +247,10 @@ def masked_url(url: WebUrl) -> str:
 
 def flat_headers(response: WebResponse) -> dict[str, str]:
     return dict(response.headers)
+
+
+def _job_serving(hub: CommandHub, port: int) -> str | None:
+    return server_of(port, {job.id: hub.family(job.id) for job in hub.list() if job.running and job.pid})
 
 
 def _unicode_host(host: str) -> str:
