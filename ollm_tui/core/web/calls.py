@@ -127,6 +127,7 @@ class RequestInvocation(ToolInvocation[Q]):
         except ToolFailure:
             return None
         headers = self.params.headers or {}
+        nearby = local_server(url)
         return UrlPreview(
             url=masked_url(url),
             scheme=url.scheme,
@@ -134,6 +135,7 @@ class RequestInvocation(ToolInvocation[Q]):
             method=self.method.value,
             headers={name: MASK if carries_credentials(name) else visible(mask(headers[name])) for name in headers},
             body=None if self.body is None else visible_block(mask(self.body)),
+            on_this_machine=nearby is not None and nearby.on_this_machine,
             concerns=(*await self._nearness(url), *self._concerns(url)),
         )
 
@@ -180,7 +182,7 @@ class RequestInvocation(ToolInvocation[Q]):
             return ()
         return (
             f"{server.text} is {await self._whose(server)}",
-            f"not listed: a yes is for this request alone; for the session it lists {server.text}, nothing else",
+            f"it is not listed: a yes is for this request alone; for the session it lists {server.text}, nothing else",
         )
 
     async def _whose(self, server: LocalServer) -> str:
@@ -189,8 +191,8 @@ class RequestInvocation(ToolInvocation[Q]):
         commands = self.context.commands
         job = None if commands is None else await asyncio.to_thread(server_of, server.port, commands.list())
         if job is None:
-            return "a server of this machine that no command of this session runs"
-        return f"a server that this session's {job.id} runs: {visible(job.command)[:MAX_SHOWN_COMMAND]}"
+            return "on this machine, and no command of this session listens there"
+        return f"run by {job.id} of this session: {visible(job.command)[:MAX_SHOWN_COMMAND]}"
 
     def _sends_secrets(self) -> bool:
         headers = self.params.headers or {}
