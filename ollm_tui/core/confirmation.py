@@ -98,6 +98,8 @@ class UrlPreview(Wire):
     method: str
     headers: dict[str, str] = Field(default_factory=dict[str, str])
     body: str | None = None
+    on_this_machine: bool = False
+    """Whether it never leaves the machine."""
     concerns: tuple[str, ...] = ()
 
 

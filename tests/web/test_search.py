@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
-import threading
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import pytest_asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.errors import InvalidArguments, OperationCancelled, SearchFailed
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.tools.web_search import WEB_SEARCH
 from ollm_tui.core.web.client import WebAccess
+from ollm_tui.core.web.search import ddgs_child, keyless
 from ollm_tui.core.web.search.base import Found, SearchProvider
 from ollm_tui.core.web.search.choice import ProviderName, SearchSettings, Unconfigured, choose_provider
 from ollm_tui.core.web.search.keyed import Brave, Tavily
-from ollm_tui.core.web.search.keyless import Ddgs
+from ollm_tui.core.web.search.keyless import Ddgs, EngineAnswer, Hit, Outcome
 from ollm_tui.core.web.search.results import clean_url, normalised
 from ollm_tui.core.web.search.searxng import SearXNG
 from tests.web.server import Request, Server, call, reply, running_server
@@ -249,60 +254,179 @@ async def test_a_refused_key_is_an_error_that_does_not_tell_the_key(
 # -- ddgs ------------------------------------------------------------------------------------------------------------
 
 
-def raising(kind: str, text: str) -> Ddgs:
-    def query(words: str, count: int) -> Sequence[Mapping[str, str]]:
-        raise type(kind, (Exception,), {})(text)
+def outcome_of(
+    *answers: tuple[str, str], results: Sequence[Hit] = (), error: str = "DDGSException: No results found."
+) -> Ddgs:
+    async def query(words: str, count: int, signal: AbortSignal) -> Outcome:
+        told = tuple(EngineAnswer(host, said) for host, said in answers)
+        return Outcome(tuple(results), told, "" if results else error)
 
     return Ddgs(query)
 
 
 async def test_ddgs_results_are_taken_over() -> None:
-    provider = Ddgs(lambda query, count: [{"title": query, "href": "https://a.example/", "body": str(count)}])
+    provider = outcome_of(
+        ("html.duckduckgo.com", ""), results=[Hit("T", "https://a.example/?utm_source=x", "<b>S</b>")]
+    )
     assert results(await search(provider, "q", numResults=4)) == [
-        {"title": "q", "url": "https://a.example/", "snippet": "4"}
+        {"title": "T", "url": "https://a.example/", "snippet": "S"}
     ]
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "said"),
+    ("provider", "said"),
     [
-        ("RatelimitException", "202", "too many requests"),
-        ("TimeoutException", "timed out", "did not answer within"),
-        ("DDGSException", "403 blocked", "blocked the search.*403"),
-        ("ConnectionError", "offline", "could not be reached.*offline"),
+        (outcome_of(("html.duckduckgo.com", "HTTP 202"), ("en.wikipedia.org", "")), r"blocked .*HTTP 202 \(html\.duckduckgo\.com\)"),
+        (outcome_of(("www.mojeek.com", "HTTP 403"), ("search.brave.com", "HTTP 429")), "HTTP 403.*HTTP 429"),
+        (outcome_of(("search.yahoo.com", "it wants to know whether a human asks")), "human"),
+        (outcome_of(("en.wikipedia.org", "")), "No results found"),
+        (outcome_of(), "No results found"),
+        (outcome_of(error="ImportError: primp"), "ImportError: primp"),
+        (outcome_of(error=""), "no engine was asked"),
     ],
-)
-async def test_blocks_and_limits_of_ddgs_are_errors_and_not_nothing_found(kind: str, text: str, said: str) -> None:
-    with pytest.raises(SearchFailed, match=said):
-        await search(raising(kind, text))
+)  # fmt: skip
+async def test_blocks_and_limits_of_ddgs_are_errors_and_not_nothing_found(provider: Ddgs, said: str) -> None:
+    """The package says "No results found." for both; what each engine answered tells them apart."""
+    with pytest.raises(SearchFailed, match=f"(?s){said}.*searxng_url"):
+        await search(provider)
 
 
 async def test_ddgs_finding_nothing_is_no_error() -> None:
-    assert (await search(raising("DDGSException", "No results found."))).llm_content == "No results"
+    provider = outcome_of(("html.duckduckgo.com", ""), ("www.mojeek.com", "HTTP 403"))
+    assert (await search(provider)).llm_content == "No results"
 
 
-def test_the_names_of_ddgs_failures_are_those_of_the_package() -> None:
-    exceptions = pytest.importorskip("ddgs.exceptions")
-    for name in ("DDGSException", "RatelimitException", "TimeoutException"):
-        assert issubclass(getattr(exceptions, name), exceptions.DDGSException)
+# -- the package itself ----------------------------------------------------------------------------------------------
 
 
-async def test_an_abort_ends_a_search_at_once() -> None:
-    started, release = threading.Event(), threading.Event()
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> type[Any]:  # Any: the package has no types
+    """ddgs with one engine, whose address a test sets: nothing of it leaves this machine."""
+    pytest.importorskip("ddgs", reason="ddgs is not installed")
+    duckduckgo = importlib.import_module("ddgs.engines.duckduckgo").Duckduckgo
+    client = importlib.import_module("ddgs.http_client").HttpClient
+    monkeypatch.setitem(importlib.import_module("ddgs.ddgs").ENGINES, "text", {"local": duckduckgo})
+    monkeypatch.setattr(client, "request", client.request)  # put back what the search wraps
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "DDGS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    return duckduckgo
 
-    def query(words: str, count: int) -> Sequence[Mapping[str, str]]:
-        started.set()
-        release.wait(10)
-        return []
 
-    controller = AbortController()
-    web = WebAccess(search=Ddgs(query))
-    running = asyncio.ensure_future(call(WEB_SEARCH, web, controller.signal, query="x"))
-    await asyncio.to_thread(started.wait)
-    controller.abort()
-    with pytest.raises(OperationCancelled):
-        await running
-    release.set()
+FOUND = "<div class='body'><h2>Title</h2><a href='https://a.example/p?q=1&amp;utm_source=x'>what it says</a></div>"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (reply("<p>slow down</p>", status="202 Accepted"), "HTTP 202"),
+        (reply("<p>no</p>", status="429 Too Many Requests"), "HTTP 429"),
+        (reply("<form>Please solve the CAPTCHA</form>"), "human"),
+        (reply("<div class='anomaly-modal'>bots</div>"), "human"),
+        (reply("x", length=500), "end of file"),
+        (b"nonsense\r\n\r\n", "invalid"),
+    ],
+)  # fmt: skip
+async def test_the_package_against_engines_that_refuse(
+    server: Server, engine: type[Any], monkeypatch: pytest.MonkeyPatch, answer: bytes, said: str
+) -> None:
+    monkeypatch.setattr(engine, "search_url", f"{server.origin}/html/")
+    server.answers["*"] = answer
+    told = await asyncio.to_thread(ddgs_child.search, "größe", 10, 5.0)
+    assert told["results"] == []
+    (one,) = {(each["host"], each["said"]) for each in cast("list[dict[str, str]]", told["answers"])}
+    assert one[0] == "127.0.0.1"
+    assert said in one[1].lower() or said in one[1]
+
+
+async def test_the_package_against_an_engine_that_answers(
+    server: Server, engine: type[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "search_url", f"{server.origin}/html/")
+    server.answers["*"] = reply(FOUND)
+
+    async def query(words: str, count: int, signal: AbortSignal) -> Outcome:
+        told = await asyncio.to_thread(ddgs_child.search, words, count, 5.0)
+        return TypeAdapter(Outcome).validate_python(told)
+
+    shown = results(await search(Ddgs(query), "größe & co"))
+    assert shown == [{"title": "Title", "url": "https://a.example/p?q=1", "snippet": "what it says"}]
+    assert parse_qs(server.requests[0].body.decode())["q"] == ["größe & co"]
+    server.answers["*"] = reply("<p>There is nothing like it.</p>")
+    assert (await search(Ddgs(query), "zzz")).llm_content == "No results"
+
+
+async def test_the_package_is_sent_to_no_unencrypted_address(
+    server: Server, engine: type[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.import_module("primp"), "Client", importlib.import_module("primp").Client)
+    monkeypatch.setattr(engine, "search_url", f"{server.origin}/html/")
+    ddgs_child.encrypted_only()
+    told = await asyncio.to_thread(ddgs_child.search, "x", 10, 5.0)
+    assert told["results"] == []
+    assert server.requests == []
+
+
+@asynccontextmanager
+async def proxy(*, stalls: bool) -> AsyncIterator[tuple[str, asyncio.Event]]:
+    """A proxy that lets nothing through: it stalls or refuses. All that the package sends ends here."""
+    reached = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            reached.set()
+            if stalls:
+                await reader.read()
+            writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}", reached
+    finally:
+        listening.close()
+
+
+def children_that_search() -> list[int]:
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdecimal() and b"ddgs_child.py" in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    return found
+
+
+async def test_a_real_search_without_a_way_out_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ddgs", reason="ddgs is not installed")
+    async with proxy(stalls=False) as (address, reached):
+        monkeypatch.setenv("DDGS_PROXY", address)
+        with pytest.raises(SearchFailed, match=r"blocked the search or could not be reached: .*wikipedia"):
+            await search(Ddgs())
+        assert reached.is_set()
+
+
+async def test_a_search_that_stalls_ends_in_time_and_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ddgs", reason="ddgs is not installed")
+    monkeypatch.setattr(keyless, "SEARCH_SECONDS", 1.5)
+    async with proxy(stalls=True) as (address, _):
+        monkeypatch.setenv("DDGS_PROXY", address)
+        with pytest.raises(SearchFailed, match=r"did not answer within 1\.5 s"):
+            await search(Ddgs())
+        assert children_that_search() == []
+
+
+async def test_an_abort_ends_a_search_and_its_process_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ddgs", reason="ddgs is not installed")
+    async with proxy(stalls=True) as (address, reached):
+        monkeypatch.setenv("DDGS_PROXY", address)
+        controller = AbortController()
+        web = WebAccess(search=Ddgs())
+        running = asyncio.ensure_future(call(WEB_SEARCH, web, controller.signal, query="x"))
+        await reached.wait()
+        controller.abort()
+        with pytest.raises(OperationCancelled):
+            await running
+        assert children_that_search() == []
 
 
 # -- choosing --------------------------------------------------------------------------------------------------------

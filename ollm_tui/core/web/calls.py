@@ -130,6 +130,7 @@ class RequestInvocation(ToolInvocation[Q]):
         except ToolFailure:
             return None
         headers = self.params.headers or {}
+        nearby = local_server(url)
         return UrlPreview(
             url=masked_url(url),
             scheme=url.scheme,
@@ -137,6 +138,7 @@ class RequestInvocation(ToolInvocation[Q]):
             method=self.method.value,
             headers={name: MASK if carries_credentials(name) else visible(mask(headers[name])) for name in headers},
             body=None if self.body is None else visible_block(mask(self.body)),
+            on_this_machine=nearby is not None and nearby.on_this_machine,
             concerns=(*await self._nearness(url), *self._concerns(url)),
         )
 
@@ -183,7 +185,7 @@ class RequestInvocation(ToolInvocation[Q]):
             return ()
         return (
             f"{server.text} is {await self._whose(server)}",
-            f"not listed: a yes is for this request alone; for the session it lists {server.text}, nothing else",
+            f"it is not listed: a yes is for this request alone; for the session it lists {server.text}, nothing else",
         )
 
     async def _whose(self, server: LocalServer) -> str:
@@ -192,8 +194,8 @@ class RequestInvocation(ToolInvocation[Q]):
         hub = self.context.commands
         job = None if hub is None else await asyncio.to_thread(_job_serving, hub, server.port)
         if hub is None or job is None:
-            return "a server of this machine that no command of this session runs"
-        return f"a server that this session's {job} runs: {visible(hub.find(job).state.command)[:MAX_SHOWN_COMMAND]}"
+            return "on this machine, and no command of this session listens there"
+        return f"run by {job} of this session: {visible(hub.find(job).state.command)[:MAX_SHOWN_COMMAND]}"
 
     def _sends_secrets(self) -> bool:
         headers = self.params.headers or {}

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import importlib.util
-import os
-import signal as signals
-import sys
 
 from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.web.own_child import ChildFailed, run_python
 
 SECONDS = 20.0
 MEMORY_BYTES = 1024 * 1024 * 1024
@@ -39,27 +36,11 @@ async def pdf_text(data: bytes, signal: AbortSignal) -> str:
     """All text of a PDF. Raises PdfUnreadable, OperationCancelled."""
     if importlib.util.find_spec("pypdf") is None:
         raise PdfUnreadable("text of PDF files needs the extra: pip install 'ollm-tui[pdf]'")
-    child = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        _CHILD,
-        str(MEMORY_BYTES),
-        str(MAX_CHARS),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        start_new_session=True,
-    )
     try:
         async with asyncio.timeout(SECONDS):
-            written, _ = await signal.guard(child.communicate(data))
+            written = await run_python(["-c", _CHILD, str(MEMORY_BYTES), str(MAX_CHARS)], data, signal)
     except TimeoutError:
         raise PdfUnreadable(f"the PDF could not be read within {SECONDS:g} s") from None
-    finally:
-        if child.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signals.SIGKILL)
-            await child.wait()
-    if child.returncode != 0:
-        raise PdfUnreadable("the PDF is damaged or encrypted")
+    except ChildFailed:
+        raise PdfUnreadable("the PDF is damaged or encrypted") from None
     return written.decode("utf-8", "replace").strip()

@@ -97,7 +97,7 @@ def _request_lines(preview: UrlPreview) -> list[Line]:
         line((f"{visible(preview.method)} to ", Ink.MUTED), (visible(preview.host), Ink.STRONG), hang=2),
         line(visible(preview.url), hang=2),
     ]
-    if preview.scheme != "https":
+    if preview.scheme != "https" and not preview.on_this_machine:
         rows.append(line((f"sent as {visible(preview.scheme)}, readable on the way", Ink.WARNING)))
     rows += [
         line((f"{visible(name)}: ", Ink.ACCENT), visible(value), hang=2) for name, value in preview.headers.items()
