@@ -127,6 +127,22 @@ class Journey:
     ran: float = 0.0
     state: CallState = CallState.VALIDATED
 
+    def record(self, event: AuditEvent, error_type: str | None, waited: float, ran: float) -> CallRecord:
+        """What is known of the call by now; `waited` and `ran` in seconds."""
+        return CallRecord(
+            event=event,
+            call_id=self.call_id,
+            tool=self.tool,
+            origin=self.origin,
+            arguments_digest=self.digest,
+            explanation=self.explanation,
+            answer=self.answer,
+            by=self.answered_by,
+            error_type=error_type,
+            waited_ms=round(waited * 1000),
+            duration_ms=round(ran * 1000),
+        )
+
 
 def canonical(arguments: JsonValue) -> str:
     return json.dumps(arguments, sort_keys=True, ensure_ascii=True, separators=(",", ":"))

@@ -134,13 +134,7 @@ class ToolExecutor:
             ended = result.error.type if result.error else None
             return result
         finally:
-            self._record(
-                journey,
-                AuditEvent.FINISHED,
-                error_type=ended,
-                waited_ms=round(journey.waited * 1000),
-                duration_ms=round(journey.ran * 1000),
-            )
+            self._record(journey, AuditEvent.FINISHED, error_type=ended, waited=journey.waited, ran=journey.ran)
 
     async def _result(self, journey: Journey, arguments: JsonValue) -> ToolResult:
         """What comes of the call, whatever happens on its way, as the caller gets it."""
@@ -406,31 +400,10 @@ class ToolExecutor:
             self._record(journey, AuditEvent.DECIDED)
 
     def _settled(self, journey: Journey, waited: float) -> None:
-        self._record(journey, AuditEvent.SETTLED, waited_ms=round(waited * 1000))
+        self._record(journey, AuditEvent.SETTLED, waited=waited)
 
     def _record(
-        self,
-        journey: Journey,
-        event: AuditEvent,
-        *,
-        error_type: str | None = None,
-        waited_ms: int = 0,
-        duration_ms: int = 0,
+        self, journey: Journey, event: AuditEvent, *, error_type: str | None = None, waited: float = 0, ran: float = 0
     ) -> None:
-        if self._on_record is None:
-            return
-        self._on_record(
-            CallRecord(
-                event=event,
-                call_id=journey.call_id,
-                tool=journey.tool,
-                origin=journey.origin,
-                arguments_digest=journey.digest,
-                explanation=journey.explanation,
-                answer=journey.answer,
-                by=journey.answered_by,
-                error_type=error_type,
-                waited_ms=waited_ms,
-                duration_ms=duration_ms,
-            )
-        )
+        if self._on_record is not None:
+            self._on_record(journey.record(event, error_type, waited, ran))

@@ -280,8 +280,9 @@ def test_a_line_that_comes_after_the_end_is_reported(log: AuditLog) -> None:
 
 
 def test_calls_without_an_end_are_named_by_their_last_line(log: AuditLog) -> None:
-    dead = subprocess.Popen(["/bin/true"])
+    dead, ended = subprocess.Popen(["/bin/true"]), subprocess.Popen(["/bin/true"])
     dead.wait()
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # over, but still listed
     for process, call_id, event in (
         (os.getpid(), "one", AuditEvent.DECIDED),
         (dead.pid, "one", AuditEvent.DECIDED),
@@ -290,6 +291,7 @@ def test_calls_without_an_end_are_named_by_their_last_line(log: AuditLog) -> Non
         (dead.pid, "one", AuditEvent.SETTLED),
         (1, "one", AuditEvent.DECIDED),
         (None, "one", AuditEvent.DECIDED),
+        (ended.pid, "one", AuditEvent.DECIDED),
     ):
         log.append(entry(call_id).model_copy(update={"event": event, "process": process}))
     assert unended(log.read()) == {
@@ -297,7 +299,9 @@ def test_calls_without_an_end_are_named_by_their_last_line(log: AuditLog) -> Non
         5: CallEnd.LOST,
         6: CallEnd.RUNNING,  # another user's process, for all we know
         7: CallEnd.LOST,
+        8: CallEnd.LOST,
     }
+    ended.wait()
 
 
 # -- what decided

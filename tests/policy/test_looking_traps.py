@@ -242,6 +242,45 @@ def test_git_does_run_what_is_asked_about(judge: Judge, repository: Path) -> Non
     assert (repository / "ran").exists()
 
 
+def test_outside_a_repository_git_compares_folders_as_they_lie(judge: Judge, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("TOKEN=1")
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    assert allowed(judge, "git diff . src")
+    shutil.rmtree(tmp_path / ".git")
+    found = judge("git diff . src")
+    assert found.decision is Decision.ASK and ".env" in found.reason
+    assert allowed(judge, "git diff src src") and allowed(judge, "git status")
+    (tmp_path / "src" / "link").symlink_to("/etc/passwd")
+    assert not allowed(judge, "git diff src src")
+
+
+# -- surroundings that change what a line means
+
+
+@pytest.mark.parametrize(
+    ("locale", "decision"),
+    [
+        ({"LC_ALL": "C.UTF-8"}, Decision.ALLOW),
+        ({"LANG": "de_DE.utf8@euro"}, Decision.ALLOW),
+        ({"LC_CTYPE": "POSIX"}, Decision.ALLOW),
+        ({}, Decision.ALLOW),
+        ({"LC_ALL": "", "LANG": "en_US.UTF-8"}, Decision.ALLOW),
+        ({"LC_ALL": "zh_CN.GBK", "LANG": "C.UTF-8"}, Decision.ASK),
+        ({"LC_CTYPE": "ja_JP.SJIS"}, Decision.ASK),
+        ({"LANG": "zh_TW"}, Decision.ASK),
+    ],
+)
+def test_letters_beyond_ascii_ask_where_bash_would_read_other_ones(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch, locale: dict[str, str], decision: Decision
+) -> None:
+    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in locale.items():
+        monkeypatch.setenv(name, value)
+    assert judge('echo "\u00e9\\"; ls; echo \\""').decision is decision
+    assert allowed(judge, "echo plain")
+
+
 # -- sed's own language
 
 

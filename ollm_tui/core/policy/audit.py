@@ -14,6 +14,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -247,8 +248,12 @@ def _lives(process: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # somebody else's, so it lives
-    return True
+        pass  # somebody else's, so it is there
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text("utf-8", "replace")
+    except OSError:
+        return True  # no such files on this system
+    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")  # ended, and waiting to be told so to its parent
 
 
 def _first_broken(db: sqlite3.Connection) -> BrokenLine | None:

@@ -109,6 +109,13 @@ class CommandPaths:
             return "it belongs to another repository than the workspace"
         return configured_program(repository) if repository is not None else None
 
+    def is_in_repository(self, directory: str) -> bool:
+        """Whether git would find a repository from there; where it does not, it compares folders as they lie."""
+        try:
+            return _repository_of(self._resolve(directory).real) is not None
+        except ToolFailure:
+            return False
+
     def program_problem(self, name: str) -> str | None:
         """Why a program of the shipped list is not what its name says: the workspace has its own, in a PATH folder."""
         for folder in _own_folders(os.environ.get("PATH", ""), self.workspace.root, self.cwd):

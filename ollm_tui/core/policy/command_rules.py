@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +15,7 @@ from ollm_tui.core.policy.approval_uses import ApprovalKey
 from ollm_tui.core.policy.command_paths import CommandPaths
 from ollm_tui.core.policy.rules import CompiledRule, Decision, ExecMode, RuleSet, Seen, seen_by_conditions
 from ollm_tui.core.policy.shell_approvals import ApprovalPattern
+from ollm_tui.core.policy.shell_characters import reads_bytes_alike
 from ollm_tui.core.policy.shell_readonly import ReadOnlyVerdict, read_only_parts
 from ollm_tui.core.policy.shell_risk import command_risk, is_destructive
 from ollm_tui.core.policy.shell_syntax import MAX_REMEMBERED, ShellLine, analyse, bash_accepts, forget_analyses
@@ -134,6 +136,13 @@ class _LineJudge:
         if self._line.opaque and self._policy.mode is not ExecMode.FULL:
             reason = f"this line can not be judged safe: {self._line.reason}"
             found.append(PartVerdict(self._line.source, self._policy.on_miss, reason))
+        if (
+            self._policy.mode is not ExecMode.FULL
+            and not self._line.source.isascii()
+            and not reads_bytes_alike(os.environ)
+        ):
+            reason = "this terminal's locale is not UTF-8: bash may read its letters as others"
+            found.append(PartVerdict(self._line.source, self._policy.on_miss, reason))
         if not found:
             found.append(PartVerdict(self._line.source, self._policy.on_miss, "no approval covers it"))
         allowed = all(verdict.decision is Decision.ALLOW for verdict in found)
@@ -247,8 +256,9 @@ class _LineJudge:
         own = None if name in tables().word_lists["builtins"] else self._paths.program_problem(name)
         if own is not None:
             return own
+        tracked = look.repositories and all(map(self._paths.is_in_repository, look.repositories))
         for path in look.paths:
-            problem = self._paths.problem(path, descends=look.descends)
+            problem = self._paths.problem(path, descends=None if tracked else look.descends)
             if problem is not None:
                 return f"{path}: {problem}"
         for directory in look.repositories:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
 
 _UNUSUAL = re.compile(r"[^\t\n -~]")
 _FOREIGN_WORD = re.compile(r"[^\W\d_]{2,}")
@@ -46,6 +47,16 @@ def character_problems(line: str) -> tuple[str, ...]:
             found["a word mixes letters of scripts that look alike"] = None
             break
     return tuple(found)
+
+
+def reads_bytes_alike(environment: Mapping[str, str]) -> bool:
+    """Whether a shell started in this environment takes the line's characters for the ones that were judged.
+
+    In an old multi-byte locale the last byte of a letter and a backslash behind it are one character, and the quote
+    behind that ends what was judged as quoted. Matters for lines with letters beyond ASCII alone.
+    """
+    locale = environment.get("LC_ALL") or environment.get("LC_CTYPE") or environment.get("LANG") or "C"
+    return locale in ("C", "POSIX") or locale.lower().partition("@")[0].endswith((".utf-8", ".utf8"))
 
 
 def _problem_of(char: str) -> str:

@@ -132,8 +132,10 @@ def _judge(command: SimpleCommand, spec: Reading) -> ReadOnlyVerdict:
         if word.variable and not spec.variables:
             raise NotReading(f"{word.shown} stands for a value that is not known here")
     if spec.operands == "git":
-        given, repositories, paths = git_paths(words, spec)
-        return ReadOnlyVerdict(True, "", tuple(paths), None, tuple(repositories))
+        _, repositories, paths = git_paths(words, spec)
+        compares = next((word for word in command.argv[1:] if word[:1] != "-"), "") == "diff"
+        descent = Descent(links=True) if compares and len(paths) > 1 else None  # counts outside a repository alone
+        return ReadOnlyVerdict(True, "", tuple(paths), descent, tuple(repositories))
     match spec.operands:
         case "echo":
             return ReadOnlyVerdict(True)

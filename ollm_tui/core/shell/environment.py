@@ -20,12 +20,14 @@ _NEVER = re.compile(
       LD_.* | DYLD_.* | BASH_ENV | ENV | BASH_FUNC_.* | PROMPT_COMMAND | PS4 | SHELLOPTS | BASHOPTS | IFS
     | GIT_(?!(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)$).* | .*_ASKPASS | PYTHONSTARTUP | PYTHONHOME | PERL5.* | RUBYOPT
     | JAVA_TOOL_OPTIONS | NODE_OPTIONS | LESSOPEN | LESSCLOSE | RIPGREP_CONFIG_PATH | ZDOTDIR
+    | CDPATH | GLOBIGNORE | EXECIGNORE | BASH_COMPAT | BASH_LOADABLES_PATH | BASH_XTRACEFD | POSIXLY_CORRECT
+    | GREP_OPTIONS | TAR_OPTIONS | MAKEFILES
     | SSH_AUTH_SOCK | SSH_AGENT_PID | GPG_AGENT_INFO | DBUS_.* | XAUTHORITY | XDG_RUNTIME_DIR | DOCKER_HOST | KUBECONFIG
     | OLLM_.* | TEXTUAL.*
     """,
     re.VERBOSE | re.IGNORECASE | re.DOTALL,
 )
-"""Code loaders, agent sockets and our own settings: their names never reach a command."""
+"""Code loaders, what makes a command mean something else than it was judged as, agent sockets, our own settings."""
 
 _PASSABLE = frozenset({"LD_LIBRARY_PATH"})
 """The one name above that the person's own list can let through."""
