@@ -67,21 +67,24 @@ class Recall:
         self._budget = budget
 
     async def notes(self, signal: AbortSignal) -> Recalled | None:
-        """None where nothing is remembered. Raises StorageFailed and OperationCancelled."""
+        """None where nothing is remembered, or the budget is too small for anything. Raises StorageFailed."""
         seen = await signal.in_thread(self._overview.look, order=Order.NEWEST, limit=CONSIDERED)
-        shadowed = {glance.key for glance in seen.glances if glance.scope is MemoryScope.WORKSPACE}
+        theirs = {glance.key for glance in seen.glances if glance.scope is MemoryScope.WORKSPACE}
+        # As in memory_get, the workspace's own text stands for the user's under the same key.
+        standing = [
+            glance for glance in seen.glances if glance.scope is MemoryScope.WORKSPACE or glance.key not in theirs
+        ]
         frame = "\n".join((HEADING, _rest(999, 99, 99), ENDING))
         room = self._budget - estimated_tokens(frame)
+        if not seen.total or room < 0:
+            return None
         share = self._budget // _SHARE
         notes: list[Note] = []
         lines: list[str] = []
-        hidden = secrets = asking = 0
-        for glance in seen.glances:
+        secrets = asking = 0
+        for glance in standing:
             if room < LEAST_ROOM:
                 break
-            if glance.scope is MemoryScope.USER and glance.key in shadowed:
-                hidden += 1  # the workspace's own text stands for it, as in memory_get
-                continue
             if not await self._allowed(glance.key):
                 asking += 1
                 continue
@@ -92,9 +95,7 @@ class Recall:
                 room -= cost
                 lines.append(written)
                 notes.append(Note(glance.key, glance.scope))
-        left_out = seen.total - hidden - len(notes)
-        if not seen.total:
-            return None
+        left_out = seen.total - (len(seen.glances) - len(standing)) - len(notes)
         parts = [HEADING, *lines] if lines else []
         parts += [_rest(left_out, secrets, asking)] if left_out else []
         return Recalled("\n".join((*parts, ENDING)), tuple(notes), left_out, secrets, asking)

@@ -5,23 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 
 from ollm_tui.cli.arguments import command_parser, options_of, parse
-from ollm_tui.cli.exits import ExitCode
+from ollm_tui.cli.exits import ExitCode, UsageError
 from ollm_tui.cli.output import print_json, say
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.places import data_folder
+from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.base.store import Store
+from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.memory import Memory
 
 
 def run_command(argv: list[str]) -> int:
     parser = command_parser("memory", "What the agent remembers.")
     actions = parser.add_subparsers(dest="action", required=True, metavar="list")
-    actions.add_parser("list", help="one JSON object a line: key, value, scope", allow_abbrev=False)
+    actions.add_parser("list", help="one JSON object a line: key, value, scope, changedAt", allow_abbrev=False)
     options = options_of(parse(parser, argv))
+    try:
+        workspace = Workspace(options.workspace or Path.cwd())
+    except ToolFailure as failure:
+        raise UsageError(f"{failure.message} Name an existing folder with -C.") from None
     store = Store(data_folder() / "ollm.db")
     try:
-        for entry in Memory(store, (options.workspace or Path.cwd()).resolve()).entries():
-            print_json({"key": entry.key, "value": entry.value, "scope": entry.scope.value})
+        for entry in Memory(store, workspace.root).entries():
+            shown: JsonObject = {"key": entry.key, "value": entry.value, "scope": entry.scope.value}
+            print_json({**shown, "changedAt": entry.changed_at})
     except ToolFailure as failure:
         say(f"{failure.type}: {failure.message}")
         return ExitCode.FAILED

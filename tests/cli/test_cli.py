@@ -289,3 +289,18 @@ def test_ctrl_c_ends_a_run_with_130_and_its_last_event(tmp_path: Path) -> None:
     rest = process.communicate(timeout=20)[0]
     last = json.loads(rest.splitlines()[-1])
     assert (process.returncode, last["type"], last["status"]) == (130, "turn_finished", "interrupted")
+
+
+def test_the_memory_is_listed_a_line_each_and_only_for_a_folder_that_is_there(tmp_path: Path) -> None:
+    rows = [
+        {"name": "memory", "arguments": {"action": "set", "key": "two\nlines", "value": "v\n\u0000w"}},
+        {"name": "memory", "arguments": {"action": "set", "key": "editor", "value": "tabs", "scope": "user"}},
+    ]
+    assert ollm("tool", "call", "--batch", "-", cwd=tmp_path, stdin="\n".join(map(json.dumps, rows))).returncode == 0
+    listed = lines(ollm("memory", "list", cwd=tmp_path).stdout)
+    assert [(row["key"], row["value"], row["scope"]) for row in listed] == [
+        ("two\nlines", "v\n\0w", "workspace"), ("editor", "tabs", "user"),
+    ]  # fmt: skip
+    assert all(str(row["changedAt"]).endswith("Z") for row in listed)
+    done = ollm("memory", "list", "-C", "/nowhere/at/all", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "") and "/nowhere/at/all" in done.stderr

@@ -102,11 +102,11 @@ class MemoryKeeper:
         await self._change(last.name, last.after, last.before, MemoryOutcome.RESTORED)
 
     async def _change(self, name: MemoryName, expected: str | None, value: str | None, outcome: MemoryOutcome) -> None:
-        stored = await asyncio.to_thread(self._swap, name, expected, value)
-        if stored == expected:
+        if await asyncio.to_thread(self._swap, name, expected, value):
             self._last = None if outcome is MemoryOutcome.RESTORED else _Change(name, expected, value)
             self._tell(news.MemorySettled(outcome, name=name, stored=value))
         else:
+            stored = await asyncio.to_thread(self._stored, name)
             self._tell(news.MemorySettled(MemoryOutcome.CONFLICT, name=name, stored=stored))
         if self._query is not None:
             await self._show()
@@ -136,26 +136,25 @@ class MemoryKeeper:
         found = self._memory.get(name.key, name.scope)
         return None if found is None else found.value
 
-    def _swap(self, name: MemoryName, expected: str | None, value: str | None) -> str | None:
-        """Put `value` where `expected` stands; returns what stood there, and leaves that where it was another.
+    def _swap(self, name: MemoryName, expected: str | None, value: str | None) -> bool:
+        """Put `value` where `expected` stands; False where something else stood there, which then stays.
 
         The memory knows no such change in one step: a text that came between the look and the writing is put back.
         """
-        stored = self._stored(name)
-        if stored != expected:
-            return stored
+        if self._stored(name) != expected:
+            return False
         if value is None:
             self._memory.delete(name.key, name.scope)
-            return expected
+            return True
         theirs = self._memory.set(name.key, value, name.scope)
         if theirs == expected:
-            return expected
+            return True
         ours = value
         while theirs is not None and (found := self._memory.set(name.key, theirs, name.scope)) != ours:
             ours, theirs = theirs, found
         if theirs is None:
             self._memory.delete(name.key, name.scope)
-        return theirs
+        return False
 
 
 def _row(glance: Glance, now: datetime) -> MemoryRow:

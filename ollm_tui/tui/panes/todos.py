@@ -135,5 +135,6 @@ class TodoPane(Vertical):
 def _todo_line(number: int, todo: TodoRow) -> Line:
     mark_ink = Ink.ACCENT if todo.state is TodoState.IN_PROGRESS else STATE_INKS[todo.state]
     before = f" {number} "
-    words = (f"{before}{visible(todo.task)}", STATE_INKS[todo.state])
-    return line((todo.state.mark, mark_ink), words, hang=len(todo.state.mark + before), prose=True)
+    ink = STATE_INKS[todo.state]
+    hang = len(todo.state.mark + before)
+    return line((todo.state.mark, mark_ink), (before, ink), (visible(todo.task), ink), hang=hang, prose=True)

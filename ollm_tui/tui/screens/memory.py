@@ -22,7 +22,7 @@ from ollm_tui.tui.ink import Ink, app_of, line
 from ollm_tui.tui.layout import WIDE_COLUMNS
 from ollm_tui.tui.memory_values import MemoryListing, MemoryOutcome, MemoryQuery, MemoryRow, MemoryText
 from ollm_tui.tui.screens.ask import AskScreen
-from ollm_tui.tui.screens.memory_editor import MOST_CHARS, MemoryEditor
+from ollm_tui.tui.screens.memory_editor import MemoryEditor
 from ollm_tui.tui.screens.memory_lines import (
     NOTHING_FOUND,
     NOTHING_KEPT,
@@ -88,6 +88,8 @@ class MemoryScreen(ModalScreen[None]):
         self._listing: MemoryListing | None = None
         self._text: MemoryText | None = None
         self._editor: MemoryEditor | None = None
+        self._wanted = ""
+        """The row to mark when the list is there that has it."""
         self._search = Input(containing, placeholder="Search keys and texts", id="memory-search", compact=True)
         self._search.cursor_blink = False
         self._rows = MemoryRows("memory-rows")
@@ -137,6 +139,8 @@ class MemoryScreen(ModalScreen[None]):
     def _show_listing(self, listing: MemoryListing) -> None:
         self._listing = listing
         self._rows.show_rows([list_row(row) for row in listing.rows])
+        self._rows.choose(self._wanted)
+        self._wanted = ""
         self._read_marked()
         self._draw()
 
@@ -160,8 +164,7 @@ class MemoryScreen(ModalScreen[None]):
             case MemoryOutcome.SAVED:
                 self._leave_editor()
                 self._say(f"Saved {name}.")
-                if settled.name is not None:
-                    self._rows.choose(settled.name.row_id)
+                self._wanted = settled.name.row_id if settled.name is not None else ""
             case MemoryOutcome.DELETED:
                 self._say(f"Deleted {name}. u brings it back.")
             case MemoryOutcome.RESTORED:
@@ -241,11 +244,6 @@ class MemoryScreen(ModalScreen[None]):
         text = self._text
         if text is None or text.value is None:
             return
-        if len(text.value) > MOST_CHARS:
-            words = f"{len(text.value):,} characters are too many to edit here (at most {MOST_CHARS:,})."
-            self._say(f"{words} c copies them.", failed=True)
-            self._draw()
-            return
         editable = await asyncio.to_thread(Editable.of, text.value)
         await self._open_editor(MemoryEditor(text.name, text.name.scope, text.value, editable))
 
@@ -280,8 +278,7 @@ class MemoryScreen(ModalScreen[None]):
             self._say("Give it a key first: what the text is about.", failed=True)
             self._draw()
             return
-        value = await asyncio.to_thread(lambda: editor.value)
-        self.post_message(wishes.Saved(name, editor.expected, value))
+        self.post_message(wishes.Saved(name, editor.expected, await editor.value()))
 
     def action_theirs(self) -> None:
         if self._editor is not None:
@@ -323,6 +320,10 @@ class MemoryScreen(ModalScreen[None]):
         if yes:
             self._leave_editor()
             self._draw()
+
+    @on(MemoryEditor.PartShown)
+    def _part_shown(self) -> None:
+        self._draw()
 
     # -- words -------------------------------------------------------------------------------------------------------
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from textual import events
+import asyncio
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events, on
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.message import Message
 from textual.widgets import Input, TextArea
+from textual.widgets.text_area import Selection
 
 from ollm_tui.core.memory import MemoryScope
 from ollm_tui.tui.editable import Editable, written_out
@@ -14,18 +21,59 @@ from ollm_tui.tui.memory_values import MemoryName
 from ollm_tui.tui.widgets.inkbox import InkBox
 from ollm_tui.tui.widgets.long_text import LongText
 
-MOST_CHARS = 2_000_000
-"""Longer texts are only shown: the text area needs its time for each key then."""
+PART_CHARS = 50_000
+"""A text area lays out its whole text several times; a longer one is edited part by part, so that no key waits."""
 
-_WRAPPED_CHARS, _WRAPPED_LINE = 100_000, 5_000
-"""Up to here lines are folded at the edge; laying out more of them takes too long for each key."""
+_WRAPPED_LINE = 5_000
+"""Longer lines are not folded at the edge: that takes seconds for each key."""
 
 CHANGED = "Changed elsewhere while you edit. Nothing is lost: ^T shows the other text, ^S saves yours over it."
 GONE = "Deleted elsewhere while you edit. Nothing is lost: ^S saves yours again."
 
 
 class SafeArea(TextArea):
-    """A text area into which a paste brings nothing that the screen would obey."""
+    """A text area into which a paste brings nothing that the screen would obey; tells when a key leads beyond it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+home", "to_edge(-1)", "Top", show=False),
+        Binding("ctrl+end", "to_edge(1)", "End", show=False),
+    ]
+
+    @dataclass
+    class Beyond(Message):
+        """A key leads out of this part: to the next (1) or the one before (-1), or all the way `to_the_end`."""
+
+        step: int
+        to_the_end: bool = False
+
+    def action_to_edge(self, step: int) -> None:
+        """To the very beginning or end of the text."""
+        self.move_cursor((0, 0) if step < 0 else self.document.end)
+        self.post_message(self.Beyond(step, to_the_end=True))
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        before = self.selection
+        super().action_cursor_up(select)
+        self._look_beyond(before, -1)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        before = self.selection
+        super().action_cursor_down(select)
+        self._look_beyond(before, 1)
+
+    def action_cursor_page_up(self) -> None:
+        before = self.selection
+        super().action_cursor_page_up()
+        self._look_beyond(before, -1)
+
+    def action_cursor_page_down(self) -> None:
+        before = self.selection
+        super().action_cursor_page_down()
+        self._look_beyond(before, 1)
+
+    def _look_beyond(self, before: Selection, step: int) -> None:
+        if self.selection == before:  # the key could not move the cursor: here this part ends
+            self.post_message(self.Beyond(step))
 
     async def _on_paste(self, event: events.Paste) -> None:
         # Textual runs the base's handler next.
@@ -35,6 +83,9 @@ class SafeArea(TextArea):
 class MemoryEditor(Vertical):
     """Holds what the text was when editing began; `expected` moves on when a change elsewhere was shown."""
 
+    class PartShown(Message):
+        """Another part of a long text is edited now."""
+
     def __init__(self, name: MemoryName | None, scope: MemoryScope, stored: str | None, editable: Editable) -> None:
         """`name` None asks for the key of a new memory of `scope`."""
         super().__init__(id="memory-editor")
@@ -42,16 +93,16 @@ class MemoryEditor(Vertical):
         self._memory = name
         self._scope = scope
         self._editable = editable
+        self._parts = parts_of(editable.text)
+        self._at = 0
+        self._touched = False
         self._theirs: str | None = None
         self._key = Input(placeholder="Key, one line: what it is about", id="memory-key", compact=True)
-        short = len(editable.text) <= _WRAPPED_CHARS and all(
-            len(one) <= _WRAPPED_LINE for one in editable.text.split("\n")
-        )
         self._area = SafeArea(
-            editable.text,
+            self._parts[0],
             id="memory-area",
             compact=True,
-            soft_wrap=short,
+            soft_wrap=_may_wrap(self._parts[0]),
             show_line_numbers=True,
             tab_behavior="indent",
         )
@@ -68,14 +119,16 @@ class MemoryEditor(Vertical):
 
     def on_mount(self) -> None:
         self._other.display = self._said.display = False
-        self._first.focus()
+        (self._area if self._memory is not None else self._key).focus()
 
     @property
     def title(self) -> str:
         """What is edited, in words."""
-        if self._memory is not None:
-            return f"Edit {self._memory.key}  {self._memory.scope.value}"
-        return "New memory" if self._scope is MemoryScope.WORKSPACE else "New memory, for all your workspaces"
+        if self._memory is None:
+            return "New memory" if self._scope is MemoryScope.WORKSPACE else "New memory, for all your workspaces"
+        count = len(self._parts)
+        part = f"  part {self._at + 1} of {count}, lines {self._first_line} on" if count > 1 else ""
+        return f"Edit {self._memory.key}  {self._memory.scope.value}{part}"
 
     @property
     def memory(self) -> MemoryName | None:
@@ -83,15 +136,16 @@ class MemoryEditor(Vertical):
         key = self._key.value
         return self._memory or (MemoryName(key, self._scope) if key.strip() else None)
 
-    @property
-    def value(self) -> str:
+    async def value(self) -> str:
         """The text as it would be saved."""
-        return self._editable.read_back(self._area.text)
+        self._keep_part()
+        return await asyncio.to_thread(self._editable.read_back, "".join(self._parts))
 
     @property
     def touched(self) -> bool:
         """Whether leaving would lose something."""
-        return self._area.text != self._editable.text or bool(self._key.value)
+        self._keep_part()
+        return self._touched or bool(self._key.value)
 
     @property
     def conflicting(self) -> bool:
@@ -125,6 +179,43 @@ class MemoryEditor(Vertical):
         event.stop()
         self._area.focus()
 
+    @on(SafeArea.Beyond)
+    def _go_beyond(self, event: SafeArea.Beyond) -> None:
+        event.stop()
+        last = len(self._parts) - 1
+        part = (0 if event.step < 0 else last) if event.to_the_end else max(0, min(last, self._at + event.step))
+        if part == self._at:
+            return
+        self._keep_part()
+        self._at = part
+        self._area.soft_wrap = _may_wrap(self._parts[part])
+        self._area.text = self._parts[part]
+        at_end = (event.step > 0) == event.to_the_end
+        self._area.move_cursor(self._area.document.end if at_end else (0, 0))
+        self.post_message(self.PartShown())
+
+    def _keep_part(self) -> None:
+        text = self._area.text
+        if text != self._parts[self._at]:
+            self._parts[self._at] = text
+            self._touched = True
+
     @property
-    def _first(self) -> Input | TextArea:
-        return self._area if self._memory is not None else self._key
+    def _first_line(self) -> int:
+        return 1 + sum(part.count("\n") for part in self._parts[: self._at])
+
+
+def parts_of(text: str) -> list[str]:
+    """`text` in parts of about PART_CHARS, between lines where there are some; put together they are the text."""
+    parts: list[str] = []
+    at = 0
+    while len(text) - at > PART_CHARS:
+        line_end = text.rfind("\n", at + PART_CHARS // 2, at + PART_CHARS) + 1
+        end = line_end or at + PART_CHARS
+        parts.append(text[at:end])
+        at = end
+    return [*parts, text[at:]]
+
+
+def _may_wrap(text: str) -> bool:
+    return all(len(one) <= _WRAPPED_LINE for one in text.split("\n"))

@@ -75,10 +75,12 @@ def folded(text: str, width: int) -> list[str]:
             head = row[at : at + width]
             if not plain:
                 head = chop_cells(head, width)[0] or head[0]
-            following = row[at + len(head)]
-            blank = head.rfind(" ") if following != " " else -1
-            head = head[: blank + 1] if blank > 0 else head
+            if row[at + len(head)] == " ":
+                head += " "  # beyond the edge, where nobody misses it
+            elif (blank := head.rfind(" ")) > 0:
+                head = head[: blank + 1]
             rows.append(head)
             at += len(head)
-        rows.append(row[at:])
+        if at < len(row) or not row:
+            rows.append(row[at:])
     return rows

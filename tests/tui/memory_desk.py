@@ -1,0 +1,62 @@
+"""The memory screen opened over the real house, with the same database open as another process has it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.widgets import TextArea
+
+from ollm_tui.core.base.places import data_folder
+from ollm_tui.core.base.store import Store
+from ollm_tui.core.memory import Memory, MemoryScope
+from ollm_tui.tui.screens.memory import MemoryScreen
+from tests.tui.pilot import wait_until
+from tests.tui.test_whole import Life, life
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    folder = tmp_path / "ws"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def outside(own_folders: Path) -> Iterator[Store]:
+    """The same database as another process has it open."""
+    store = Store(data_folder() / "ollm.db")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def memory(outside: Store, workspace: Path) -> Memory:
+    kept = Memory(outside, workspace)
+    kept.set("build", "make all\nthen ctest")
+    kept.set("release", "tag and push")
+    kept.set("editor", "prefers tabs", MemoryScope.USER)
+    return kept
+
+
+@asynccontextmanager
+async def opened(workspace: Path, size: tuple[int, int] = (120, 40)) -> AsyncGenerator[Life]:
+    """The dashboard with the memory open and its first text read."""
+    async with life(workspace) as here:
+        if size != (120, 40):
+            await here.pilot.resize_terminal(*size)
+        await here.pilot.press("f3")
+        await wait_until(here.pilot, lambda: isinstance(here.app.screen, MemoryScreen))
+        await here.see("remembered")
+        yield here
+
+
+async def editing(here: Life) -> TextArea:
+    await here.see("^S save")
+    area = here.app.screen.query_one("#memory-area", TextArea)
+    await wait_until(
+        here.pilot, lambda: area.has_focus or here.app.screen.query("#memory-key:focus").first() is not None
+    )
+    return area
