@@ -57,8 +57,7 @@ class Piece:
 class Line:
     """One logical line. `hang` is how far its wrapped continuations are indented, in cells.
 
-    `prose` may be folded at blanks, for sentences, and then a row's last blank may stand one cell beyond the edge;
-    commands and files are cut by cells and lose nothing.
+    `prose` may be folded at blanks, for sentences; commands and files are cut by cells and lose nothing.
     """
 
     pieces: tuple[Piece, ...] = ()
@@ -88,9 +87,8 @@ class Line:
                     room -= cell_len(rest)
                     break
                 head = _head(rest, room)
-                if self.prose and head and rest[len(head)] == " ":
-                    head += " "  # beyond the edge, where nobody misses it
-                elif self.prose and (blank := head.rfind(" ")) > 0:
+                blank = head.rfind(" ") if self.prose and rest[len(head)] != " " else -1
+                if blank > 0:
                     head = head[: blank + 1]
                 if not head and room == width - (hang if len(rows) > 1 else 0):
                     head = rest[0]  # one character wider than a whole line: better cut off than looped on

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from ollm_tui.tui.ink import Ink, Line, spread, wrap_all
+from ollm_tui.tui.ink import Ink, Line, Piece, spread, wrap_all
 from ollm_tui.tui.widgets.lines import LinesView
 
 NOTHING = Line()
@@ -29,10 +29,18 @@ class Row:
     def at_width(self, width: int) -> list[Line]:
         """Its lines, none longer than `width` cells."""
         if self.wrap:
-            return wrap_all(self.lines, width)
+            return [_aligned(one) for one in wrap_all(self.lines, width)]
         first, *rest = self.lines
         head = spread(first, self.beside, width) if self.beside.cells else first.cut(width)
         return [head, *(one.cut(width) for one in rest)]
+
+
+def _aligned(row: Line) -> Line:
+    """Without the blank that a fold has left behind the indent: words stand in one column."""
+    indent, *rest = row.pieces or (Piece(""),)
+    if row.hang and indent.text == " " * row.hang and rest and rest[0].text.startswith(" "):
+        return replace(row, pieces=(indent, replace(rest[0], text=rest[0].text[1:]), *rest[1:]))
+    return row
 
 
 class RowList(LinesView):
