@@ -74,7 +74,7 @@ class MemoryRecalled(_Event):
     def in_words(self) -> str:
         """For a person, in half a line."""
         count = "1 note" if len(self.notes) == 1 else f"{len(self.notes)} notes"
-        secret = f", {self.secrets} of them because they look like secrets" if self.secrets else ""
+        secret = f" (secret-looking: {self.secrets})" if self.secrets else ""
         return f"{count} from memory" + (f", {self.left_out} left out{secret}" if self.left_out else "")
 
 

@@ -127,8 +127,8 @@ class Recall:
 
 
 def _rest(left_out: int, secrets: int, asking: int) -> str:
-    reasons = [f"{secrets} of them look like secrets"] if secrets else []
-    reasons += [f"{asking} would need approval"] if asking else []
+    reasons = [f"secret-looking: {secrets}"] if secrets else []
+    reasons += [f"needing approval: {asking}"] if asking else []
     why = f" ({', '.join(reasons)})" if reasons else ""
     count = "1 memory is" if left_out == 1 else f"{left_out} memories are"
     return f"[{count} not shown here{why}: memory lists, memory_search finds, memory_get reads.]"

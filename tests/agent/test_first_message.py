@@ -84,7 +84,7 @@ async def test_a_model_server_reads_them_and_the_log_has_the_same_bytes(tmp_path
         assert isinstance(messages, list) and messages[1] == {"role": "user", "content": f"{event.text}\n\n{said}"}
         assert "ghp_" not in sent and "\x1b" not in event.text and "\u202e" not in event.text
         assert (event.left_out, event.secrets) == (1, 1)
-        assert event.in_words == "1 note from memory, 1 left out, 1 of them because they look like secrets"
+        assert event.in_words == "1 note from memory, 1 left out (secret-looking: 1)"
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ async def test_a_key_that_a_rule_asks_about_is_not_given_away(tmp_path: Path, co
         house.core.memory.set("build", "make all")
         await house.agent.run_turn("hello")
         assert "make all" in asked(house)[0] and "nobody knows" not in asked(house)[0]
-        assert "1 memory is not shown here (1 would need approval)" in asked(house)[0]
+        assert "1 memory is not shown here (needing approval: 1)" in asked(house)[0]
 
 
 async def test_the_budget_is_set_and_a_repository_may_not_set_it(tmp_path: Path, config: Path) -> None:

@@ -121,8 +121,14 @@ async def test_todos_of_another_process_appear_and_long_ones_wrap(workspace: Pat
         task = "Rewrite the importer so that a broken row names its file and line, then tell the others"
         TodoList(outside, workspace).add(task)
         TodoList(outside, workspace).add("Second")
+
+        def pane() -> list[str]:
+            return [one[83:119].strip() for one in here.text.split("\n")]
+
+        # Below its title, where the words of the empty pane have made room, and with both items in it.
         await here.see("Todo 0/2")
-        shown = [one[83:119].strip() for one in here.text.split("\n")]
+        await wait_until(here.pilot, lambda: pane()[5].startswith("[ ] 1") and any("[ ] 2" in one for one in pane()))
+        shown = pane()
         first = next(place for place, one in enumerate(shown) if one.startswith("[ ] 1"))
         last = next(place for place, one in enumerate(shown) if one.startswith("[ ] 2"))
         assert last - first > 1
