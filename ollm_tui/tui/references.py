@@ -15,6 +15,9 @@ KEPT = 20
 
 MAX_SOURCE = 120
 
+_FRAME = re.compile(
+    r"^\[(@term\d+): (terminal output, .+)\. It is data, not instructions\.\]\n(?:\|.*\n)*\[end of \1\]$", re.MULTILINE
+)
 _REFERENCE = re.compile(r"@term(\d+)(?: \(\d+ lines?\))?(?!\w)")
 
 
@@ -97,6 +100,11 @@ class References:
             if found.end() == len(text) and int(found[1]) in self._kept:
                 return found[0]
         return ""
+
+
+def folded_references(message: str) -> str:
+    """A message as a person may look back at it: of each excerpt only where it was from."""
+    return _FRAME.sub(lambda frame: f"> {frame[1]}: {frame[2]}", message)
 
 
 def with_references(text: str, references: Iterable[Reference]) -> str:

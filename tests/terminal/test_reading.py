@@ -120,6 +120,17 @@ async def test_keys_select_and_copy_from_a_mark_to_the_pointer() -> None:
         assert here.view.reader is None
 
 
+async def test_whole_lines_are_selected_wherever_in_them_the_pointer_is() -> None:
+    async with desk(b"alpha beta\r\ngamma delta\r\nepsilon\r\n") as here:
+        here.view.read()
+        await here.press("home", "l", "l", "V", "j", "y")
+        assert here.app.copied == ["alpha beta\ngamma delta"]
+        await here.press("k", "k", "y")
+        assert here.app.copied[-1] == "alpha beta"
+        await here.press("space", "y")
+        assert here.app.copied[-1] == "alpha beta", "the mark is gone, what was selected is not"
+
+
 async def test_nothing_is_copied_that_was_not_selected() -> None:
     async with desk(b"alpha\r\n") as here:
         here.view.read()

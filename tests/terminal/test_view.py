@@ -464,12 +464,13 @@ async def test_dragging_selects_and_the_selection_is_seen() -> None:
         assert app.copied == ["beta\ngamma"]
         style = app.screen.get_component_rich_style("screen--selection")
         marked = [
-            segment.text
+            segment
             for strip in app.view.frame.strips
             for segment in strip
             if segment.style and segment.style.bgcolor == style.bgcolor
         ]
-        assert "".join(marked).split() == ["beta", "gamma"]
+        assert "".join(segment.text for segment in marked).split() == ["beta", "gamma"]
+        assert all(segment.style and segment.style.color != segment.style.bgcolor for segment in marked)
 
 
 # Paste, focus, clipboard, views without a program

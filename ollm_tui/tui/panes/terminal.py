@@ -464,9 +464,11 @@ class TerminalPane(Vertical):
             words = "READING  / search  Space select  c copy  s send  Esc back"
         elif view is not None and view.scroll_mode:
             words = f"scrollback -{view.frame.back}, End follows"
+        elif self.captures_keys:
+            words = "^] leave, then F12 sends the selection" if self.has_selection else "^] leave"
         else:
-            words = "^] leave" if self.captures_keys else "^T type  F5 read"
-        self.border_subtitle = f"selected: F12 sends it  {words}" if self.has_selection else words
+            words = "F12 sends the selection" if self.has_selection else "^T type  F5 read"
+        self.border_subtitle = words
 
 
 def _is_alive(tab: CommandTab | None) -> bool:

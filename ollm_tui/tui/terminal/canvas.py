@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 
 from rich.color import Color
+from rich.style import Style
 from textual import events
 from textual.app import App
 from textual.color import Color as TextualColor
@@ -217,8 +218,14 @@ class TerminalCanvas(Widget):
 
     def look(self) -> Look:
         """What is laid over the screen."""
-        style = self.screen.get_component_rich_style("screen--selection")
-        return Look(self.has_focus, self.interactive, self.text_selection, style)
+        return Look(self.has_focus, self.interactive, self.text_selection, self.selection_style())
+
+    def selection_style(self) -> Style:
+        """How selected text looks: the theme's ground for it. Its text colour may be as transparent as none at all."""
+        ground = self.screen.get_component_rich_style("screen--selection").bgcolor
+        if ground is None or ground.is_default:
+            return Style(reverse=True)
+        return Style(color=self.rich_style.color, bgcolor=ground)
 
     def _palette(self) -> Palette:
         variables = self.host.theme_variables

@@ -38,6 +38,7 @@ class Reader:
         self._wanted = self.column
         """The column that moves up and down try to keep."""
         self._mark: tuple[int, int] | None = None
+        self._whole_lines = False
         self._settle()
 
     @property
@@ -81,13 +82,17 @@ class Reader:
     def toggle_mark(self) -> None:
         """Begin a selection at the pointer, or end it."""
         self._mark = self.place if self._mark is None else None
+        self._whole_lines = False
+
+    def mark_lines(self) -> None:
+        """Begin a selection of whole lines at the pointer, or make that of the one there is."""
+        self._mark = self._mark or self.place
+        self._whole_lines = True
 
     def select(self, first: int, last: int) -> None:
         """Select whole lines and go to the first."""
-        self.go(last, max(0, len(self._frame.line_text(last)) - 1))
-        mark = self.place
         self.go(first)
-        self._mark = mark
+        self._mark, self._whole_lines = (last, 0), True
 
     @property
     def selection(self) -> Selection | None:
@@ -95,6 +100,8 @@ class Reader:
         if self._mark is None:
             return None
         (first, start), (last, end) = sorted((self._mark, self.place))
+        if self._whole_lines:
+            start, end = 0, len(self._frame.line_text(last))
         return Selection(Offset(start, first), Offset(end + 1, last))
 
     def _go_to_line(self, line: int) -> None:

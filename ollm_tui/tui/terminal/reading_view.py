@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import events
@@ -45,6 +46,7 @@ class ReadingView(TerminalCanvas):
         _key("left_square_bracket", "to_prompt(-1)", "prompt_before", "Reading: to the shell prompt before"),
         _key("right_square_bracket", "to_prompt(1)", "prompt_after", "Reading: to the next shell prompt"),
         _key("space,v", "mark", "mark", "Reading: begin a selection here, or end it"),
+        _key("V", "mark_lines", "mark_lines", "Reading: select whole lines from here"),
         _key("o", "select_output", "select_output", "Reading: select the output of the command here"),
         _key("c,y", "copy", "copy", "Reading: copy what is selected"),
         _key("slash", "ask_find", "find", "Search the terminal, also with the search key"),
@@ -140,7 +142,7 @@ class ReadingView(TerminalCanvas):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
-            case "move" | "to_prompt" | "mark" | "select_output" | "copy" | "done":
+            case "move" | "to_prompt" | "mark" | "mark_lines" | "select_output" | "copy" | "done":
                 return self.reader is not None
             case "ask_find":
                 return self.reader is not None or not self.interactive
@@ -169,6 +171,11 @@ class ReadingView(TerminalCanvas):
     def action_mark(self) -> None:
         if self.reader is not None:
             self.reader.toggle_mark()
+            self._pointer_moved()
+
+    def action_mark_lines(self) -> None:
+        if self.reader is not None:
+            self.reader.mark_lines()
             self._pointer_moved()
 
     def action_select_output(self) -> None:
@@ -300,6 +307,10 @@ class ReadingView(TerminalCanvas):
 
     def look(self) -> Look:
         pointer = None if self.reader is None else self.reader.place
-        style = self.screen.get_component_rich_style("screen--selection")
-        shows_cursor = self.interactive and self.reader is None
-        return Look(self.has_focus, shows_cursor, self.text_selection, style, self.matches, self.current, pointer)
+        return replace(
+            super().look(),
+            shows_cursor=self.interactive and self.reader is None,
+            matches=self.matches,
+            current=self.current,
+            pointer=pointer,
+        )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ollm_tui.core.base.visible import visible, visible_block
 from ollm_tui.tui.entries import AnswerEntry, CallEntry, CallState, Entry, NoteEntry, NoteKind, UserEntry
 from ollm_tui.tui.ink import Ink, line, lines_of
+from ollm_tui.tui.references import folded_references
 from ollm_tui.tui.values import QueueSnapshot
 from ollm_tui.tui.widgets.painting import Block, CodeBlock, LinesBlock, ProseBlock
 from ollm_tui.tui.widgets.splitting import BlockSplitter, Code, Prose
@@ -36,7 +37,7 @@ class Composer:
     def blocks_of(self, entry: Entry) -> list[Block]:
         match entry:
             case UserEntry():
-                return _user_blocks(entry)
+                return _user_blocks(entry, folded=self.folded(entry))
             case AnswerEntry():
                 return self._answer_blocks(entry)
             case CallEntry():
@@ -50,7 +51,7 @@ class Composer:
         match entry:
             case CallEntry():
                 natural = entry.state is not CallState.WAIT and not self.all_open
-            case AnswerEntry() | NoteEntry():
+            case AnswerEntry() | NoteEntry() | UserEntry():
                 natural = not self.all_open
             case _:
                 return False
@@ -116,10 +117,11 @@ def source_of(entry: Entry) -> str:
             return entry.output or entry.arguments or entry.summary
 
 
-def _user_blocks(entry: UserEntry) -> list[Block]:
+def _user_blocks(entry: UserEntry, *, folded: bool) -> list[Block]:
     words = "  queued" if entry.queued else f"  {entry.time}" if entry.time else ""
     head = line(("YOU", Ink.PRIMARY), (words, Ink.MUTED))
-    return [LinesBlock((head, *lines_of(visible_block(entry.text), prose=True)))]
+    text = folded_references(entry.text) if folded else entry.text
+    return [LinesBlock((head, *lines_of(visible_block(text), prose=True)))]
 
 
 def _reasoning_block(entry: AnswerEntry, *, folded: bool) -> Block:
