@@ -19,7 +19,8 @@ from ollm_tui.tui import news
 from ollm_tui.tui.app import DashboardApp
 from ollm_tui.tui.intents import Intent, Steward, Tell
 from ollm_tui.tui.screens.confirm import ConfirmScreen
-from ollm_tui.tui.values import QueueItem, QueueSnapshot, RiskLevel, Surroundings
+from ollm_tui.tui.terminal.view import TerminalView
+from ollm_tui.tui.values import CommandMark, CommandTab, QueueItem, QueueSnapshot, RiskLevel, Surroundings
 
 I = TypeVar("I", bound=Intent)  # noqa: E741  # the kind of intent that is looked for
 
@@ -175,3 +176,26 @@ def command_question(number: int, command: str, **more: object) -> QueueItem:
         description="Run a command",
         **{"risk": RiskLevel.HIGH, "preview": preview, "arguments": {"command": command}, "locations": (), **more},
     )
+
+
+SHELL = CommandTab("s1", "/bin/bash", CommandMark.RUNNING, person=True)
+"""The person's own shell, as the bridge tells of it."""
+
+
+def agents_command(command: str = "pytest -q", mark: CommandMark = CommandMark.RUNNING, **more: object) -> CommandTab:
+    """A command of the agent's that began when the clock did."""
+    values: dict[str, object] = {"id": "c1", "label": command, "state": mark, "started": 1_000.0}
+    return CommandTab(**{**values, **more})
+
+
+async def terminal_of(here: Stage, *tabs: CommandTab, output: bytes = b"") -> TerminalView:
+    """The terminal in front with these commands, focused, once its program has written `output`."""
+    await here.tell(news.CommandsChanged(tabs))
+    await here.press("ctrl+t")
+    await wait_until(here.pilot, lambda: here.app.dashboard.term.view is not None)
+    view = here.app.dashboard.term.view
+    assert view is not None
+    await wait_until(here.pilot, lambda: view.has_focus)
+    view.engine.feed(output)
+    await here.settle()
+    return view

@@ -21,10 +21,9 @@ from ollm_tui.tui.references import (
     folded_references,
     with_references,
 )
-from ollm_tui.tui.terminal.view import TerminalView
 from ollm_tui.tui.values import CommandMark, CommandTab
 from ollm_tui.tui.widgets.prompt import Prompt
-from tests.tui.pilot import Stage, stage, wait_until
+from tests.tui.pilot import SHELL, stage, terminal_of, wait_until
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -87,23 +86,12 @@ def test_the_oldest_selections_are_forgotten_and_no_number_is_given_twice() -> N
 # In the dashboard
 
 
-async def _with_shell(here: Stage, output: bytes) -> TerminalView:
-    await here.tell(news.CommandsChanged((CommandTab("s1", "/bin/bash", CommandMark.RUNNING, person=True),)))
-    await here.press("ctrl+t")
-    view = here.app.dashboard.term.view
-    assert view is not None
-    await wait_until(here.pilot, lambda: view.has_focus)
-    view.engine.feed(output)
-    await wait_until(here.pilot, lambda: any(view.visible_text()))
-    return view
-
-
 OUTPUT = b"\x1b]7;file://host/srv/app\x07\x1b[31mERROR\x1b[0m one\r\nERROR two\r\n$ "
 
 
 async def test_a_selection_goes_into_the_prompt_and_what_it_stands_for_along_with_the_message() -> None:
     async with stage() as here:
-        await _with_shell(here, OUTPUT)
+        await terminal_of(here, SHELL, output=OUTPUT)
         await here.press("ctrl+right_square_bracket", *"why? ", "f5")
         await here.press("g", "V", "j", "s")
         prompt = here.app.dashboard.prompt
@@ -121,7 +109,7 @@ async def test_a_selection_goes_into_the_prompt_and_what_it_stands_for_along_wit
 
 async def test_a_selection_by_mouse_is_sent_by_its_key_which_shows_only_then() -> None:
     async with stage() as here:
-        view = await _with_shell(here, OUTPUT)
+        view = await terminal_of(here, SHELL, output=OUTPUT)
         await here.press("ctrl+right_square_bracket")
         assert "Send selection" not in here.text
         view.screen.selections = {view: Selection(Offset(0, 1), Offset(5, 1))}
@@ -190,7 +178,7 @@ async def test_in_the_chat_an_excerpt_is_folded_and_can_be_opened() -> None:
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
 async def test_without_a_selection_nothing_is_sent_and_that_is_said(size: tuple[int, int]) -> None:
     async with stage(size, notifications=True) as here:
-        await _with_shell(here, OUTPUT)
+        await terminal_of(here, SHELL, output=OUTPUT)
         here.app.dashboard.term.action_send()
         await here.settle()
         assert "Nothing is selected" in here.text

@@ -18,13 +18,21 @@ from ollm_tui.core.shell.process import BASH, StartFailed
 
 _BASH_START = r"""
 [ -r ~/.bashrc ] && . ~/.bashrc
-__ollm_prompt() {
+__ollm_ended() {
   local status=$?
-  printf '\e]133;D;%s\a\e]7;file://%s%s\a' "$status" "${HOSTNAME-}" "$PWD"
+  printf '\e]133;D;%s\a\e]7;file://%s%s\a' "$status" "${HOSTNAME-}" "${PWD//\%/%25}"
   return $status
 }
-PROMPT_COMMAND="__ollm_prompt${PROMPT_COMMAND:+; $PROMPT_COMMAND}"
-PS1='\[\e]133;A\a\]'"$PS1"'\[\e]133;B\a\]'
+__ollm_mark() {
+  local status=$?
+  case $PS1 in *133\;A*) ;; *) PS1='\[\e]133;A\a\]'"$PS1"'\[\e]133;B\a\]' ;; esac
+  return $status
+}
+if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 501)); then
+  PROMPT_COMMAND=(__ollm_ended "${PROMPT_COMMAND[@]}" __ollm_mark)
+else
+  PROMPT_COMMAND=__ollm_ended$'\n'"${PROMPT_COMMAND-}"$'\n'__ollm_mark
+fi
 PS0="${PS0-}"'\e]133;C\a'
 """
 
@@ -33,11 +41,11 @@ ZDOTDIR="${OLLM_USER_ZDOTDIR:-$HOME}"
 unset OLLM_USER_ZDOTDIR
 [ -r "$ZDOTDIR/.zshenv" ] && . "$ZDOTDIR/.zshenv"
 [ -r "$ZDOTDIR/.zshrc" ] && . "$ZDOTDIR/.zshrc"
-__ollm_precmd() { print -Pn '\e]133;D;%?\a\e]7;file://%m%/\a\e]133;A\a' }
-__ollm_preexec() { print -n '\e]133;C\a' }
-autoload -Uz add-zsh-hook
-add-zsh-hook precmd __ollm_precmd
-add-zsh-hook preexec __ollm_preexec
+__ollm_ended() { printf '\e]133;D;%s\a\e]7;file://%s%s\a' "$?" "$HOST" "${PWD//\%/%25}" }
+__ollm_mark() { [[ $PS1 == *133\;A* ]] || PS1=$'%{\e]133;A\a%}'"$PS1"$'%{\e]133;B\a%}' }
+__ollm_begun() { printf '\e]133;C\a' }
+precmd_functions=(__ollm_ended $precmd_functions __ollm_mark)
+preexec_functions+=(__ollm_begun)
 """
 
 

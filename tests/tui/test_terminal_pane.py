@@ -1,0 +1,121 @@
+"""The terminal pane in the dashboard: tabs with age, titles, bells, and the person's hand in an agent's command."""
+
+from __future__ import annotations
+
+import pytest
+
+from ollm_tui.tui import news
+from ollm_tui.tui.panes.terminal import TerminalPane
+from ollm_tui.tui.panes.terminal_tabs import age_words
+from ollm_tui.tui.values import CommandMark
+from tests.tui.pilot import SHELL, agents_command, stage, terminal_of, wait_until
+
+# Tabs
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "0s"), (59.9, "59s"), (60, "1m"), (3599, "59m"), (3600, "1h00m"), (7500, "2h05m"), (-1, "0s")],
+)
+def test_an_age_is_short(seconds: float, words: str) -> None:
+    assert age_words(seconds) == words
+
+
+async def test_a_tab_says_how_long_its_command_runs_and_then_how_long_it_ran() -> None:
+    async with stage() as here:
+        await here.tell(news.CommandsChanged((agents_command(),)))
+        assert "pytest -q RUN 0s" in here.text
+        here.clock.seconds += 75
+        here.app.dashboard.tick()
+        await here.settle()
+        assert "pytest -q RUN 1m" in here.text
+        await here.tell(news.CommandsChanged((agents_command(mark=CommandMark.EXITED, exit_code=1, ended=1_009.5),)))
+        assert "pytest -q exit 1 9s" in here.text
+
+
+async def test_seconds_are_counted_only_while_a_command_of_the_agent_runs() -> None:
+    async with stage() as here:
+        ticker = here.app.dashboard._ticker
+        assert ticker is not None
+        assert not ticker._active.is_set()  # textual has no reader for a paused timer
+        await here.tell(news.CommandsChanged((SHELL, agents_command())))
+        assert ticker._active.is_set()
+        await here.tell(
+            news.CommandsChanged((SHELL, agents_command(mark=CommandMark.EXITED, exit_code=0, ended=1_001.0)))
+        )
+        assert not ticker._active.is_set()
+
+
+async def test_the_title_is_what_the_program_says_or_else_the_folder_and_the_last_exit_code() -> None:
+    async with stage() as here:
+        view = await terminal_of(here, SHELL, output=b"\x1b]7;file://host/srv/app\x07")
+        assert "Terminal  shell  /srv/app" in here.text
+        view.engine.feed(b"\x1b]133;A\x07$ x\r\n\x1b]133;C\x07\x1b]133;D;2\x07\x1b]133;A\x07$ ")
+        await wait_until(here.pilot, lambda: "/srv/app  exit 2" in here.text)
+        view.engine.feed(b"\x1b]2;[@click=app.quit]vim [/]\x07")
+        await wait_until(here.pilot, lambda: "shell  [@click=app.quit]vim [/]" in here.text)
+
+
+async def test_a_bell_out_of_sight_is_on_its_tab_and_a_flood_of_bells_is_heard_once_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with stage() as here:
+        rung: list[bool] = []
+        monkeypatch.setattr(here.app, "bell", lambda: rung.append(True))
+        view = await terminal_of(here, SHELL)
+        for _ in range(20):
+            view.engine.feed(b"\x07")
+            await here.pilot.pause()
+        assert rung == [True]
+        here.clock.seconds += 1.1
+        view.engine.feed(b"\x07")
+        await wait_until(here.pilot, lambda: len(rung) == 2)
+        await here.tell(news.CommandsChanged((SHELL, agents_command())))
+        here.app.dashboard.term.choose("c1")
+        await here.settle()
+        view.engine.feed(b"\x07")
+        await wait_until(here.pilot, lambda: "shell BELL" in here.text)
+        here.app.dashboard.term.choose("shell")
+        await here.settle()
+        assert "BELL" not in here.text
+
+
+# The person's hand
+
+
+async def test_what_is_typed_and_what_the_terminal_answers_go_separate_ways() -> None:
+    async with stage() as here:
+        view = await terminal_of(here, agents_command("ssh host", CommandMark.WAITING), output=b"\x1b[c")
+        await here.press(*"pw", "enter")
+        typed = here.steward.of(TerminalPane.Typed)
+        assert b"".join(one.data for one in typed) == b"pw\r"
+        assert {one.command_id for one in typed} == {"c1"}
+        [answered] = here.steward.of(TerminalPane.Answered)
+        assert answered.data == b"\x1b[?62;22c"
+        assert all("pw" not in repr(one) and "b'p'" not in repr(one) for one in typed)
+        assert view.captures_keys
+
+
+async def test_an_agents_command_is_interrupted_and_taken_over_by_keys_and_from_the_palette() -> None:
+    async with stage() as here:
+        await terminal_of(here, SHELL, agents_command())
+        here.app.dashboard.term.choose("c1")
+        names = [command.title for command in here.app.get_system_commands(here.app.screen)]
+        assert {"Take over command", "Interrupt command"} <= set(names)
+        await here.press("ctrl+right_square_bracket", "f5", "i", "t")
+        assert [one.command_id for one in here.steward.of(TerminalPane.Interrupted)] == ["c1"]
+        assert [one.command_id for one in here.steward.of(TerminalPane.TakenOver)] == ["c1"]
+        assert here.app.dashboard.term.captures_keys, "taken over to be typed into"
+        await here.tell(news.CommandsChanged((SHELL, agents_command(taken_over=True))))
+        assert "pytest -q YOURS" in here.text
+        names = [command.title for command in here.app.get_system_commands(here.app.screen)]
+        assert "Take over command" not in names
+
+
+async def test_the_persons_own_shell_is_not_theirs_to_take_over() -> None:
+    async with stage() as here:
+        await terminal_of(here, SHELL, agents_command())
+        here.app.dashboard.term.choose("shell")
+        await here.press("ctrl+right_square_bracket", "f5", "t", "i")
+        assert not here.steward.of(TerminalPane.TakenOver)
+        assert not here.steward.of(TerminalPane.Interrupted)
