@@ -38,7 +38,18 @@ from ollm_tui.tui.values import (
     TodoRow,
     TodoState,
 )
-from tests.tui.pilot import HandClock, Recorder, Stage, command_question, question, screen_text, wait_until
+from tests.tui.pilot import (
+    SHELL,
+    HandClock,
+    Recorder,
+    Stage,
+    agents_command,
+    command_question,
+    question,
+    screen_text,
+    terminal_of,
+    wait_until,
+)
 
 pytestmark = pytest.mark.skipif(
     sys.version_info[:2] != (3, 11),
@@ -356,6 +367,21 @@ def test_the_terminal_takes_the_whole_screen(camera: Camera, size: Size) -> None
         "^] Leave terminal", "pytest -q", "1 failed, 14 passed in 0.41s", "\u65e5\u672c\u8a9e", "\u250c\u2500\u2510"
     )
     assert "Add a --json flag" not in camera.text, "the conversation is out of sight"
+    assert same
+
+
+@BOTH
+def test_the_terminal_is_searched_while_its_program_waits(camera: Camera, size: Size) -> None:
+    async def play(here: Stage) -> None:
+        lines = "".join(f"GET /export/{n} {'500 error' if n % 7 == 3 else '200'}\r\n" for n in range(60))
+        view = await terminal_of(here, SHELL, agents_command(), output=lines.encode() + b"$ ")
+        await here.press("ctrl+right_square_bracket", "f5", "slash", *"error")
+        await wait_until(here.pilot, lambda: view.hits == "9/9")
+        await here.press("up")
+        await wait_until(here.pilot, lambda: view.hits == "8/9")
+
+    same = camera.take(size, play)
+    assert camera.shows("/ error", "8/9", "GET /export/52 500 error")
     assert same
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,15 +12,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
 from ollm_tui.core.base.visible import visible
 from ollm_tui.tui.ink import app_of
-from ollm_tui.tui.intents import Intent
+from ollm_tui.tui.panes import terminal_wishes as wishes
 from ollm_tui.tui.panes.terminal_tabs import SHELL, shown_tabs
-from ollm_tui.tui.references import TerminalExcerpt, excerpt_of
+from ollm_tui.tui.references import excerpt_of
 from ollm_tui.tui.values import CommandTab
 from ollm_tui.tui.widgets.tabs import TabStrip
 
@@ -54,72 +52,17 @@ class TerminalPane(Vertical):
         Binding("s", "send", "Send", id="terminal.send", tooltip="Put what is selected into the prompt", show=False),
     ]
 
-    @dataclass
-    class ShellWanted(Intent):
-        """Start the person's shell at this size, in cells; `typed` goes into it as soon as it stands."""
-
-        columns: int
-        lines: int
-        typed: str = ""
-
-    @dataclass
-    class Attached(Intent):
-        """Bytes of this command should go to `feed`, which takes them in any thread."""
-
-        command_id: str
-        feed: Callable[[bytes], None]
-
-    @dataclass
-    class Detached(Intent):
-        """They should not any more."""
-
-        command_id: str
-
-    @dataclass
-    class Typed(Intent):
-        """Bytes for a command that the person typed. Never printed: a password may be among them."""
-
-        command_id: str
-        data: bytes = field(repr=False)
-
-    @dataclass
-    class Answered(Intent):
-        """Bytes for a command that nobody typed: its terminal answers."""
-
-        command_id: str
-        data: bytes
-
-    @dataclass
-    class Interrupted(Intent):
-        """Ctrl+C for a command."""
-
-        command_id: str
-
-    @dataclass
-    class TakenOver(Intent):
-        """The person goes on with a command of the agent themselves."""
-
-        command_id: str
-
-    @dataclass
-    class Sized(Intent):
-        """A command's screen has another size, in cells."""
-
-        command_id: str
-        columns: int
-        lines: int
-
-    class Left(Message):
-        """The person wants out of the terminal."""
-
-    @dataclass
-    class SelectionSent(Message):
-        """What is selected should go into the prompt."""
-
-        excerpt: TerminalExcerpt
-
-    class SelectionChanged(Message):
-        """Something is selected, or nothing is any more."""
+    ShellWanted = wishes.ShellWanted
+    Attached = wishes.Attached
+    Detached = wishes.Detached
+    Typed = wishes.Typed
+    Answered = wishes.Answered
+    Interrupted = wishes.Interrupted
+    TakenOver = wishes.TakenOver
+    Sized = wishes.Sized
+    Left = wishes.Left
+    SelectionSent = wishes.SelectionSent
+    SelectionChanged = wishes.SelectionChanged
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__(id="term", classes="pane")
@@ -366,7 +309,7 @@ class TerminalPane(Vertical):
         search = self._search
         if search is not None and search.view is event.view:
             if search.view.seeking:
-                search.show_hits(over_tabs=self._strip.display)
+                search.place(over_tabs=self._strip.display)
             else:
                 self._sought, self._search = search.sought, None
                 search.remove()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -31,6 +32,7 @@ class TerminalSearch(Horizontal):
         super().__init__(id="term-search")
         self.view = view
         self._input = Input(sought, placeholder="Search", max_length=MAX_QUERY, compact=True, id="term-sought")
+        self._input.cursor_blink = False  # nothing moves on a screen on which nothing happens
         self._hits = Static(markup=False, id="term-hits")
 
     def compose(self) -> ComposeResult:
@@ -51,10 +53,17 @@ class TerminalSearch(Horizontal):
         """Let the person change what is sought."""
         self._input.focus()
 
-    def show_hits(self, *, over_tabs: bool) -> None:
-        """Bring count and place up to date; the line never covers the match that was just found."""
-        self._hits.update(f" {self.view.hits}  n/N  Esc " if self.view.hits else " Esc ")
+    def place(self, *, over_tabs: bool) -> None:
+        """Bring place and count up to date; the line never covers the match that was just found."""
         self.set_class(over_tabs or self.view.points_at_bottom, "-top")
+        self.show_hits()
+
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def show_hits(self) -> None:
+        """Which match of how many, and the keys that go on from here."""
+        keys = "Up/Down  Esc" if self._input.has_focus else "n/N  Esc"
+        self._hits.update(f" {self.view.hits}  {keys} " if self.view.hits else " Esc ")
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()

@@ -218,9 +218,9 @@ class TerminalCanvas(Widget):
 
     def look(self) -> Look:
         """What is laid over the screen."""
-        return Look(self.has_focus, self.interactive, self.text_selection, self.selection_style())
+        return Look(self.has_focus, self.interactive, self.text_selection, self._selected_look())
 
-    def selection_style(self) -> Style:
+    def _selected_look(self) -> Style:
         """How selected text looks: the theme's ground for it. Its text colour may be as transparent as none at all."""
         ground = self.screen.get_component_rich_style("screen--selection").bgcolor
         if ground is None or ground.is_default:

@@ -25,8 +25,9 @@ LOOK_AGAIN_SECONDS = 0.25
 """While output goes on, what is sought is sought again this often."""
 
 
-def _key(keys: str, action: str, name: str, words: str) -> Binding:
-    return Binding(keys, action, words, id=f"terminal.{name}", tooltip=words, show=False)
+def _key(keys: str, action: str, name: str, words: str, short: str = "") -> Binding:
+    """`words` are for the help, `short` is for the footer."""
+    return Binding(keys, action, short or words, id=f"terminal.{name}", tooltip=words, show=False)
 
 
 class ReadingView(TerminalCanvas):
@@ -45,14 +46,14 @@ class ReadingView(TerminalCanvas):
         _key("dollar_sign", f"move('{Move.LINE_END}')", "line_end", "Reading: to the end of the line"),
         _key("left_square_bracket", "to_prompt(-1)", "prompt_before", "Reading: to the shell prompt before"),
         _key("right_square_bracket", "to_prompt(1)", "prompt_after", "Reading: to the next shell prompt"),
-        _key("space,v", "mark", "mark", "Reading: begin a selection here, or end it"),
+        _key("space,v", "mark", "mark", "Reading: begin a selection here, or end it", "Select"),
         _key("V", "mark_lines", "mark_lines", "Reading: select whole lines from here"),
         _key("o", "select_output", "select_output", "Reading: select the output of the command here"),
         _key("c,y", "copy", "copy", "Reading: copy what is selected"),
-        _key("slash", "ask_find", "find", "Search the terminal, also with the search key"),
+        _key("slash", "ask_find", "find", "Search the terminal, also with the search key", "Search"),
         _key("n", "found(1)", "find_next", "Reading: next hit of the search"),
         _key("N", "found(-1)", "find_previous", "Reading: hit before of the search"),
-        _key("escape,q", "done", "done", "Reading: end the search, the selection, then the reading"),
+        _key("escape,q", "done", "done", "Reading: end the search, the selection, then the reading", "Back"),
     ]
 
     Copied = messages.Copied
