@@ -168,7 +168,10 @@ async def test_looking_at_a_question_holds_its_clock(workspace: Path, own_folder
 
 async def test_a_person_types_into_the_terminal_of_the_agents_command(workspace: Path) -> None:
     command = "read x; echo got-$x > out.txt; cat out.txt"
-    script = [calls("shell", command=command), {"expect": {"lastToolResultContains": "got-bread"}, "text": "Thanks."}]
+    script = [
+        calls("shell", command=command),
+        {"expect": {"lastToolResultContains": 'terminal: "bread"'}, "text": "Thanks."},
+    ]
     async with life(workspace, script) as here:
         await here.say("go")
         screen = await here.modal()
@@ -181,6 +184,45 @@ async def test_a_person_types_into_the_terminal_of_the_agents_command(workspace:
         await here.see("got-bread")
         await here.see("Thanks.")
         assert (workspace / "out.txt").read_text() == "got-bread\n"
+
+
+async def test_a_selection_of_the_shells_output_reaches_the_model(workspace: Path) -> None:
+    script: Script = [{"expect": {"lastUserMessageContains": "| sum-23\n[end of @term1]"}, "text": "I see it."}]
+    async with life(workspace, script) as here:
+        await here.say("!echo sum-$((20+3))")
+        await here.see("\n\u2502sum-23")
+        await here.pilot.press("f5")
+        view = here.app.dashboard.term.view
+        assert view is not None
+        await wait_until(here.pilot, lambda: view.reader is not None)
+        await here.pilot.press("left_square_bracket", "o", "s")
+        await wait_until(here.pilot, lambda: "@term1 (1 line)" in here.app.dashboard.prompt.text)
+        await here.say("what is that?")
+        await here.see("I see it.")
+
+
+async def test_a_command_taken_over_outlives_the_interrupted_turn(workspace: Path) -> None:
+    command = "read x; echo got-$x > out.txt"
+    async with life(workspace, [calls("shell", command=command), {"text": "Never said."}]) as here:
+        await here.say("go")
+        screen = await here.modal()
+        await here.pilot.press(*("y",) * (2 if screen.case.risk.value == "high" else 1))
+        await here.see("agent: read x")
+        await here.pilot.press("f5")
+        await wait_until(here.pilot, lambda: here.app.dashboard.term.has_focus_within)
+        await here.pilot.press("t")
+        await here.see("YOURS")
+        await here.pilot.press("ctrl+right_square_bracket", "escape")
+        await here.see("Interrupted.")
+        await here.pilot.press("ctrl+t")
+        await wait_until(here.pilot, lambda: here.app.dashboard.term.captures_keys)
+        await here.pilot.press(*"late", "enter")
+        await wait_until(here.pilot, lambda: (workspace / "out.txt").exists() and "\n" in _text(workspace), 10)
+        assert _text(workspace) == "got-late\n"
+
+
+def _text(workspace: Path) -> str:
+    return (workspace / "out.txt").read_text()
 
 
 async def test_the_persons_shell_starts_on_first_focus_and_runs_what_the_prompt_sends(workspace: Path) -> None:
