@@ -22,6 +22,8 @@ MAX_STYLES = 4_096
 """Rich styles remembered; the cache is emptied beyond it."""
 
 _CERTAIN = re.compile(f"[{NARROW}{WIDE}{STUB}]*")
+_ODD = re.compile(f"[^{NARROW}{WIDE}{STUB}]{STUB}?|(?<![^{STUB}]){STUB}")
+"""A character that has to be looked at, with its second column; or a second column without a first."""
 
 
 @dataclass(frozen=True)
@@ -159,15 +161,9 @@ def _shown(cells: str, clusters: ClusterTable) -> str:
     """Cells as text that Rich and any terminal measure exactly as many cells wide as they are."""
     if cells.isascii() and STUB not in cells:
         return cells
-    if _CERTAIN.fullmatch(cells):
-        return cells.replace(STUB, "")
-    shown: list[str] = []
-    index = 0
-    while index < len(cells):
-        width = 2 if cells[index + 1 : index + 2] == STUB else 1
-        shown.append(_fitted(cells[index], width, clusters))
-        index += width
-    return "".join(shown)
+    if not _CERTAIN.fullmatch(cells):
+        cells = _ODD.sub(lambda odd: _fitted(odd[0][0], len(odd[0]), clusters), cells)
+    return cells.replace(STUB, "")
 
 
 def _fitted(cell: str, width: int, clusters: ClusterTable) -> str:
