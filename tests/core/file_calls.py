@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import strategies as st
 
 from ollm_tui.core.base.abort import AbortController, AbortSignal
@@ -30,6 +33,12 @@ names = st.one_of(st.text(min_size=1, max_size=30), st.binary(min_size=1, max_si
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=200)
 """What a text file can hold."""
+
+
+RACE_SECONDS = float(os.environ.get("OLLM_TEST_RACE_SECONDS", "0.8"))
+"""How long each race lasts."""
+
+swapping = pytest.mark.skipif(sys.platform != "linux", reason="swaps a directory and a link with Linux's renameat2")
 
 
 def usable(name: str) -> bool:
@@ -89,6 +98,32 @@ async def run(invocation: AnyInvocation, signal: AbortSignal | None = None) -> T
     invocation.virtual_parameters()
     done = await invocation.check(signal)
     return done if done is not None else await invocation.execute(signal)
+
+
+@contextmanager
+def swapped_all_the_time(room: Room, name: str = "a") -> Iterator[None]:
+    """Another process that makes the entry `name` a link to its like outside and back, thousands of times a second."""
+    arguments = [str(room.folder), str(room.outside / name), name]
+    swapper = subprocess.Popen([sys.executable, "-c", _SWAP, *arguments], stdout=subprocess.PIPE)
+    try:
+        assert swapper.stdout is not None
+        swapper.stdout.readline()
+        yield
+    finally:
+        swapper.kill()
+        swapper.communicate()
+
+
+_SWAP = """
+import ctypes, os, sys
+inside, outside, name = map(os.fsencode, sys.argv[1:])
+link, place = inside + b"/link", inside + b"/" + name
+os.symlink(outside, link)
+exchange = ctypes.CDLL(None).renameat2
+print("begun", flush=True)
+while True:
+    exchange(-100, link, -100, place, 2)
+"""
 
 
 @contextmanager

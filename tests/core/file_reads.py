@@ -15,6 +15,7 @@ import pytest
 from pydantic import JsonValue
 
 from ollm_tui.core.base.abort import AbortController, AbortSignal
+from ollm_tui.core.base.ground import Ground
 from ollm_tui.core.base.listing import Listing, ListingOptions
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.base.workspace import Workspace
@@ -93,7 +94,7 @@ def listed_by_git(root: Path) -> set[bytes]:
 
 def listed_by_us(start: Path, boundary: Path | None = None, *, include_ignored: bool = False) -> set[bytes]:
     options = ListingOptions(include_hidden=True, include_ignored=include_ignored)
-    listing = Listing(os.fsencode(start), os.fsencode(boundary or start), options)
+    listing = Listing(Ground.at(os.fsencode(start)), os.fsencode(boundary or start), options)
     paths = list(listing.files(links=True))
     assert paths == sorted(set(paths)), "in order and each once"
     return set(paths)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ollm_tui.core.base import folder_entries
 from ollm_tui.core.base.folder_entries import FolderEntries
+from ollm_tui.core.base.ground import Ground
 from ollm_tui.core.base.ignore import RuleChain, RuleFile, is_common, parse
 from ollm_tui.core.base.listing import Listing, ListingOptions
 from ollm_tui.core.base.repository import Repository
@@ -124,7 +125,7 @@ def test_outside_a_repository_gitignore_files_count_all_the_same(tmp_path: Path)
 
 
 def test_an_ignored_folder_that_was_asked_for_is_listed(crafted: Path) -> None:
-    listing = Listing(os.fsencode(crafted / "build"), os.fsencode(crafted), ListingOptions())
+    listing = Listing(Ground.at(os.fsencode(crafted / "build")), os.fsencode(crafted), ListingOptions())
     assert list(listing.files(links=True)) == [b"out.py"]
     assert listing.start_ignored
 
@@ -141,14 +142,14 @@ def test_an_unreadable_folder_is_noted_and_the_rest_listed(tmp_path: Path) -> No
         pytest.skip("root can read every folder")
     write(tmp_path, {"a/f": "", "b/f": ""})
     (tmp_path / "a").chmod(0)
-    listing = Listing(os.fsencode(tmp_path), os.fsencode(tmp_path), ListingOptions())
+    listing = Listing(Ground.at(os.fsencode(tmp_path)), os.fsencode(tmp_path), ListingOptions())
     assert list(listing.files(links=True)) == [b"b/f"]
     assert listing.unreadable == [b"a/"]
 
 
 def test_a_folder_that_vanishes_during_the_walk_is_noted(tmp_path: Path) -> None:
     write(tmp_path, {"a/f": "", "b/f": ""})
-    listing = Listing(os.fsencode(tmp_path), os.fsencode(tmp_path), ListingOptions())
+    listing = Listing(Ground.at(os.fsencode(tmp_path)), os.fsencode(tmp_path), ListingOptions())
     walk = listing.folders()
     next(walk)
     (tmp_path / "a/f").unlink()
@@ -167,17 +168,17 @@ class TestFolderEntries:
 
     def test_is_read_once_while_it_does_not_change(self, tmp_path: Path, entries: FolderEntries) -> None:
         write(tmp_path, {"a": "", "d/": ""})
-        first = entries.of(os.fsencode(tmp_path))
+        first = entries.of(Ground.at(os.fsencode(tmp_path)), b"")
         assert (first.files, first.directories) == ([b"a"], [b"d"])
         (tmp_path / "a").write_text("other content")
         write(tmp_path, {"d/inner": ""})
-        assert entries.of(os.fsencode(tmp_path)) is first
+        assert entries.of(Ground.at(os.fsencode(tmp_path)), b"") is first
 
     @pytest.mark.parametrize("change", ["add", "remove", "rename", "retype", "replace the folder"])
     def test_is_read_anew_after_any_change(self, tmp_path: Path, entries: FolderEntries, change: str) -> None:
         folder = tmp_path / "folder"
         write(folder, {"a": "", "b": ""})
-        entries.of(os.fsencode(folder))
+        entries.of(Ground.at(os.fsencode(folder)), b"")
         match change:
             case "add":
                 (folder / "c").touch()
@@ -194,25 +195,25 @@ class TestFolderEntries:
                 folder.rename(tmp_path / "gone")
                 (tmp_path / "other").rename(folder)
                 os.utime(folder, ns=(times.st_atime_ns, times.st_mtime_ns))
-        seen = entries.of(os.fsencode(folder))
+        seen = entries.of(Ground.at(os.fsencode(folder)), b"")
         assert sorted([*seen.files, *seen.directories]) == sorted(os.listdir(os.fsencode(folder)))
         assert seen.directories == ([b"a"] if change == "retype" else [])
 
     def test_a_folder_that_just_changed_is_not_remembered(self, tmp_path: Path) -> None:
         write(tmp_path, {"a": ""})
         fresh = FolderEntries()
-        assert fresh.of(os.fsencode(tmp_path)) is not fresh.of(os.fsencode(tmp_path))
+        assert fresh.of(Ground.at(os.fsencode(tmp_path)), b"") is not fresh.of(Ground.at(os.fsencode(tmp_path)), b"")
 
     def test_folders_of_the_system_are_never_remembered(self, entries: FolderEntries) -> None:
-        assert entries.of(b"/proc/self") is not entries.of(b"/proc/self")
+        assert entries.of(Ground.at(b"/proc/self"), b"") is not entries.of(Ground.at(b"/proc/self"), b"")
 
     def test_forgets_before_it_grows_too_large(self, tmp_path: Path, entries: FolderEntries) -> None:
         write(tmp_path, {f"{folder}/{name}": "" for folder in "abc" for name in "xyz"})
         small = FolderEntries(names_kept=9)
-        kept = [small.of(os.fsencode(tmp_path / folder)) for folder in "abc"]
+        kept = [small.of(Ground.at(os.fsencode(tmp_path / folder)), b"") for folder in "abc"]
         assert [len(each.files) for each in kept] == [3, 3, 3]
-        assert small.of(os.fsencode(tmp_path / "c")) is kept[2]
-        assert small.of(os.fsencode(tmp_path / "a")) is not kept[0]
+        assert small.of(Ground.at(os.fsencode(tmp_path / "c")), b"") is kept[2]
+        assert small.of(Ground.at(os.fsencode(tmp_path / "a")), b"") is not kept[0]
 
 
 NAMES = st.text(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -18,7 +16,17 @@ from ollm_tui.core.base import beneath
 from ollm_tui.core.base import workspace as workspace_module
 from ollm_tui.core.base.errors import FileNotFound, InvalidPath, IsADirectory, NoPermission, NotADirectory, ToolFailure
 from ollm_tui.core.base.workspace import Access, Workspace
-from tests.core.file_calls import Room, names, new_room, open_room, spelled, unprivileged
+from tests.core.file_calls import (
+    RACE_SECONDS,
+    Room,
+    names,
+    new_room,
+    open_room,
+    spelled,
+    swapped_all_the_time,
+    swapping,
+    unprivileged,
+)
 
 
 @pytest.fixture
@@ -203,18 +211,13 @@ def test_opening_a_directory_for_reading_says_what_it_is(room: Room, way_of_open
         room.workspace.open_for_reading(room.workspace.resolve("d"))
 
 
-swapping = pytest.mark.skipif(sys.platform != "linux", reason="swaps a directory and a link with Linux's renameat2")
-
-
 @swapping
-@pytest.mark.parametrize("seconds", [float(os.environ.get("OLLM_TEST_RACE_SECONDS", "0.8"))])
-def test_a_race_of_swapped_links_leaks_nothing(room: Room, way_of_opening: str, seconds: float) -> None:
+def test_a_race_of_swapped_links_leaks_nothing(room: Room, way_of_opening: str) -> None:
     room.write("a/b/secret", "mine")
-    (room.outside / "b").mkdir()
-    (room.outside / "b" / "secret").write_text("theirs")
-    swapper = subprocess.Popen([sys.executable, "-c", _SWAP, str(room.folder), str(room.outside)])
-    try:
-        end, opened, refused = time.monotonic() + seconds, 0, 0
+    (room.outside / "a/b").mkdir(parents=True)
+    (room.outside / "a/b/secret").write_text("theirs")
+    end, opened, refused = time.monotonic() + RACE_SECONDS, 0, 0
+    with swapped_all_the_time(room):
         while time.monotonic() < end:
             try:
                 descriptor = room.workspace.open_for_reading(room.workspace.resolve("a/b/secret"))
@@ -225,9 +228,6 @@ def test_a_race_of_swapped_links_leaks_nothing(room: Room, way_of_opening: str, 
             os.close(descriptor)
             assert content == b"mine"
             opened += 1
-    finally:
-        swapper.kill()
-        swapper.wait()
     assert opened > 50
     assert refused > 50
 
@@ -235,11 +235,10 @@ def test_a_race_of_swapped_links_leaks_nothing(room: Room, way_of_opening: str, 
 @swapping
 def test_a_race_of_swapped_links_lets_nothing_be_written_outside(room: Room, way_of_opening: str) -> None:
     room.write("a/b/file", "mine")
-    (room.outside / "b").mkdir()
-    swapper = subprocess.Popen([sys.executable, "-c", _SWAP, str(room.folder), str(room.outside)])
+    (room.outside / "a/b").mkdir(parents=True)
     written = refused = 0
-    try:
-        end = time.monotonic() + 0.8
+    end = time.monotonic() + 0.8
+    with swapped_all_the_time(room):
         while time.monotonic() < end:
             try:
                 location = room.workspace.resolve("a/b/new/file", Access.WRITE)
@@ -253,23 +252,10 @@ def test_a_race_of_swapped_links_lets_nothing_be_written_outside(room: Room, way
             os.close(directory)
             room.workspace.remove_created(location, made)
             written += 1
-            assert os.listdir(room.outside / "b") == []
-    finally:
-        swapper.kill()
-        swapper.wait()
-    assert os.listdir(room.outside / "b") == []
+            assert os.listdir(room.outside / "a/b") == []
+    assert os.listdir(room.outside / "a/b") == []
     assert written > 20
     assert refused > 20
-
-
-_SWAP = """
-import ctypes, os, sys
-inside, outside = map(os.fsencode, sys.argv[1:])
-os.symlink(outside, inside + b"/link")
-exchange = ctypes.CDLL(None).renameat2
-while True:
-    exchange(-100, inside + b"/link", -100, inside + b"/a", 2)
-"""
 
 
 def test_a_directory_is_opened_for_listing_and_never_through_a_link(room: Room, way_of_opening: str) -> None:

@@ -87,13 +87,18 @@ def open_beneath(root: str, relative: str, flags: int) -> int:
     """
     directory = os.open(root, O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        flags |= os.O_CLOEXEC | os.O_NOFOLLOW
-        if relative in ("", "."):
-            return os.open(".", flags & ~os.O_NOFOLLOW, dir_fd=directory)
-        opened = _openat2(directory, relative, flags)
-        return _walk(directory, relative.split("/"), flags) if opened is None else opened
+        return open_from(directory, relative, flags)
     finally:
         os.close(directory)
+
+
+def open_from(directory: int, relative: str, flags: int) -> int:
+    """As `open_beneath`, for a directory that is open already."""
+    flags |= os.O_CLOEXEC | os.O_NOFOLLOW
+    if relative in ("", "."):
+        return os.open(".", flags & ~os.O_NOFOLLOW, dir_fd=directory)
+    opened = _openat2(directory, relative, flags)
+    return _walk(directory, relative.split("/"), flags) if opened is None else opened
 
 
 def make_directories(root: str, relative: str) -> list[str]:

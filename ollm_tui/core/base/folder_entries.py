@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
+
+from ollm_tui.core.base.ground import Ground
 
 NAMES_KEPT = 500_000
 """Names remembered in all; with more of them everything is forgotten and begun anew."""
@@ -17,6 +19,9 @@ _SETTLED = 2_000_000_000
 """Nanoseconds without a change before a folder's time stamps are trusted: some file systems count in whole seconds,
 so that a second change could leave them as they are.
 """
+
+_PIECE = 4096
+"""Entries taken at once, so that a folder of a million does not need a million objects."""
 
 
 class Entries(NamedTuple):
@@ -27,8 +32,7 @@ class Entries(NamedTuple):
     directories: list[bytes]
 
 
-@dataclass(frozen=True)
-class _Stamp:
+class _Stamp(NamedTuple):
     device: int
     inode: int
     modified: int
@@ -43,16 +47,21 @@ class FolderEntries:
         self._names = 0
         self._known: dict[bytes, tuple[_Stamp, Entries]] = {}
 
-    def of(self, path: bytes) -> Entries:
-        """Raises OSError."""
-        status = os.stat(path)
-        stamp = _Stamp(status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+    def of(self, ground: Ground, relative: bytes) -> Entries:
+        """What lies in a folder of `ground`, named as there. Raises OSError."""
+        path = ground.path + relative
         known = self._known.get(path)
-        if known is not None and known[0] == stamp:
+        if known is not None and known[0] == _stamp_of(os.stat(path)):
             return known[1]
-        # A folder of /proc or /sys has no size, and its time stamps do not tell changes.
-        settled = status.st_size > 0 and max(stamp.modified, stamp.changed) + _SETTLED < time.time_ns()
-        entries = _read(path)
+        descriptor = ground.open(relative, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            status = os.fstat(descriptor)
+            stamp = _stamp_of(status)
+            # A folder of /proc or /sys has no size, and its time stamps do not tell changes.
+            settled = status.st_size > 0 and max(stamp.modified, stamp.changed) + _SETTLED < time.time_ns()
+            entries = _read(descriptor)
+        finally:
+            os.close(descriptor)
         if settled:
             self._remember(path, stamp, entries)
         return entries
@@ -64,16 +73,24 @@ class FolderEntries:
         self._known[path] = (stamp, entries)
 
 
-def _read(path: bytes) -> Entries:
-    files: list[bytes] = []
-    links: list[bytes] = []
-    directories: list[bytes] = []
-    with os.scandir(path) as entries:
-        for entry in entries:
-            if entry.is_file(follow_symlinks=False):
-                files.append(entry.name)
-            elif entry.is_dir(follow_symlinks=False):
-                directories.append(entry.name)
-            elif entry.is_symlink():
-                links.append(entry.name)
-    return Entries(files, links, directories)
+def _stamp_of(status: os.stat_result) -> _Stamp:
+    return _Stamp(status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def _read(descriptor: int) -> Entries:
+    files: list[str] = []
+    links: list[str] = []
+    directories: list[str] = []
+    with os.scandir(descriptor) as entries:
+        while piece := list(islice(entries, _PIECE)):
+            found = [entry.name for entry in piece if entry.is_file(follow_symlinks=False)]
+            files += found
+            if len(found) < len(piece):
+                directories += [entry.name for entry in piece if entry.is_dir(follow_symlinks=False)]
+                links += [entry.name for entry in piece if entry.is_symlink()]
+    return Entries(_as_bytes(files), _as_bytes(links), _as_bytes(directories))
+
+
+def _as_bytes(names: list[str]) -> list[bytes]:
+    """All at once: one by one would cost as much as reading them."""
+    return os.fsencode("\0".join(names)).split(b"\0") if names else []

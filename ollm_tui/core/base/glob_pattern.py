@@ -6,7 +6,7 @@ Compiled for the linear engine: a pattern comes from a model and may be as bad a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from ollm_tui.core.base.linear_regex import BytesPattern, PatternError, compile_bytes
@@ -32,7 +32,9 @@ class GlobPattern:
             raise InvalidGlob("the pattern contains a NUL character, which no path can")
         self.text = pattern
         self.alternatives = _expanded(pattern)
-        self._quick = _quick_test(pattern)
+        self._everything = pattern in ("**", "**/*")
+        suffix = _SUFFIX.fullmatch(pattern)
+        self._ending = suffix[1].encode("utf-8", "surrogateescape") if suffix is not None else None
         try:
             self._pattern = _compiled(self.alternatives)
         except PatternError as error:
@@ -58,8 +60,12 @@ class GlobPattern:
 
     def matching(self, paths: Sequence[bytes]) -> Sequence[bytes]:
         """Those of the paths that match, in their order."""
-        if self._quick is not None:
-            return [path for path in paths if self._quick(path)]
+        # The patterns that are used most need no expression.
+        if self._everything:
+            return paths
+        if self._ending is not None:
+            ending = self._ending
+            return [path for path in paths if path.endswith(ending)]
         return list(_matching(self._pattern, paths))
 
 
@@ -68,24 +74,13 @@ def has_magic(pattern: str) -> bool:
     return _MAGIC.search(pattern) is not None
 
 
-def _quick_test(pattern: str) -> Callable[[bytes], bool] | None:
-    """Tests for the patterns that are used most."""
-    if pattern in ("**", "**/*"):
-        return lambda path: True
-    suffix = _SUFFIX.fullmatch(pattern)
-    if suffix is None:
-        return None
-    ending = suffix[1].encode("utf-8", "surrogateescape")
-    return lambda path: path.endswith(ending)
-
-
 def _matching(pattern: BytesPattern, paths: Sequence[bytes]) -> Iterator[bytes]:
-    """One pass over all of the paths, each between two zero bytes."""
+    """One pass over all of the paths, each between two zero bytes; neighbours come as one match."""
     blob = b"\0" + b"\0\0".join(paths) + b"\0"
     if blob.isascii() or _is_utf_8(blob):
         for match in pattern.finditer(blob):
             start, end = match.span()
-            yield blob[start + 1 : end - 1]
+            yield from blob[start + 1 : end - 1].split(b"\0\0")
         return
     for path in paths:
         # A byte that is no text counts as one character, so that `*` and `?` find such names too.
@@ -104,7 +99,7 @@ def _is_utf_8(data: bytes) -> bool:
 
 def _compiled(alternatives: Iterable[str]) -> BytesPattern:
     expression = "|".join(_translated(alternative) for alternative in alternatives)
-    return compile_bytes(rb"\x00(?:%b)\x00" % expression.encode("utf-8", "replace"), utf_8=True)
+    return compile_bytes(rb"(?:\x00(?:%b)\x00)+" % expression.encode("utf-8", "replace"), utf_8=True)
 
 
 def _expanded(pattern: str) -> list[str]:

@@ -225,15 +225,23 @@ def _compile_any(expressions: Iterable[bytes], *, ignore_case: bool) -> tuple[By
     every = list(expressions)
     chunks = (every[start : start + _CHUNK] for start in range(0, len(every), _CHUNK))
     return tuple(
-        compile_bytes(rb"\x00(?:%b)\x00" % b"|".join(chunk), utf_8=False, ignore_case=ignore_case) for chunk in chunks
+        compile_bytes(rb"(?:\x00(?:%b)\x00)+" % b"|".join(chunk), utf_8=False, ignore_case=ignore_case)
+        for chunk in chunks
     )
 
 
 def _found(patterns: Iterable[BytesPattern], names: Collection[bytes]) -> set[bytes]:
-    """The names that any of the patterns matches. One pass over all of them: a call for each would cost far more."""
+    """The names that any of the patterns matches. One pass over all of them: a call for each would cost far more.
+
+    Neighbours come as one match for the same reason.
+    """
     blob = b"\0" + b"\0\0".join(names) + b"\0"
-    spans = [match.span() for pattern in patterns for match in pattern.finditer(blob)]
-    return {blob[start + 1 : end - 1] for start, end in spans}
+    found: set[bytes] = set()
+    for pattern in patterns:
+        for match in pattern.finditer(blob):
+            start, end = match.span()
+            found.update(blob[start + 1 : end - 1].split(b"\0\0"))
+    return found
 
 
 def _parse_line(line: bytes) -> Rule | None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ollm_tui.core.base.ground import Ground
 from ollm_tui.core.base.linear_regex import BytesPattern
 from ollm_tui.core.base.search import (
     FoundFile,
@@ -25,9 +26,9 @@ _PIECE = 4 << 20
 
 
 def search_files(
-    folder: bytes, paths: Sequence[bytes], query: Query, tally: SearchTally, check: Callable[[], object]
+    ground: Ground, paths: Sequence[bytes], query: Query, tally: SearchTally, check: Callable[[], object]
 ) -> Iterator[FoundFile]:
-    """The files with matches, in the order of `paths` (relative to `folder`, which ends with a slash).
+    """The files with matches, in the order of `paths`.
 
     Raises InvalidPattern; `check` is called for each file and piece and may raise, to give up.
     """
@@ -35,7 +36,7 @@ def search_files(
     for path in paths:
         check()
         try:
-            descriptor = os.open(folder + path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = ground.open_file(path)
         except FileNotFoundError:
             continue  # gone since it was listed
         except OSError:

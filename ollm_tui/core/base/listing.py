@@ -10,10 +10,12 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TypeAlias
 
 from ollm_tui.core.base import protected
 from ollm_tui.core.base.folder_entries import FolderEntries
+from ollm_tui.core.base.ground import Ground
 from ollm_tui.core.base.ignore import NO_RULES, RuleChain, is_common, rule_file
 from ollm_tui.core.base.own_protection import OwnProtection
 from ollm_tui.core.base.repository import (
@@ -28,6 +30,7 @@ from ollm_tui.core.base.repository import (
 _GIT = b".git"
 _RULES = b".gitignore"
 _DOT = 0x2E
+_SLASH = 0x2F
 
 _Identity: TypeAlias = tuple[int, int]
 
@@ -76,15 +79,16 @@ class ListingOptions:
 
 
 class Listing:
-    """One walk below `start`. `boundary` is where rules begin to count outside a repository: the allowed root.
+    """One walk over `ground`. `boundary` is where rules begin to count outside a repository: the allowed root.
 
     `check` is called for every folder and may raise, to give up.
     """
 
     def __init__(
-        self, start: bytes, boundary: bytes, options: ListingOptions, check: Callable[[], object] = lambda: None
+        self, ground: Ground, boundary: bytes, options: ListingOptions, check: Callable[[], object] = lambda: None
     ) -> None:
-        self.start = with_slash(start)
+        self.ground = ground
+        self.start = ground.path
         self.options = options
         self.start_ignored = False
         """The folder asked for is itself ignored; its content is listed all the same, as it was asked for."""
@@ -128,20 +132,34 @@ class Listing:
 
         Raises OSError where the start itself cannot be read.
         """
-        first = self.first()
-        stack = [(b"", first, iter(self._ordered(first, links, 0)))]
+        return chain.from_iterable(self._runs(links))
+
+    def _runs(self, links: bool) -> Iterator[list[bytes]]:
+        """The paths in pieces: nearly all files lie in folders without further ones, and come all at once."""
+        stack = [self._opened(b"", self.first(), links, 0)]
         while stack:
             prefix, folder, names = stack[-1]
+            if not folder.directories:
+                stack.pop()
+                yield [prefix + name for name in names] if prefix else list(names)
+                continue
+            before: list[bytes] = []
+            inner: Folder | None = None
             for name in names:
-                if name[-1] != 0x2F:
-                    yield prefix + name
+                if name[-1] != _SLASH:
+                    before.append(prefix + name)
                     continue
                 inner = self.enter(folder, name[:-1])
                 if inner is not None:
-                    stack.append((prefix + name, inner, iter(self._ordered(inner, links, len(stack)))))
                     break
-            else:
+            yield before
+            if inner is None:
                 stack.pop()
+            else:
+                stack.append(self._opened(inner.path[len(self.start) :], inner, links, len(stack)))
+
+    def _opened(self, prefix: bytes, folder: Folder, links: bool, depth: int) -> tuple[bytes, Folder, Iterator[bytes]]:
+        return prefix, folder, iter(self._ordered(folder, links, depth))
 
     def folders(self) -> Iterator[Folder]:
         """Every folder, in no order that matters. Raises OSError where the start itself cannot be read."""
@@ -212,7 +230,7 @@ class Listing:
 
     def _read(self, path: bytes, scope: Scope) -> Folder:
         self._check()
-        files, links, directories = _entries.of(path)
+        files, links, directories = _entries.of(self.ground, path[len(self.start) :])
         half_ignored: frozenset[bytes] = frozenset()
         if not self.options.include_ignored:
             if (_GIT in directories or _GIT in files) and path != self.start:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import fcntl
 import os
 import re
@@ -17,23 +16,12 @@ from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 
-from ollm_tui.core.base.search import (
-    BINARY_SAMPLE,
-    MAX_LINE_CHARS,
-    FoundFile,
-    FoundLine,
-    InvalidPattern,
-    Query,
-    SearchTally,
-    is_binary,
-    line_of,
-    long_line,
-)
+from ollm_tui.core.base.ground import Ground
+from ollm_tui.core.base.line_search import search_files
+from ollm_tui.core.base.ripgrep_output import BETWEEN, MAX_COLUMNS, ON_SEPARATORS, Records
+from ollm_tui.core.base.search import FoundFile, InvalidPattern, Query, SearchTally
 
 _READ = 1 << 18
-_MAX_COLUMNS = 1000
-"""Bytes of a line that ripgrep prints; what is longer is read again around the match."""
-
 _PIPE = 1 << 20
 """Bytes that wait at most for being read."""
 
@@ -45,8 +33,6 @@ _MAX_STDERR = 100_000
 
 _OVERSHOOT = 20_000
 """Matching lines taken beyond those that are wanted before a search starts over in one thread."""
-
-ON_SEPARATORS = ("--no-heading", "--null", "--color=never", "--no-context-separator", "--with-filename")
 
 
 class RipgrepFailed(Exception):
@@ -74,7 +60,7 @@ def find_ripgrep(forbidden: Sequence[Path]) -> Path | None:
 
 
 class Ripgrep:
-    """Runs one program. `folder` (ending with a slash) is where it runs; paths are relative to it."""
+    """Runs one program, in the directory that is the ground of a search; paths are relative to it."""
 
     def __init__(self, program: Path) -> None:
         self._program = program
@@ -84,7 +70,7 @@ class Ripgrep:
         await self._run(b"/", [*_pattern_arguments(query), b"--", b"/dev/null"], lambda data: True, SearchTally())
 
     async def search_files(
-        self, folder: bytes, paths: Sequence[bytes], query: Query, tally: SearchTally, max_lines: int
+        self, ground: Ground, paths: Sequence[bytes], query: Query, tally: SearchTally, max_lines: int
     ) -> list[FoundFile]:
         """The files with matches, in the order of `paths`; stops where more than `max_lines` lines match.
 
@@ -94,25 +80,30 @@ class Ripgrep:
         arguments = [b"--no-ignore", b"--hidden", *_pattern_arguments(query), b"--"]
         # A lone dash would be standard input.
         arguments += [b"./-" if path == b"-" else path for path in paths]
-        found = await self._collect(folder, arguments, tally, max_lines + _OVERSHOOT)
+        found = await self._collect(ground, arguments, query, tally, max_lines + _OVERSHOOT)
         if _matches_in(found) > max_lines + _OVERSHOOT:
-            found = await self._collect(folder, [b"--threads=1", *arguments], tally, max_lines)
+            found = await self._collect(ground, [b"--threads=1", *arguments], query, tally, max_lines)
         order = {path: position for position, path in enumerate(paths)}
         return sorted(found, key=lambda file: order.get(file.path, len(order)))
 
     async def search_tree(
-        self, folder: bytes, flags: Sequence[bytes], query: Query, tally: SearchTally, max_lines: int
+        self, ground: Ground, flags: Sequence[bytes], query: Query, tally: SearchTally, max_lines: int
     ) -> list[FoundFile]:
-        """The files below `folder` with matches that ripgrep itself thinks are to be searched, sorted by path."""
-        found = await self._collect(folder, [*flags, *_pattern_arguments(query), b"--", b"."], tally, max_lines)
-        return sorted(found, key=attrgetter("path"))
+        """The files with matches that ripgrep itself thinks are to be searched, sorted by path."""
+        arguments = [*flags, *_pattern_arguments(query), b"--", b"."]
+        return sorted(await self._collect(ground, arguments, query, tally, max_lines), key=attrgetter("path"))
 
     async def _collect(
-        self, folder: bytes, arguments: list[bytes], tally: SearchTally, max_lines: int
+        self, ground: Ground, arguments: list[bytes], query: Query, tally: SearchTally, max_lines: int
     ) -> list[FoundFile]:
-        records = _Records(folder, max_lines)
-        await self._run(folder, arguments, records.take, tally)
-        return records.files()
+        records = Records(ground.again(), max_lines)
+        try:
+            await self._run(ground.path, arguments, records.take, tally)
+        finally:
+            found = records.close()
+        if records.doubtful:
+            found += await asyncio.to_thread(_searched_here, ground.again(), records.doubtful, query, tally)
+        return found
 
     async def _run(
         self, folder: bytes, arguments: list[bytes], take: Callable[[bytes], bool], tally: SearchTally
@@ -174,7 +165,13 @@ async def _empty(pipe: int, take: Callable[[bytes], bool]) -> bool:
             continue
         if not data:
             return True
-        if not await asyncio.to_thread(take, data):
+        taking = asyncio.ensure_future(asyncio.to_thread(take, data))
+        try:
+            more = await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            await asyncio.wait([taking])  # its thread uses what is closed next
+            raise
+        if not more:
             return False
         await asyncio.sleep(moment)
         moment = min(2 * moment, _LONGEST_MOMENT)
@@ -190,92 +187,23 @@ async def _readable(pipe: int) -> None:
         loop.remove_reader(pipe)
 
 
-class _Records:
-    """Puts ripgrep's output together: `path NUL number:column:offset:text`, context as `number-offset-text`."""
-
-    def __init__(self, folder: bytes, max_lines: int) -> None:
-        self._folder = folder
-        self._max_lines = max_lines
-        self._rest = b""
-        self._matches = 0
-        self._by_path: dict[bytes, FoundFile] = {}
-        self._unmatched: set[bytes] = set()
-        """Binary files in whose output no match has been seen yet, but lines near one."""
-        self._links: set[bytes] = set()
-
-    def take(self, data: bytes) -> bool:
-        """False once there are more matches than wanted. Blocking: reads again what ripgrep cut."""
-        data = self._rest + data
-        end = 0
-        # All at once: a search by hand for each separator would cost several times as much. Up to the last line end,
-        # as what stands behind it is the beginning of a record.
-        for record in _RECORD.finditer(data, 0, data.rfind(b"\n") + 1):
-            end = record.end()
-            path, number, column, offset, near_number, near_offset, text = record.groups()
-            file = self._by_path.get(path)
-            if file is None:
-                file = self._by_path[path] = self._begin(path)
-            if number is not None:
-                if file.binary:
-                    self._unmatched.discard(path)
-                    continue
-                file.matches += 1
-                self._matches += 1
-                if column is not None and len(text) <= MAX_LINE_CHARS and text.isascii() and text[-1:] != b"\r":
-                    # As `_line` does, which nearly no line needs.
-                    file.lines.append(FoundLine(int(number), text.decode("ascii"), int(column)))
-                    continue
-                # Without a column: the match follows the last character.
-                place = int(column) if column is not None else len(text.rstrip(b"\r")) + 1
-                file.lines.append(self._line(file.path, int(number), place, int(offset), text))
-            elif near_number is not None and not file.binary:
-                file.lines.append(self._line(file.path, int(near_number), 0, int(near_offset), text))
-        self._rest = data[end:]
-        return self._matches <= self._max_lines
-
-    def files(self) -> list[FoundFile]:
-        """What was found, in the order ripgrep gave it."""
-        left_out = self._unmatched | self._links
-        return [file for path, file in self._by_path.items() if path not in left_out]
-
-    def _begin(self, path: bytes) -> FoundFile:
-        file = FoundFile(path.removeprefix(b"./"))
-        sample = _sample(self._folder + file.path)
-        if sample is None or is_binary(sample):
-            # Nothing of it is shown: it is no text, or it has become a link, through which ripgrep may have looked.
-            file.binary = True
-            self._unmatched.add(path)
-            if sample is None:
-                self._links.add(path)
-        return file
-
-    def _line(self, path: bytes, number: int, column: int, offset: int, text: bytes) -> FoundLine:
-        if len(text) > _MAX_COLUMNS:
-            line = long_line(self._folder, path, number, offset, column or 1)
-            if line is not None:
-                return line if column else FoundLine(number, line.text, None)
-        return line_of(number, text, column or None)
+def _searched_here(ground: Ground, paths: Sequence[bytes], query: Query, tally: SearchTally) -> list[FoundFile]:
+    """What the files hold of which ripgrep has seen something else."""
+    try:
+        return list(search_files(ground, paths, query, tally, lambda: None))
+    except InvalidPattern:  # one that ripgrep alone takes
+        tally.unreadable += len(paths)
+        return []
 
 
 def _matches_in(files: Sequence[FoundFile]) -> int:
     return sum(file.matches for file in files)
 
 
-_BETWEEN = b"\x1f"
-"""Stands between the fields of a match: ripgrep leaves the column out where an empty match follows the last character
-of a file, and behind colons that could not be told from a text that begins with a number."""
-_RECORD = re.compile(
-    rb"([^\0]+)\0"
-    rb"(?:(\d+)\x1f(?:(\d+)\x1f)?(\d+)\x1f"  # a match
-    rb"|(\d+)-(\d+)-)?"  # a line near one
-    rb"([^\n]*)\n"
-)
-
-
 def _pattern_arguments(query: Query) -> list[bytes]:
     arguments = [b"--line-number", b"--column", b"--byte-offset", b"--crlf", b"--text"]
-    arguments.append(b"--field-match-separator=" + _BETWEEN)
-    arguments += [b"--max-columns=%d" % _MAX_COLUMNS, b"--max-columns-preview"]
+    arguments.append(b"--field-match-separator=" + BETWEEN)
+    arguments += [b"--max-columns=%d" % MAX_COLUMNS, b"--max-columns-preview"]
     arguments += [b"--max-count=%d" % query.max_per_file]
     arguments.append(b"--case-sensitive" if query.case_sensitive else b"--ignore-case")
     if query.fixed:
@@ -283,21 +211,6 @@ def _pattern_arguments(query: Query) -> list[bytes]:
     if query.context:
         arguments.append(b"--context=%d" % query.context)
     return [*arguments, b"-e", query.pattern.encode()]
-
-
-def _sample(path: bytes) -> bytes | None:
-    """The beginning of a file, empty where it cannot be read; None for a link."""
-    # Bare system calls: this is asked of every file with a match, and a file object costs three times as much.
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError as error:
-        return None if error.errno == errno.ELOOP else b""
-    try:
-        return os.read(descriptor, BINARY_SAMPLE)
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)
 
 
 async def _bounded(stream: asyncio.StreamReader) -> bytes:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from ollm_tui.core.base.graphemes import boundary_after, boundary_before
 from ollm_tui.core.base.linear_regex import BytesPattern, PatternError, compile_bytes
-from ollm_tui.core.base.repository import read_file
 
 MAX_LINE_CHARS = 500
 """Characters of a line that are shown; of a longer one the part around the match."""
@@ -23,7 +22,8 @@ BINARY_SAMPLE = 8192
 """A NUL byte in so many bytes at the beginning makes a file binary, as for git and for read_file."""
 
 _WIDE_MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
-_MAX_WIDE_BYTES = 20_000_000
+MAX_WIDE_BYTES = 20_000_000
+"""Of a larger UTF-16 file only the beginning is shown."""
 
 
 class InvalidPattern(ValueError):
@@ -139,25 +139,16 @@ def cut_around(text: str, position: int) -> str:
     return f"{CUT_MARK if start else ''}{text[start:end]}{CUT_MARK if end < len(text) else ''}"
 
 
-def long_line(folder: bytes, path: bytes, number: int, offset: int, column: int) -> FoundLine | None:
-    """A line too long to be taken from the engine's output, read again around the match; None where it is gone."""
-    try:
-        descriptor = os.open(folder + path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        if os.pread(descriptor, 2, 0) in _WIDE_MARKS:
-            return _wide_line(folder + path, number, column)
-        characters, position, end = 0, offset, offset + column - 1
-        start = max(offset, end - 4 * BEFORE_MATCH)
-        while position < start and (piece := os.pread(descriptor, min(1 << 20, start - position), position)):
-            # Bytes that begin a character, whatever the pieces are cut at.
-            characters += len(piece) - len(piece.translate(None, _NO_CONTINUATIONS))
-            position += len(piece)
-        before = os.pread(descriptor, end - start, start)
-        after = os.pread(descriptor, 8 * MAX_LINE_CHARS, end).split(b"\n")[0].removesuffix(b"\r")
-    finally:
-        os.close(descriptor)
+def long_line(descriptor: int, number: int, offset: int, column: int) -> FoundLine:
+    """A line too long to be taken from the engine's output, read again around the match. Raises OSError."""
+    characters, position, end = 0, offset, offset + column - 1
+    start = max(offset, end - 4 * BEFORE_MATCH)
+    while position < start and (piece := os.pread(descriptor, min(1 << 20, start - position), position)):
+        # Bytes that begin a character, whatever the pieces are cut at.
+        characters += len(piece) - len(piece.translate(None, _NO_CONTINUATIONS))
+        position += len(piece)
+    before = os.pread(descriptor, end - start, start)
+    after = os.pread(descriptor, 8 * MAX_LINE_CHARS, end).split(b"\n")[0].removesuffix(b"\r")
     shown_before = decoded(before.lstrip(_CONTINUATIONS) if start > offset else before)
     shown = cut_around(shown_before + _decoded_start(after), len(shown_before))
     if start > offset and not shown.startswith(CUT_MARK):
@@ -188,15 +179,6 @@ def _decoded_start(raw: bytes) -> str:
         except UnicodeDecodeError:
             continue
     return decoded(raw)
-
-
-def _wide_line(path: bytes, number: int, column: int) -> FoundLine | None:
-    data = read_file(path, _MAX_WIDE_BYTES, follow=False)
-    codec = wide_codec(data or b"")
-    if data is None or codec is None:
-        return None
-    lines = data[2:].decode(codec, "replace").split("\n")
-    return line_of(number, lines[number - 1].encode("utf-8", "replace"), column) if number <= len(lines) else None
 
 
 def _explained(error: PatternError) -> str:

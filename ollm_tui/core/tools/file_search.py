@@ -12,6 +12,7 @@ from itertools import islice
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.glob_pattern import GlobPattern
+from ollm_tui.core.base.ground import Ground
 from ollm_tui.core.base.line_search import search_files
 from ollm_tui.core.base.listing import Listing
 from ollm_tui.core.base.ripgrep import Ripgrep, RipgrepFailed
@@ -88,13 +89,13 @@ class FileSearch:
     ripgrep: Ripgrep | None
     signal: AbortSignal
 
-    async def in_files(self, folder: bytes, paths: Sequence[bytes]) -> Findings:
-        """Search files that were named; `folder` ends with a slash, `paths` are relative to it."""
+    async def in_files(self, ground: Ground, paths: Sequence[bytes]) -> Findings:
+        """Search files that were named, relative to the ground."""
         findings = Findings(self.limit)
         try:
-            findings.take(await self._batch(folder, paths, findings))
+            findings.take(await self._batch(ground, paths, findings))
         except RipgrepFailed:
-            return await self._without_ripgrep.in_files(folder, paths)
+            return await self._without_ripgrep.in_files(ground, paths)
         return findings
 
     async def below(self, open_listing: Callable[[], Listing], *, may_stop: bool) -> Findings:
@@ -132,22 +133,22 @@ class FileSearch:
                 return findings, True
             wanted = batch if self.file_pattern is None else self.file_pattern.matching(batch)
             if wanted:
-                findings.take(await self._batch(listing.start, wanted, findings))
+                findings.take(await self._batch(listing.ground, wanted, findings))
             if findings.stopped:
                 return findings, True
             searched += len(batch)
             size = min(size * _GROWTH, _LARGEST_BATCH)
         return findings, False
 
-    async def _batch(self, folder: bytes, paths: Sequence[bytes], findings: Findings) -> list[FoundFile]:
+    async def _batch(self, ground: Ground, paths: Sequence[bytes], findings: Findings) -> list[FoundFile]:
         wanted = self.limit - findings.matches
         if self.ripgrep is not None:
-            return await self.ripgrep.search_files(folder, paths, self.query, findings.tally, wanted)
-        return await self.signal.in_thread(self._search_here, folder, paths, findings.tally, wanted)
+            return await self.ripgrep.search_files(ground, paths, self.query, findings.tally, wanted)
+        return await self.signal.in_thread(self._search_here, ground.again(), paths, findings.tally, wanted)
 
-    def _search_here(self, folder: bytes, paths: Sequence[bytes], tally: SearchTally, wanted: int) -> list[FoundFile]:
+    def _search_here(self, ground: Ground, paths: Sequence[bytes], tally: SearchTally, wanted: int) -> list[FoundFile]:
         found: list[FoundFile] = []
-        for file in search_files(folder, paths, self.query, tally, self.signal.throw_if_aborted):
+        for file in search_files(ground, paths, self.query, tally, self.signal.throw_if_aborted):
             found.append(file)
             wanted -= file.matches
             if wanted < 0:
@@ -162,7 +163,7 @@ class FileSearch:
         tally = SearchTally()
         walk = asyncio.create_task(self.signal.in_thread(_folders_of, listing))
         try:
-            files = await ripgrep.search_tree(listing.start, _flags_for(listing), self.query, tally, _SWEEP_LIMIT)
+            files = await ripgrep.search_tree(listing.ground, _flags_for(listing), self.query, tally, _SWEEP_LIMIT)
             folders = await walk
         finally:
             walk.cancel()

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
+from functools import cached_property
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, computed_field
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import GrepFailed, InvalidArguments, from_os_error
 from ollm_tui.core.base.glob_pattern import GlobPattern
-from ollm_tui.core.base.listing import Listing, ListingOptions, with_slash
+from ollm_tui.core.base.ground import Ground
+from ollm_tui.core.base.listing import Listing, ListingOptions
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.base.ripgrep import Ripgrep, RipgrepFailed, find_ripgrep
-from ollm_tui.core.base.search import InvalidPattern, Query
+from ollm_tui.core.base.search import FoundLine, InvalidPattern, Query
 from ollm_tui.core.base.visible import visible
-from ollm_tui.core.base.workspace import Access, Location
+from ollm_tui.core.base.workspace import Access, Location, Workspace
 from ollm_tui.core.confirmation import Risk
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.file_search import FileSearch, Findings
@@ -38,8 +41,26 @@ class GrepMatch(TypedDict):
 class GrepData(ToolData):
     """The matches sorted by path and line; `total` counts them."""
 
-    matches: tuple[GrepMatch, ...]
     total: int
+    _found: tuple[tuple[str, list[FoundLine]], ...] = ()
+
+    @classmethod
+    def of(cls, found: Iterable[tuple[str, list[FoundLine]]], total: int) -> GrepData:
+        """Out of the lines found in each file, context included; `total` counts those that match."""
+        data = cls(total=total)
+        data._found = tuple(found)
+        return data
+
+    @computed_field(repr=False)
+    @cached_property
+    def matches(self) -> tuple[GrepMatch, ...]:
+        """Made when first asked for: no model reads them, and there may be a hundred thousand."""
+        return tuple(
+            {"path": shown, "line": number, "column": column, "text": text}
+            for shown, lines in self._found
+            for number, text, column in lines
+            if column is not None
+        )
 
 
 class GrepParameters(Parameters):
@@ -82,10 +103,8 @@ class GrepInvocation(ToolInvocation[GrepParameters]):
         try:
             query.check_text()
             if stat.S_ISREG(os.lstat(location.real).st_mode):
-                # A search leaves out what it cannot read; the one file that was named is another matter.
-                os.close(await signal.in_thread(self.context.fence.open_for_reading, location))
-                folder = with_slash(os.fsencode(location.real.parent))
-                findings = await signal.guard(search.in_files(folder, [os.fsencode(location.real.name)]))
+                ground = await signal.in_thread(_around_file, self.context.fence, location)
+                findings = await signal.guard(search.in_files(ground, [os.fsencode(location.real.name)]))
                 prefix = shown_prefix(location.real.parent, self.context.fence)
             else:
                 may_stop = self.params.max_results is not None
@@ -148,27 +167,31 @@ class GrepInvocation(ToolInvocation[GrepParameters]):
         return listing_of(self.context.fence, location, options, signal)
 
 
+def _around_file(fence: Workspace, location: Location) -> Ground:
+    """Raises ToolFailure: a search leaves out what it cannot read; the one file that was named is another matter."""
+    os.close(fence.open_for_reading(location))
+    return Ground(os.fsencode(location.real.parent), fence.open_parent(location)[0])
+
+
 def _as_result(findings: Findings, location: Location, prefix: str) -> ToolResult:
     lines: list[str] = []
-    matches: list[GrepMatch] = []
     paths, by_path = findings.shown()
-    for shown, found in zip(shown_paths(prefix, paths), by_path, strict=True):
-        for number, text, column in found:
-            if column is None:
-                lines.append(f"{shown}-{number}- {text}")
-            else:
-                lines.append(f"{shown}:{number}: {text}")
-                matches.append({"path": shown, "line": number, "column": column, "text": text})
+    found = list(zip(shown_paths(prefix, paths), by_path, strict=True))
+    for shown, in_file in found:
+        lines += [
+            f"{shown}:{number}: {text}" if column is not None else f"{shown}-{number}- {text}"
+            for number, text, column in in_file
+        ]
     if findings.stopped:
         lines.append(stopped_at(findings.limit))
-    count = len(matches)
+    count = min(findings.matches, findings.limit)
     notes = findings.notes()
     if findings.listing is not None:
         notes = (*notes, *notes_of(findings.listing, location))
     return ToolResult(
         llm_content="\n".join(lines) or "No matches found",
         return_display=f"Found {count} matching {'line' if count == 1 else 'lines'}",
-        data=GrepData.model_construct(matches=tuple(matches), total=count),
+        data=GrepData.of(found, count),
         notes=notes,
     )
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from ollm_tui.core.base import places
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import NotADirectory, ToolFailure, from_os_error
+from ollm_tui.core.base.ground import Ground
 from ollm_tui.core.base.listing import Listing, ListingOptions, with_slash
 from ollm_tui.core.base.visible import quote_name
 from ollm_tui.core.base.workspace import Location, Workspace
@@ -39,12 +40,15 @@ def directory_at(workspace: Workspace, path: str, failure: type[ToolFailure]) ->
 
 
 def listing_of(workspace: Workspace, location: Location, options: ListingOptions, signal: AbortSignal) -> Listing:
-    """A walk below a directory; it stops with OperationCancelled once the signal aborts."""
+    """A walk below a directory; it stops with OperationCancelled once the signal aborts.
+
+    Raises ToolFailure where the directory cannot be opened. Blocking.
+    """
     readable = any(location.real == root or root in location.real.parents for root in workspace.readable_roots)
     own = () if readable else (places.config_folder(), places.data_folder(), places.state_folder())
     off_limits = frozenset(with_slash(os.fsencode(os.path.realpath(folder))) for folder in own)
     return Listing(
-        os.fsencode(location.real),
+        Ground(os.fsencode(location.real), workspace.open_directory(location)),
         os.fsencode(location.root),
         replace(options, off_limits=off_limits, own_protection=workspace.own_protection),
         signal.throw_if_aborted,
@@ -105,7 +109,13 @@ def shown_name(name: str) -> str:
 
 def iso_time(nanoseconds: int) -> str:
     """A file's time stamp as results show it: UTC, ISO 8601, milliseconds."""
-    return _SECONDS[nanoseconds // 1_000_000_000] + _MILLISECONDS[nanoseconds // 1_000_000 % 1000]
+    return iso_times([nanoseconds])[0]
+
+
+def iso_times(nanoseconds: Sequence[int]) -> list[str]:
+    """As `iso_time`, for many."""
+    seconds, milliseconds = _SECONDS, _MILLISECONDS
+    return [seconds[each // 1_000_000_000] + milliseconds[each // 1_000_000 % 1000] for each in nanoseconds]
 
 
 _SECONDS_KEPT = 4096

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -14,8 +13,8 @@ from pydantic import Field, computed_field
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.beneath import O_PATH
 from ollm_tui.core.base.errors import LsFailed, from_os_error
+from ollm_tui.core.base.ground import Ground
 from ollm_tui.core.base.listing import Folder, Listing, ListingOptions
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.base.visible import quote_name
@@ -25,6 +24,7 @@ from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolIn
 from ollm_tui.core.tools.listed_files import (
     directory_at,
     iso_time,
+    iso_times,
     listing_of,
     notes_of,
     shown_name,
@@ -38,9 +38,6 @@ DEFAULT_DEPTH = 3
 
 _NAMED_FOLDERS = 5
 """So many of the folders that were not entered are named."""
-
-_FOLDER = O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
 
 EntryKind: TypeAlias = Literal["file", "directory", "symlink"]
 """What an entry is; a link is never followed to find out. Plain texts, as a hundred thousand entries hold one each."""
@@ -67,38 +64,54 @@ class EntryRun:
 
     names: Sequence[bytes]
     kind: EntryKind
+    folder: bytes
+    """Where they lie, below the directory that is listed."""
     shown_folder: str
     """What stands in front of the names in results."""
     depth: int
-    sizes: Sequence[int | None]
-    modified: Sequence[int | None]
-    """Nanoseconds since 1970."""
 
-    def entries(self) -> list[LsEntry]:
+    def entries(self, ground: Ground) -> list[LsEntry]:
         names, paths = shown_paths("", self.names), shown_paths(self.shown_folder, self.names)
-        times = (None if moment is None else iso_time(moment) for moment in self.modified)
         return [
             {"name": name, "path": path, "type": self.kind, "size": size, "modified": modified, "depth": self.depth}
-            for name, path, size, modified in zip(names, paths, self.sizes, times, strict=True)
+            for name, path, size, modified in zip(names, paths, *self._sizes_and_times(ground), strict=True)
         ]
+
+    def _sizes_and_times(self, ground: Ground) -> tuple[Sequence[int | None], Sequence[str | None]]:
+        """Both are None for what has vanished."""
+        try:
+            folder = ground.folder(self.folder)
+        except OSError:
+            return [None] * len(self.names), [None] * len(self.names)
+        try:
+            found = list(map(partial(os.lstat, dir_fd=folder), self.names))
+        except OSError:
+            statuses = [_status(name, folder) for name in self.names]
+            sizes = [None if each is None else each.st_size for each in statuses]
+            return sizes, [None if each is None else iso_time(each.st_mtime_ns) for each in statuses]
+        return [status.st_size for status in found], iso_times([status.st_mtime_ns for status in found])
 
 
 class LsData(ToolData):
     """The entries in the order of the listing."""
 
+    _ground: Ground | None = None
     _runs: tuple[EntryRun, ...] = ()
 
     @classmethod
-    def of(cls, runs: Iterable[EntryRun]) -> LsData:
+    def of(cls, ground: Ground, runs: Iterable[EntryRun]) -> LsData:
         data = cls()
-        data._runs = tuple(runs)
+        data._ground, data._runs = ground, tuple(runs)
         return data
 
     @computed_field(repr=False)
     @cached_property
     def entries(self) -> tuple[LsEntry, ...]:
-        """Made when first asked for: no model reads them, and a hundred thousand take a third of the time."""
-        return tuple(chain.from_iterable(run.entries() for run in self._runs))
+        """Made when first asked for, with the sizes and times of that moment: no model reads them, and asking the
+        system for a hundred thousand takes five times as long as the listing.
+        """
+        ground, self._ground = self._ground, None  # what it keeps open is closed again
+        return () if ground is None else tuple(chain.from_iterable(run.entries(ground) for run in self._runs))
 
 
 class LsParameters(Parameters):
@@ -149,7 +162,7 @@ class LsInvocation(ToolInvocation[LsParameters]):
         return ToolResult(
             llm_content="\n".join(lines) or "Directory is empty",
             return_display=f"Listed {count} {'entry' if count == 1 else 'entries'} of {location.shown}",
-            data=LsData.of(walk.runs),
+            data=LsData.of(listing.ground, walk.runs),
             notes=notes,
         )
 
@@ -191,47 +204,29 @@ class _Walk:
     def _show(self, folder: Folder, shown: str, depth: int) -> Iterator[bytes]:
         """Adds the entries of a folder; each directory is given out right after its own line."""
         indent = "  " * depth
-        directories = sorted(folder.directories)
-        for name, size, modified in zip(directories, *_sizes_and_times(folder.path, directories), strict=True):
+        below = folder.path[len(self.listing.start) :]
+        for name in sorted(folder.directories):
             if len(self.lines) >= self.limit:
                 self.stopped = True
                 return
             self.lines.append(f"{indent}d {shown_name(os.fsdecode(name))}")
-            self.runs.append(EntryRun((name,), "directory", shown, depth, (size,), (modified,)))
+            self.runs.append(EntryRun((name,), "directory", below, shown, depth))
             yield name
         free = self.limit - len(self.lines)
         names = sorted([*folder.files, *folder.links])
         self.stopped = len(names) > free
         names = names[:free]
-        sizes, times = _sizes_and_times(folder.path, names)
         if not folder.links:
             # By far the most entries come this way: nothing but what each of them needs.
             self.lines += [f"{indent}- {name}" for name in shown_paths("", names)]
-            self.runs.append(EntryRun(names, "file", shown, depth, sizes, times))
+            self.runs.append(EntryRun(names, "file", below, shown, depth))
             return
         links = frozenset(folder.links)
-        for name, size, modified in zip(names, sizes, times, strict=True):
+        for name in names:
             target = f" -> {_target(folder.path + name)}" if name in links else ""
             self.lines.append(f"{indent}- {shown_name(os.fsdecode(name))}{target}")
             kind: EntryKind = "symlink" if name in links else "file"
-            self.runs.append(EntryRun((name,), kind, shown, depth, (size,), (modified,)))
-
-
-def _sizes_and_times(folder: bytes, names: Sequence[bytes]) -> tuple[Sequence[int | None], Sequence[int | None]]:
-    """Both are None for what has vanished. Half of the time of a large listing passes in here."""
-    try:
-        descriptor = os.open(folder, _FOLDER)
-    except OSError:
-        return [None] * len(names), [None] * len(names)
-    try:
-        found = list(map(partial(os.lstat, dir_fd=descriptor), names))
-    except OSError:
-        statuses = [_status(name, descriptor) for name in names]
-        sizes = [None if each is None else each.st_size for each in statuses]
-        return sizes, [None if each is None else each.st_mtime_ns for each in statuses]
-    finally:
-        os.close(descriptor)
-    return [status[stat.ST_SIZE] for status in found], [status.st_mtime_ns for status in found]
+            self.runs.append(EntryRun((name,), kind, below, shown, depth))
 
 
 def _status(name: bytes, folder: int) -> os.stat_result | None:

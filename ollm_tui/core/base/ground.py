@@ -1,0 +1,68 @@
+"""A directory that stays open while it is listed and searched: all that lies below it is opened from there.
+
+A folder that was listed may be a link to anywhere a moment later. Opened by its path it would show what lies there;
+opened from here, beneath and without links, it is the folder that was meant or nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections import OrderedDict
+
+from ollm_tui.core.base.beneath import O_PATH, open_from
+
+_FOLDERS_KEPT = 32
+"""Folders that stay open, as the files of one are mostly asked for together."""
+
+_FOLDER = O_PATH | os.O_DIRECTORY
+
+
+class Ground:
+    """An open directory; closed when nobody holds it any more. For one thread at a time.
+
+    `path` is where it was found, absolute and with a slash behind; other paths are relative to it.
+    """
+
+    def __init__(self, path: bytes, descriptor: int) -> None:
+        """Takes the descriptor over."""
+        self.path = path if path.endswith(b"/") else path + b"/"
+        self._descriptor = descriptor
+        self._folders: OrderedDict[bytes, int] = OrderedDict()
+        self._closing = weakref.finalize(self, _close, descriptor, self._folders)
+
+    @classmethod
+    def at(cls, path: bytes) -> Ground:
+        """A directory by its path, in which no tool may be able to change anything. Raises OSError."""
+        return cls(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+
+    def again(self) -> Ground:
+        """The same directory for another thread. Raises OSError."""
+        return Ground(self.path, os.dup(self._descriptor))
+
+    def open(self, relative: bytes, flags: int) -> int:
+        """A descriptor that the caller closes. Raises OSError, also where a part of the path has become a link."""
+        return open_from(self._descriptor, os.fsdecode(relative.rstrip(b"/")), flags)
+
+    def open_file(self, relative: bytes) -> int:
+        """As `open`, for reading, cheap for neighbours; never waits for a pipe."""
+        name = relative.rfind(b"/") + 1
+        return os.open(
+            relative[name:],
+            os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC,
+            dir_fd=self.folder(relative[:name]),
+        )
+
+    def folder(self, relative: bytes) -> int:
+        """A folder (empty, or with a slash behind) for `dir_fd`, which stays open for a while. Raises OSError."""
+        kept = self._folders.get(relative)
+        if kept is None:
+            if len(self._folders) >= _FOLDERS_KEPT:
+                os.close(self._folders.popitem(last=False)[1])
+            kept = self._folders[relative] = self.open(relative, _FOLDER)
+        return kept
+
+
+def _close(descriptor: int, folders: OrderedDict[bytes, int]) -> None:
+    for each in (descriptor, *folders.values()):
+        os.close(each)
