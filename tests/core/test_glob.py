@@ -209,6 +209,14 @@ async def test_other_names_of_credentials_are_left_out_too(tmp_path: Path) -> No
     assert result.notes == ("1 entry that holds credentials or settings left out; read_file asks a person",)
 
 
+async def test_other_names_are_left_out_also_where_the_credentials_are_met_later(tmp_path: Path) -> None:
+    write(tmp_path, {"z/id_rsa": "", "b": ""})
+    os.link(tmp_path / "z/id_rsa", tmp_path / "a")
+    result = await call(GLOB, tmp_path, {"pattern": "**"})
+    assert paths_of(result) == ["b"]
+    assert result.notes == ("2 entries that hold credentials or settings left out; read_file asks a person",)
+
+
 async def test_says_when_nothing_is_found_and_where_the_limit_is(tmp_path: Path) -> None:
     write(tmp_path, dict.fromkeys("abc", ""))
     nothing = await call(GLOB, tmp_path, {"pattern": "*.none"})

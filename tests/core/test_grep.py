@@ -300,6 +300,33 @@ async def test_other_names_of_credentials_are_skipped_too(tmp_path: Path, engine
     assert unlimited.llm_content == result.llm_content
 
 
+async def test_other_names_are_skipped_wherever_the_credentials_lie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    root = tmp_path / "w"
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    write(
+        tmp_path,
+        {
+            "home/.ssh/work": "needle",
+            "w/.gitignore": ".env\n",
+            "w/z/.env": "needle",
+            "w/z/id_rsa": "needle",
+            "w/s/.env": "needle",
+            "w/plain": "needle",
+        },
+    )
+    for number, path in enumerate(("home/.ssh/work", "w/z/.env", "w/z/id_rsa", "w/s/.env")):
+        os.link(tmp_path / path, root / f"a{number}")
+        os.link(tmp_path / path, root / f"s/{number}")
+    for limit in ({}, {"maxResults": 50}):
+        result = await call(GREP, root, {"pattern": "needle", **limit})
+        assert result.llm_content == "plain:1: needle"
+        assert "9 entries that hold credentials" in result.notes[0]
+    below = await call(GREP, root, {"pattern": "needle", "directory": "s"})
+    assert below.llm_content == "s/1:1: needle\ns/2:1: needle", "a folder that was not walked holds the names of these"
+
+
 async def test_a_file_that_becomes_a_link_meanwhile_is_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:

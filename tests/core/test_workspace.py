@@ -417,6 +417,39 @@ def test_a_second_name_of_protected_data_is_protected_too(room: Room) -> None:
         assert room.workspace.sensitivity(location, access) is not None
 
 
+@pytest.mark.parametrize(
+    ("credential", "place"),
+    [
+        ("home/.ssh/work", "notes.txt"),
+        ("home/.gnupg/private-keys-v1.d/x.key", "a/b"),
+        ("home/.config/gh/hosts.yml", "a/b"),
+        ("home/.netrc", "a/b/c"),
+        ("workspace/server.pem", "a/b/c"),
+        ("workspace/a/server.pem", "a/b/c"),
+        ("workspace/.docker/config.json", "c"),
+        ("workspace/.ollm/config.toml", "c"),
+        ("added/.env", "c"),
+    ],
+)
+def test_a_second_name_of_credentials_in_a_known_place_is_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, credential: str, place: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for path in (credential, f"workspace/{place}.near", "workspace/plain", "added/x"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("KEY=1")
+    os.link(tmp_path / credential, tmp_path / "workspace" / place)
+    os.link(tmp_path / "workspace/plain", tmp_path / "workspace/plain2")
+    workspace = Workspace(tmp_path / "workspace", [tmp_path / "added"])
+    for access in Access:
+        found = workspace.sensitivity(workspace.resolve(place), access)
+        assert found is not None
+        assert found.decision == "ask"
+        assert workspace.sensitivity(workspace.resolve("plain2"), access) is None
+    (tmp_path / credential).unlink()
+    assert workspace.sensitivity(workspace.resolve(place), Access.READ) is None
+
+
 def test_many_threads_resolve_and_open_without_losing_descriptors(room: Room) -> None:
     room.write("a/b/c", "x")
     before = len(os.listdir("/dev/fd"))

@@ -7,16 +7,15 @@ call it in a thread.
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TypeAlias
 
 from ollm_tui.core.base import protected
 from ollm_tui.core.base.folder_entries import FolderEntries
 from ollm_tui.core.base.ground import Ground
 from ollm_tui.core.base.ignore import NO_RULES, RuleChain, is_common, rule_file
+from ollm_tui.core.base.linked_secrets import Identity, home_folder, identity_of_linked, linked_credentials
 from ollm_tui.core.base.own_protection import OwnProtection
 from ollm_tui.core.base.repository import (
     NOTHING_TRACKED,
@@ -31,8 +30,6 @@ _GIT = b".git"
 _RULES = b".gitignore"
 _DOT = 0x2E
 _SLASH = 0x2F
-
-_Identity: TypeAlias = tuple[int, int]
 
 _entries = FolderEntries()
 
@@ -101,11 +98,12 @@ class Listing:
         self._check = check
         self._harmless: set[bytes] = set()
         self._boundary = with_slash(boundary)
-        self._secrets: set[_Identity] = set()
+        self._secrets: set[Identity] = set()
         """Credentials that have further names, which are then left out too."""
         if options.skip_credentials:
-            known = (os.fsencode(name) for name, _ in protected.IDENTIFIED_TO_READ)
-            self._secrets.update(filter(None, (_identity_of_linked(self._boundary + name) for name in known)))
+            places = (self._boundary, *_folders_between(self._boundary, self.start), home_folder())
+            self._secrets.update(linked_credentials(os.lstat(self.start).st_dev, places))
+        self._known_at_start = len(self._secrets)
         self._scope = Scope() if options.include_ignored else self._scope_above(with_slash(boundary))
 
     @property
@@ -160,6 +158,19 @@ class Listing:
 
     def _opened(self, prefix: bytes, folder: Folder, links: bool, depth: int) -> tuple[bytes, Folder, Iterator[bytes]]:
         return prefix, folder, iter(self._ordered(folder, links, depth))
+
+    @property
+    def has_met_credentials(self) -> bool:
+        """Whether the walk came upon credentials with other names, under which they may have been listed before."""
+        return len(self._secrets) > self._known_at_start
+
+    def without_other_names(self, paths: Sequence[bytes]) -> Sequence[bytes]:
+        """Those of the listed paths that are no hard links to credentials which the walk has met after them."""
+        if not self.has_met_credentials:
+            return paths
+        kept = [path for path in paths if identity_of_linked(self.start + path) not in self._secrets]
+        self.credentials_skipped += len(paths) - len(kept)
+        return kept
 
     def folders(self) -> Iterator[Folder]:
         """Every folder, in no order that matters. Raises OSError where the start itself cannot be read."""
@@ -231,6 +242,8 @@ class Listing:
     def _read(self, path: bytes, scope: Scope) -> Folder:
         self._check()
         files, links, directories = _entries.of(self.ground, path[len(self.start) :])
+        if self.options.skip_credentials:
+            self._meet_credentials(path, files)
         half_ignored: frozenset[bytes] = frozenset()
         if not self.options.include_ignored:
             if (_GIT in directories or _GIT in files) and path != self.start:
@@ -285,23 +298,28 @@ class Listing:
         relative = path[len(scope.repository.root) :]
         return scope.tracked.holds_below(relative + b"/") or scope.tracked.holds(relative)
 
+    def _meet_credentials(self, path: bytes, names: list[bytes]) -> None:
+        """Remembers the credentials among the files of a folder, hidden and ignored ones too, for their other names."""
+        self._secrets.update(filter(None, (identity_of_linked(path + name) for name in self._sensitive(path, names))))
+
     def _without_credentials(self, path: bytes, names: list[bytes]) -> list[bytes]:
+        sensitive = self._sensitive(path, names)
+        self.credentials_skipped += len(sensitive)
+        return [name for name in names if name not in sensitive] if sensitive else names
+
+    def _sensitive(self, path: bytes, names: list[bytes]) -> set[bytes]:
+        """Those of the names in a folder that stand for credentials."""
         parent = path[len(self.start) : -1].rpartition(b"/")[2]
         # Only hidden folders (`.docker`, `.config`) make credentials of names that would not be so elsewhere.
         if parent[:1] != b".":
             if self._harmless.issuperset(names):
-                return names
+                return set()
             parent = b""
-        kept = [name for name in names if not self._is_sensitive(parent, name)]
-        self.credentials_skipped += len(names) - len(kept)
-        if len(kept) < len(names):
-            dropped = set(names).difference(kept)
-            self._secrets.update(filter(None, (_identity_of_linked(path + name) for name in dropped)))
-        return kept
+        return {name for name in names if self._is_sensitive(parent, name)}
 
     def _without_other_names(self, path: bytes, names: list[bytes]) -> list[bytes]:
         """The names of a folder that are no hard links to credentials, as far as those have been met."""
-        kept = [name for name in names if _identity_of_linked(path + name) not in self._secrets]
+        kept = [name for name in names if identity_of_linked(path + name) not in self._secrets]
         self.credentials_skipped += len(names) - len(kept)
         return kept
 
@@ -323,13 +341,10 @@ class Listing:
         return sensitive
 
 
-def _identity_of_linked(path: bytes) -> _Identity | None:
-    """Device and inode of a file that has more than one name; None for anything else."""
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) and status.st_nlink > 1 else None
+def _folders_between(boundary: bytes, start: bytes) -> list[bytes]:
+    """Those below `boundary` on the way to `start`, which is the last one."""
+    names = start[len(boundary) :].split(b"/")[:-1] if start.startswith(boundary) else []
+    return [boundary + b"/".join(names[: index + 1]) + b"/" for index in range(len(names))]
 
 
 def with_slash(path: bytes) -> bytes:

@@ -91,6 +91,10 @@ _CREDENTIALS = (
     "secrets.json",
     "secrets.toml",
 )
+
+DEEPER_CREDENTIALS = tuple(pattern for pattern in _CREDENTIALS if "/" in pattern)
+"""Those of more than one component, relative to whatever folder they stand in."""
+
 _WRITES: tuple[tuple[Sensitivity, tuple[str, ...]], ...] = (
     (GIT_INTERNALS, (".git", ".gitconfig", ".gitmodules", ".config/git", ".githooks", ".husky")),
     (

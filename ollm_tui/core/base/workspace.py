@@ -25,6 +25,7 @@ from ollm_tui.core.base.errors import (
     ToolFailure,
     from_os_error,
 )
+from ollm_tui.core.base.linked_secrets import home_folder, identity_of_linked, linked_credentials
 from ollm_tui.core.base.own_protection import OwnProtection
 from ollm_tui.core.base.protected import Sensitivity
 from ollm_tui.core.base.visible import quote_name, unquote_name, visible
@@ -114,7 +115,10 @@ class Workspace:
         return Location(asked=path, real=real, shown=shown, root=root)
 
     def sensitivity(self, location: Location, access: Access) -> Sensitivity | None:
-        """What stands against this access even inside the fence; None where nothing does. Asks for status only."""
+        """What stands against this access even inside the fence; None where nothing does.
+
+        Asks for status, and for the names in some folders where the file has several names itself.
+        """
         judge = protected.judge_reading if access is Access.READ else protected.judge_writing
         relative = location.relative
         named = judge(relative.split("/"))
@@ -123,7 +127,7 @@ class Workspace:
         identified = self._judge_by_identity(location, access)
         if identified is not None and identified.decision == "deny":
             return identified
-        return named or identified or self.own_protection.judge(relative)
+        return named or identified or self._judge_other_names(location) or self.own_protection.judge(relative)
 
     def open_for_reading(self, location: Location) -> int:
         """A descriptor of the regular file there, never waiting for a pipe or a device. The caller closes it.
@@ -276,6 +280,15 @@ class Workspace:
             if identity in identities:
                 return True
         return False
+
+    def _judge_other_names(self, location: Location) -> Sensitivity | None:
+        """Whether the place is a hard link to credentials, in reading as in writing."""
+        identity = identity_of_linked(os.fsencode(location.real))
+        if identity is None:
+            return None
+        above = (each for each in location.real.parents if each == location.root or location.root in each.parents)
+        folders = [os.path.join(os.fsencode(each), b"") for each in (*self.roots, *above)]
+        return linked_credentials(identity[0], [*folders, home_folder()]).get(identity)
 
 
 def _real_directory(path: Path | str) -> Path:

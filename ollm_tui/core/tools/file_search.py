@@ -42,16 +42,26 @@ class Findings:
     tally: SearchTally = field(default_factory=SearchTally)
     listing: Listing | None = None
     matches: int = 0
+    cut: bool = False
+    """It was known to be more before some were left out."""
 
     @property
     def stopped(self) -> bool:
         """There is more than the limit."""
-        return self.matches > self.limit
+        return self.cut or self.matches > self.limit
 
     def take(self, files: Iterable[FoundFile]) -> None:
         before = len(self.files)
         self.files += files
         self.matches += sum([file.matches for file in self.files[before:]])
+
+    def leave_out_credentials(self) -> None:
+        """Drops files that turned out to be other names of credentials when all of them had been searched."""
+        if self.listing is not None and self.listing.has_met_credentials:
+            self.cut = self.stopped
+            kept = frozenset(self.listing.without_other_names([file.path for file in self.files]))
+            self.files = [file for file in self.files if file.path in kept]
+            self.matches = sum([file.matches for file in self.files])
 
     def shown(self) -> tuple[list[bytes], list[list[FoundLine]]]:
         """Paths, and the matches in each up to the limit with their context."""
@@ -101,9 +111,11 @@ class FileSearch:
     async def below(self, open_listing: Callable[[], Listing], *, may_stop: bool) -> Findings:
         """Search the files of a listing. `may_stop` says that a few matches may do. Raises OSError."""
         try:
-            return await self._below(open_listing, may_stop)
+            findings = await self._below(open_listing, may_stop)
         except RipgrepFailed:
             return await self._without_ripgrep.below(open_listing, may_stop=may_stop)
+        await self.signal.in_thread(findings.leave_out_credentials)
+        return findings
 
     @property
     def _without_ripgrep(self) -> FileSearch:

@@ -142,7 +142,8 @@ def find_files(
     if not found and os.path.lexists(listing.start + literal) and not os.path.isdir(listing.start + literal):
         found = _named_so(workspace, location, literal, options, signal)
     prefix = shown_prefix(location.real, workspace)
-    return FoundFiles(shown_paths(prefix, found[:limit]), len(found) > limit, listing)
+    shown = listing.without_other_names(found[:limit])
+    return FoundFiles(shown_paths(prefix, shown), len(found) > limit, listing)
 
 
 def _named_so(
