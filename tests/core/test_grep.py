@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from ollm_tui.core.base import ground
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import FileNotFound, InvalidArguments, InvalidPath, OperationCancelled
 from ollm_tui.core.base.results import ToolResult
@@ -27,7 +28,8 @@ from ollm_tui.core.tools.base import Limits
 from ollm_tui.core.tools.grep import GREP, GrepData, GrepInvocation, GrepMatch
 from tests.core.file_reads import call, called, git, write
 
-ENGINES = ["ripgrep", "here"]
+ENGINES = ["ripgrep", "ripgrep, settled", "here"]
+"""In folders that have just changed nothing is taken from ripgrep's output unless the files say the same."""
 
 
 @pytest.fixture(params=ENGINES)
@@ -38,6 +40,8 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
         monkeypatch.setattr(GrepInvocation, "_ripgrep", lambda self: None)
     elif find_ripgrep(()) is None:
         pytest.skip("ripgrep is not installed")
+    elif name == "ripgrep, settled":
+        monkeypatch.setattr(ground, "_SETTLED", -(10**18))
     return name
 
 
@@ -152,6 +156,11 @@ def test_both_engines_give_the_same_lines_in_the_same_order(
             ours, ripgreps = here(folder, arguments), called(GREP, folder, arguments)
         except InvalidArguments:
             return  # each takes a few expressions that the other does not
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ground, "_SETTLED", -(10**18))
+            settled = called(GREP, folder, arguments)
+    assert settled.llm_content == ripgreps.llm_content
+    assert matches_of(settled) == matches_of(ripgreps)
     assert ours.llm_content == ripgreps.llm_content
     assert matches_of(ours) == matches_of(ripgreps)
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.base import folder_entries
+from ollm_tui.core.base import ground
 from ollm_tui.core.base.folder_entries import FolderEntries
 from ollm_tui.core.base.ground import Ground
 from ollm_tui.core.base.ignore import RuleChain, RuleFile, is_common, parse
@@ -163,7 +163,7 @@ class TestFolderEntries:
 
     @pytest.fixture
     def entries(self, monkeypatch: pytest.MonkeyPatch) -> FolderEntries:
-        monkeypatch.setattr(folder_entries, "_SETTLED", -(10**18))  # trusted at once, without waiting two seconds
+        monkeypatch.setattr(ground, "_SETTLED", -(10**18))  # trusted at once, without waiting two seconds
         return FolderEntries()
 
     def test_is_read_once_while_it_does_not_change(self, tmp_path: Path, entries: FolderEntries) -> None:

@@ -10,15 +10,10 @@ import time
 from itertools import islice
 from typing import NamedTuple
 
-from ollm_tui.core.base.ground import Ground
+from ollm_tui.core.base.ground import Ground, is_settled
 
 NAMES_KEPT = 500_000
 """Names remembered in all; with more of them everything is forgotten and begun anew."""
-
-_SETTLED = 2_000_000_000
-"""Nanoseconds without a change before a folder's time stamps are trusted: some file systems count in whole seconds,
-so that a second change could leave them as they are.
-"""
 
 _PIECE = 4096
 """Entries taken at once, so that a folder of a million does not need a million objects."""
@@ -57,8 +52,7 @@ class FolderEntries:
         try:
             status = os.fstat(descriptor)
             stamp = _stamp_of(status)
-            # A folder of /proc or /sys has no size, and its time stamps do not tell changes.
-            settled = status.st_size > 0 and max(stamp.modified, stamp.changed) + _SETTLED < time.time_ns()
+            settled = is_settled(status, time.time_ns())
             entries = _read(descriptor)
         finally:
             os.close(descriptor)

@@ -7,8 +7,10 @@ opened from here, beneath and without links, it is the folder that was meant or 
 from __future__ import annotations
 
 import os
+import stat
 import weakref
 from collections import OrderedDict
+from collections.abc import Iterable
 
 from ollm_tui.core.base.beneath import O_PATH, open_from
 
@@ -16,6 +18,19 @@ _FOLDERS_KEPT = 32
 """Folders that stay open, as the files of one are mostly asked for together."""
 
 _FOLDER = O_PATH | os.O_DIRECTORY
+
+_SETTLED = 2_000_000_000
+"""Nanoseconds without a change before a folder's time stamps are trusted: some file systems count in whole seconds,
+so that a second change could leave them as they are.
+"""
+
+_OWN_DESCRIPTORS = b"/proc/self/fd/"
+
+
+def is_settled(status: os.stat_result, moment: int) -> bool:
+    """Whether the entries of a folder were the same for some time before a moment (nanoseconds since 1970)."""
+    # A folder of /proc or /sys has no size, and its time stamps do not tell changes.
+    return status.st_size > 0 and max(status.st_mtime_ns, status.st_ctime_ns) + _SETTLED < moment
 
 
 class Ground:
@@ -39,6 +54,34 @@ class Ground:
     def again(self) -> Ground:
         """The same directory for another thread. Raises OSError."""
         return Ground(self.path, os.dup(self._descriptor))
+
+    @property
+    def place(self) -> bytes | None:
+        """A path that leads a child process here whatever has become of `path`; None where the system has none."""
+        return _OWN_DESCRIPTORS + b"%d" % self._descriptor if os.path.isdir(_OWN_DESCRIPTORS) else None
+
+    def unchanged(self, folders: Iterable[bytes], moment: int) -> frozenset[bytes]:
+        """Those of the folders below to which the same way leads now as at `moment`, with the same entries in them.
+
+        A replaced entry shows in the change time of its folder, which nobody can set.
+        """
+        known = {b"": is_settled(os.fstat(self._descriptor), moment)}
+
+        def is_unchanged(folder: bytes) -> bool:
+            answer = known.get(folder)
+            if answer is None:
+                above = folder[: folder.rfind(b"/", 0, -1) + 1]
+                answer = known[folder] = is_unchanged(above) and self._is_settled_folder(folder, moment)
+            return answer
+
+        return frozenset(folder for folder in folders if is_unchanged(folder))
+
+    def _is_settled_folder(self, relative: bytes, moment: int) -> bool:
+        try:
+            status = os.stat(relative[:-1], dir_fd=self._descriptor, follow_symlinks=False)
+        except OSError:
+            return False
+        return stat.S_ISDIR(status.st_mode) and is_settled(status, moment)
 
     def open(self, relative: bytes, flags: int) -> int:
         """A descriptor that the caller closes. Raises OSError, also where a part of the path has become a link."""

@@ -24,6 +24,9 @@ _FIRST = 1 << 16
 
 _PIECE = 4 << 20
 
+_LONGEST_LINE = 16 << 20
+"""Bytes; of a longer line each such part is searched by itself, as a file may consist of one line."""
+
 
 def search_files(
     ground: Ground, paths: Sequence[bytes], query: Query, tally: SearchTally, check: Callable[[], object]
@@ -60,8 +63,9 @@ def _search_file(
     if not first:
         return None
     if is_binary(first):
-        blocks = _blocks(descriptor, first, check)
-        matched = any(_next_match(pattern, block, 0) is not None for block in blocks)
+        # As for ripgrep, NULs end lines where no line is shown: there may be gigabytes without any other end.
+        blocks = _blocks(descriptor, first, check, ends=b"\0\n")
+        matched = any(_next_match(pattern, block.replace(b"\0", b"\n"), 0) is not None for block in blocks)
         return FoundFile(path, binary=True) if matched else None
     if len(first) < _FIRST and not query.context and wide_codec(first) is None:
         # The way of nearly every file: what does not match costs one call.
@@ -79,17 +83,18 @@ def _search_file(
     return found if found.lines else None
 
 
-def _blocks(descriptor: int, first: bytes, check: Callable[[], object]) -> Iterator[bytes]:
-    """A file in pieces of whole lines."""
+def _blocks(descriptor: int, first: bytes, check: Callable[[], object], ends: bytes = b"\n") -> Iterator[bytes]:
+    """A file in pieces of whole lines, which end with any of `ends`."""
     rest = b""
     piece = first
     while piece:
-        end = piece.rfind(b"\n") + 1
+        rest += piece
+        end = max(rest.rfind(ends[index : index + 1]) for index in range(len(ends))) + 1
+        if not end and len(rest) >= _LONGEST_LINE:
+            end = len(rest)
         if end:
-            yield rest + piece[:end]
-            rest = piece[end:]
-        else:
-            rest += piece
+            yield rest[:end]
+            rest = rest[end:]
         check()
         piece = os.read(descriptor, _PIECE)
     if rest:

@@ -11,15 +11,15 @@ import shutil
 import signal
 import sys
 import sysconfig
+import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from operator import attrgetter
 from pathlib import Path
 
 from ollm_tui.core.base.ground import Ground
 from ollm_tui.core.base.line_search import search_files
-from ollm_tui.core.base.ripgrep_output import BETWEEN, MAX_COLUMNS, ON_SEPARATORS, Records
-from ollm_tui.core.base.search import FoundFile, InvalidPattern, Query, SearchTally
+from ollm_tui.core.base.ripgrep_output import AMBIGUOUS, BETWEEN, MAX_COLUMNS, ON_SEPARATORS, Records
+from ollm_tui.core.base.search import BINARY_SAMPLE, FoundFile, InvalidPattern, Query, SearchTally, is_binary
 
 _READ = 1 << 18
 _PIPE = 1 << 20
@@ -77,32 +77,47 @@ class Ripgrep:
         What it has found then are the first ones: several threads would stop at any, so that one alone finishes a
         search that finds far more than is wanted.
         """
-        arguments = [b"--no-ignore", b"--hidden", *_pattern_arguments(query), b"--"]
-        # A lone dash would be standard input.
-        arguments += [b"./-" if path == b"-" else path for path in paths]
-        found = await self._collect(ground, arguments, query, tally, max_lines + _OVERSHOOT)
+        if AMBIGUOUS in b"\0".join(paths):
+            raise RipgrepFailed("its output would be ambiguous for a folder with this name")
+        arguments = [b"--no-ignore", b"--hidden", *_pattern_arguments(query), b"--", *(b"./" + path for path in paths)]
+        found = await self._compared(ground, arguments, query, tally, max_lines + _OVERSHOOT)
         if _matches_in(found) > max_lines + _OVERSHOOT:
-            found = await self._collect(ground, [b"--threads=1", *arguments], query, tally, max_lines)
+            found = await self._compared(ground, [b"--threads=1", *arguments], query, tally, max_lines)
         order = {path: position for position, path in enumerate(paths)}
         return sorted(found, key=lambda file: order.get(file.path, len(order)))
 
     async def search_tree(
         self, ground: Ground, flags: Sequence[bytes], query: Query, tally: SearchTally, max_lines: int
-    ) -> list[FoundFile]:
-        """The files with matches that ripgrep itself thinks are to be searched, sorted by path."""
+    ) -> tuple[list[FoundFile], list[bytes]] | None:
+        """The files with matches that ripgrep itself thinks are to be searched, in no order, and the paths of further
+        ones, which `search_files` has to look into. None where more than `max_lines` lines match.
+        """
+        started = time.time_ns()
+        records = Records(max_lines)
         arguments = [*flags, *_pattern_arguments(query), b"--", b"."]
-        return sorted(await self._collect(ground, arguments, query, tally, max_lines), key=attrgetter("path"))
+        await self._run(ground.place or ground.path, arguments, records.take, tally)
+        found = records.close()
+        if _matches_in(found) > max_lines:
+            return None
+        folders = {_folder_of(file.path) for file in found}
+        sure = (
+            await asyncio.to_thread(ground.again().unchanged, folders, started) if ground.place else frozenset[bytes]()
+        )
+        unsure = [file.path for file in found if _folder_of(file.path) not in sure]
+        found = [file for file in found if _folder_of(file.path) in sure] if unsure else found
+        return found, [*unsure, *records.doubtful, *records.with_nul]
 
-    async def _collect(
+    async def _compared(
         self, ground: Ground, arguments: list[bytes], query: Query, tally: SearchTally, max_lines: int
     ) -> list[FoundFile]:
-        records = Records(ground.again(), max_lines)
+        """What ripgrep finds, as far as the files beneath the ground hold it."""
+        records = Records(max_lines, ground.again())
         try:
-            await self._run(ground.path, arguments, records.take, tally)
+            await self._run(ground.place or ground.path, arguments, records.take, tally)
         finally:
             found = records.close()
-        if records.doubtful:
-            found += await asyncio.to_thread(_searched_here, ground.again(), records.doubtful, query, tally)
+        if records.with_nul or records.doubtful:
+            found += await asyncio.to_thread(_looked_into, ground.again(), records, query, tally)
         return found
 
     async def _run(
@@ -187,13 +202,33 @@ async def _readable(pipe: int) -> None:
         loop.remove_reader(pipe)
 
 
-def _searched_here(ground: Ground, paths: Sequence[bytes], query: Query, tally: SearchTally) -> list[FoundFile]:
-    """What the files hold of which ripgrep has seen something else."""
+def _looked_into(ground: Ground, records: Records, query: Query, tally: SearchTally) -> list[FoundFile]:
+    """The files of which ripgrep's output does not say enough."""
+    binary = [path for path in records.with_nul if _is_binary(ground, path)]
+    found = [FoundFile(path, binary=True) for path in binary]
+    texts = [*records.doubtful, *(path for path in records.with_nul if path not in binary)]
     try:
-        return list(search_files(ground, paths, query, tally, lambda: None))
+        found += search_files(ground, texts, query, tally, lambda: None)
     except InvalidPattern:  # one that ripgrep alone takes
-        tally.unreadable += len(paths)
-        return []
+        tally.unreadable += len(texts)
+    return found
+
+
+def _is_binary(ground: Ground, path: bytes) -> bool:
+    try:
+        descriptor = ground.open_file(path)
+    except OSError:
+        return False
+    try:
+        return is_binary(os.read(descriptor, BINARY_SAMPLE))
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _folder_of(path: bytes) -> bytes:
+    return path[: path.rfind(b"/") + 1]
 
 
 def _matches_in(files: Sequence[FoundFile]) -> int:
@@ -201,7 +236,9 @@ def _matches_in(files: Sequence[FoundFile]) -> int:
 
 
 def _pattern_arguments(query: Query) -> list[bytes]:
-    arguments = [b"--line-number", b"--column", b"--byte-offset", b"--crlf", b"--text"]
+    arguments = [b"--line-number", b"--column", b"--byte-offset", b"--crlf"]
+    # A file with a NUL is no text: reading on as if it were would take as much memory as its longest line.
+    arguments += [b"--binary", b"--no-mmap"]
     arguments.append(b"--field-match-separator=" + BETWEEN)
     arguments += [b"--max-columns=%d" % MAX_COLUMNS, b"--max-columns-preview"]
     arguments += [b"--max-count=%d" % query.max_per_file]

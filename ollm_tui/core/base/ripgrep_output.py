@@ -1,7 +1,7 @@
-"""What ripgrep prints, made into found lines; each is shown only where the file beneath the ground holds it.
+"""What ripgrep prints, made into found lines.
 
-Ripgrep opens files by their paths, and a folder may have become a link to anywhere since it was listed. So every file
-with a match is opened once more from the ground, which is needed anyway to tell binary files from texts.
+Ripgrep opens files by their paths, and a folder may have become a link to anywhere since it was listed. What it printed
+is shown where the file beneath the ground holds it, or where no folder on the way to the file has changed meanwhile.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from ollm_tui.core.base.search import (
     MAX_WIDE_BYTES,
     FoundFile,
     FoundLine,
-    is_binary,
     line_of,
     long_line,
     wide_codec,
@@ -31,6 +30,13 @@ BETWEEN = b"\x1f"
 """Stands between the fields of a match: ripgrep leaves the column out where an empty match follows the last character
 of a file, and behind colons that could not be told from a text that begins with a number."""
 
+AMBIGUOUS = b"\n./"
+"""A path with this in it looks like two: all paths begin with `./` here."""
+
+_BINARY = re.compile(rb": binary file matches \(found \"[^\"]*\" byte around offset \d+\)\Z")
+"""What stands behind the path of a file in which ripgrep met a NUL; no NUL is behind it, so that it looks like the
+beginning of the next path."""
+
 _RECORD = re.compile(
     rb"([^\0]+)\0"
     rb"(?:(\d+)\x1f(?:(\d+)\x1f)?(\d+)\x1f"  # a match
@@ -43,100 +49,116 @@ _SAMPLE = 1 << 15
 
 
 class Records:
-    """Puts the output together: `path NUL number:column:offset:text`, context as `number-offset-text`."""
+    """Puts the output together: `path NUL number:column:offset:text`, context as `number-offset-text`.
 
-    def __init__(self, ground: Ground, max_lines: int) -> None:
-        """Takes the ground over."""
-        self._ground = ground
+    With a `ground` every line is compared with the file there.
+    """
+
+    def __init__(self, max_lines: int, ground: Ground | None = None) -> None:
         self._max_lines = max_lines
+        self._ground = ground
         self._rest = b""
         self._matches = 0
-        self._files: list[FoundFile] = []
+        self._files: dict[bytes, FoundFile] = {}
         self._printed_path = b""
+        self._file = FoundFile(b"")
         self._witness: _Witness | None = None
-        """The file whose lines are being read; None for one that is not shown."""
-        self._unmatched = False
-        """No match has been seen in it yet, but lines near one."""
+        self._shown = False
+        """Whether lines of the current file may be shown."""
+        self.with_nul: list[bytes] = []
+        """Files with matches and with a NUL somewhere, of which nothing is known but that."""
         self.doubtful: list[bytes] = []
-        """Files that hold something else than ripgrep printed, or are not to be had."""
+        """Files that have to be looked into: they hold something else than was printed, are gone, or have long lines
+        of which ripgrep printed the beginning."""
 
     def take(self, data: bytes) -> bool:
-        """False once there are more matches than wanted. Blocking: looks into the files."""
+        """False once there are more matches than wanted. Blocking: may look into the files."""
         data = self._rest + data
-        # To the end of the last record: a line without a NUL is the beginning of a path with a line end in it.
-        end = data.find(b"\n", data.rfind(b"\0", 0, data.rfind(b"\n") + 1)) + 1
+        # To the end of the last record: a line without a NUL may be the beginning of a path with a line end in it.
+        last = data.rfind(b"\0", 0, data.rfind(b"\n") + 1)
+        end = data.find(b"\n", last) + 1 if last >= 0 else 0
         self._rest = data[end:]
         # All at once: a search by hand for each separator would cost several times as much.
         for path, number, column, offset, near_number, near_offset, text in _RECORD.findall(data, 0, end):
             if path != self._printed_path:
                 self._begin(path)
-            witness = self._witness
-            if witness is None:
+            if not self._shown:
                 continue
-            file = witness.file
             if number:
-                if file.binary:
-                    if self._unmatched:
-                        self._files.append(file)
-                        self._unmatched = False
-                    continue
                 # Without a column: the match follows the last character.
                 place = int(column) if column else len(text.rstrip(b"\r")) + 1
-                line = witness.line(int(number), place, int(offset), text)
-            elif near_number and not file.binary:
-                line = witness.line(int(near_number), None, int(near_offset), text)
+                line = self._line(int(number), place, int(offset), text)
+            elif near_number:
+                line = self._line(int(near_number), None, int(near_offset), text)
             else:
                 continue
             if line is None:
-                self._doubt(file)
+                self._drop(self._file.path)
+                self.doubtful.append(self._file.path)
                 continue
-            if self._unmatched:
-                self._files.append(file)
-                self._unmatched = False
-            file.lines.append(line)
+            self._file.lines.append(line)
             if number:
-                file.matches += 1
+                self._file.matches += 1
                 self._matches += 1
         return self._matches <= self._max_lines
 
     def close(self) -> list[FoundFile]:
-        """What was found, in the order ripgrep gave it."""
+        """What was found, in the order ripgrep gave it. Call it when all has been taken, or no more is wanted."""
         self._leave()
-        return self._files
+        if self._matches <= self._max_lines:  # else the rest is a record that was cut
+            self._note_binaries(self._rest.removesuffix(b"\n"))
+        return list(self._files.values())
+
+    def _line(self, number: int, column: int | None, offset: int, text: bytes) -> FoundLine | None:
+        """A line as results show it; None where that cannot be told from what was printed."""
+        if self._witness is not None:
+            return self._witness.line(number, column, offset, text)
+        return None if len(text) > MAX_COLUMNS else shown_line(number, text, column)
 
     def _begin(self, printed_path: bytes) -> None:
         self._leave()
         self._printed_path = printed_path
-        path = printed_path.removeprefix(b"./")
-        try:
-            self._witness = _Witness(path, self._ground.open_file(path))
-        except OSError:
-            self.doubtful.append(path)
-            return
-        self._unmatched = True
+        before, split, path = printed_path.rpartition(AMBIGUOUS)
+        if split:
+            self._note_binaries(before)
+        path = path.removeprefix(b"./")
+        self._file = self._files.setdefault(path, FoundFile(path))
+        self._shown = True
+        if self._ground is not None:
+            try:
+                self._witness = _Witness(self._ground.open_file(path))
+            except OSError:
+                self._drop(path)
+                self.doubtful.append(path)
+
+    def _note_binaries(self, messages: bytes) -> None:
+        for message in messages.split(AMBIGUOUS):
+            path = _BINARY.sub(b"", message)
+            if path != message:
+                path = path.removeprefix(b"./")
+                self._drop(path)
+                self.with_nul.append(path)
+
+    def _drop(self, path: bytes) -> None:
+        """The lines of a file that have been taken do not count after all."""
+        self._shown = self._shown and self._file.path != path
+        file = self._files.pop(path, None)
+        self._matches -= 0 if file is None else file.matches
 
     def _leave(self) -> None:
         witness, self._witness = self._witness, None
         if witness is not None:
             witness.close()
 
-    def _doubt(self, file: FoundFile) -> None:
-        self._matches -= file.matches
-        if not self._unmatched:
-            self._files.pop()
-        self.doubtful.append(file.path)
-        self._leave()
-
 
 class _Witness:
     """A file that ripgrep found something in, open from the ground."""
 
-    def __init__(self, path: bytes, descriptor: int) -> None:
+    def __init__(self, descriptor: int) -> None:
         """Takes the descriptor over. Raises OSError."""
         self._descriptor = descriptor
         try:
             self._text = os.read(descriptor, _SAMPLE)
-            self.file = FoundFile(path, binary=is_binary(self._text))
             self._start = 0
             """Where the text begins in the file."""
             self._codec = wide_codec(self._text)
@@ -161,11 +183,9 @@ class _Witness:
                 return None
             if os.pread(self._descriptor, length, self._start + offset) != text:
                 return None
-        if column is not None and length <= MAX_LINE_CHARS and text.isascii() and text[-1:] != b"\r":
-            return FoundLine(number, text.decode("ascii"), column)  # as `line_of` does, which nearly no line needs
-        return line_of(number, text, column)
+        return shown_line(number, text, column)
 
-    def _long_line(self, number: int, column: int | None, offset: int) -> FoundLine | None:
+    def _long_line(self, number: int, column: int | None, offset: int) -> FoundLine:
         if self._codec is not None:
             end = self._text.find(b"\n", offset)
             return line_of(number, self._text[offset : end if end >= 0 else None], column)
@@ -179,3 +199,10 @@ class _Witness:
             pieces.append(piece)
             missing -= len(piece)
         return b"".join(pieces).decode(codec, "replace").encode("utf-8", "replace")
+
+
+def shown_line(number: int, text: bytes, column: int | None) -> FoundLine:
+    """As `line_of`, quick for what nearly all lines are."""
+    if column is not None and len(text) <= MAX_LINE_CHARS and text.isascii() and text[-1:] != b"\r":
+        return FoundLine(number, text.decode("ascii"), column)
+    return line_of(number, text, column)

@@ -6,9 +6,11 @@ Which files are searched is always the lister's word; ripgrep's own choice is us
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from operator import attrgetter
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.glob_pattern import GlobPattern
@@ -170,19 +172,28 @@ class FileSearch:
     async def _all_at_once(self, ripgrep: Ripgrep, open_listing: Callable[[], Listing]) -> Findings | None:
         """Ripgrep walks by itself while the lister does; None where they might disagree, or there is far too much."""
         listing = await self.signal.in_thread(open_listing)
-        if not listing.common:
+        if not listing.common or not listing.ground.unchanged([b""], time.time_ns()):
             return None
         tally = SearchTally()
         walk = asyncio.create_task(self.signal.in_thread(_folders_of, listing))
         try:
-            files = await ripgrep.search_tree(listing.ground, _flags_for(listing), self.query, tally, _SWEEP_LIMIT)
+            found = await ripgrep.search_tree(listing.ground, _flags_for(listing), self.query, tally, _SWEEP_LIMIT)
+            if found is None:
+                return None
             folders = await walk
         finally:
             walk.cancel()
-        findings = Findings(self.limit, tally=tally, listing=listing)
-        findings.take(_listed(files, folders))
-        if not listing.common or sum(len(file.lines) for file in files) > _SWEEP_LIMIT:
+        if not listing.common:
             return None
+        files, further = found
+        files = [file for file in files if _is_listed(file.path, folders)]
+        paths = iter([path for path in further if _is_listed(path, folders)])
+        while batch := _next_batch(paths, _LARGEST_BATCH):
+            files += await ripgrep.search_files(listing.ground, batch, self.query, tally, _SWEEP_LIMIT)
+        if sum([len(file.lines) for file in files]) > _SWEEP_LIMIT:
+            return None
+        findings = Findings(self.limit, tally=tally, listing=listing)
+        findings.take(sorted(files, key=attrgetter("path")))
         # Ripgrep stumbled over the same folders.
         tally.unreadable = max(0, tally.unreadable - len(listing.unreadable))
         return findings
@@ -205,15 +216,9 @@ def _folders_of(listing: Listing) -> dict[bytes, frozenset[bytes]]:
     return {folder.path[len(listing.start) :]: frozenset(folder.files) for folder in listing.folders()}
 
 
-def _listed(files: Iterable[FoundFile], folders: dict[bytes, frozenset[bytes]]) -> list[FoundFile]:
-    listed: list[FoundFile] = []
-    nothing: frozenset[bytes] = frozenset()
-    for file in files:
-        path = file.path
-        name = path.rfind(b"/") + 1
-        if path[name:] in folders.get(path[:name], nothing):
-            listed.append(file)
-    return listed
+def _is_listed(path: bytes, folders: dict[bytes, frozenset[bytes]]) -> bool:
+    name = path.rfind(b"/") + 1
+    return path[name:] in folders.get(path[:name], ())
 
 
 def _flags_for(listing: Listing) -> list[bytes]:
