@@ -277,7 +277,9 @@ class Agent:
                 result = await self.executor.execute(
                     call.name, call.arguments, signal, call_id=call.id, origin=origin, place=place
                 )
-            self.stream.publish(ToolReturned(call_id=call.id, result=LoggedResult.of(result)))
+            # What was cut for the model may be a hundred thousand entries in `data`: too many to hold up the screen.
+            logged = await asyncio.to_thread(LoggedResult.of, result) if result.truncated else LoggedResult.of(result)
+            self.stream.publish(ToolReturned(call_id=call.id, result=logged))
             return result
 
         tasks: list[asyncio.Task[ToolResult]] = []

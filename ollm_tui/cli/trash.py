@@ -25,7 +25,7 @@ def run_command(argv: list[str]) -> int:
     trash = Trash(state_folder())
     try:
         if given.action == "restore":
-            say(f"restored: {visible(str(trash.restore(given.id)))}")
+            say(f"restored: {visible(trash.restore(given.id).path)}")
             return ExitCode.DONE
         for entry in trash.list():
             row: dict[str, JsonValue] = {

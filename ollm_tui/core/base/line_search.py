@@ -65,7 +65,7 @@ def _search_file(
     if is_binary(first):
         # As for ripgrep, NULs end lines where no line is shown: there may be gigabytes without any other end.
         blocks = _blocks(descriptor, first, check, ends=b"\0\n")
-        matched = any(_next_match(pattern, block.replace(b"\0", b"\n"), 0) is not None for block in blocks)
+        matched = any(_next_match(pattern, block.strip(b"\0").replace(b"\0", b"\n"), 0) is not None for block in blocks)
         return FoundFile(path, binary=True) if matched else None
     if len(first) < _FIRST and not query.context and wide_codec(first) is None:
         # The way of nearly every file: what does not match costs one call.

@@ -122,11 +122,18 @@ def line_of(number: int, raw: bytes, column: int | None) -> FoundLine:
 
 
 def decoded(raw: bytes) -> str:
-    """UTF-8 where it is; else each byte as a character, which keeps the accents of the most common 8-bit texts."""
+    """UTF-8 where it is; else each byte as a character, which keeps the accents of the most common 8-bit texts.
+
+    Bytes that Windows' western code page leaves open stand for the control characters of ISO 8859-1, as on the web.
+    """
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        return raw.decode("iso-8859-1")
+        pass
+    try:
+        return raw.decode("cp1252")
+    except UnicodeDecodeError:
+        return "".join([bytes([byte]).decode("cp1252" if byte not in _OPEN else "iso-8859-1") for byte in raw])
 
 
 def cut_around(text: str, position: int) -> str:
@@ -167,8 +174,10 @@ def wide_codec(sample: bytes) -> str | None:
     return _WIDE_MARKS.get(sample[:2])
 
 
+_OPEN = b"\x81\x8d\x8f\x90\x9d"
 _CONTINUATIONS = bytes(range(0x80, 0xC0))
-_NO_CONTINUATIONS = bytes(byte for byte in range(256) if byte not in _CONTINUATIONS)
+_NO_OPEN = b"\x81\x8d\x8f\x90\x9d"
+_CONTINUATIONS = bytes(byte for byte in range(256) if byte not in _CONTINUATIONS)
 
 
 def _decoded_start(raw: bytes) -> str:

@@ -133,6 +133,6 @@ def _is_same(directory: int, name: str, old: os.stat_result) -> bool:
 
 def _too_large(location: Location, size: int, most: int) -> FileTooLarge:
     return FileTooLarge(
-        f"{location.shown} has {size:,} bytes, more than the limit of {most:,}.",
+        f"{location.shown} has {size:,} bytes, more than the limit of {most:,}. Change it with a command such as sed.",
         {"path": location.shown, "size": size, "limit": most},
     )

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from ollm_tui.core.base import beneath, places, protected
 from ollm_tui.core.base.errors import (
     FileNotFound,
@@ -26,6 +28,7 @@ from ollm_tui.core.base.errors import (
     from_os_error,
 )
 from ollm_tui.core.base.linked_secrets import home_folder, identity_of_linked, linked_credentials
+from ollm_tui.core.base.near_names import near_places
 from ollm_tui.core.base.own_protection import OwnProtection
 from ollm_tui.core.base.protected import Sensitivity
 from ollm_tui.core.base.visible import quote_name, unquote_name, visible
@@ -135,7 +138,10 @@ class Workspace:
         Raises ToolFailure: InvalidPath also where a part of the path has become a link since it was resolved.
         """
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
-        descriptor = self._open(location.root, location.relative, flags, location.shown, Access.READ)
+        try:
+            descriptor = self._open(location.root, location.relative, flags, location.shown, Access.READ)
+        except FileNotFound:
+            raise self.missing(location) from None
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISREG(mode):
             return descriptor
@@ -204,6 +210,13 @@ class Workspace:
         if not _lies_in(str(real), str(self.root)):
             return quote_name(str(real))
         return quote_name(_below(str(real), str(self.root)) or ".")
+
+    def missing(self, location: Location, advice: str = "Check the path with ls or glob.") -> FileNotFound:
+        """The failure for a place at which nothing is, naming what comes near it. Blocking."""
+        near = [self.shown(each) for each in near_places(location.real, location.root)]
+        hint = f"Did you mean {' or '.join(near)}?" if near else advice
+        details: dict[str, JsonValue] = {"path": location.shown, "closest": list[JsonValue](near)}
+        return FileNotFound(f"{location.shown}: no such file or directory. {hint}", details)
 
     def _readable(self, path: str) -> str:
         """The path meant, out of what a caller wrote; raises InvalidPath for what cannot be one."""

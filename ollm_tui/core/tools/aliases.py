@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from ollm_tui.core.base.errors import InvalidArguments
 from ollm_tui.core.base.results import JsonObject
 
 NO_DEPTH_LIMIT = 1_000_000
@@ -18,7 +19,10 @@ _DEFAULT_EXEC_MS = EXEC_TIMEOUT_SECONDS * 1000
 
 @dataclass(frozen=True)
 class Alias:
-    """A foreign name, the tools it can stand for, and how its arguments become theirs."""
+    """A foreign name, the tools it can stand for, and how its arguments become theirs.
+
+    `translate` raises InvalidArguments where they do not say which tool is meant.
+    """
 
     name: str
     tools: tuple[str, ...]
@@ -49,8 +53,11 @@ def _file_write(arguments: JsonObject) -> tuple[str, JsonObject]:
 
 def _file_search(arguments: JsonObject) -> tuple[str, JsonObject]:
     rest = {key: value for key, value in arguments.items() if key != "type"}
-    tool = "grep" if arguments.get("type") == "grep" else "glob"
-    return tool, _renamed(rest, path="directory")
+    kind = arguments.get("type") or "glob"
+    if kind not in ("glob", "grep"):
+        # A guess would look for names where lines were meant, and find nothing.
+        raise InvalidArguments("file_search: type is glob (finds files by their names) or grep (finds lines in them).")
+    return kind, _renamed(rest, path="directory")
 
 
 def _list_directory(arguments: JsonObject) -> tuple[str, JsonObject]:

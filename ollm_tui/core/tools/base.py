@@ -258,7 +258,11 @@ AnyInvocation = ToolInvocation[Any]
 
 
 def _all_faults(name: str, error: ValidationError) -> InvalidArguments:
-    faults = [f"{'.'.join(map(str, fault['loc'])) or 'arguments'}: {fault['msg']}" for fault in error.errors()]
+    faults = [
+        # What the models themselves raise is a sentence already.
+        f"{'.'.join(map(str, fault['loc'])) or 'arguments'}: {fault['msg'].removeprefix('Value error, ')}"
+        for fault in error.errors()
+    ]
     details: dict[str, JsonValue] = {"faults": list[JsonValue](faults)}
     return InvalidArguments(f"{name}: {'; '.join(faults)}.", details)
 

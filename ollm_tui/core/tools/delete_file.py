@@ -13,7 +13,6 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.atomic import check_writable
 from ollm_tui.core.base.commitment import carry_out, exclusive
 from ollm_tui.core.base.errors import (
-    FileNotFound,
     FileWriteFailed,
     InvalidPath,
     IsADirectory,
@@ -127,10 +126,7 @@ class DeleteFileInvocation(ToolInvocation[DeleteFileParameters]):
         _refuse_precious(fence, location)
         status = fence.status(location)
         if status is None:
-            raise FileNotFound(
-                f"{location.shown}: no such file or directory. Check the path with ls or glob.",
-                {"path": location.shown},
-            )
+            raise fence.missing(location)
         if stat.S_ISDIR(status.st_mode) and not self.params.recursive:
             raise IsADirectory(
                 f"{location.shown} is a directory. Send recursive=true to delete it with all in it.",

@@ -18,7 +18,6 @@ from ollm_tui.core.base.errors import (
     EditTargetNotFound,
     FileChanged,
     FileEditFailed,
-    FileNotFound,
     ToolFailure,
 )
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
@@ -137,10 +136,7 @@ class EditFileInvocation(ToolInvocation[EditFileParameters]):
 
     def _read(self, location: Location) -> Snapshot:
         if require_file(self.context.fence, location) is None:
-            raise FileNotFound(
-                f"{location.shown}: no such file. Check the path with ls or glob; write_file creates new files.",
-                {"path": location.shown},
-            )
+            raise self.context.fence.missing(location, "Check the path with ls or glob; write_file creates new files.")
         return read_snapshot(self.context.fence, location, self.context.limits.file_bytes)
 
     def _digest(self) -> str:
@@ -283,7 +279,9 @@ def _same_change(shown: FileDiff, now: FileDiff) -> bool:
 def _match_notes(matches: Sequence[Match]) -> list[str]:
     notes: list[str] = []
     for number, match in enumerate(matches, 1):
-        place = f"edit {number} was matched at lines {match.first_line}-{match.last_line}"
+        one = match.first_line == match.last_line
+        lines = f"line {match.first_line}" if one else f"lines {match.first_line}-{match.last_line}"
+        place = f"edit {number} was matched at {lines}"
         if match.kind is MatchKind.TRAILING_SPACE:
             notes.append(f"{place}, which differ from the target in trailing white space")
         elif match.kind is MatchKind.INDENTATION:

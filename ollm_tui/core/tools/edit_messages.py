@@ -28,16 +28,23 @@ def not_found(shown: str, number: int, count: int, wanted: Wanted, text: Text, m
             f"{_named(miss.elsewhere)}. Nothing was written; send startLine and endLine that contain it, or neither."
         )
         near: Sequence[int] = miss.elsewhere
+        wrong, line = 1, ""
     elif miss.inexact:
         said.append(f"It would be there but for white space at {_named(miss.inexact)} (· is a space, → a tab):")
-        near = miss.inexact
+        near, wrong, line = miss.inexact, 1, _first_line(wanted.target)
     else:
-        near = _nearest(text, wanted.target)
-        if near:
-            said.append("The nearest lines to its first one (· is a space, → a tab):")
-    said += [f"  {line}: {_cut(text.lines[line - 1])}" for line in near[:_NEAREST]]
+        difference = _first_difference(text, wanted.target)
+        if difference is not None:
+            near, wrong, line = difference
+            said.append(f"Its beginning is there, but its line {wrong} is another one (· is a space, → a tab):")
+        else:
+            near = _nearest(text, wanted.target)
+            if near:
+                said.append("The nearest lines to its first one (· is a space, → a tab):")
+            wrong, line = 1, _first_line(wanted.target)
+    said += [f"  {number}: {_cut(text.lines[number - 1])}" for number in near[:_NEAREST]]
     if not miss.elsewhere:
-        said.append(f"The target's first line: {_cut(_first_line(wanted.target))}")
+        said.append(f"The target's {'first line' if wrong == 1 else f'line {wrong}'}: {_cut(line)}")
         said.append("Read the file again and send the target exactly as it stands there, white space included.")
     details: dict[str, JsonValue] = {"path": shown, "edit": number, "nearest": list[JsonValue](near[:_NEAREST])}
     return EditTargetNotFound("\n".join(said), details)
@@ -56,14 +63,40 @@ def ambiguous(shown: str, number: int, count: int, found: Ambiguous) -> EditTarg
 
 def _named(lines: Sequence[int], count: int = 0) -> str:
     count = max(count, len(lines))
-    listed = ", ".join(map(str, lines[:_LINES_NAMED]))
-    rest = count - _LINES_NAMED
-    return f"{'line' if len(lines) == 1 else 'lines'} {listed}{f' and {rest:,} more' if rest > 0 else ''}"
+    shown = lines[:_LINES_NAMED]
+    different = list(dict.fromkeys(shown))
+    listed = ", ".join(map(str, different))
+    rest = count - len(shown)
+    return f"{'line' if len(different) == 1 else 'lines'} {listed}{f' and {rest:,} more' if rest > 0 else ''}"
 
 
 def _first_line(target: str) -> str:
     lines = target.splitlines() or [""]
     return next((line for line in lines if line.strip()), lines[0])
+
+
+def _first_difference(text: Text, target: str) -> tuple[list[int], int, str] | None:
+    """Where a target of several lines begins as the file does somewhere and then goes on in another way.
+
+    The line of the file, the number of the target's line that should be there, and that line; None where not even the
+    first one is anywhere. White space around lines does not count. Where it begins so at several places, the one at
+    which most lines fit.
+    """
+    wanted = Text(target).lines
+    best: tuple[int, int] | None = None
+    first = wanted[0].strip()
+    if len(wanted) < 2 or not first:
+        return None
+    starts = [index for index, line in enumerate(text.lines) if line.strip() == first]
+    for start in starts[:_MOST_COMPARED]:
+        pairs = zip(wanted, text.lines[start : start + len(wanted)], strict=False)
+        fitting = next((index for index, (one, other) in enumerate(pairs) if one.strip() != other.strip()), 0)
+        if fitting and (best is None or fitting > best[0]):
+            best = fitting, start
+    if best is None:
+        return None
+    fitting, start = best
+    return [start + fitting + 1], fitting + 1, wanted[fitting]
 
 
 def _nearest(text: Text, target: str) -> list[int]:

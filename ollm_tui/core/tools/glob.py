@@ -12,8 +12,9 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import GlobFailed, InvalidArguments, InvalidPath, from_os_error
 from ollm_tui.core.base.glob_pattern import GlobPattern, InvalidGlob
 from ollm_tui.core.base.listing import Listing, ListingOptions
+from ollm_tui.core.base.quoting import quoted_unless_plain
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.visible import quote_name, visible
 from ollm_tui.core.base.workspace import Access, Location, Workspace
 from ollm_tui.core.confirmation import Risk
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
@@ -79,7 +80,7 @@ class GlobInvocation(ToolInvocation[GlobParameters]):
             llm_content="\n".join(lines) or "No files found",
             return_display=f"Found {count} {'file' if count == 1 else 'files'}",
             data=GlobData(paths=tuple(found.paths), total=count),
-            notes=notes_of(found.listing, location),
+            notes=(*notes_of(found.listing, location), *_is_folder(found, params.pattern)),
         )
 
 
@@ -110,12 +111,20 @@ def pattern_below(text: str, location: Location) -> GlobPattern:
     try:
         return GlobPattern(pattern)
     except InvalidGlob as error:
-        raise InvalidArguments(f"pattern {visible(text)}: {error}.") from None
+        raise InvalidArguments(f"pattern {quoted_unless_plain(text)}: {error}.") from None
+
+
+def _is_folder(found: FoundFiles, pattern: str) -> tuple[str, ...]:
+    if found.paths or not os.path.isdir(found.listing.start + os.fsencode(pattern.rstrip("/"))):
+        return ()
+    return (
+        f"{quote_name(pattern)} is a directory; ls lists it, {quote_name(pattern.rstrip('/') + '/**')} finds its files",
+    )
 
 
 def _leads_out(text: str, location: Location) -> InvalidPath:
     return InvalidPath(
-        f"The pattern {visible(text)} leads out of the directory {location.shown}. Name the other directory as "
+        f"The pattern {visible(text)} leads out of its directory ({location.shown}). Name the other directory as "
         "`directory`; one outside the workspace must first be added by the person with --add-dir."
     )
 

@@ -132,13 +132,13 @@ class GrepInvocation(ToolInvocation[GrepParameters]):
 
     def _prepare(self) -> tuple[Location, GlobPattern | None]:
         location = self.context.fence.resolve(self.params.directory)
-        status_of(location, GrepFailed)
+        status_of(self.context.fence, location, GrepFailed)
         if not self.params.pattern:
             raise InvalidArguments("pattern is empty, so that every line would match. Give something to search for.")
         text = self.params.file_pattern
         if text is None:
             return location, None
-        return location, pattern_below(text if "/" in text else f"**/{text}", location)
+        return location, pattern_below(text if "/" in text or not text.strip() else f"**/{text}", location)
 
     async def _check_pattern(self) -> None:
         query = self._query()

@@ -21,10 +21,12 @@ _NAMED_FOLDERS = 3
 """So many unreadable folders are named in a note; of more only the number."""
 
 
-def status_of(location: Location, failure: type[ToolFailure]) -> os.stat_result:
+def status_of(workspace: Workspace, location: Location, failure: type[ToolFailure]) -> os.stat_result:
     """What lies at a resolved place; raises FileNotFound and its like. `failure` stands for what has no name."""
     try:
         return os.lstat(location.real)
+    except FileNotFoundError:
+        raise workspace.missing(location) from None
     except OSError as error:
         raise from_os_error(error, location.shown, failure) from None
 
@@ -32,7 +34,7 @@ def status_of(location: Location, failure: type[ToolFailure]) -> os.stat_result:
 def directory_at(workspace: Workspace, path: str, failure: type[ToolFailure]) -> Location:
     """The directory a caller named. Raises InvalidPath, FileNotFound, NotADirectory. Blocking, asks for status only."""
     location = workspace.resolve(path)
-    if not stat.S_ISDIR(status_of(location, failure).st_mode):
+    if not stat.S_ISDIR(status_of(workspace, location, failure).st_mode):
         raise NotADirectory(
             f"{location.shown} is a file, not a directory. Read it with read_file.", {"path": location.shown}
         )

@@ -247,7 +247,8 @@ def _where_it_stopped(walk: _Walk, depth: int) -> str:
     named = ", ".join(walk.not_entered[:_NAMED_FOLDERS])
     more = len(walk.not_entered) - _NAMED_FOLDERS
     named += f" and {more} more" if more > 0 else ""
-    return f"stopped {depth} levels below the directory; not listed: what lies in {named} (maxDepth goes deeper)"
+    levels = "1 level" if depth == 1 else f"{depth} levels"
+    return f"stopped {levels} below the directory; not listed: what lies in {named} (maxDepth goes deeper)"
 
 
 LS = Tool(

@@ -16,7 +16,6 @@ from ollm_tui.core.base.commitment import carry_out, exclusive
 from ollm_tui.core.base.errors import (
     FileChanged,
     FileExists,
-    FileNotFound,
     FileWriteFailed,
     InvalidArguments,
     InvalidPath,
@@ -130,9 +129,7 @@ class MoveFileInvocation(ToolInvocation[MoveFileParameters]):
             )
         status = fence.status(source)
         if status is None:
-            raise FileNotFound(
-                f"{source.shown}: no such file or directory. Check the path with ls or glob.", {"path": source.shown}
-            )
+            raise fence.missing(source)
         plan = MovePlan(source, target, status, fence.status(target))
         if not plan.changes_nothing:
             self._refuse_target(plan)
