@@ -176,8 +176,7 @@ def wide_codec(sample: bytes) -> str | None:
 
 _OPEN = b"\x81\x8d\x8f\x90\x9d"
 _CONTINUATIONS = bytes(range(0x80, 0xC0))
-_NO_OPEN = b"\x81\x8d\x8f\x90\x9d"
-_CONTINUATIONS = bytes(byte for byte in range(256) if byte not in _CONTINUATIONS)
+_NO_CONTINUATIONS = bytes(byte for byte in range(256) if byte not in _CONTINUATIONS)
 
 
 def _decoded_start(raw: bytes) -> str:
