@@ -32,6 +32,14 @@ def lines(text: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+def test_a_workspace_brings_no_modules_of_its_own(tmp_path: Path) -> None:
+    for name in ("httpx", "tomlkit", "tree_sitter_bash", "readability"):
+        (tmp_path / f"{name}.py").write_text("open('ran', 'w').close()\n")
+    done = ollm("tool", "call", "shell", '{"command": "echo hi"}', "--yes", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
 def test_the_version_comes_without_anything_heavy(tmp_path: Path) -> None:
     code = "import sys; from ollm_tui.cli import main; main(['--version']); print(sorted({'textual', 'httpx', 'pydantic', 'rich'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,19 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import tomlkit
-from pydantic import JsonValue, ValidationError
-from tomlkit.exceptions import TOMLKitError
-from tomlkit.items import AoT, Array, Table
-
-from ollm_tui.core.base.own_files import replace_text
 from ollm_tui.core.base.visible import visible
 from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.confirmation import RememberScope
 from ollm_tui.core.policy.approval_uses import ApprovalKey
 from ollm_tui.core.policy.command_paths import CommandPaths
 from ollm_tui.core.policy.command_rules import SHELL
-from ollm_tui.core.policy.documents import PolicyDocument, PolicyFault, load_policy, parse_toml, read_checked
 from ollm_tui.core.policy.engine import Call, Explanation, PolicyEngine, PolicySources
 from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, PolicyRule, RulePlace, RuleSet
@@ -226,24 +219,9 @@ class ApprovalBook:
             raise ValueError(
                 f"there is no file to keep it in for the {scope.value} (with --policy, rules last for the session)"
             ) from None
-        try:
-            text = read_checked(path) if path.exists() else ""
-            known = {approval.pattern for approval in _policy_in(text, path, table_path).exec.approvals}
-            document = tomlkit.parse(text)
-            table: tomlkit.TOMLDocument | Table = document
-            for name in table_path:
-                if name not in table:
-                    table[name] = tomlkit.table()
-                table = _table(table, name)
-            if offer.rule is None:
-                _add_approvals(table, [pattern for pattern in offer.patterns if pattern not in known])
-            else:
-                _add_rule(table, offer.rule)
-            written = tomlkit.dumps(document)
-            _check_kept(_policy_in(written, path, table_path), path, offer)
-            replace_text(path, written)
-        except (OSError, TOMLKitError, ValidationError, PolicyFault) as error:
-            raise ValueError(f"{path} could not be changed: {error}") from None
+        from ollm_tui.core.policy.saved_rules import add_to_file  # loads tomlkit, which only saving needs
+
+        add_to_file(path, table_path, offer.patterns, offer.rule)
 
 
 def _same(one: Call, other: Call) -> bool:
@@ -258,21 +236,6 @@ def _rank_of(rules: RuleSet) -> int:
     """The place of a set's source in the order of asking; sets without rules never decide and may stand anywhere."""
     source = "preset" if rules.source.startswith("preset") else rules.source
     return _SOURCES.index(source) if source in _SOURCES else len(_SOURCES)
-
-
-def _policy_in(text: str, path: Path, table_path: tuple[str, ...]) -> PolicyDocument:
-    """The policy that a file's text holds. Raises PolicyFault."""
-    table: JsonValue = dict(parse_toml(text, str(path)))
-    for name in table_path:
-        table = table.get(name, {}) if isinstance(table, dict) else {}
-    return load_policy(table, text, str(path), "saved").document
-
-
-def _check_kept(document: PolicyDocument, path: Path, offer: RememberOffer) -> None:
-    """Read back what is about to be written: a file that would not say what was meant is never put in place."""
-    patterns = {approval.pattern for approval in document.exec.approvals}
-    if not patterns.issuperset(offer.patterns) or (offer.rule is not None and document.rules[:1] != [offer.rule]):
-        raise ValueError(f"{path} is written in a form that the rule cannot be added to; add it by hand")
 
 
 def _command_offer(call: Call, explanation: Explanation, workspace: Workspace | None) -> RememberOffer | None:
@@ -299,48 +262,3 @@ def _touches_guarded(part: SimpleCommand, paths: CommandPaths) -> bool:
     """Whether a word of the command, taken as a path, leads outside or to what is always asked about."""
     words = [word.split("=", 1)[1] if word.startswith("-") and "=" in word else word for word in part.argv[1:]]
     return any(paths.is_outside(word) or paths.problem(word) is not None for word in words if word)
-
-
-def _table(parent: tomlkit.TOMLDocument | Table, name: str) -> Table:
-    item = parent[name]
-    if not isinstance(item, Table):
-        raise ValueError(f"[{name}] is written in a form that cannot be added to; add the rule by hand")
-    return item
-
-
-def _add_approvals(table: tomlkit.TOMLDocument | Table, patterns: list[str]) -> None:
-    if "exec" not in table:
-        table["exec"] = tomlkit.table()
-    section = _table(table, "exec")
-    if "approvals" not in section:
-        section["approvals"] = tomlkit.array().multiline(True)
-    approvals = section["approvals"]
-    if not isinstance(approvals, Array | AoT):
-        raise ValueError("exec.approvals is no list; add the rule by hand")
-    inline = isinstance(approvals, Array)
-    for pattern in patterns:
-        row = tomlkit.inline_table() if inline else tomlkit.table()
-        row["pattern"] = pattern
-        row["added_by"] = "user"
-        approvals.insert(len(approvals), row)
-
-
-def _add_rule(table: tomlkit.TOMLDocument | Table, rule: PolicyRule) -> None:
-    """New rules go first: the first match in file order decides."""
-    entry = tomlkit.table()
-    entry["tool"] = rule.tool
-    entry["action"] = rule.action.value
-    conditions = tomlkit.array()
-    for condition in rule.conditions:
-        row = tomlkit.inline_table()
-        row["param"] = condition.param
-        row["operator"] = condition.operator.value
-        row["value"] = condition.value
-        conditions.insert(len(conditions), row)
-    entry["conditions"] = conditions
-    if "rules" not in table:
-        table["rules"] = tomlkit.aot()
-    rules = table["rules"]
-    if not isinstance(rules, AoT):
-        raise ValueError("rules is not written as [[rules]]; add the rule by hand")
-    rules.insert(0, entry)

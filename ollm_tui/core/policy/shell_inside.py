@@ -7,13 +7,14 @@ finding less is not, so unreadable text is also torn apart at everything that se
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
-
-from tree_sitter import Tree
+from typing import TYPE_CHECKING, NamedTuple
 
 from ollm_tui.core.policy.shell_tree import commands_anywhere, parse
 from ollm_tui.core.policy.shell_words import SimpleCommand, Word, command_of, literal_word
 from ollm_tui.core.policy.shell_wrappers import concerns_others, inside, reads_commands
+
+if TYPE_CHECKING:
+    from tree_sitter import Tree
 
 MAX_DEPTH = 6
 """Levels of lines within lines (`bash -c "bash -c ..."`) that are followed."""

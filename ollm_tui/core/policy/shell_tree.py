@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
-from tree_sitter import Language, Node, Parser, Tree
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser, Tree
 
 _LEAVES = frozenset({"word", "number", "raw_string"})
 _STRUCTURE = frozenset(
@@ -47,6 +49,7 @@ class TreeReading:
 @cache
 def _parser() -> Parser:
     import tree_sitter_bash  # loaded with the first line that is judged, not at start-up
+    from tree_sitter import Language, Parser
 
     return Parser(Language(tree_sitter_bash.language()))
 

@@ -1,0 +1,100 @@
+"""Approvals and rules written into a person's policy file: comments and order kept, read back before they count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import tomlkit
+from pydantic import JsonValue, ValidationError
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import AoT, Array, Table
+
+from ollm_tui.core.base.own_files import replace_text
+from ollm_tui.core.policy.documents import PolicyDocument, PolicyFault, load_policy, parse_toml, read_checked
+from ollm_tui.core.policy.rules import PolicyRule
+
+
+def add_to_file(path: Path, table_path: Sequence[str], patterns: Sequence[str], rule: PolicyRule | None) -> None:
+    """Add a rule, else command patterns, to the policy under `table_path` of a TOML file, which may be missing.
+
+    Raises ValueError where that cannot be done; the file is then as it was.
+    """
+    try:
+        text = read_checked(path) if path.exists() else ""
+        known = {approval.pattern for approval in _policy_in(text, path, table_path).exec.approvals}
+        document = tomlkit.parse(text)
+        table: tomlkit.TOMLDocument | Table = document
+        for name in table_path:
+            if name not in table:
+                table[name] = tomlkit.table()
+            table = _table(table, name)
+        if rule is None:
+            _add_approvals(table, [pattern for pattern in patterns if pattern not in known])
+        else:
+            _add_rule(table, rule)
+        written = tomlkit.dumps(document)
+        _check_kept(_policy_in(written, path, table_path), path, patterns, rule)
+        replace_text(path, written)
+    except (OSError, TOMLKitError, ValidationError, PolicyFault) as error:
+        raise ValueError(f"{path} could not be changed: {error}") from None
+
+
+def _policy_in(text: str, path: Path, table_path: Sequence[str]) -> PolicyDocument:
+    """The policy that a file's text holds. Raises PolicyFault."""
+    table: JsonValue = dict(parse_toml(text, str(path)))
+    for name in table_path:
+        table = table.get(name, {}) if isinstance(table, dict) else {}
+    return load_policy(table, text, str(path), "saved").document
+
+
+def _check_kept(document: PolicyDocument, path: Path, patterns: Sequence[str], rule: PolicyRule | None) -> None:
+    """Read back what is about to be written: a file that would not say what was meant is never put in place."""
+    kept = {approval.pattern for approval in document.exec.approvals}
+    if not kept.issuperset(patterns) or (rule is not None and document.rules[:1] != [rule]):
+        raise ValueError(f"{path} is written in a form that the rule cannot be added to; add it by hand")
+
+
+def _table(parent: tomlkit.TOMLDocument | Table, name: str) -> Table:
+    item = parent[name]
+    if not isinstance(item, Table):
+        raise ValueError(f"[{name}] is written in a form that cannot be added to; add the rule by hand")
+    return item
+
+
+def _add_approvals(table: tomlkit.TOMLDocument | Table, patterns: list[str]) -> None:
+    if "exec" not in table:
+        table["exec"] = tomlkit.table()
+    section = _table(table, "exec")
+    if "approvals" not in section:
+        section["approvals"] = tomlkit.array().multiline(True)
+    approvals = section["approvals"]
+    if not isinstance(approvals, Array | AoT):
+        raise ValueError("exec.approvals is no list; add the rule by hand")
+    inline = isinstance(approvals, Array)
+    for pattern in patterns:
+        row = tomlkit.inline_table() if inline else tomlkit.table()
+        row["pattern"] = pattern
+        row["added_by"] = "user"
+        approvals.insert(len(approvals), row)
+
+
+def _add_rule(table: tomlkit.TOMLDocument | Table, rule: PolicyRule) -> None:
+    """New rules go first: the first match in file order decides."""
+    entry = tomlkit.table()
+    entry["tool"] = rule.tool
+    entry["action"] = rule.action.value
+    conditions = tomlkit.array()
+    for condition in rule.conditions:
+        row = tomlkit.inline_table()
+        row["param"] = condition.param
+        row["operator"] = condition.operator.value
+        row["value"] = condition.value
+        conditions.insert(len(conditions), row)
+    entry["conditions"] = conditions
+    if "rules" not in table:
+        table["rules"] = tomlkit.aot()
+    rules = table["rules"]
+    if not isinstance(rules, AoT):
+        raise ValueError("rules is not written as [[rules]]; add the rule by hand")
+    rules.insert(0, entry)
