@@ -332,3 +332,38 @@ def test_the_sed_script_of_the_trap_does_run_commands(tmp_path: Path) -> None:
     subprocess.run(["sed", script, "input"], cwd=tmp_path, check=False, capture_output=True)
     if not (tmp_path / "ran").exists():
         pytest.skip("this sed ends an expression at a delimiter in brackets")
+
+
+# -- deny rules, in mode full, where only they stand between a line and its running
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["git rebase -x 'rm x' HEAD", "git rebase --exec 'rm x'", "git submodule foreach rm x", "git bisect run rm x",
+     "git -c alias.z='!rm x' z", "git config alias.z '!rm x'", "npx -c 'rm x'", "npm exec -c 'rm x'", "rsync -e 'rm x' a b",
+     "tar --to-command='rm x' -xf f", "tar --checkpoint-action=exec='rm x' -cf f g", "sort --compress-program=rm f",
+     "make SHELL='rm x'", "rg --pre 'rm x' y", "vim -c '!rm x'", "awk 'BEGIN{system(\"rm x\")}'",
+     "python -c \"import os; os.system('rm x')\"", "test -v 'a[$(rm x)]'", "let 'a[`rm x`]=1'", "printf -v 'a[$(rm x)]' y",
+     "read 'a[$(rm x)]'", "printf '%s\\n' 'rm x' | bash -s"],
+)  # fmt: skip
+def test_a_deny_rule_reaches_what_options_and_subscripts_run(tmp_path: Path, line: str) -> None:
+    assert deciding_in_full_mode(tmp_path, line) is Decision.DENY
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["git commit -m 'rm x'", "grep 'rm x' f", "echo rm x", "curl -d 'rm x' http://h", "sed -i 's/rm x/y/' f", "ls -la",
+     "git -c user.name='rm x' commit", "python -c 'print(1)'", "test -n '$(ls)'", "git push -f"],
+)  # fmt: skip
+def test_a_deny_rule_leaves_alone_what_only_mentions_the_command(tmp_path: Path, line: str) -> None:
+    assert deciding_in_full_mode(tmp_path, line) is Decision.ALLOW
+
+
+def deciding_in_full_mode(folder: Path, line: str) -> Decision:
+    policy = folder / "p.toml"
+    policy.write_text(
+        'preset = "none"\n[exec]\nmode = "full"\n[[rules]]\ntool = "shell"\naction = "deny"\n'
+        'conditions = [{ param = "command", operator = "matches", value = "^rm( |$)" }]\n'
+    )
+    engine = PolicyEngine(configure(Options(workspace=folder, policy_file=policy)).sources)
+    return engine.explain(Call(SHELL, {"command": line, "background": False}, Effect.RUNS)).decision

@@ -139,7 +139,6 @@ async def test_a_message_recalled_from_the_history_still_refers_to_its_text() ->
         prompt = here.app.dashboard.prompt
         prompt.refer_to(excerpt_of("text", "their own shell"))
         await here.press("enter")
-        prompt.clear_draft()
         await here.press("up", "enter")
         first, second = here.steward.of(Prompt.Sent)
         assert first.references == second.references

@@ -175,7 +175,7 @@ class _LineJudge:
             return found
         single = len(self._line.parts) == 1 and not self._line.opaque
         texts = dict.fromkeys([self._line.source])
-        for command in self._line.all_commands:
+        for command in (*self._line.all_commands, *self._line.behind_options.found):
             texts.update(dict.fromkeys(command.spellings))
         for text in texts:
             seen = self._with_command(text)
@@ -192,7 +192,7 @@ class _LineJudge:
 
     def _unread(self, restricting: Sequence[RuleSet]) -> list[PartVerdict]:
         """A line with more in it than was followed: a rule that could not be tried on all of it counts as met."""
-        if not self._line.incomplete:
+        if not (self._line.incomplete or self._line.behind_options.incomplete):
             return []
         met = [rule for rules in restricting for rule in _about_commands(rules) if rule.action is not Decision.ALLOW]
         if not met:

@@ -7,8 +7,10 @@ finding less is not, so unreadable text is also torn apart at everything that se
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from ollm_tui.core.policy.shell_options import flags_of
 from ollm_tui.core.policy.shell_tree import commands_anywhere, parse
 from ollm_tui.core.policy.shell_words import SimpleCommand, Word, command_of, literal_word
 from ollm_tui.core.policy.shell_wrappers import concerns_others, inside, reads_commands
@@ -19,8 +21,19 @@ if TYPE_CHECKING:
 MAX_DEPTH = 6
 """Levels of lines within lines (`bash -c "bash -c ..."`) that are followed."""
 
+_EVALUATING = frozenset(
+    {
+        "test", "[", "let", "printf", "read", "declare", "typeset", "local", "export", "readonly", "unset", "mapfile",
+        "readarray", "getopts", "wait",
+    }
+)  # fmt: skip
+"""Builtins that evaluate the subscript of an array they are given, quoted or not: `test -v 'a[$(cmd)]'`."""
+
 MAX_COMMANDS = 5_000
 """Commands listed for one line; what has more is marked as incomplete."""
+
+MAX_TEXTS = 300
+"""Texts behind options that are looked into; a line with more counts as incomplete."""
 
 _MAX_PARSED = 8_000
 _TORN = re.compile(r"[;&|\n(){}`]+")
@@ -60,6 +73,36 @@ def every_command(line: str, tree: Tree | None, parts: tuple[SimpleCommand, ...]
     return Commands(tuple(search.found.values()), search.incomplete)
 
 
+def behind_options(commands: tuple[SimpleCommand, ...]) -> Commands:
+    """What options and operands of programs would run (`git rebase -x CMD`, `awk 'BEGIN{system(...)}'`), and builtins.
+
+    For deny and ask rules alone, so only looked for where there are such.
+    """
+    search = _Search()
+    for command in commands:
+        for text in _texts_behind(command):
+            if len(search.lines_seen) >= MAX_TEXTS:
+                return Commands(tuple(search.found.values()), True)
+            search.line(text, 1)
+    return Commands(tuple(search.found.values()), search.incomplete)
+
+
+def _texts_behind(command: SimpleCommand) -> Iterator[str]:
+    argv = command.argv
+    if argv[0] in _EVALUATING:
+        yield from (f'echo "{word}"' for word in argv[1:] if "$(" in word or "`" in word)
+    first = True
+    for flag in flags_of(command):
+        runs = flag.effect not in ("writes", "deletes", "sends", "loads")
+        for word in argv[flag.index : flag.end + 1]:
+            for value in dict.fromkeys((word, word.partition("=")[2], word.rpartition("=")[2])):
+                if runs or value.startswith("!"):  # `git -c alias.x='!CMD'`
+                    yield value.lstrip("!")
+        if runs and first:
+            first = False
+            yield " ".join(argv[flag.index + 1 :])
+
+
 class _Search:
     """Collects commands by their canonical text, first come first kept."""
 
@@ -84,7 +127,7 @@ class _Search:
         if not self.reads_input and not concerns_others(argv):
             return  # most commands: nothing inside them, and nothing that another would read
         if argv[0] in ("echo", "printf"):
-            self.printed.append(" ".join(argv[1:]))
+            self.printed += [" ".join(argv[1:]), *[word for word in argv[1:] if " " in word]]
         if reads_commands(argv):
             self.reads_input = True
         if self.reads_input and self.printed:

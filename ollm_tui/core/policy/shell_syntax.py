@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from ollm_tui.core.policy.shell_characters import character_problems
-from ollm_tui.core.policy.shell_inside import every_command
+from ollm_tui.core.policy.shell_inside import Commands, behind_options, every_command
 from ollm_tui.core.policy.shell_scanner import Scan, scan
 from ollm_tui.core.policy.shell_tree import TreeReading, parse, read_tree
 from ollm_tui.core.policy.shell_words import SimpleCommand
@@ -46,6 +46,11 @@ class ShellLine:
     all_commands: tuple[SimpleCommand, ...] = ()
     file_targets: tuple[str, ...] = ()
     incomplete: bool = False
+
+    @cached_property
+    def behind_options(self) -> Commands:
+        """What words of the commands would run, as far as that can be told: for deny and ask rules alone."""
+        return behind_options(self.all_commands)
 
     @property
     def opaque(self) -> bool:
