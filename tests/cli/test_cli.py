@@ -120,7 +120,9 @@ def test_yes_approves_what_asks(tmp_path: Path) -> None:
     assert not (tmp_path / "a.txt").exists()
     [row] = lines(ollm("trash", "list", "--json", cwd=tmp_path).stdout)
     assert row.keys() == {"id", "path", "deletedAt", "size"}
-    assert ollm("trash", "restore", str(row["id"]), cwd=tmp_path).returncode == 0
+    restored = ollm("trash", "restore", str(row["id"]), cwd=tmp_path)
+    assert restored.returncode == 0
+    assert restored.stderr == f"restored: {row['path']}\n"
     assert (tmp_path / "a.txt").read_text() == "x"
 
 

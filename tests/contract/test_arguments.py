@@ -259,6 +259,9 @@ async def test_file_search_is_glob_or_grep_below_its_path(tmp_path: Path) -> Non
         assert await desk.text("file_search", pattern="*.txt", path="sub") == "sub/a.txt"
         assert await desk.text("file_search", pattern="needle", type="grep", path="sub") == "sub/a.txt:1: needle"
         assert await desk.text("file_search", pattern="*.txt", type="glob") == "b.txt"
+        refused = await desk.call("file_search", pattern="needle", type="text")
+        assert refused.error is not None
+        assert (refused.error.type, "grep" in refused.error.message) == ("ValidationError", True)
 
 
 async def test_list_directory_goes_all_the_way_down(tmp_path: Path) -> None:

@@ -395,6 +395,24 @@ def test_the_nearest_line_is_quoted_with_its_blanks_visible(room: Room) -> None:
     assert failure.value.details["nearest"] == [2]
 
 
+def test_a_target_that_begins_well_is_told_the_line_at_which_it_goes_wrong(room: Room) -> None:
+    room.write("f", "def f():\n\treturn 1\n\ndef f():\n    x = 1\n    return x\n")
+    with pytest.raises(EditTargetNotFound) as failure:
+        edit(room, ("def f():\n  x = 1\n  return y\n", "z"))
+    message = failure.value.message
+    assert "its line 3 is another one" in message
+    assert "  6: ····return·x" in message
+    assert "The target's line 3: ··return·y" in message
+    assert failure.value.details["nearest"] == [6]
+
+
+def test_many_occurrences_on_one_line_name_it_once(room: Room) -> None:
+    room.write("f", "a" * 1000)
+    with pytest.raises(EditTargetAmbiguous) as failure:
+        edit(room, ("a", "b"))
+    assert "1000 times, at line 1 and 980 more" in failure.value.message
+
+
 def test_searching_for_the_nearest_line_of_a_huge_file_ends_soon(room: Room) -> None:
     room.write("f", "some words that repeat on every line and are never quite the same\n" * 60_000)
     with pytest.raises(EditTargetNotFound):

@@ -217,6 +217,14 @@ async def test_other_names_are_left_out_also_where_the_credentials_are_met_later
     assert result.notes == ("2 entries that hold credentials or settings left out; read_file asks a person",)
 
 
+@pytest.mark.parametrize("pattern", ["s", "s/", "s/t"])
+async def test_a_folder_is_no_file_and_that_is_said(tmp_path: Path, pattern: str) -> None:
+    write(tmp_path, {"s/t/a.py": ""})
+    result = await call(GLOB, tmp_path, {"pattern": pattern})
+    assert result.llm_content == "No files found"
+    assert result.notes == (f"{pattern} is a directory; ls lists it, {pattern.rstrip('/')}/** finds its files",)
+
+
 async def test_says_when_nothing_is_found_and_where_the_limit_is(tmp_path: Path) -> None:
     write(tmp_path, dict.fromkeys("abc", ""))
     nothing = await call(GLOB, tmp_path, {"pattern": "*.none"})

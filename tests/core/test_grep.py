@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from ollm_tui.core.base import ground
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import FileNotFound, InvalidArguments, InvalidPath, OperationCancelled
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.base.ripgrep import find_ripgrep
+from ollm_tui.core.base.ripgrep import Ripgrep, find_ripgrep
 from ollm_tui.core.base.search import CUT_MARK, MAX_LINE_CHARS
 from ollm_tui.core.tools import file_search
 from ollm_tui.core.tools.base import Limits
@@ -256,6 +257,60 @@ async def test_encodings_and_binary_files(tmp_path: Path, engine: str) -> None:
     assert result.notes == ("1 binary file matches, but cannot be shown",)
     columns = {match["path"]: match["column"] for match in matches_of(result)}
     assert columns == {"-": 1, "bom": 1, "crlf": 1, "late": 4, "latin1": 3, "unended": 1, "utf16": 3}
+
+
+async def test_bytes_that_are_no_utf_8_are_shown_as_letters(tmp_path: Path, engine: str) -> None:
+    quoted = "\u201cneedle\u201d é€\n".encode("cp1252")
+    write(tmp_path, {"a": quoted, "b": b"\x81 needle\n", "c": "é ".encode() + b"needle \xff\n"})
+    result = await call(GREP, tmp_path, {"pattern": "needle"})
+    assert result.llm_content == "a:1: \u201cneedle\u201d é€\nb:1: \x81 needle\nc:1: Ã© needle ÿ"
+    assert [match["column"] for match in matches_of(result)] == [2, 3, 4]
+
+
+async def test_files_with_much_else_than_text_cost_little_memory(
+    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path
+    tmp_path = root / "w"
+    tmp_path.mkdir()
+    if engine != "here":
+        limited, codes = root / "limited", root / "codes"
+        limited.write_text(f'#!/bin/sh\nulimit -v 250000\n"{find_ripgrep(())}" "$@"\necho $? >> {codes}\n')
+        limited.chmod(0o755)
+        monkeypatch.setattr(GrepInvocation, "_ripgrep", lambda self: Ripgrep(limited))
+    with (tmp_path / "sparse").open("wb") as file:
+        file.write(b"x\0")
+        file.truncate(300_000_000)
+    with (tmp_path / "text, then nothing").open("wb") as file:
+        file.write(b"line\n" * 2000 + b"needle\n")
+        file.truncate(100_000_000)
+    write(tmp_path, {"a": "needle\n", "b": b"\0needle\0"})
+    tracemalloc.start()
+    try:
+        result = await call(GREP, tmp_path, {"pattern": "needle"})
+        assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    finally:
+        tracemalloc.stop()
+    assert result.llm_content == "a:1: needle\ntext, then nothing:2001: needle"
+    assert result.notes == ("1 binary file matches, but cannot be shown",)
+    if engine != "here":
+        assert set((root / "codes").read_text().split()) == {"0"}
+
+
+async def test_folders_whose_names_look_like_the_engines_output(tmp_path: Path, engine: str) -> None:
+    odd = 'x: binary file matches (found "\\0" byte around offset 3)\n.'
+    write(tmp_path, {f"{odd}/foo": "needle\n", "x": "no\n", "foo": "no\n", "z": b"needle\0"})
+    result = await call(GREP, tmp_path, {"pattern": "needle"})
+    assert [os.path.basename(match["path"].strip('"')) for match in matches_of(result)] == ["foo"]
+    assert result.llm_content.startswith('"x: binary file')
+    assert result.notes == ("1 binary file matches, but cannot be shown",)
+
+
+async def test_many_binary_files_between_texts_are_counted(tmp_path: Path, engine: str) -> None:
+    write(tmp_path, {f"b{number}\n{number}": b"needle\0" for number in range(50)} | {"a": "needle", "z/c": "needle"})
+    result = await call(GREP, tmp_path, {"pattern": "needle"})
+    assert result.llm_content == "a:1: needle\nz/c:1: needle"
+    assert result.notes == ("50 binary files match, but cannot be shown",)
 
 
 async def test_long_lines_are_cut_around_the_match(tmp_path: Path, engine: str) -> None:

@@ -29,7 +29,7 @@ def near_places(place: Path, root: Path) -> list[Path]:
             by_folded = {entry.name.casefold(): entry.name for entry in islice(entries, _MOST_NAMES)}
     except OSError:
         return []
-    close = difflib.get_close_matches(missing.name.casefold(), by_folded, n=_SUGGESTIONS, cutoff=0.7)
+    close = difflib.get_close_matches(missing.name.casefold(), by_folded, n=_SUGGESTIONS, cutoff=0.6)
     found = [missing.parent / by_folded[name] for name in close]
     whole = [each / rest for each in found if os.path.lexists(each / rest)]
     return whole or found

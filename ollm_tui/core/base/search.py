@@ -117,7 +117,8 @@ def line_of(number: int, raw: bytes, column: int | None) -> FoundLine:
         return FoundLine(number, text, column)
     if column is None:
         return FoundLine(number, cut_around(text, 0), None)
-    start = len(decoded(raw[: column - 1])) if not raw.isascii() else column - 1
+    # Where each byte is a character, the part before the match may be UTF-8 by chance.
+    start = column - 1 if len(text) == len(raw) else len(decoded(raw[: column - 1]))
     return FoundLine(number, cut_around(text, start), start + 1)
 
 

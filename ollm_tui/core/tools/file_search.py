@@ -18,6 +18,7 @@ from ollm_tui.core.base.ground import Ground
 from ollm_tui.core.base.line_search import search_files
 from ollm_tui.core.base.listing import Listing
 from ollm_tui.core.base.ripgrep import Ripgrep, RipgrepFailed
+from ollm_tui.core.base.ripgrep_output import AMBIGUOUS
 from ollm_tui.core.base.search import FoundFile, FoundLine, Query, SearchTally
 
 _FIRST_BATCH = 256
@@ -183,7 +184,7 @@ class FileSearch:
             folders = await walk
         finally:
             walk.cancel()
-        if not listing.common:
+        if not listing.common or any(AMBIGUOUS in path for path in folders):
             return None
         files, further = found
         files = [file for file in files if _is_listed(file.path, folders)]

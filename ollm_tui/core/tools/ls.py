@@ -63,6 +63,8 @@ class EntryRun:
     """Neighbouring entries of one kind and folder as they were found, from which `LsEntry`s can be made."""
 
     names: Sequence[bytes]
+    shown: Sequence[str]
+    """The names as results show them."""
     kind: EntryKind
     folder: bytes
     """Where they lie, below the directory that is listed."""
@@ -71,10 +73,11 @@ class EntryRun:
     depth: int
 
     def entries(self, ground: Ground) -> list[LsEntry]:
-        names, paths = shown_paths("", self.names), shown_paths(self.shown_folder, self.names)
+        kind, depth = self.kind, self.depth
+        paths = shown_paths(self.shown_folder, self.names)
         return [
-            {"name": name, "path": path, "type": self.kind, "size": size, "modified": modified, "depth": self.depth}
-            for name, path, size, modified in zip(names, paths, *self._sizes_and_times(ground), strict=True)
+            {"name": name, "path": path, "type": kind, "size": size, "modified": modified, "depth": depth}
+            for name, path, size, modified in zip(self.shown, paths, *self._sizes_and_times(ground), strict=True)
         ]
 
     def _sizes_and_times(self, ground: Ground) -> tuple[Sequence[int | None], Sequence[str | None]]:
@@ -209,8 +212,9 @@ class _Walk:
             if len(self.lines) >= self.limit:
                 self.stopped = True
                 return
-            self.lines.append(f"{indent}d {shown_name(os.fsdecode(name))}")
-            self.runs.append(EntryRun((name,), "directory", below, shown, depth))
+            shown_here = shown_name(os.fsdecode(name))
+            self.lines.append(f"{indent}d {shown_here}")
+            self.runs.append(EntryRun((name,), (shown_here,), "directory", below, shown, depth))
             yield name
         free = self.limit - len(self.lines)
         names = sorted([*folder.files, *folder.links])
@@ -218,15 +222,17 @@ class _Walk:
         names = names[:free]
         if not folder.links:
             # By far the most entries come this way: nothing but what each of them needs.
-            self.lines += [f"{indent}- {name}" for name in shown_paths("", names)]
-            self.runs.append(EntryRun(names, "file", below, shown, depth))
+            shown_names = shown_paths("", names)
+            self.lines += [f"{indent}- {name}" for name in shown_names]
+            self.runs.append(EntryRun(names, shown_names, "file", below, shown, depth))
             return
         links = frozenset(folder.links)
         for name in names:
             target = f" -> {_target(folder.path + name)}" if name in links else ""
-            self.lines.append(f"{indent}- {shown_name(os.fsdecode(name))}{target}")
+            shown_here = shown_name(os.fsdecode(name))
+            self.lines.append(f"{indent}- {shown_here}{target}")
             kind: EntryKind = "symlink" if name in links else "file"
-            self.runs.append(EntryRun((name,), kind, below, shown, depth))
+            self.runs.append(EntryRun((name,), (shown_here,), kind, below, shown, depth))
 
 
 def _status(name: bytes, folder: int) -> os.stat_result | None:
