@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -190,7 +191,8 @@ async def test_a_selection_of_the_shells_output_reaches_the_model(workspace: Pat
     script: Script = [{"expect": {"lastUserMessageContains": "| sum-23\n[end of @term1]"}, "text": "I see it."}]
     async with life(workspace, script) as here:
         await here.say("!echo sum-$((20+3))")
-        await here.see("\n\u2502sum-23")
+        # The prompt that follows marks the end of the output.
+        await wait_until(here.pilot, lambda: bool(re.search("\n\u2502sum-23 *\u2502?\n\u2502[^ \u2502]", here.text)))
         await here.pilot.press("f5")
         view = here.app.dashboard.term.view
         assert view is not None
