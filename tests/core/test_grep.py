@@ -306,6 +306,17 @@ async def test_folders_whose_names_look_like_the_engines_output(tmp_path: Path, 
     assert result.notes == ("1 binary file matches, but cannot be shown",)
 
 
+async def test_a_long_line_behind_binary_files_is_shown_once_and_in_order(tmp_path: Path, engine: str) -> None:
+    long = b"x" * 3000 + b"\nneedle"
+    write(
+        tmp_path,
+        {f"{number:02}{kind}": text for number in range(20) for kind, text in (("b", b"needle\0"), ("t", long))},
+    )
+    result = await call(GREP, tmp_path, {"pattern": "needle", "context": 1})
+    shown = [line.rstrip("x[.]") for line in result.llm_content.split("\n")]
+    assert shown == [line for number in range(20) for line in (f"{number:02}t-1- ", f"{number:02}t:2: needle")]
+
+
 async def test_many_binary_files_between_texts_are_counted(tmp_path: Path, engine: str) -> None:
     write(tmp_path, {f"b{number}\n{number}": b"needle\0" for number in range(50)} | {"a": "needle", "z/c": "needle"})
     result = await call(GREP, tmp_path, {"pattern": "needle"})

@@ -117,12 +117,12 @@ class Records:
 
     def _begin(self, printed_path: bytes) -> None:
         self._leave()
-        self._printed_path = printed_path
         before, split, path = printed_path.rpartition(AMBIGUOUS)
         if split:
             self._note_binaries(before)
         path = path.removeprefix(b"./")
-        self._file = self._files.setdefault(path, FoundFile(path))
+        self._printed_path = b"./" + path  # as the file's other lines have it
+        self._file = self._files[path] = FoundFile(path)
         self._shown = True
         if self._ground is not None:
             try:
@@ -175,9 +175,10 @@ class _Witness:
 
     def line(self, number: int, column: int | None, offset: int, text: bytes) -> FoundLine | None:
         """A line as results show it; None where the file does not hold it."""
-        length = len(text)
-        if length > MAX_COLUMNS:
+        if len(text) > MAX_COLUMNS:
             return self._long_line(number, column, offset)
+        text = text.removesuffix(b"\r")  # ripgrep ends a last line without an end in this way too
+        length = len(text)
         if not self._text.startswith(text, offset):
             if self._codec is not None or offset + length <= len(self._text):
                 return None
