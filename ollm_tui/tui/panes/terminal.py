@@ -205,7 +205,7 @@ class TerminalPane(TerminalShelf):
 
     def _start_shell(self, typed: str) -> None:
         self._shell_asked = True
-        size = self._hint.size if SHELL not in self._views else self._views[SHELL].size
+        size = self._views.get(SHELL, self._hint).outer_size
         self.post_message(self.ShellWanted(max(20, size.width), max(2, size.height), typed))
 
     def _command_of(self, view: Widget) -> str:

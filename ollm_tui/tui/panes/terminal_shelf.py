@@ -166,9 +166,13 @@ class TerminalShelf(Vertical):
 
     def _make_view(self, tab_id: str) -> TerminalView:
         # Loaded with the first terminal: the emulator is most of its weight.
+        from ollm_tui.tui.terminal.engine import TerminalEngine
         from ollm_tui.tui.terminal.view import TerminalView
 
-        view = TerminalView(classes="terminal-view")
+        # At its size from the start: what came before a first resize would stand on lines with other numbers.
+        room = self.focus_target.outer_size
+        engine = TerminalEngine(room.width, room.height) if room.area else None
+        view = TerminalView(engine, classes="terminal-view")
         self._views[tab_id] = view
         self.mount(view)
         return view
