@@ -317,6 +317,16 @@ async def test_a_long_line_behind_binary_files_is_shown_once_and_in_order(tmp_pa
     assert shown == [line for number in range(20) for line in (f"{number:02}t-1- ", f"{number:02}t:2: needle")]
 
 
+async def test_context_changes_nothing_about_what_is_found(tmp_path: Path, engine: str) -> None:
+    late = b"line\n" * 3000 + b"a\0 needle\n"
+    write(tmp_path, {"bin": b"x\nneedle\0\nfoo", "late": late, "later": b"x\nneedle\n" + b"line\n" * 30000 + b"\0\n"})
+    result = await call(GREP, tmp_path, {"pattern": "needle", "context": 1})
+    assert result.llm_content == "late-3000- line\nlate:3001: a\0 needle\nlater-1- x\nlater:2: needle\nlater-3- line"
+    assert result.notes == ("1 binary file matches, but cannot be shown",)
+    first = await call(GREP, tmp_path, {"pattern": "needle", "context": 1, "maxResults": 1})
+    assert first.llm_content == "late-3000- line\nlate:3001: a\0 needle\n[stopped at 1 results; there are more]"
+
+
 async def test_many_binary_files_between_texts_are_counted(tmp_path: Path, engine: str) -> None:
     write(tmp_path, {f"b{number}\n{number}": b"needle\0" for number in range(50)} | {"a": "needle", "z/c": "needle"})
     result = await call(GREP, tmp_path, {"pattern": "needle"})

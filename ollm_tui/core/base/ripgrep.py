@@ -13,6 +13,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -79,12 +80,37 @@ class Ripgrep:
         """
         if AMBIGUOUS in b"\0".join(paths):
             raise RipgrepFailed("its output would be ambiguous for a folder with this name")
+        if query.context:
+            found = await self._with_context(ground, paths, query, tally, max_lines)
+        else:
+            found = await self._first_matches(ground, paths, query, tally, max_lines)
+        order = {path: position for position, path in enumerate(paths)}
+        return sorted(found, key=lambda file: order.get(file.path, len(order)))
+
+    async def _with_context(
+        self, ground: Ground, paths: Sequence[bytes], query: Query, tally: SearchTally, max_lines: int
+    ) -> list[FoundFile]:
+        """Asked for lines near a match, ripgrep gives up without a word where one of them is behind a NUL. So it is
+        asked twice, and what it leaves out the second time is looked into here.
+        """
+        plain = await self._first_matches(ground, paths, replace(query, context=0), tally, max_lines)
+        texts = [file.path for file in plain if not file.binary]
+        if not texts:
+            return plain
+        found = await self._first_matches(ground, texts, query, SearchTally(), max_lines)
+        missing = set(texts).difference(file.path for file in found)
+        if missing and _matches_in(found) <= max_lines:
+            found += await asyncio.to_thread(_searched_here, ground.again(), sorted(missing), query, tally)
+        return [*found, *(file for file in plain if file.binary)]
+
+    async def _first_matches(
+        self, ground: Ground, paths: Sequence[bytes], query: Query, tally: SearchTally, max_lines: int
+    ) -> list[FoundFile]:
         arguments = [b"--no-ignore", b"--hidden", *_pattern_arguments(query), b"--", *(b"./" + path for path in paths)]
         found = await self._compared(ground, arguments, query, tally, max_lines + _OVERSHOOT)
         if _matches_in(found) > max_lines + _OVERSHOOT:
             found = await self._compared(ground, [b"--threads=1", *arguments], query, tally, max_lines)
-        order = {path: position for position, path in enumerate(paths)}
-        return sorted(found, key=lambda file: order.get(file.path, len(order)))
+        return found
 
     async def search_tree(
         self, ground: Ground, flags: Sequence[bytes], query: Query, tally: SearchTally, max_lines: int
@@ -94,11 +120,13 @@ class Ripgrep:
         """
         started = time.time_ns()
         records = Records(max_lines)
-        arguments = [*flags, *_pattern_arguments(query), b"--", b"."]
+        arguments = [*flags, *_pattern_arguments(replace(query, context=0)), b"--", b"."]
         await self._run(ground.place or ground.path, arguments, records.take, tally)
         found = records.close()
         if _matches_in(found) > max_lines:
             return None
+        if query.context:
+            return [], [*(file.path for file in found), *records.doubtful, *records.with_nul]
         folders = {_folder_of(file.path) for file in found}
         sure = (
             await asyncio.to_thread(ground.again().unchanged, folders, started) if ground.place else frozenset[bytes]()
@@ -207,11 +235,15 @@ def _looked_into(ground: Ground, records: Records, query: Query, tally: SearchTa
     binary = [path for path in records.with_nul if _is_binary(ground, path)]
     found = [FoundFile(path, binary=True) for path in binary]
     texts = [*records.doubtful, *(path for path in records.with_nul if path not in binary)]
+    return found + _searched_here(ground, texts, query, tally)
+
+
+def _searched_here(ground: Ground, paths: Sequence[bytes], query: Query, tally: SearchTally) -> list[FoundFile]:
     try:
-        found += search_files(ground, texts, query, tally, lambda: None)
+        return list(search_files(ground, paths, query, tally, lambda: None))
     except InvalidPattern:  # one that ripgrep alone takes
-        tally.unreadable += len(texts)
-    return found
+        tally.unreadable += len(paths)
+        return []
 
 
 def _is_binary(ground: Ground, path: bytes) -> bool:

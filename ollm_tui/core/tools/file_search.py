@@ -78,6 +78,8 @@ class Findings:
             if left < 0:
                 places = [place for place, line in enumerate(file.lines) if line.column is not None]
                 lines[-1] = file.lines[: places[left]]
+                if len(places) + left == 0:  # nothing but the lines before a match that is one too many
+                    del paths[-1], lines[-1]
                 break
         return paths, lines
 
