@@ -28,6 +28,7 @@ from ollm_tui.core.base.errors import ConfirmationTimeout
 from ollm_tui.core.base.results import ToolError
 from ollm_tui.core.bus import MessageBus
 from ollm_tui.core.confirmation import ConfirmationDetails, ConfirmationResponse, Origin, RememberScope, Risk
+from ollm_tui.core.notices import Outcome
 from ollm_tui.tui.bridge.conversation import ConversationFolder, summary_of
 from ollm_tui.tui.bridge.queue import QueueKeeper
 from ollm_tui.tui.bridge.turns import ActivityFolder
@@ -199,6 +200,15 @@ def test_the_activity_follows_the_turn_and_stopping_outlasts_what_still_arrives(
     ended = folder.fold(TurnFinished(status=TurnStatus.INTERRUPTED))
     assert ended is not None
     assert ended.activity is Activity.IDLE
+
+
+def test_what_a_person_approved_only_begins_to_run_then() -> None:
+    folder = ActivityFolder(HandClock().monotonic)
+    call = ToolCalled(call_id="c", name="shell", arguments={}, origin=Origin.MODEL)
+    answer = ConfirmationAnswered(call_id="c", request_id="q", outcome=Outcome.APPROVED, by="person")
+    before, again = folder.fold(call), folder.fold(answer)
+    assert before == again
+    assert again is not None and again.activity is Activity.RUNNING, "the status counts its seconds from here"
 
 
 def test_a_failed_turn_says_why_and_keeps_saying_it() -> None:

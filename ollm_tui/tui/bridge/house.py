@@ -128,7 +128,9 @@ class Bridge:
             facts.append(f"{pending} approval{'s are' if pending > 1 else ' is'} waiting; quitting denies.")
         running = self._commands.running()
         if running:
-            facts.append(f"{running} command{'s' if running > 1 else ''} of the agent still run.")
+            facts.append(
+                f"{running} command{'s' if running > 1 else ''} of the agent still run{'' if running > 1 else 's'}."
+            )
         return Unfinished(tuple(facts), self._jobs.unfinished())
 
     async def leave_jobs(self) -> tuple[str, ...]:

@@ -42,9 +42,9 @@ class ActivityFolder:
         self._fault = ""
 
     def fold(self, event: Event) -> ActivityChanged | None:
-        """The new activity; None when it is the same."""
+        """The new activity; None when it is the same. What was approved only begins now, whatever else runs."""
         news = self._news(event)
-        if news is None or news == self._current:
+        if news is None or (news == self._current and not isinstance(event, ConfirmationAnswered)):
             return None
         self._current = news
         return news

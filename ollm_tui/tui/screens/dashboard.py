@@ -177,7 +177,7 @@ class Dashboard(PaneFrame):
         self._show_waiting()
 
     def _take_activity(self, activity: Activity, what: str, fault: str) -> None:
-        if activity is not self.status.activity:
+        if activity is not self.status.activity or activity is Activity.RUNNING:
             self._started = self._now()
         self._what = what
         self.status.activity = activity
