@@ -228,7 +228,7 @@ class Workspace:
             except ValueError:
                 text = path  # a file may well have such a name
             _refuse_impossible(text, path)
-        if text.split("/")[0] == "~" and not os.path.lexists(self.root / "~"):
+        if text == path and text.split("/")[0] == "~" and not os.path.lexists(self.root / "~"):
             raise InvalidPath(
                 f"{visible(path)}: ~ is not expanded here, and the home directory is outside the workspace "
                 f"{visible(str(self.root))}. Use a path inside it (./~ for a file of that name), or ask the person "

@@ -189,8 +189,9 @@ class FileSearch:
         if not listing.common or any(AMBIGUOUS in path for path in folders):
             return None
         files, further = found
-        files = [file for file in files if _is_listed(file.path, folders)]
-        paths = iter([path for path in further if _is_listed(path, folders)])
+        listed = _listed([file.path for file in files], folders)
+        files = [file for file in files if file.path in listed]
+        paths = iter(sorted(_listed(further, folders)))
         while batch := _next_batch(paths, _LARGEST_BATCH):
             files += await ripgrep.search_files(listing.ground, batch, self.query, tally, _SWEEP_LIMIT)
         if sum([len(file.lines) for file in files]) > _SWEEP_LIMIT:
@@ -219,9 +220,18 @@ def _folders_of(listing: Listing) -> dict[bytes, frozenset[bytes]]:
     return {folder.path[len(listing.start) :]: frozenset(folder.files) for folder in listing.folders()}
 
 
-def _is_listed(path: bytes, folders: dict[bytes, frozenset[bytes]]) -> bool:
-    name = path.rfind(b"/") + 1
-    return path[name:] in folders.get(path[:name], ())
+def _listed(paths: Iterable[bytes], folders: dict[bytes, frozenset[bytes]]) -> frozenset[bytes]:
+    """Those of the paths that the walk came by."""
+    by_folder: dict[bytes, list[bytes]] = {}
+    for path in paths:
+        by_folder.setdefault(path[: path.rfind(b"/") + 1], []).append(path)
+    listed: set[bytes] = set()
+    for folder, below in by_folder.items():
+        names = folders.get(folder)
+        if names is not None:
+            start = len(folder)
+            listed.update([path for path in below if path[start:] in names])
+    return frozenset(listed)
 
 
 def _flags_for(listing: Listing) -> list[bytes]:
