@@ -482,6 +482,17 @@ async def test_a_host_that_asks_for_a_pause_is_left_alone_and_others_are_not(ser
     assert (await call(WEB_FETCH, web, url="http://busy.example/other")).llm_content == "fine"
 
 
+async def test_one_busy_server_of_this_machine_says_nothing_about_the_next(server: Server) -> None:
+    server.answers["*"] = reply("slow down", status="429 Too Many Requests", headers=[("Retry-After", "30")])
+    async with running_server() as other:
+        other.answers["*"] = reply("<p>fine</p>")
+        web = access(server, f"127.0.0.1:{other.port}")
+        assert "429" in (await call(HTTP_FETCH, web, url=f"{server.origin}/")).llm_content
+        with pytest.raises(FetchFailed, match=rf"127\.0\.0\.1:{server.port} answered that it gets too many"):
+            await call(HTTP_FETCH, web, url=f"{server.origin}/")
+        assert "fine" in (await call(HTTP_FETCH, web, url=f"{other.origin}/")).llm_content
+
+
 async def test_requests_to_one_host_start_apart_and_few_at_once() -> None:
     clock = HandClock()
     waited: list[float] = []

@@ -32,6 +32,8 @@ from ollm_tui.core.web.domains import AllowedDomains
 from ollm_tui.core.web.local_servers import local_server
 from ollm_tui.core.web.urls import parse_url
 from ollm_tui.options import Options
+from ollm_tui.tui.bridge.queue import review_value
+from ollm_tui.tui.values import Reach
 from tests.web.server import PUBLIC, Server, World, call, moved, reply, running_server
 
 Answer = Callable[[ConfirmationRequest], ConfirmationResponse]
@@ -109,6 +111,7 @@ async def test_a_yes_lets_one_request_through_and_lists_nothing(desk: Desk, serv
 async def test_a_yes_for_the_session_lists_that_port_for_reading_and_no_other(desk: Desk, server: Server) -> None:
     review = await desk.core.executor.review("web_fetch", {"url": f"{server.origin}/"})
     assert review.offer is not None
+    assert [offer.reach for offer in review_value(review).offers] == [Reach.SESSION]  # nothing to save for longer
     assert review.offer.text == f"reading from 127.0.0.1:{server.port}, and from nowhere else near"
     desk.answer = for_session
     result = await desk.fetch(f"{server.origin}/")

@@ -169,8 +169,10 @@ class _Trip:
 
         url = self.url
         politeness = self._web.politeness
+        listed = self._listed(url)
+        server = url.host_and_port if listed else url.host  # each port of a machine nearby is a server of its own
         try:
-            async with politeness.turn(url.host, spaced=not self._listed(url)):
+            async with politeness.turn(server, spaced=not listed):
                 response = await self._exchange(connections)
         except httpcore.TimeoutException as error:
             raise _too_slow(url, error, self._web.limits) from None
@@ -182,7 +184,7 @@ class _Trip:
             raise _failed(url, str(error), "Ask for a smaller part of it.") from None
         except BodyFault as error:
             raise _failed(url, str(error)) from None
-        politeness.heed(url.host, response.status, response.headers)
+        politeness.heed(server, response.status, response.headers)
         return response
 
     async def _exchange(self, connections: GuardedTransport) -> WebResponse:
