@@ -333,5 +333,5 @@ async def test_escape_stops_the_turn_and_its_question_goes(workspace: Path, own_
 
 async def test_without_a_model_it_says_so_in_the_status_and_in_a_first_message(workspace: Path) -> None:
     async with life(workspace) as here:
-        assert here.text.splitlines()[0].startswith(" OFFLINE")
         await here.see("No AI model is connected")
+        assert here.text.splitlines()[0].startswith(" OFFLINE")
