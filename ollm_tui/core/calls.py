@@ -7,6 +7,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
 from pydantic import JsonValue
 
@@ -150,6 +151,17 @@ def canonical(arguments: JsonValue) -> str:
 
 def arguments_digest(invocation: AnyInvocation) -> str:
     return hashlib.sha256(canonical(invocation.params.on_the_wire()).encode()).hexdigest()
+
+
+async def approval_digest(invocation: AnyInvocation, root: Path) -> str:
+    """What an approval is bound to: tool, canonical arguments, working directory, states of the files shown."""
+    parts = (
+        invocation.tool.name,
+        canonical(invocation.params.on_the_wire()),
+        str(root),
+        await invocation.state_digest(),
+    )
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def raw_digest(arguments: JsonValue) -> str:

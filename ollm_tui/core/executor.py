@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,8 +32,8 @@ from ollm_tui.core.calls import (
     Place,
     Review,
     Standin,
+    approval_digest,
     arguments_digest,
-    canonical,
     raw_digest,
 )
 from ollm_tui.core.confirmation import ConfirmationResponse, Origin, Preview, RememberScope, Risk
@@ -314,7 +313,7 @@ class ToolExecutor:
         """Ask until the answer fits what will happen; returns what was approved. Raises on any other outcome."""
         replaces: str | None = None
         while True:
-            digest = await self._approval_digest(invocation)
+            digest = await approval_digest(invocation, self.workspace.root)
             question = self.approvals.asked(call) if self.approvals and replaces is None else None
             response = await self._asking.ask(journey, invocation, explanation, replaces)
             if question is not None:
@@ -349,7 +348,7 @@ class ToolExecutor:
     async def _is_still(self, journey: Journey, invocation: AnyInvocation, digest: str) -> bool:
         """Whether what was approved is what would happen now, right before it does."""
         await journey.signal.guard(journey.place.my_turn())
-        return await self._approval_digest(invocation) == digest
+        return await approval_digest(invocation, self.workspace.root) == digest
 
     async def _remember(
         self,
@@ -381,16 +380,6 @@ class ToolExecutor:
             return None
         journey.notes.append(said)
         return response.remember
-
-    async def _approval_digest(self, invocation: AnyInvocation) -> str:
-        """What an approval is bound to: tool, canonical arguments, working directory, states of the files shown."""
-        parts = (
-            invocation.tool.name,
-            canonical(invocation.params.on_the_wire()),
-            str(self.workspace.root),
-            await invocation.state_digest(),
-        )
-        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
     def _decided(self, journey: Journey, invocation: AnyInvocation, explanation: Explanation) -> None:
         journey.explanation = explanation

@@ -29,7 +29,9 @@ class CountingView(TerminalView):
     """Notes which regions were asked to be drawn again."""
 
     def __init__(self, engine: TerminalEngine | None = None, *, interactive: bool = True) -> None:
-        super().__init__(engine, interactive=interactive, id="terminal")
+        super().__init__(engine)
+        self.id = "terminal"
+        self.interactive = interactive
         self.refreshed: list[tuple[Region, ...]] = []
 
     def refresh(self, *regions: Region, **options: bool) -> CountingView:

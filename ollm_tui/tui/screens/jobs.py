@@ -17,7 +17,7 @@ from ollm_tui.tui.ink import Ink, Line, app_of, line
 from ollm_tui.tui.intents import Intent
 from ollm_tui.tui.screens.ask import AskScreen
 from ollm_tui.tui.values import CommandMark, JobRow
-from ollm_tui.tui.widgets.inkbox import InkBox, Spot
+from ollm_tui.tui.widgets.inkbox import InkBox
 from ollm_tui.tui.widgets.rows import Row, RowList
 
 EMPTY = "No jobs. The agent starts one with background=true, and a command that runs long becomes one."
@@ -87,7 +87,7 @@ class JobsScreen(ModalScreen[str | None]):
 
     def on_mount(self) -> None:
         self._say(LOOKING)
-        self._draw_keys()
+        self._keys.show_keys([(key, words, f"screen.{action}") for key, words, action in ACTIONS], gap=2)
         self._rows.focus()
 
     @on(events.ScreenResume)
@@ -175,17 +175,6 @@ class JobsScreen(ModalScreen[str | None]):
 
     def _say(self, words: str) -> None:
         self._words.show_lines([line((words, Ink.MUTED), prose=True)] if words else [])
-
-    def _draw_keys(self) -> None:
-        parts: list[str | tuple[str, Ink]] = []
-        spots: list[Spot] = []
-        at = 0
-        for key, words, action in ACTIONS:
-            parts += [(key, Ink.ACCENT), f" {words}  "]
-            end = at + len(key) + 1 + len(words)
-            spots.append(Spot(0, at, end, f"screen.{action}"))
-            at = end + 2
-        self._keys.show_lines([line(*parts)], spots)
 
 
 def age_text(seconds: float) -> str:

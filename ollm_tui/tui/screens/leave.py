@@ -14,7 +14,7 @@ from ollm_tui.core.base.visible import visible
 from ollm_tui.tui.ink import Ink, Line, line, spread
 from ollm_tui.tui.screens.jobs import NAME_CELLS, age_text, state_words
 from ollm_tui.tui.values import JobRow, Unfinished
-from ollm_tui.tui.widgets.inkbox import InkBox, Spot
+from ollm_tui.tui.widgets.inkbox import InkBox
 
 SHOWN_JOBS = 6
 INNER_CELLS = 66
@@ -71,22 +71,11 @@ class LeaveScreen(ModalScreen[Leaving | None]):
         choices = [("y", "quit and end all" if jobs else "quit", "end"), ("Esc", "stay", "")]
         if self._can_leave:
             choices.insert(1, ("l", "quit, leave running", "leave"))
-        self._draw_keys(choices)
+        self._keys.show_keys([(key, words, f"screen.answer({answer!r})") for key, words, answer in choices], gap=3)
 
     def action_answer(self, answer: str) -> None:
         if self.is_current and (answer != Leaving.LEAVE or self._can_leave):
             self.dismiss(Leaving(answer) if answer else None)
-
-    def _draw_keys(self, choices: list[tuple[str, str, str]]) -> None:
-        parts: list[str | tuple[str, Ink]] = []
-        spots: list[Spot] = []
-        at = 0
-        for key, words, answer in choices:
-            parts += [(key, Ink.ACCENT), f" {words}   "]
-            end = at + len(key) + 1 + len(words)
-            spots.append(Spot(0, at, end, f"screen.answer({answer!r})"))
-            at = end + 3
-        self._keys.show_lines([line(*parts)], spots)
 
 
 def _job_line(job: JobRow) -> Line:

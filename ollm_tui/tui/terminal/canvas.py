@@ -54,18 +54,10 @@ class TerminalCanvas(Widget):
     Scrolled = messages.Scrolled
     Answer = messages.Answer
 
-    def __init__(
-        self,
-        engine: TerminalEngine | None = None,
-        *,
-        interactive: bool = True,
-        name: str | None = None,
-        id: str | None = None,  # noqa: A002  # Textual's own name for it
-        classes: str | None = None,
-    ) -> None:
-        super().__init__(name=name, id=id, classes=classes)
+    def __init__(self, engine: TerminalEngine | None = None, *, classes: str | None = None) -> None:
+        super().__init__(classes=classes)
         self.engine = engine or TerminalEngine()
-        self._interactive = interactive
+        self._interactive = True
         self.follow_size = True
         """Whether the engine takes the widget's size; a replayed recording keeps its own."""
         self.frame = Frame(self.engine)

@@ -60,16 +60,8 @@ class ReadingView(TerminalCanvas):
     ReadingChanged = messages.ReadingChanged
     FindAsked = messages.FindAsked
 
-    def __init__(
-        self,
-        engine: TerminalEngine | None = None,
-        *,
-        interactive: bool = True,
-        name: str | None = None,
-        id: str | None = None,  # noqa: A002  # Textual's own name for it
-        classes: str | None = None,
-    ) -> None:
-        super().__init__(engine, interactive=interactive, name=name, id=id, classes=classes)
+    def __init__(self, engine: TerminalEngine | None = None, *, classes: str | None = None) -> None:
+        super().__init__(engine, classes=classes)
         self.marks = ShellMarks()
         """What a shell told about itself."""
         self.reader: Reader | None = None

@@ -49,16 +49,8 @@ class TerminalView(ReadingView, can_focus=True):
 
     Leave = messages.Leave
 
-    def __init__(
-        self,
-        engine: TerminalEngine | None = None,
-        *,
-        interactive: bool = True,
-        name: str | None = None,
-        id: str | None = None,  # noqa: A002  # Textual's own name for it
-        classes: str | None = None,
-    ) -> None:
-        super().__init__(engine, interactive=interactive, name=name, id=id, classes=classes)
+    def __init__(self, engine: TerminalEngine | None = None, *, classes: str | None = None) -> None:
+        super().__init__(engine, classes=classes)
         self._left_at = float("-inf")
         self._pressed = Button.NONE
         self._pointed = (-1, -1)

@@ -10,7 +10,7 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ollm_tui.tui.ink import Line, Palette, app_of, wrap_all
+from ollm_tui.tui.ink import Ink, Line, Palette, app_of, line, wrap_all
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,18 @@ class InkBox(Widget):
         self._lines, self._spots = tuple(lines), tuple(spots)
         width, self._wrapped_at = self._wrapped_at, -1
         self.refresh(layout=needed != len(wrap_all(self._lines, max(1, width))))
+
+    def show_keys(self, keys: Sequence[tuple[str, str, str]], gap: int) -> None:
+        """One row of keys, `gap` cells apart: each with its words and the action that a click on them runs."""
+        parts: list[str | tuple[str, Ink]] = []
+        spots: list[Spot] = []
+        at = 0
+        for key, words, action in keys:
+            parts += [(key, Ink.ACCENT), f" {words}{' ' * gap}"]
+            end = at + len(key) + 1 + len(words)
+            spots.append(Spot(0, at, end, action))
+            at = end + gap
+        self.show_lines([line(*parts)], spots)
 
     @property
     def plain_text(self) -> str:
