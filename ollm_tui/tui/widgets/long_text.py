@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from rich.cells import cell_len, chop_cells
 from textual.geometry import Size
@@ -45,7 +46,9 @@ class LongText(LinesView):
         if len(self._text) <= AT_ONCE_CHARS:
             self._take(folded(self._text, width))
         else:
-            self.run_worker(self._fold(width), exclusive=True)
+            self.run_worker(
+                partial(self._fold, width), exclusive=True
+            )  # one that is replaced before it began is no loose end
 
     async def _fold(self, width: int) -> None:
         text = self._text
