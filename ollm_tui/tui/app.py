@@ -22,6 +22,7 @@ from ollm_tui.options import Options
 from ollm_tui.tui import news, start
 from ollm_tui.tui.first_frame import DEFAULT_THEME, first_frame
 from ollm_tui.tui.intents import Intent, OpenHouse, Steward
+from ollm_tui.tui.key_order import KeyOrder
 from ollm_tui.tui.panes.conversation import ConversationPane
 from ollm_tui.tui.screens.dashboard import Dashboard
 from ollm_tui.tui.theming import packaged_theme
@@ -75,6 +76,7 @@ class DashboardApp(App[int]):
         super().__init__()
         self.options = options
         self.clock = clock or SystemClock()
+        self.key_order = KeyOrder(self, self._take_key)
         self._first = first_frame(options)
         self.dashboard = Dashboard(self.clock.monotonic, blink=blink and not self._first.reduced_motion)
         self.animation_level = "none"
@@ -217,6 +219,30 @@ class DashboardApp(App[int]):
             case _:
                 self.notify(f"There is no /{visible(name)}. /help lists what there is.", markup=False)
         return True
+
+    # -- keys --------------------------------------------------------------------------------------------------------
+
+    async def on_event(self, event: events.Event) -> None:
+        if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
+            await super().on_event(event)
+        elif not self.key_order.holds_back(event):
+            await self._take_key(event)
+
+    async def _take_key(self, event: events.Key | events.Paste) -> None:
+        """Hand a key to what has the focus; unless it is mere text there, what follows waits for what it does."""
+        target = self.focused or self.screen
+        is_text = (
+            isinstance(event, events.Paste)
+            or target.check_consume_key(event.key, event.character)
+            or self._goes_to_program(event.key)
+        )
+        await super().on_event(event)
+        if not is_text:
+            self.key_order.follow(target)
+
+    def _goes_to_program(self, key: str) -> bool:
+        view = self.dashboard.term.view
+        return self.screen is self.dashboard and view is not None and view.takes(key)
 
     # -- actions -----------------------------------------------------------------------------------------------------
 

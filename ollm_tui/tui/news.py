@@ -65,6 +65,13 @@ class CommandsChanged(News):
 
 
 @dataclass
+class ShellFailed(News):
+    """The person's shell could not be started."""
+
+    why: str
+
+
+@dataclass
 class JobsChanged(News):
     """The jobs as they are now, while their list is in sight; `unknown` says what the system does not tell."""
 

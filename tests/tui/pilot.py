@@ -82,6 +82,7 @@ class Stage:
         """Let everything that is on its way arrive."""
         for _ in range(3):
             await self.pilot.pause()
+        await wait_until(self.pilot, lambda: not self.app.key_order.busy)
 
     async def show_queue(self, *items: QueueItem) -> None:
         await self.tell(news.QueueChanged(QueueSnapshot(items)))
@@ -137,7 +138,7 @@ async def stage(
         yield here
 
 
-async def wait_until(pilot: Pilot[int], predicate: Callable[[], bool], seconds: float = 5.0) -> None:
+async def wait_until(pilot: Pilot[int], predicate: Callable[[], bool], seconds: float = 20.0) -> None:
     """Wait for something to become true; fails with what it waited for."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds

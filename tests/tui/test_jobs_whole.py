@@ -97,7 +97,7 @@ async def test_a_job_that_is_left_runs_on_and_the_next_dashboard_tells_of_it(wor
         await here.pilot.press("ctrl+q")
         await wait_until(here.pilot, lambda: isinstance(here.app.screen, LeaveScreen))
         await here.pilot.press("l")
-        await wait_until(here.pilot, lambda: bool(here.app.last_words), 10)
+        await wait_until(here.pilot, lambda: bool(here.app.last_words))
     words = here.app.last_words
     named = re.fullmatch(r"still running: j1 \(pid (\d+)\): .*", words[0])
     assert named is not None
@@ -113,7 +113,7 @@ async def test_a_job_that_is_left_runs_on_and_the_next_dashboard_tells_of_it(wor
         await here.see("listens on 127.0.0.1:")
         assert pid_shown(here) == pid
         await here.pilot.press("escape", "ctrl+q")
-        await wait_until(here.pilot, lambda: bool(here.app.last_words), 10)
+        await wait_until(here.pilot, lambda: bool(here.app.last_words))
     assert here.app.last_words[0].startswith(f"still running: j1 (pid {pid})"), "without being asked again, but named"
 
     async with life(workspace) as here:
@@ -134,7 +134,7 @@ async def test_a_left_job_that_ended_meanwhile_is_told_of_once(workspace: Path) 
         await here.say("go")
         await here.see("It is up.")
         await here.pilot.press("ctrl+q", "l")
-        await wait_until(here.pilot, lambda: bool(here.app.last_words), 10)
+        await wait_until(here.pilot, lambda: bool(here.app.last_words))
     log = Path(here.app.last_words[1].partition(" goes on in ")[2])
     (workspace / "stop").touch()
     async with asyncio.timeout(5):
@@ -159,7 +159,7 @@ async def test_quitting_that_ends_jobs_ends_and_names_them_all(workspace: Path) 
         await here.pilot.press("ctrl+q")
         await here.see("setsid sleep 96")
         await here.pilot.press("y")
-        await wait_until(here.pilot, lambda: bool(here.app.last_words), 10)
+        await wait_until(here.pilot, lambda: bool(here.app.last_words))
     first, second = here.app.last_words
     assert first.startswith("ended with this process: j1 (pid ") and second.startswith("ended with this process: c1")
     assert not [

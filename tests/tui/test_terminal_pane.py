@@ -10,6 +10,31 @@ from ollm_tui.tui.panes.terminal_tabs import age_words
 from ollm_tui.tui.values import CommandMark
 from tests.tui.pilot import SHELL, agents_command, stage, terminal_of, wait_until
 
+# The person's own shell
+
+
+async def test_what_is_typed_while_the_shell_starts_goes_into_it() -> None:
+    async with stage() as here:
+        await here.burst("f6", "f6", "ctrl+t", *"lx", "backspace", *"s it", "enter")
+        assert "Shell is starting" in here.text
+        assert not here.steward.of(TerminalPane.Typed)
+        await here.tell(news.CommandsChanged((SHELL,)))
+        await here.press("x")
+        assert b"".join(one.data for one in here.steward.of(TerminalPane.Typed)) == b"lx\x7fs it\rx"
+
+
+async def test_a_shell_that_cannot_start_says_so_in_its_place_and_enter_tries_again() -> None:
+    async with stage() as here:
+        await here.press("ctrl+t", "l")
+        await here.tell(news.ShellFailed("There is no [b]/bin/fish[/b]."))
+        assert "There is no [b]/bin/fish[/b]." in here.text
+        assert len(here.steward.of(TerminalPane.ShellWanted)) == 1
+        await here.press("enter")
+        assert len(here.steward.of(TerminalPane.ShellWanted)) == 2
+        await here.tell(news.CommandsChanged((SHELL,)))
+        assert not here.steward.of(TerminalPane.Typed), "what was typed for the one that never came is not for this one"
+
+
 # Tabs
 
 

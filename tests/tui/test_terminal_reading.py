@@ -65,7 +65,7 @@ async def test_the_search_line_never_covers_the_match() -> None:
         assert view.region.y <= searched < match == view.region.bottom - 1
         await here.press("escape", "escape")
         await here.press("ctrl+right_square_bracket", "f5", "slash")
-        await wait_until(here.pilot, lambda: "1/1" in here.text, 5)  # what was sought last
+        await wait_until(here.pilot, lambda: "1/1" in here.text)  # what was sought last
 
 
 async def test_with_tabs_the_search_line_takes_their_place() -> None:

@@ -28,7 +28,7 @@ def workspace(tmp_path: Path) -> Path:
 
 async def look(here: Life) -> TrustScreen:
     await here.say("/trust")
-    await wait_until(here.pilot, lambda: isinstance(here.app.screen, TrustScreen), 10)
+    await wait_until(here.pilot, lambda: isinstance(here.app.screen, TrustScreen))
     screen = here.app.screen
     assert isinstance(screen, TrustScreen)
     return screen

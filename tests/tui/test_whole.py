@@ -39,23 +39,23 @@ class Life:
         return screen_text(self.app)
 
     async def see(self, words: str) -> None:
-        await wait_until(self.pilot, lambda: words in self.text, 10)
+        await wait_until(self.pilot, lambda: words in self.text)
 
     async def say(self, text: str) -> None:
         await self.pilot.press(*text, "enter")
 
     async def modal(self) -> ConfirmScreen:
         """Wait until the confirmation is open and armed."""
-        await wait_until(self.pilot, lambda: isinstance(self.app.screen, ConfirmScreen), 10)
+        await wait_until(self.pilot, lambda: isinstance(self.app.screen, ConfirmScreen))
         screen = self.app.screen
         assert isinstance(screen, ConfirmScreen)
         now = self.app.clock.monotonic
-        await wait_until(self.pilot, lambda: screen.case.standing(now()) is Standing.READY, 10)
+        await wait_until(self.pilot, lambda: screen.case.standing(now()) is Standing.READY)
         return screen
 
     async def idle(self) -> None:
         idle = (Activity.IDLE, Activity.FAILED)
-        await wait_until(self.pilot, lambda: self.app.dashboard.status.activity in idle, 10)
+        await wait_until(self.pilot, lambda: self.app.dashboard.status.activity in idle)
 
 
 @asynccontextmanager
@@ -70,7 +70,7 @@ async def life(folder: Path, script: Script | None = None, **options: object) ->
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         # The dashboard opens before its house stands.
         here = Life(app, pilot)
-        await wait_until(pilot, lambda: app._steward is not None, 20)
+        await wait_until(pilot, lambda: app._steward is not None)
         yield here
         await app._leave()
 
@@ -219,7 +219,7 @@ async def test_a_command_taken_over_outlives_the_interrupted_turn(workspace: Pat
         await here.pilot.press("ctrl+t")
         await wait_until(here.pilot, lambda: here.app.dashboard.term.captures_keys)
         await here.pilot.press(*"late", "enter")
-        await wait_until(here.pilot, lambda: (workspace / "out.txt").exists() and "\n" in _text(workspace), 10)
+        await wait_until(here.pilot, lambda: (workspace / "out.txt").exists() and "\n" in _text(workspace))
         assert _text(workspace) == "got-late\n"
 
 
@@ -315,7 +315,7 @@ async def test_a_server_that_is_down_is_named_and_r_tries_again(workspace: Path)
         await here.pilot.press("f6")
         await wait_until(here.pilot, lambda: here.app.dashboard.chat.transcript.has_focus)
         await here.pilot.press("r")
-        await wait_until(here.pilot, lambda: here.text.count("! ProviderError") >= 2, 10)
+        await wait_until(here.pilot, lambda: here.text.count("! ProviderError") >= 2)
 
 
 async def test_escape_stops_the_turn_and_its_question_goes(workspace: Path, own_folders: Path) -> None:

@@ -304,7 +304,7 @@ class Bridge:
         try:
             await self._commands.open_shell(columns, lines, typed)
         except StartFailed as failure:
-            self._tell(news.Said(str(failure), failed=True))
+            self._tell(news.ShellFailed(str(failure)))
 
     # -- small things ------------------------------------------------------------------------------------------------
 

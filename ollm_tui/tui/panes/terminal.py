@@ -74,7 +74,7 @@ class TerminalPane(TerminalShelf):
         if self.view is not None:
             self.view.read()
 
-    def ask_what_to_find(self) -> None:
+    async def ask_what_to_find(self) -> None:
         """Open the search line over the terminal in front."""
         view = self.view
         if self._search is not None:
@@ -83,7 +83,7 @@ class TerminalPane(TerminalShelf):
             from ollm_tui.tui.panes.terminal_search import TerminalSearch  # not before it is needed: it loads `Input`
 
             self._search = TerminalSearch(view, self._sought)
-            self.mount(self._search)
+            await self.mount(self._search)
 
     def send_leave_key(self) -> None:
         """The key that leaves the terminal was pressed twice: the program gets it."""
@@ -173,9 +173,9 @@ class TerminalPane(TerminalShelf):
         event.stop()
         self.post_message(self.Left())
 
-    def on_terminal_view_find_asked(self, event: TerminalView.FindAsked) -> None:
+    async def on_terminal_view_find_asked(self, event: TerminalView.FindAsked) -> None:
         event.stop()
-        self.ask_what_to_find()
+        await self.ask_what_to_find()
 
     def on_terminal_view_reading_changed(self, event: TerminalView.ReadingChanged) -> None:
         event.stop()
@@ -205,6 +205,7 @@ class TerminalPane(TerminalShelf):
 
     def _start_shell(self, typed: str) -> None:
         self._shell_asked = True
+        self._hint.starting()
         size = self._views.get(SHELL, self._hint).outer_size
         self.post_message(self.ShellWanted(max(20, size.width), max(2, size.height), typed))
 

@@ -12,12 +12,12 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Static
 
 from ollm_tui.core.base.visible import visible
 from ollm_tui.tui.ink import app_of
+from ollm_tui.tui.panes.terminal_hint import ShellHint
 from ollm_tui.tui.panes.terminal_tabs import SHELL, shown_tabs
-from ollm_tui.tui.panes.terminal_wishes import Attached, Detached
+from ollm_tui.tui.panes.terminal_wishes import Attached, Detached, Typed
 from ollm_tui.tui.values import CommandTab
 from ollm_tui.tui.widgets.tabs import TabStrip
 
@@ -37,11 +37,11 @@ class TerminalShelf(Vertical):
         super().__init__(id="term", classes="pane")
         self._now = now
         self._strip = TabStrip("term-tabs")
-        self._hint = Static("Shell starts on first focus", markup=False, id="term-hint")
-        self._hint.can_focus = True
+        self._hint = ShellHint()
         self._commands: dict[str, CommandTab] = {}
         self._views: dict[str, TerminalView] = {}
         self._shell_id = ""
+        self._typed_ahead = ""
         self._chosen = SHELL
         self._label = SHELL
         self._titles: dict[str, str] = {}
@@ -155,8 +155,25 @@ class TerminalShelf(Vertical):
         view.display = self._chosen == SHELL
         self._hint.display = self._chosen not in self._views
         self.post_message(Attached(command_id, view.engine.feed))
-        if self._chosen == SHELL and self._hint.has_focus:
-            view.focus()
+        if self._typed_ahead:
+            self.post_message(Typed(command_id, self._typed_ahead.encode()))
+            self._typed_ahead = ""
+        if self._chosen == SHELL and self.screen.focused is self._hint:
+            self.screen.set_focus(view)
+
+    @on(ShellHint.Typed)
+    def _typed_for_shell(self, event: ShellHint.Typed) -> None:
+        """The shell may have come between the key and this."""
+        event.stop()
+        if SHELL in self._views:
+            self.post_message(Typed(self._shell_id, event.text.encode()))
+        else:
+            self._typed_ahead += event.text
+
+    def shell_failed(self, why: str) -> None:
+        """The person's shell could not be started."""
+        self._typed_ahead = ""
+        self._hint.failed(why)
 
     def _view_of(self, tab_id: str) -> None:
         if tab_id not in self._views and tab_id in self._commands:

@@ -16,9 +16,8 @@ from ollm_tui.tui.ink import app_of
 from ollm_tui.tui.intents import Intent
 from ollm_tui.tui.layout import Pane
 from ollm_tui.tui.panes.confirmations import QueuePane
-from ollm_tui.tui.panes.terminal import TerminalPane
-from ollm_tui.tui.screens.frame import PaneFrame
 from ollm_tui.tui.screens.reviewing import Reviewing
+from ollm_tui.tui.screens.terminal_ways import TerminalWays
 from ollm_tui.tui.values import Activity, Surroundings
 from ollm_tui.tui.widgets.prompt import Prompt
 from ollm_tui.tui.widgets.transcript import Transcript
@@ -26,14 +25,11 @@ from ollm_tui.tui.widgets.transcript import Transcript
 if TYPE_CHECKING:
     from ollm_tui.tui.screens.jobs import JobsScreen
 
-TOO_SMALL = "Window too small (need 40x10)"
-LEAVE_SECONDS = 1.0
-"""Within this time after leaving the terminal the same key again is sent to its program."""
 UNDER_TERMINAL = ("review", "leave_terminal")
 """Actions whose keys stay with the app while a program has the keyboard."""
 
 
-class Dashboard(PaneFrame):
+class Dashboard(TerminalWays):
     """The one main screen. Knows panes and values; never bus, agent or store."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -117,7 +113,6 @@ class Dashboard(PaneFrame):
         self.reviewing = Reviewing(self, now)
         self._started = 0.0
         self._what = ""
-        self._left_at = float("-inf")
         self._ticker: Timer | None = None
         self._jobs: JobsScreen | None = None
 
@@ -157,6 +152,8 @@ class Dashboard(PaneFrame):
             case news.FaultsFound(faults):
                 for fault in faults:
                     self.notify(visible(fault.as_text()), severity="warning", timeout=30, markup=False)
+            case news.ShellFailed(why):
+                self.term.shell_failed(why)
             case news.Said(text, failed):
                 self.notify(visible(text), severity="error" if failed else "information", markup=False)
             case _:
@@ -225,7 +222,7 @@ class Dashboard(PaneFrame):
             case "review":
                 return bool(self.reviewing.queue.pending)
             case "leave_terminal":
-                return self.term.has_focus_within or self._just_left
+                return self.term.has_focus_within or self.just_left_terminal
             case "send_selection":
                 return self.term.has_selection
             case "interrupt":
@@ -277,55 +274,14 @@ class Dashboard(PaneFrame):
             self.term.choose(job_id)
             self.go_to(Pane.TERM)
 
-    def action_terminal_tab(self) -> None:
-        self.term.action_turn(1)
-
     def action_review(self) -> None:
         self.reviewing.open_oldest()
-
-    def action_leave_terminal(self) -> None:
-        if self._just_left and not self.term.has_focus_within:
-            self.term.send_leave_key()
-        else:
-            self.go_to_prompt()
-
-    def action_read_terminal(self) -> None:
-        self.go_to(Pane.TERM)
-        self.call_after_refresh(self.term.read)
-
-    def action_send_selection(self) -> None:
-        self.term.action_send()
-
-    @on(TerminalPane.SelectionSent)
-    def _selection_sent(self, event: TerminalPane.SelectionSent) -> None:
-        self.prompt.refer_to(event.excerpt)
-        self.go_to_prompt()
-
-    @on(TerminalPane.SelectionChanged)
-    def _selection_changed(self) -> None:
-        self.refresh_bindings()
-
-    def action_search(self) -> None:
-        if self.term.has_focus_within and self.term.view is not None:
-            self.term.ask_what_to_find()
-            return
-        self.bring(Pane.CHAT)
-        self.call_after_refresh(self.chat.action_search)
 
     def action_fold(self) -> None:
         self.chat.transcript.fold_all()
 
     def action_interrupt(self) -> None:
         self.post_message(self.InterruptWanted())
-
-    @property
-    def _just_left(self) -> bool:
-        return self._now() - self._left_at <= LEAVE_SECONDS
-
-    @on(TerminalPane.Left)
-    def _left_terminal(self) -> None:
-        self._left_at = self._now()
-        self.go_to_prompt()
 
     @on(QueuePane.ReviewAsked)
     def _review_asked(self, event: QueuePane.ReviewAsked) -> None:
@@ -338,4 +294,5 @@ class Dashboard(PaneFrame):
 
     @on(Prompt.Edited)
     def _draft_edited(self) -> None:
+        self.forget_leaving()
         self.reviewing.key_pressed()

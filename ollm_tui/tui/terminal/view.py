@@ -58,7 +58,12 @@ class TerminalView(ReadingView, can_focus=True):
     @property
     def captures_keys(self) -> bool:
         """Whether every key (but F8 and ctrl+]) belongs to the program now; see the module's text."""
-        return self.has_focus and self.interactive and self.reader is None
+        # Not `has_focus`: that follows with the next message, and a key may come before it.
+        return self.screen.focused is self and self.interactive and self.reader is None
+
+    def takes(self, key: str) -> bool:
+        """Whether a key goes to the program, and can do nothing else."""
+        return self.captures_keys and not self.scroll_mode and key not in (LEAVE_KEY, REVIEW_KEY)
 
     def press_leave(self) -> bool:
         """ctrl+] was pressed here, or elsewhere just after leaving. True when it was the second: one 0x1d was sent."""
@@ -87,6 +92,7 @@ class TerminalView(ReadingView, can_focus=True):
         elif not self.interactive:
             return
         else:
+            self._left_at = float("-inf")  # twice means twice in a row
             self.scroll_to_bottom()
             self.send(encode_key(key, event.character, self.modes))
         event.stop()

@@ -1,0 +1,79 @@
+"""Keys act in the order they were typed: each goes where the ones before it have put the focus.
+
+Textual gives a key to whatever has the focus when the key arrives. The key before it may still be on its way up to the
+binding that opens a question, moves the focus or closes a form: typed fast, or while the loop is held up, the second
+key would act in the wrong place. So a key that may do such a thing holds back what follows until it has taken effect.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from textual.app import App
+from textual.events import Key, Paste
+from textual.message_pump import MessagePump
+from textual.timer import Timer
+from textual.widget import Widget
+
+LAPS = 4
+"""How often the way up is followed while there are still messages on it; what streams in never ends."""
+
+HELD_AT_MOST = 2.0
+"""Seconds. Something on the way hangs; keys must not."""
+
+
+class KeyOrder:
+    """Holds keys and pastes back while one before them is still on its way. `act` gives one its turn."""
+
+    def __init__(self, app: App[int], act: Callable[[Key | Paste], Awaitable[None]]) -> None:
+        self._app = app
+        self._act = act
+        self._held: deque[Key | Paste] = deque()
+        self._passage = 0
+        self._limit: Timer | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether a key is still on its way."""
+        return self._limit is not None
+
+    def holds_back(self, event: Key | Paste) -> bool:
+        """Whether this one has to wait. If so, it is kept and gets its turn."""
+        if self.busy:
+            self._held.append(event)
+        return self.busy
+
+    def follow(self, target: Widget) -> None:
+        """A key was just handed to `target`: hold back what follows until nothing it set off is on its way."""
+        self._passage += 1
+        self._limit = self._app.set_timer(HELD_AT_MOST, self._let_go)
+        self._climb([*target.ancestors_with_self], self._passage, lap=1, quiet=True)
+
+    def _climb(self, way: list[MessagePump], passage: int, lap: int, *, quiet: bool) -> None:
+        """Follow the key, and then what it set off, through the queues of all that may act on it."""
+        while way:
+            node = way.pop(0)
+            if node.call_later(self._passed, node, way, passage, lap, quiet):
+                return
+        if lap == 1 or (not quiet and lap < LAPS):  # on the first, the key itself was ahead
+            start = self._app.focused or self._app.screen
+            self._climb([*start.ancestors_with_self], passage, lap + 1, quiet=True)
+        else:
+            # A screen that was opened, or a pane that came into sight, can have the focus from here on.
+            self._app.screen.call_after_refresh(self._app.call_later, self._arrived, passage)
+
+    def _passed(self, node: MessagePump, way: list[MessagePump], passage: int, lap: int, quiet: bool) -> None:
+        self._climb(way, passage, lap, quiet=quiet and node.message_queue_size == 0)
+
+    async def _arrived(self, passage: int) -> None:
+        if passage == self._passage:
+            await self._let_go()
+
+    async def _let_go(self) -> None:
+        """Those that waited have their turn, until one of them is on its way itself."""
+        if self._limit is not None:
+            self._limit.stop()
+            self._limit = None
+        while self._held and not self.busy:
+            await self._act(self._held.popleft())

@@ -1,0 +1,94 @@
+"""Keys typed faster than the screen can follow act one after the other, each where the one before it has led."""
+
+from __future__ import annotations
+
+import pytest
+from textual.events import Key, Paste
+
+from ollm_tui.tui.panes.terminal import TerminalPane
+from ollm_tui.tui.panes.todos import TodoPane
+from ollm_tui.tui.screens.confirm import ConfirmScreen
+from ollm_tui.tui.screens.help import HelpScreen
+from ollm_tui.tui.screens.memory import MemoryScreen
+from ollm_tui.tui.widgets.prompt import Prompt
+from tests.tui.pilot import SHELL, Stage, question, stage, terminal_of, wait_until
+
+SIZES = pytest.mark.parametrize("size", [(120, 40), (80, 24)])
+LEAVE = "ctrl+right_square_bracket"
+LINES = b"".join(b"line %d\r\n" % n for n in range(30))
+
+
+def typed(here: Stage) -> bytes:
+    return b"".join(one.data for one in here.steward.of(TerminalPane.Typed))
+
+
+@SIZES
+async def test_what_follows_the_key_that_leaves_the_terminal_is_the_prompts(size: tuple[int, int]) -> None:
+    async with stage(size) as here:
+        await terminal_of(here, SHELL)
+        await here.burst(*"ls", "enter", LEAVE, *"why?", "enter", *"and")
+        assert typed(here) == b"ls\r"
+        assert [one.text for one in here.steward.of(Prompt.Sent)] == ["why?"]
+        assert here.app.dashboard.prompt.text == "and"
+
+
+@SIZES
+async def test_what_follows_the_way_to_the_terminal_is_its_programs(size: tuple[int, int]) -> None:
+    async with stage(size) as here:
+        await terminal_of(here, SHELL)
+        await here.burst(LEAVE, "x", LEAVE, "ctrl+t", *"make", "enter", LEAVE, "y")
+        assert typed(here) == b"make\r"
+        assert here.app.dashboard.prompt.text == "xy"
+
+
+@SIZES
+async def test_what_is_sought_goes_to_the_search_line_that_is_just_opening(size: tuple[int, int]) -> None:
+    async with stage(size) as here:
+        view = await terminal_of(here, SHELL, output=LINES)
+        await here.burst(LEAVE, "f5", "slash", *"line 7")
+        await wait_until(here.pilot, lambda: "1/1" in here.text)
+        await here.burst("enter", "escape", "escape", *"ls", LEAVE, "ctrl+f", *"nope")
+        assert (typed(here), view.reader) == (b"ls", None)
+        assert here.app.dashboard.prompt.text == ""
+        assert here.app.dashboard.chat.has_focus_within
+        assert "nope" in here.text
+
+
+async def test_what_is_typed_behind_a_question_is_the_prompts_again() -> None:
+    async with stage() as here:
+        await here.show_queue(question())
+        await here.burst("f8", "n", *"yes or no")
+        assert not here.app.dashboard.prompt.text, "the question stands until the house has heard the answer"
+        assert [one.approved for one in here.decisions] == [False]
+
+
+async def test_a_key_before_a_question_is_read_approves_nothing_however_fast() -> None:
+    async with stage() as here:
+        await here.show_queue(question())
+        await here.burst("f8", *"yyAA", "escape", *"yes")
+        assert not here.decisions
+        assert here.app.dashboard.prompt.text == "yes"
+
+
+async def test_keys_go_to_the_screen_that_is_just_opening_and_then_to_what_lies_behind_it() -> None:
+    async with stage() as here:
+        await here.burst("f1", "q", "escape", "ctrl+n", "escape", *"ab")
+        assert not isinstance(here.app.screen, HelpScreen | MemoryScreen | ConfirmScreen)
+        assert here.app.dashboard.prompt.text == "ab"
+
+
+async def test_a_paste_keeps_its_place_among_the_keys() -> None:
+    async with stage() as here:
+        await terminal_of(here, SHELL)
+        here.app.post_message(Key(LEAVE, None))
+        here.app.post_message(Paste("pasted "))
+        await here.burst(*"typed")
+        assert here.app.dashboard.prompt.text == "pasted typed"
+
+
+async def test_the_ring_of_panes_is_gone_round_a_step_a_key() -> None:
+    async with stage() as here:
+        await terminal_of(here, SHELL)
+        await here.burst(LEAVE, "a", "f6", "f6", "f6", "a", *"plan", "enter")
+        assert here.app.dashboard.prompt.text == "a"
+        assert [one.task for one in here.steward.of(TodoPane.Added)] == ["plan"]
