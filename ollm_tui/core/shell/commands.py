@@ -40,6 +40,7 @@ __all__ = [
     "TimeLimits",
     "UnknownCommand",
     "arrival",
+    "ended",
 ]
 
 KEPT_AFTER_END = 50
@@ -300,7 +301,7 @@ class CommandHub:
         except RuntimeError as error:
             failure = StartFailed(f"{error}. The command was not started.")
         except asyncio.CancelledError:
-            command.end(Ending.ABORTED)
+            await ended(command)
             raise
         if failure is not None:
             del self._commands[state.id]
@@ -337,6 +338,22 @@ class CommandHub:
         if self._scratch is None:
             self._scratch = Path(tempfile.mkdtemp(prefix="ollm-tui-"))
         return self._scratch
+
+
+async def ended(command: LiveCommand) -> None:
+    """End a command whose call is given up, and wait until that is reached: the ladder takes seconds at most.
+
+    Whoever gives the waiting up, too, is heard afterwards: a call that is over has left nothing running.
+    """
+    command.end(Ending.ABORTED)
+    again: asyncio.CancelledError | None = None
+    while not command.done.done():
+        try:
+            await arrival(command.done)
+        except asyncio.CancelledError as cancelled:
+            again = cancelled
+    if again is not None:
+        raise again
 
 
 def arrival(future: Future[T]) -> asyncio.Future[T]:

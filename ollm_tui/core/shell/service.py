@@ -15,7 +15,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import OperationCancelled
 from ollm_tui.core.base.output import ExcerptBuffer, Truncated
 from ollm_tui.core.base.results import UpdateOutput
-from ollm_tui.core.shell.commands import CommandHub, CommandRequest, CommandState, Ending, arrival
+from ollm_tui.core.shell.commands import CommandHub, CommandRequest, CommandState, arrival, ended
 from ollm_tui.core.shell.live import LiveCommand
 from ollm_tui.core.shell.newtext import NewText
 from ollm_tui.core.shell.plain import FoldedText
@@ -232,8 +232,7 @@ class ShellService:
             if command.state.hand.took_over:
                 await asyncio.to_thread(command.move_to_background)
             else:
-                command.end(Ending.ABORTED)
-                await arrival(command.done)
+                await ended(command)
             raise
 
     def _reading(self, name: str) -> Reading:
