@@ -18,7 +18,7 @@ from ollm_tui.core.base.visible import visible
 from ollm_tui.tui.ink import app_of
 from ollm_tui.tui.panes.terminal_tabs import SHELL, shown_tabs
 from ollm_tui.tui.panes.terminal_wishes import Attached, Detached
-from ollm_tui.tui.values import CommandTab
+from ollm_tui.tui.values import CommandMark, CommandTab
 from ollm_tui.tui.widgets.tabs import TabStrip
 
 if TYPE_CHECKING:
@@ -56,7 +56,11 @@ class TerminalShelf(Vertical):
 
     def show_commands(self, commands: tuple[CommandTab, ...]) -> None:
         """The commands there are; a new one of the agent comes to the front while nobody works in here."""
-        fresh = [tab for tab in commands if tab.id not in self._commands and not tab.person]
+        fresh = [
+            tab
+            for tab in commands
+            if tab.id not in self._commands and not tab.person and tab.state is not CommandMark.LEFT
+        ]
         self._commands = {tab.id: tab for tab in commands}
         for tab in commands:
             if tab.person and tab.alive and tab.id != self._shell_id:
