@@ -107,7 +107,13 @@ class Bridge:
         settings = self._core.configuration.settings
         themes = await asyncio.to_thread(load_themes)
         wanted = settings.ui.theme
-        chosen = news.ScreenSettings(tuple(themes.sound.values()), wanted, dict(settings.keys), settings.ui.auto_open)
+        chosen = news.ScreenSettings(
+            themes=tuple(themes.sound.values()),
+            theme=wanted,
+            keys=dict(settings.keys),
+            auto_open=settings.ui.auto_open,
+            allow_clipboard=settings.terminal.clipboard,
+        )
         self._tell(news.SettingsKnown(chosen))
         found = _faults_in(self._core.configuration)
         self._tell_faults(*found, *themes.faults, *faults_of(settings.keys, "config.toml"))
