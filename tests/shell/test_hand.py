@@ -41,8 +41,8 @@ async def test_what_is_typed_without_echo_is_in_no_note_no_state_and_no_log(benc
     notes = await _typed_into(bench, "stty -echo; read x; stty echo; echo len=${#x}", secret + b"\n")
     assert notes == ("the person typed into its terminal; what is not told, since its echo was off",)
     command = bench.hub.find("c1")
-    assert b"len=21" in b"".join(command.output(0))
-    assert secret not in b"".join(command.output(0))
+    assert b"len=21" in b"".join(command.output.pieces(0))
+    assert secret not in b"".join(command.output.pieces(0))
     assert secret not in pickle.dumps(told) + pickle.dumps(command.state)
     assert command.state.hand == PersonsHand(typed=True, unseen=True)
 

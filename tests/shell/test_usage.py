@@ -32,8 +32,8 @@ async def listening_job(bench: Bench, host: str, prefix: str = "", program: str 
     (bench.root / "listen.py").write_text(program)
     await bench.shell(f"{prefix}{sys.executable} listen.py '{host}'", background=True)
     job = bench.hub.list()[-1].id
-    await until(lambda: bench.hub.find(job).output_size)
-    return int(b"".join(bench.hub.find(job).output(0)))
+    await until(lambda: bench.hub.find(job).output.size)
+    return int(b"".join(bench.hub.find(job).output.pieces(0)))
 
 
 async def look(bench: Bench, watcher: Watcher, *jobs: str) -> Look:
