@@ -22,7 +22,9 @@ ENVIRONMENT_PREFIX = "OLLM_"
 NOT_SETTINGS = frozenset({"OLLM_PROBE", "OLLM_TEST_TOOLS", "OLLM_TEST_LLM"})
 """Variables of ours that are switches of their own."""
 
-NOT_FOR_REPOSITORIES = frozenset({"api_key", "base_url", "provider", "shell", "mode", "web", "memory", "keys"})
+NOT_FOR_REPOSITORIES = frozenset(
+    {"api_key", "base_url", "provider", "shell", "mode", "web", "memory", "keys", "terminal"}
+)
 """Keys that a repository's file may not set, trusted or not: they could send secrets away or loosen something."""
 
 
@@ -74,6 +76,13 @@ class ShellSettings(Table):
     """Variables that reach commands although their names look secret."""
 
 
+class TerminalSettings(Table):
+    """`[terminal]`: what programs in the terminal may do beyond drawing."""
+
+    clipboard: bool = False
+    """Whether they may put text on the clipboard (OSC 52). That they read it is never allowed."""
+
+
 class WebSettings(Table):
     """`[web]`: where to search; without anything set, the keyless provider if it is installed."""
 
@@ -115,6 +124,7 @@ class Settings(Table):
     limits: LimitSettings = LimitSettings.model_validate({})
     tools: ToolSettings = Field(default_factory=ToolSettings)
     shell: ShellSettings = Field(default_factory=ShellSettings)
+    terminal: TerminalSettings = Field(default_factory=TerminalSettings)
     web: WebSettings = Field(default_factory=WebSettings)
     memory: MemorySettings = MemorySettings.model_validate({})
     agent: AgentSettings = AgentSettings.model_validate({})

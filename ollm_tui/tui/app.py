@@ -168,6 +168,7 @@ class DashboardApp(App[int]):
             self.notify(f"There is no theme {visible(settings.theme)}; /theme lists them.", markup=False, timeout=15)
         self.set_keymap(settings.keys)
         self.dashboard.reviewing.desk.auto_open = settings.auto_open
+        self.dashboard.term.allow_clipboard(settings.allow_clipboard)
 
     @on(Intent)
     async def _take_intent(self, intent: Intent) -> None:

@@ -133,12 +133,14 @@ class FaultsFound(News):
 
 @dataclass(frozen=True)
 class ScreenSettings:
-    """Themes that are sound, the chosen one, changed keys, and when the confirmation opens by itself."""
+    """Themes that are sound, the chosen one, changed keys, when the confirmation opens by itself, and whether programs
+    may write the clipboard."""
 
     themes: tuple[Theme, ...] = ()
     theme: str = ""
     keys: dict[str, str] = field(default_factory=dict[str, str])
     auto_open: str = "idle"
+    allow_clipboard: bool = False
 
 
 @dataclass

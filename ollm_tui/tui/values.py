@@ -173,6 +173,8 @@ class CommandMark(StrEnum):
     WAITING = "waiting"
     EXITED = "exited"
     KILLED = "killed"
+    LEFT = "left"
+    """Left running by an earlier dashboard: it goes on, and only its log can be read here."""
 
 
 @dataclass(frozen=True)
@@ -219,9 +221,11 @@ class JobRow:
     """Whether anything of it still runs."""
     can_stay: bool = True
     """Whether it can be left running when the dashboard ends."""
-    earlier: bool = False
-    """Left running by a dashboard before this one."""
-    log: str = ""
+
+    @property
+    def earlier(self) -> bool:
+        """Whether it is of a dashboard before this one."""
+        return self.state is CommandMark.LEFT
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,7 @@ def test_a_trusted_repository_protects_more_files_and_never_fewer(workspace: Pat
     own.write_text('[tools]\nprotected = ["*.private"]\n')
     (workspace / REPOSITORY_CONFIG).write_text(
         '[tools]\nprotected = ["!*.private", "*.draft"]\n[keys]\n"confirm.approve" = "n"\n'
+        "[terminal]\nclipboard = true\n"
     )
     TrustBook.of_user().trust(workspace)
     configuration = configure(Options(workspace=workspace))
@@ -121,4 +122,6 @@ def test_a_trusted_repository_protects_more_files_and_never_fewer(workspace: Pat
     ]
     assert guarded == ["a.private", "a.draft"]
     assert configuration.settings.keys == {}
-    assert "may not set keys" in "".join(map(str, configuration.faults))
+    assert not configuration.settings.terminal.clipboard
+    assert "may not set keys" in (faults := "".join(map(str, configuration.faults)))
+    assert "may not set terminal" in faults

@@ -103,7 +103,7 @@ async def test_who_attaches_late_sees_what_was_there_and_all_that_follows(bench:
     live = await bench.hub.start(
         CommandRequest("echo early; until [ -e go ]; do sleep 0.02; done; seq 1 20000", bench.root, attended=True)
     )
-    await until(lambda: live.output_size)
+    await until(lambda: live.output.size)
     screens = [Screen() for _ in range(20)]
     for screen in screens[:10]:
         bench.hub.attach("c1", screen)
@@ -150,7 +150,7 @@ async def test_typing_never_waits_although_nobody_reads(bench: Bench) -> None:
     live = await bench.hub.start(
         CommandRequest("stty raw -echo; echo ready; sleep 1; wc -c", bench.root, attended=True)
     )
-    await until(lambda: live.output_size)
+    await until(lambda: live.output.size)
     began = time.monotonic()
     for _ in range(200):
         assert bench.hub.write("c1", b"x" * 1000)
@@ -259,7 +259,7 @@ async def test_a_full_disk_ends_the_log_and_not_the_command(tmp_path: Path) -> N
     live = await hub.start(CommandRequest("seq 1 200000", tmp_path))
     state = await arrival(live.done)
     assert state.exit_code == 0
-    assert live.output_size > 1_000_000
+    assert live.output.size > 1_000_000
     await hub.close()
 
 

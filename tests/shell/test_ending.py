@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from ollm_tui.core.shell.commands import CommandHub, CommandRequest, Ending, Phase, TimeLimits, arrival
-from ollm_tui.core.shell.family import Family
+from ollm_tui.core.shell.family import Family, Process
 from ollm_tui.core.shell.ladder import GRACE, PATIENCE, KillLadder
 from tests.shell.conftest import Bench, data_of, in_session, own_descriptors, until
 
@@ -51,6 +53,19 @@ async def test_what_survives_even_sigkill_is_named() -> None:
     assert [(survivor.pid, survivor.name) for survivor in ladder.survivors] == [(process.pid, "sleep")]
     process.kill()
     await process.wait()
+
+
+async def test_what_no_look_ever_sees_is_ended_through_its_group() -> None:
+    class Blind(Family):
+        def members(self, everyone: Sequence[Process] | None = None) -> list[Process]:
+            return []
+
+    process = await asyncio.create_subprocess_exec("sleep", "30", start_new_session=True)
+    ladder = KillLadder(Blind(process.pid, "no-mark"), grace=0.1)
+    await asyncio.to_thread(ladder.climb)
+    async with asyncio.timeout(10):
+        assert await process.wait() == -signal.SIGKILL
+    assert ladder.survivors == ()
 
 
 async def test_silence_beyond_the_idle_limit_ends_a_command_and_output_puts_it_off(bench: Bench) -> None:

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.core.base.abort import AbortController
-from ollm_tui.core.base.errors import OperationCancelled
+from ollm_tui.core.base.errors import OperationCancelled, ShellExecutionFailed
 from ollm_tui.core.shell.commands import CommandState, Phase
 from ollm_tui.core.shell.hand import KEPT_CHARACTERS, KEPT_LINES, PersonsHand, TerminalInput, TypedLines
+from ollm_tui.core.tools.shell_kill import SHELL_KILL
 from tests.shell.conftest import Bench, data_of, until
 
 
@@ -40,8 +41,8 @@ async def test_what_is_typed_without_echo_is_in_no_note_no_state_and_no_log(benc
     notes = await _typed_into(bench, "stty -echo; read x; stty echo; echo len=${#x}", secret + b"\n")
     assert notes == ("the person typed into its terminal; what is not told, since its echo was off",)
     command = bench.hub.find("c1")
-    assert b"len=21" in b"".join(command.output(0))
-    assert secret not in b"".join(command.output(0))
+    assert b"len=21" in b"".join(command.output.pieces(0))
+    assert secret not in b"".join(command.output.pieces(0))
     assert secret not in pickle.dumps(told) + pickle.dumps(command.state)
     assert command.state.hand == PersonsHand(typed=True, unseen=True)
 
@@ -124,6 +125,23 @@ async def test_what_the_person_takes_over_outlives_the_turn_and_is_still_a_comma
     bench.hub.type("c1", b"on\n")
     await until(lambda: bench.hub.state("c1").state is Phase.EXITED)
     assert (await bench.hub.kill("c1")).exit_code == 0
+
+
+async def test_the_model_does_not_end_what_the_person_took_over(bench: Bench) -> None:
+    await bench.attended().shell("read x; echo got $x; sleep 60 & sleep 0.1", background=True)
+    assert bench.hub.take_over("j1")
+    invocation = SHELL_KILL.create_invocation({"id": "j1"}, bench.context)
+    for ending in (invocation.check(AbortController().signal), invocation.execute(AbortController().signal)):
+        with pytest.raises(ShellExecutionFailed, match=r"j1 is not ended: the person has taken it over.*Ask them"):
+            await ending
+    assert bench.hub.state("j1").running
+    bench.hub.type("j1", b"on\n")
+    await until(lambda: bench.hub.state("j1").state is Phase.EXITED)
+    assert bench.hub.state("j1").leftovers
+    with pytest.raises(ShellExecutionFailed, match="Ask them"):
+        await bench.call("shell_kill", {"id": "j1"})
+    await bench.hub.kill("j1")
+    assert "it was over already" in (await bench.call("shell_kill", {"id": "j1"})).llm_content
 
 
 async def test_without_a_take_over_an_interrupted_turn_ends_its_command(bench: Bench) -> None:

@@ -76,7 +76,7 @@ async def test_what_a_job_says_in_its_first_moment_is_told_at_once_and_can_be_re
 
 async def test_output_is_read_piece_by_piece(bench: Bench) -> None:
     await job(bench, "echo one; until [ -e go ]; do sleep 0.02; done; echo two; exit 5")
-    await until(lambda: bench.hub.find("j1").output_size)
+    await until(lambda: bench.hub.find("j1").output.size)
     first = await output(bench, id="j1")
     assert (first.output, first.state, first.exit_code) == ("one\n", Phase.RUNNING, None)
     nothing = await bench.call("shell_output", {"id": "j1"})
@@ -89,7 +89,7 @@ async def test_output_is_read_piece_by_piece(bench: Bench) -> None:
     assert (third.state, third.exit_code) == (Phase.EXITED, 5)
     again = await output(bench, id="j1", since=0)
     assert again.output == "one\ntwo\n"
-    assert again.next == bench.hub.find("j1").output_size
+    assert again.next == bench.hub.find("j1").output.size
     assert (await output(bench, id="j1", since=first.next)).output == "two\n"
 
 
@@ -121,8 +121,8 @@ async def test_giving_up_a_wait_leaves_the_job_alone(bench: Bench) -> None:
 
 async def test_a_long_jobs_output_is_read_from_disk_in_full(bench: Bench) -> None:
     await job(bench, "seq 1 150000; sleep 60")
-    await until(lambda: bench.hub.find("j1").output_size >= 938_895)
-    part = await output(bench, id="j1", since=bench.hub.find("j1").output_size - 7)
+    await until(lambda: bench.hub.find("j1").output.size >= 938_895)
+    part = await output(bench, id="j1", since=bench.hub.find("j1").output.size - 7)
     assert part.output == "150000\n"
     middle = await bench.call("shell_output", {"id": "j1", "since": 8})
     assert isinstance(middle.data, ShellOutputData)

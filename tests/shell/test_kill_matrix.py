@@ -10,6 +10,13 @@ import pytest
 from ollm_tui.core.shell.family import running_processes
 from tests.shell.conftest import Bench, alive, data_of, in_session, until
 
+RELAY = """import os, time
+end = time.monotonic() + 20
+while time.monotonic() < end:
+    if os.fork(): os._exit(0)
+    time.sleep(0.001)"""
+"""Runs on in a new process each millisecond: looking at the processes one after the other mostly misses it."""
+
 TREES = {
     "a child that waits": "sleep 71 & wait",
     "one that ignores SIGTERM": "trap '' TERM; while :; do sleep 0.2; done",
@@ -19,6 +26,7 @@ TREES = {
     "a daemon whose parents are gone": "(setsid bash -c 'sleep 71 & sleep 72' >/dev/null 2>&1 </dev/null &) ; sleep 73",
     "nohup": "nohup sleep 71 >/dev/null 2>&1 & wait",
     "a stopped process": "sleep 71 & sleep 0.05; kill -STOP $!; wait",
+    "a relay of processes": f"python3 -c '{RELAY}' & sleep 30",
     "one that forks on SIGTERM": "trap 'sleep 71 & sleep 72' TERM; while :; do sleep 0.1; done",
 }
 

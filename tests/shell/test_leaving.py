@@ -215,7 +215,7 @@ async def test_a_job_that_cannot_be_handed_over_stays_as_it_was(kept: Bench, mon
         await kept.hub.leave("j1")
     assert [record.left for record in written(kept)] == [False]
     kept.hub.write("j1", b"me\n")
-    await until(lambda: b"got me" in b"".join(kept.hub.find("j1").output(0)))
+    await until(lambda: b"got me" in b"".join(kept.hub.find("j1").output.pieces(0)))
 
 
 async def test_a_sandboxed_command_and_one_that_is_over_cannot_be_left(kept: Bench) -> None:

@@ -175,6 +175,30 @@ async def test_a_cancelled_task_takes_its_command_with_it(bench: Bench) -> None:
     assert in_session(pid) == []
 
 
+async def test_a_task_cancelled_while_its_command_starts_takes_it_with_it(bench: Bench) -> None:
+    call = asyncio.ensure_future(bench.shell("sleep 30 & wait"))
+    # The first news of a command is that its process runs; its call is told only after that.
+    bench.hub.subscribe(lambda state: call.cancel())
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    [state] = bench.hub.list()
+    assert state.pid
+    assert not state.running
+    assert in_session(state.pid) == []
+
+
+async def test_a_task_cancelled_again_and_again_still_waits_for_its_commands_end(bench: Bench) -> None:
+    call = asyncio.ensure_future(bench.shell("trap '' TERM; echo deaf; while :; do sleep 0.05; done"))
+    await until(lambda: bench.updates)
+    while not call.done():
+        call.cancel()
+        await asyncio.sleep(0.02)
+    assert call.cancelled()
+    [state] = bench.hub.list()
+    assert (state.running, state.signal) == (False, "SIGKILL")
+    assert in_session(state.pid) == []
+
+
 async def test_errors_and_output_come_in_the_programs_order(bench: Bench) -> None:
     result = await bench.shell("echo one; echo two >&2; echo three; ls /does-not-exist-here; exit 7")
     assert re.fullmatch(r"one\ntwo\nthree\nls: .*does-not-exist-here.*\n", data_of(result).output)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ollm_tui.core.shell import family, listening
 from ollm_tui.core.shell.listening import PortsUnknown, listening_addresses
-from ollm_tui.core.shell.usage import Look, Watcher
+from ollm_tui.core.shell.usage import Look, Watcher, server_of
 from tests.shell.conftest import Bench, until
 
 LISTEN = (
@@ -27,13 +27,13 @@ LISTEN = (
 )
 
 
-async def listening_job(bench: Bench, host: str, prefix: str = "") -> int:
+async def listening_job(bench: Bench, host: str, prefix: str = "", program: str = LISTEN) -> int:
     """A job that listens at a port the system chose; returns the port."""
-    (bench.root / "listen.py").write_text(LISTEN)
+    (bench.root / "listen.py").write_text(program)
     await bench.shell(f"{prefix}{sys.executable} listen.py '{host}'", background=True)
     job = bench.hub.list()[-1].id
-    await until(lambda: bench.hub.find(job).output_size)
-    return int(b"".join(bench.hub.find(job).output(0)))
+    await until(lambda: bench.hub.find(job).output.size)
+    return int(b"".join(bench.hub.find(job).output.pieces(0)))
 
 
 async def look(bench: Bench, watcher: Watcher, *jobs: str) -> Look:
@@ -58,6 +58,28 @@ async def test_a_job_is_shown_with_the_addresses_it_listens_on(bench: Bench, hos
     seen = await look(bench, Watcher(), "j1")
     assert seen.usage["j1"].addresses == (f"{shown}:{port}",)
     assert seen.unknown == ""
+
+
+UDP = (
+    "import socket, sys, time\n"
+    "s = socket.socket(socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET, socket.SOCK_DGRAM)\n"
+    "s.bind((sys.argv[1], 0))\n"
+    "c = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); c.connect(('127.0.0.1', 9))\n"
+    "print(s.getsockname()[1], flush=True); time.sleep(60)"
+)
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize(
+    ("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "localhost"), ("::", "localhost"), ("::1", "[::1]")]
+)
+async def test_udp_ports_are_shown_as_such_and_sockets_connected_to_one_peer_are_not(
+    bench: Bench, host: str, shown: str
+) -> None:
+    port = await listening_job(bench, host, program=UDP)
+    seen = await look(bench, Watcher(), "j1")
+    assert seen.usage["j1"].addresses == (f"{shown}:{port}/udp",)
+    assert server_of(port, {"j1": bench.hub.family("j1")}) is None, "nothing to fetch from"
 
 
 async def test_a_port_of_a_process_that_left_the_session_belongs_to_the_job_and_those_of_others_do_not(
@@ -125,6 +147,6 @@ def test_processor_time_is_understood_in_every_form_ps_has(
 @settings(max_examples=200)
 @given(st.text())
 def test_nothing_that_lsof_could_print_is_taken_for_more_than_addresses(told: str) -> None:
-    for addresses in listening._read_lsof("p1\n" + told.replace("p", "n")).values():
-        for _, host in addresses:
+    for addresses in listening._read_lsof("p1\nPUDP\n" + told.replace("p", "n")).values():
+        for host in (place.host for place in addresses):
             assert host == "localhost" or re.fullmatch(r"[0-9.]+|\[[0-9a-f:.]+\]", host)

@@ -513,6 +513,11 @@ async def test_a_clipboard_write_needs_permission() -> None:
         app.view.engine.screen.allow_clipboard = True
         app.view.engine.feed(b"\x1b]52;c;aGk=\x07")
         await until(lambda: app.copied == ["hi"], pilot)
+        app.view.engine.feed(b"\x1b]52;c;" + b"eHh4" * 40_000 + b"\x07")
+        app.view.engine.feed(b"".join(b"\x1b]52;c;eA==\x07" for _ in range(200)) + b"\x1b]52;c;?\x07\x1b]52;c;eW8=\x07")
+        await until(lambda: app.copied[-1] == "yo", pilot)
+        assert app.copied == ["hi", "yo"], "what is too long is dropped, and of many at once the last one counts"
+        assert app.sent() == b"", "and what is on the clipboard is told to nobody"
 
 
 async def test_a_view_without_a_program_scrolls_and_leaves_the_keys_to_the_app() -> None:

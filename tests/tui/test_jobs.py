@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ollm_tui.tui import news
+from ollm_tui.tui.panes.terminal import TerminalPane
 from ollm_tui.tui.screens.ask import AskScreen
 from ollm_tui.tui.screens.jobs import JobsScreen, age_text
 from ollm_tui.tui.screens.leave import LeaveScreen
@@ -25,7 +28,7 @@ SERVER = JobRow(
 )
 READER = JobRow("j2", "j2", "read x", CommandMark.WAITING, 4720, seconds=5, processes=1)
 OVER = JobRow("j3", "j3", "make", CommandMark.EXITED, 4730, exit_code=2, seconds=61, alive=False)
-LEFT = JobRow("5a5a", "j1", "redis-server", CommandMark.RUNNING, 99, seconds=90_000, earlier=True, log="/logs/j1.log")
+LEFT = JobRow("5a5a", "j1", "redis-server", CommandMark.LEFT, 99, seconds=90_000)
 SIZES = [(120, 40), (80, 24)]
 
 
@@ -137,14 +140,34 @@ async def test_what_is_over_takes_no_key_and_what_the_system_does_not_tell_is_sa
         assert "No jobs." in here.text
 
 
-async def test_a_job_of_an_earlier_dashboard_has_a_log_instead_of_a_tab() -> None:
+async def test_a_job_of_an_earlier_dashboard_takes_no_keys_and_can_be_ended() -> None:
     async with stage(notifications=True) as here:
         await open_jobs(here, LEFT)
-        await here.press("enter", "i")
-        assert "/logs/j1.log" in here.text and "x ends it" in here.text
+        await here.press("i")
+        assert "x ends it" in here.text
         assert here.steward.of(JobsScreen.Interrupted) == []
         await here.press("x", "y")
         assert [wish.job_id for wish in here.steward.of(JobsScreen.Ended)] == ["5a5a"]
+
+
+async def test_the_tab_of_a_left_job_waits_to_be_opened_and_shows_its_log() -> None:
+    async with stage() as here:
+        tab = CommandTab("5a5a", "j1 redis-server", CommandMark.LEFT)
+        await here.tell(news.CommandsChanged((tab,)))
+        assert "[shell]" in here.text and "j1 redis-server LEFT" in here.text
+        assert here.steward.of(TerminalPane.Attached) == []
+        await open_jobs(here, LEFT)
+        await here.press("enter")
+        assert "[j1 redis-server LEFT]" in here.text
+        [wish] = here.steward.of(TerminalPane.Attached)
+        assert wish.command_id == "5a5a"
+        wish.feed(b"Ready to accept connections\r\n")
+        await here.pilot.pause(0.1)
+        assert "Ready to accept connections" in here.text
+        await here.press("i", "t", "x")
+        assert here.steward.of(TerminalPane.Typed) == here.steward.of(TerminalPane.Interrupted) == []
+        await here.tell(news.CommandsChanged((replace(tab, state=CommandMark.EXITED),)))
+        assert "[j1 redis-server over]" in here.text
 
 
 async def test_a_command_line_that_draws_is_shown_and_does_not() -> None:

@@ -112,7 +112,13 @@ async def test_a_job_that_is_left_runs_on_and_the_next_dashboard_tells_of_it(wor
         await here.see("LEFT RUNNING")
         await here.see("listens on 127.0.0.1:")
         assert pid_shown(here) == pid
-        await here.pilot.press("escape", "ctrl+q")
+        await here.pilot.press("enter")
+        await here.see("[j1 ")
+        await here.see("tick")
+        size = log.stat().st_size
+        await wait_until(here.pilot, lambda: log.stat().st_size > size)
+        assert not here.app.dashboard.term.captures_keys
+        await here.pilot.press("ctrl+q")
         await wait_until(here.pilot, lambda: bool(here.app.last_words))
     assert here.app.last_words[0].startswith(f"still running: j1 (pid {pid})"), "without being asked again, but named"
 

@@ -422,8 +422,8 @@ def test_below_40_by_10_one_line_says_so(camera: Camera) -> None:
 
 
 JOBS = (
-    JobRow("5a5a", "j1", "redis-server --port 6379", CommandMark.RUNNING, 3107, seconds=90_000, cpu=0.4, processes=1,
-           addresses=("127.0.0.1:6379",), earlier=True),
+    JobRow("5a5a", "j1", "redis-server --port 6379", CommandMark.LEFT, 3107, seconds=90_000, cpu=0.4, processes=1,
+           addresses=("127.0.0.1:6379",)),
     JobRow("j1", "j1", "npm run dev -- --host 0.0.0.0 --open false --strict-port", CommandMark.RUNNING, 4711, seconds=192,
            cpu=112.6, processes=3, addresses=("localhost:5173", "[::1]:9229")),
     JobRow("j2", "j2", "read -p 'Deploy to which host? ' host", CommandMark.WAITING, 4720, seconds=5, cpu=0, processes=1),

@@ -335,3 +335,21 @@ async def test_without_a_model_it_says_so_in_the_status_and_in_a_first_message(w
     async with life(workspace) as here:
         await here.see("No AI model is connected")
         assert here.text.splitlines()[0].startswith(" OFFLINE")
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+async def test_a_program_writes_the_clipboard_only_where_the_settings_allow_it(
+    workspace: Path, own_folders: Path, allowed: bool
+) -> None:
+    config = own_folders / ".config" / "ollm-tui" / "config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(f"[terminal]\nclipboard = {str(allowed).lower()}\n")
+    command = r"printf '\033]52;c;?\007\033]52;c;%s\007' $(printf 'from afar' | base64); echo drawn; read x"
+    async with life(workspace, [calls("shell", command=command), {"text": "Done."}], mode="yolo") as here:
+        await here.say("go")
+        await here.see("drawn")
+        if allowed:
+            await wait_until(here.pilot, lambda: here.app.clipboard == "from afar")
+            await here.see("put 9 characters on the clipboard")
+        await here.pilot.pause(0.1)
+        assert here.app.clipboard == ("from afar" if allowed else "")

@@ -18,11 +18,12 @@ from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
+from ollm_tui.core.shell.broadcast import Broadcast, OnBytes
 from ollm_tui.core.shell.environment import command_environment, own_environment, person_environment
 from ollm_tui.core.shell.family import Family, ProcessName
 from ollm_tui.core.shell.jobbook import JobBook, JobRecord
 from ollm_tui.core.shell.ladder import GRACE
-from ollm_tui.core.shell.live import LiveCommand, OnBytes, OnState
+from ollm_tui.core.shell.live import LiveCommand, OnState
 from ollm_tui.core.shell.person import start_person_shell, usual_shell
 from ollm_tui.core.shell.process import Child, StartFailed, bash_line, start_command
 from ollm_tui.core.shell.rawlog import RawLog
@@ -40,6 +41,7 @@ __all__ = [
     "TimeLimits",
     "UnknownCommand",
     "arrival",
+    "ended",
 ]
 
 KEPT_AFTER_END = 50
@@ -188,7 +190,7 @@ class CommandHub:
     def attach(self, command_id: str, callback: OnBytes) -> Callable[[], None]:
         """Hand `callback` the last bytes now and all further ones as they come, from other threads; returns how to
         stop. Who is slow in it slows the command down; who fails in it is dropped."""
-        return self.find(command_id).attach(callback)
+        return self.find(command_id).output.attach(callback)
 
     def write(self, command_id: str, data: bytes) -> bool:
         """Bytes for the command that nobody typed, as a terminal's answers; never waits. False when it is over or
@@ -290,9 +292,8 @@ class CommandHub:
             except RuntimeError:
                 log.debug("Nobody is left to hear of command %s", state.id)
 
-        command = LiveCommand(
-            state, start, mark, RawLog(self.log_folder, state.id), limits, tell, on_bytes, self._grace
-        )
+        output = Broadcast(RawLog(self.log_folder, state.id), state.id, on_bytes)
+        command = LiveCommand(state, start, mark, output, limits, tell, self._grace)
         self._commands[state.id] = command
         try:
             command.begin()
@@ -300,7 +301,7 @@ class CommandHub:
         except RuntimeError as error:
             failure = StartFailed(f"{error}. The command was not started.")
         except asyncio.CancelledError:
-            command.end(Ending.ABORTED)
+            await ended(command)
             raise
         if failure is not None:
             del self._commands[state.id]
@@ -337,6 +338,22 @@ class CommandHub:
         if self._scratch is None:
             self._scratch = Path(tempfile.mkdtemp(prefix="ollm-tui-"))
         return self._scratch
+
+
+async def ended(command: LiveCommand) -> None:
+    """End a command whose call is given up, and wait until that is reached: the ladder takes seconds at most.
+
+    Whoever gives the waiting up, too, is heard afterwards: a call that is over has left nothing running.
+    """
+    command.end(Ending.ABORTED)
+    again: asyncio.CancelledError | None = None
+    while not command.done.done():
+        try:
+            await arrival(command.done)
+        except asyncio.CancelledError as cancelled:
+            again = cancelled
+    if again is not None:
+        raise again
 
 
 def arrival(future: Future[T]) -> asyncio.Future[T]:

@@ -107,23 +107,26 @@ class Family:
 
     def members(self, everyone: Sequence[Process] | None = None) -> list[Process]:
         """The members that run now, or those among `everyone`, for who has just looked."""
-        everyone = running_processes() if everyone is None else everyone
-        members = [process for process in everyone if self._is_member(process)]
-        taken = {process.pid for process in members}
-        grown = True
-        while grown:
-            children = [p for p in everyone if p.parent in taken and p.pid not in taken and p.started >= self._since]
-            members += children
-            taken.update(child.pid for child in children)
-            grown = bool(children)
+        if everyone is not None:
+            members = self._found_among(everyone)
+        else:
+            # Who is started while the list is being read can be missing in it.
+            members = self._found_among(running_processes()) or self._found_among(running_processes())
         self._known = {process.pid: process.started for process in members}
         if not self._leader_runs and not any(process.session == self._session for process in members):
-            self._session = None
+            self._signal_leaders_group(0)  # forgets the session unless somebody is left in that group, unseen
         return members
 
     def leader_ended(self) -> None:
         """Say that the leader was reaped: its number stays the session's only as long as somebody is in it."""
         self._leader_runs = False
+
+    def force_unseen(self) -> bool:
+        """Kill what runs on from fork to fork, too fast for being looked at: a signal to a group misses nobody.
+
+        False when the leader's group is empty; what has ended and is not reaped counts as in it.
+        """
+        return self._signal_leaders_group(Signals.SIGKILL)
 
     def send(self, signals: Sequence[Signals], members: Iterable[Process]) -> None:
         """Signal every process group of the session, and each member that is in none of them."""
@@ -137,6 +140,30 @@ class Family:
                 if process.group not in groups:
                     with suppress(ProcessLookupError, PermissionError):
                         os.kill(process.pid, signal)
+
+    def _signal_leaders_group(self, signal: int) -> bool:
+        if self._session is None:
+            return False
+        try:
+            os.killpg(self._session, signal)
+        except ProcessLookupError:
+            if not self._leader_runs:  # nobody has the number any more; from here on it may become another's
+                self._session = None
+            return False
+        except PermissionError:  # how some systems say that all of it have ended and wait to be reaped
+            return False
+        return True
+
+    def _found_among(self, everyone: Sequence[Process]) -> list[Process]:
+        members = [process for process in everyone if self._is_member(process)]
+        taken = {process.pid for process in members}
+        grown = True
+        while grown:
+            children = [p for p in everyone if p.parent in taken and p.pid not in taken and p.started >= self._since]
+            members += children
+            taken.update(child.pid for child in children)
+            grown = bool(children)
+        return members
 
     def _is_member(self, process: Process) -> bool:
         if process.session == self._session and self._session is not None:

@@ -19,6 +19,9 @@ GRACE = 2.0
 PATIENCE = 0.7
 """Seconds that forced processes get to go away before they are named."""
 
+UNSEEN = 0.3
+"""Seconds that the leader's group gets to be empty when nobody is seen in it: where nobody reaps, it never is."""
+
 _LOOK_EVERY = 0.03
 
 
@@ -32,6 +35,7 @@ class KillLadder:
         self._asking = asking
         self._grace = grace
         self._asked_at: float | None = None
+        self._unseen_until: float | None = None
         self.reason = reason
         self.done = False
         self.survivors: tuple[ProcessName, ...] = ()
@@ -45,7 +49,8 @@ class KillLadder:
             self._asked_at = now
             self._family.send(self._asking, members)
         elif not members:
-            self.done = True
+            self._unseen_until = self._unseen_until or now + UNSEEN
+            self.done = not self._family.force_unseen() or now >= self._unseen_until
         elif now >= self._asked_at + self._grace + PATIENCE:
             self.done = True
             self.survivors = tuple(ProcessName(process.pid, process.name) for process in members)

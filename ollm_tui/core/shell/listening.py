@@ -1,4 +1,4 @@
-"""Which TCP addresses processes listen on, as people type them: `localhost:5173`.
+"""Which addresses processes listen on, as people type them: `localhost:5173`, and for UDP `localhost:5353/udp`.
 
 From /proc where there is one, else from `lsof`. Only the network this program is in itself: a socket within a sandbox's
 own network leads nowhere from here.
@@ -14,14 +14,34 @@ import sys
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
-_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-_LISTENS = "0A"
+_LISTENS, _TAKES_ANYBODYS = "0A", "07"
+_TABLES = (
+    (Path("/proc/net/tcp"), _LISTENS, ""),
+    (Path("/proc/net/tcp6"), _LISTENS, ""),
+    (Path("/proc/net/udp"), _TAKES_ANYBODYS, "/udp"),
+    (Path("/proc/net/udp6"), _TAKES_ANYBODYS, "/udp"),
+)
+"""The kernel's tables, the state of what is looked for in each, and what stands behind its addresses. UDP knows no
+listening: a socket that is bound and not connected to one peer takes what anybody sends."""
+
 _PATIENCE = 5.0
 
 
 class PortsUnknown(Exception):
     """This system does not tell; the message says what is missing."""
+
+
+class Place(NamedTuple):
+    """Where somebody listens; in order of ports."""
+
+    port: int
+    host: str
+    protocol: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}{self.protocol}"
 
 
 def listening_addresses(pids: Collection[int]) -> dict[int, tuple[str, ...]]:
@@ -35,21 +55,21 @@ def listening_addresses(pids: Collection[int]) -> dict[int, tuple[str, ...]]:
     return {pid: _in_order(addresses) for pid, addresses in found.items() if addresses}
 
 
-def _by_proc(pids: Collection[int]) -> dict[int, set[tuple[int, str]]]:
-    sockets: dict[str, tuple[int, str]] = {}
-    for table in _TABLES:
-        with suppress(OSError):  # a system without IPv6 has no second table
-            sockets.update(_listening_sockets(table.read_text("ascii")))
+def _by_proc(pids: Collection[int]) -> dict[int, set[Place]]:
+    sockets: dict[str, Place] = {}
+    for table, state, protocol in _TABLES:
+        with suppress(OSError):  # a system without IPv6 has no second tables
+            sockets.update(_listening_sockets(table.read_text("ascii"), state, protocol))
     return {pid: {sockets[inode] for inode in _open_sockets(pid) if inode in sockets} for pid in pids}
 
 
-def _listening_sockets(table: str) -> Iterator[tuple[str, tuple[int, str]]]:
-    """Inode, port and address of each listening socket of a table as the kernel writes it."""
+def _listening_sockets(table: str, state: str, protocol: str) -> Iterator[tuple[str, Place]]:
+    """Inode and place of each socket in that state of a table as the kernel writes it."""
     for row in table.splitlines()[1:]:
         fields = row.split()
-        if len(fields) > 9 and fields[3] == _LISTENS:
+        if len(fields) > 9 and fields[3] == state:
             address, _, port = fields[1].partition(":")
-            yield fields[9], (int(port, 16), _host(_kernel_address(address)))
+            yield fields[9], Place(int(port, 16), _host(_kernel_address(address)), protocol)
 
 
 def _kernel_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
@@ -67,7 +87,7 @@ def _open_sockets(pid: int) -> Iterator[str]:
                     yield target[8:-1]
 
 
-def _by_lsof(pids: Collection[int]) -> dict[int, set[tuple[int, str]]]:
+def _by_lsof(pids: Collection[int]) -> dict[int, set[Place]]:
     program = shutil.which("lsof") or shutil.which("lsof", path="/usr/sbin:/usr/bin")
     if program is None:
         raise PortsUnknown("listening ports are not known: the program lsof is missing")
@@ -75,7 +95,7 @@ def _by_lsof(pids: Collection[int]) -> dict[int, set[tuple[int, str]]]:
     try:
         # It exits with 1 when one of the processes has no such socket; what it printed is right all the same.
         told = subprocess.run(
-            [program, "-nP", "-w", "-a", "-p", numbers, "-iTCP", "-sTCP:LISTEN", "-F", "pn"],
+            [program, "-nP", "-w", "-a", "-p", numbers, "-i", "-F", "pPnT"],
             capture_output=True,
             text=True,
             errors="replace",
@@ -87,20 +107,32 @@ def _by_lsof(pids: Collection[int]) -> dict[int, set[tuple[int, str]]]:
     return _read_lsof(told.stdout)
 
 
-def _read_lsof(listing: str) -> dict[int, set[tuple[int, str]]]:
-    """What `lsof -F pn` prints: a line `p` and a pid, then a line `n` and an address for each socket of it."""
-    found: dict[int, set[tuple[int, str]]] = {}
-    current: set[tuple[int, str]] = set()
+def _read_lsof(listing: str) -> dict[int, set[Place]]:
+    """What `lsof -F pPnT` prints: a line `p` and a pid, then for each socket of it a line `P` and its protocol, a line
+    `n` and its address (both ends where it is connected), and lines `T` on its state."""
+    found: dict[int, set[Place]] = {}
+    current: set[Place] = set()
+    udp, place = False, None
     for row in listing.splitlines():
         if row.startswith("p"):
             current = found.setdefault(int(row[1:]), set())
+        elif row.startswith("P"):
+            udp = row == "PUDP"
         elif row.startswith("n"):
-            host, _, port = row[1:].rpartition(":")
-            if port.isdecimal():
-                shown = "0.0.0.0" if host == "*" else host.strip("[]").partition("%")[0]
-                with suppress(ValueError):
-                    current.add((int(port), _host(ipaddress.ip_address(shown))))
+            place = _place_of(row[1:], "/udp" if udp else "")
+        if place is not None and row.startswith("n" if udp else "TST=LISTEN"):
+            current.add(place)
     return found
+
+
+def _place_of(name: str, protocol: str) -> Place | None:
+    """The place that lsof names; None for a connection, which has two."""
+    host, _, port = name.rpartition(":")
+    shown = "0.0.0.0" if host == "*" else host.strip("[]").partition("%")[0]
+    try:
+        return Place(int(port), _host(ipaddress.ip_address(shown)), protocol)
+    except ValueError:
+        return None
 
 
 def _host(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
@@ -112,8 +144,8 @@ def _host(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
     return f"[{plain}]" if plain.version == 6 else str(plain)
 
 
-def _in_order(addresses: Collection[tuple[int, str]]) -> tuple[str, ...]:
-    return tuple(f"{host}:{port}" for port, host in sorted(addresses))
+def _in_order(addresses: Collection[Place]) -> tuple[str, ...]:
+    return tuple(map(str, sorted(addresses)))
 
 
 __all__ = ["PortsUnknown", "listening_addresses"]

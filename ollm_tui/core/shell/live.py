@@ -12,7 +12,7 @@ import termios
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
@@ -20,18 +20,17 @@ from pathlib import Path
 from signal import Signals
 from typing import TypeAlias
 
+from ollm_tui.core.shell.broadcast import Broadcast
 from ollm_tui.core.shell.family import Family, ProcessName
 from ollm_tui.core.shell.hand import LineModes, PersonsHand, TerminalInput, TypedLines
 from ollm_tui.core.shell.handover import start_keeper
 from ollm_tui.core.shell.ladder import ASKING, ASKING_A_SHELL, GRACE, KillLadder
 from ollm_tui.core.shell.process import Child, StartFailed
 from ollm_tui.core.shell.pump import Pump
-from ollm_tui.core.shell.rawlog import RawLog
 from ollm_tui.core.shell.state import CommandKind, CommandState, Ending, Phase, TimeLimits
 
 log = logging.getLogger(__name__)
 
-OnBytes: TypeAlias = Callable[[bytes], None]
 OnState: TypeAlias = Callable[[CommandState], None]
 
 
@@ -43,32 +42,29 @@ class LiveCommand:
         state: CommandState,
         start: Callable[[], Child],
         mark: str,
-        log: RawLog,
+        output: Broadcast,
         limits: TimeLimits,
         on_state: OnState,
-        on_bytes: OnBytes | None = None,
         grace: float = GRACE,
     ) -> None:
         self._state = state
         self._start = start
-        self._mark = mark
-        self._log = log
-        self._limits = limits
+        self.mark = mark
+        """What the command's processes carry in their environment."""
+        self.output = output
+        self.limits = limits
         self._on_state = on_state
         self._grace = grace
         self.started: Future[StartFailed | None] = Future()
         """Set once the process runs, or with why it does not."""
         self.done: Future[CommandState] = Future()
         """Set when the command is complete: its leader has exited and its output is read."""
-        self._order = threading.RLock()
-        """Held while bytes are handed on, so that a late listener gets the backlog and then all that follows."""
         self._lock = threading.Lock()
-        self._listeners: tuple[OnBytes, ...] = () if on_bytes is None else (on_bytes,)
         self.typed: deque[TerminalInput] = deque()
         self._typed_lines = TypedLines()
         self.read_to = 0
         """The byte that reading goes on from, where the reader does not say."""
-        self._asked: Ending | None = None
+        self.wanted_end: Ending | None = None
         self._wake_write = -1
         self._child: Child | None = None
         self._family: Family | None = None
@@ -83,27 +79,6 @@ class LiveCommand:
 
     def begin(self) -> None:
         self._thread.start()
-
-    def attach(self, listener: OnBytes) -> Callable[[], None]:
-        """Hand `listener` the backlog now and every further byte as it comes, from the command's thread."""
-        with self._order:
-            backlog = self._log.backlog()
-            if backlog:
-                listener(backlog)
-            with self._lock:
-                self._listeners = (*self._listeners, listener)
-
-        return lambda: self.detach(listener)
-
-    def output(self, start: int) -> Iterator[bytes]:
-        """What was written from byte `start` up to now, in pieces. Reads the disk."""
-        with self._order:
-            return self._log.pieces(start)
-
-    @property
-    def output_size(self) -> int:
-        """Bytes written so far."""
-        return self._log.size
 
     def write(self, data: bytes) -> bool:
         """Queue what the terminal answers; False when the command is over or its input is empty."""
@@ -138,7 +113,7 @@ class LiveCommand:
         interrupted turn. False when it is over, or theirs anyway."""
         if not self._state.running or self._state.kind is CommandKind.PERSON:
             return False
-        self._limits = TimeLimits()
+        self.limits = TimeLimits()
         self._change_hand(lambda hand: replace(hand, took_over=True))
         self._wake()
         return True
@@ -152,12 +127,12 @@ class LiveCommand:
     def end(self, ending: Ending = Ending.KILLED) -> None:
         """Ask for the command's end; `done` tells when that is reached."""
         with self._lock:
-            self._asked = self._asked or ending
+            self.wanted_end = self.wanted_end or ending
         self._wake()
 
     def move_to_background(self) -> None:
         """Let it run on without a limit on its time."""
-        self._limits = replace(self._limits, wall=None)
+        self.limits = replace(self.limits, wall=None)
         self._change(background=True)
 
     def leave(self, enter: Callable[[Path], None]) -> Future[None]:
@@ -178,11 +153,6 @@ class LiveCommand:
         return result
 
     @property
-    def mark(self) -> str:
-        """What the command's processes carry in their environment."""
-        return self._mark
-
-    @property
     def needs_end(self) -> bool:
         """Whether anything of it may still run or read."""
         return not self._left and (self._thread.is_alive() or bool(self._state.leftovers))
@@ -198,10 +168,6 @@ class LiveCommand:
         if self._state.leftovers != ladder.survivors:
             self._change(leftovers=ladder.survivors)
         return ladder.survivors
-
-    def detach(self, listener: OnBytes) -> None:
-        with self._lock:
-            self._listeners = tuple(other for other in self._listeners if other is not listener)
 
     def _wake(self) -> None:
         with self._lock:
@@ -224,23 +190,6 @@ class LiveCommand:
             self._on_state(state)
 
     # What the pump asks and tells, in the command's thread.
-
-    @property
-    def limits(self) -> TimeLimits:
-        return self._limits
-
-    def wanted_end(self) -> Ending | None:
-        return self._asked
-
-    def publish(self, data: bytes) -> None:
-        with self._order:
-            self._log.append(data)
-            for listener in self._listeners:
-                try:
-                    listener(data)
-                except Exception:  # whoever listens may fail; the command must be read on, or it would hang
-                    log.exception("A listener of command %s failed and is dropped", self._state.id)
-                    self.detach(listener)
 
     def waits_for_input(self, waiting: bool) -> None:
         if self._state.waiting_for_input != waiting:
@@ -284,7 +233,7 @@ class LiveCommand:
         if leaving is not None:
             enter, result = leaving
             try:
-                log, room = self._log.to_disk()
+                log, room = self.output.to_disk()
                 enter(log)
                 if self._child is not None and self._wake_write >= 0:
                     start_keeper(self._child.end, log, self._child.pid, room)
@@ -317,7 +266,7 @@ class LiveCommand:
             return
         os.set_blocking(wake, False)
         os.set_blocking(wake_write, False)
-        family = Family(child.pid, self._mark)
+        family = Family(child.pid, self.mark)
         with self._lock:
             self._child, self._family, self._wake_write = child, family, wake_write
         self._change(pid=child.pid, on_terminal=child.terminal is not None)
@@ -345,5 +294,5 @@ class LiveCommand:
                 child.close()
             if self._state.leftovers and not self._left:
                 with suppress(OSError):  # it may still be left running; then its log has to be there
-                    self._log.to_disk()
-            self._log.close()
+                    self.output.to_disk()
+            self.output.close()

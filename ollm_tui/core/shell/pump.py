@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 
+from ollm_tui.core.shell.broadcast import Broadcast
 from ollm_tui.core.shell.family import Family, ProcessName
 from ollm_tui.core.shell.hand import LineModes, TerminalInput, line_modes
 from ollm_tui.core.shell.ladder import KillLadder
@@ -51,6 +52,10 @@ class Owner(Protocol):
     @property
     def limits(self) -> TimeLimits: ...
     @property
+    def wanted_end(self) -> Ending | None: ...
+    @property
+    def output(self) -> Broadcast: ...
+    @property
     def typed(self) -> deque[TerminalInput]:
         """What is still to be written; filled by others at its right end."""
         ...
@@ -59,8 +64,6 @@ class Owner(Protocol):
         """The person's bytes that have just been written, and what the terminal made of them."""
         ...
 
-    def wanted_end(self) -> Ending | None: ...
-    def publish(self, data: bytes) -> None: ...
     def waits_for_input(self, waiting: bool) -> None: ...
     def settle(
         self, exit_code: int | None, signal: str | None, ending: Ending | None, leftovers: tuple[ProcessName, ...]
@@ -140,7 +143,7 @@ class Pump:
             self._reap()
             due.append(now + _REAP_EVERY)
         if self._ladder is None:
-            ending = self._owner.wanted_end() or self._overrun(now)
+            ending = self._owner.wanted_end or self._overrun(now)
             if ending is not None:
                 self._ending = ending if self._returncode is None else None
                 self._ladder = self._owner.new_ladder(self._family)
@@ -179,7 +182,7 @@ class Pump:
         if pieces:
             self._last_output = time.monotonic()
             self._active(self._last_output)
-            self._owner.publish(b"".join(pieces))
+            self._owner.output.publish(b"".join(pieces))
 
     def _end_of_output(self) -> None:
         self._at_end_of_output = True

@@ -61,13 +61,9 @@ class LogFile:
         if self.path is None:
             return b""
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+            return read_log(self.path, start, length)
         except OSError:
             return b""
-        try:
-            return os.pread(descriptor, length, start)
-        finally:
-            os.close(descriptor)
 
     def make_sure(self, size: int) -> Path:
         """The file, with `size` bytes in it or as many as it may take. Raises OSError where that is not so."""
@@ -207,6 +203,15 @@ class Capture:
         self._early = []
         self._wanted += len(data)
         self._file.write(data)
+
+
+def read_log(path: Path, start: int, length: int) -> bytes:
+    """Bytes of a log from `start`; fewer at its end. Never follows a link. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        return os.pread(descriptor, length, start)
+    finally:
+        os.close(descriptor)
 
 
 def _write_all(descriptor: int, data: bytes) -> int:

@@ -15,7 +15,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import OperationCancelled
 from ollm_tui.core.base.output import ExcerptBuffer, Truncated
 from ollm_tui.core.base.results import UpdateOutput
-from ollm_tui.core.shell.commands import CommandHub, CommandRequest, CommandState, Ending, arrival
+from ollm_tui.core.shell.commands import CommandHub, CommandRequest, CommandState, arrival, ended
 from ollm_tui.core.shell.live import LiveCommand
 from ollm_tui.core.shell.newtext import NewText
 from ollm_tui.core.shell.plain import FoldedText
@@ -180,7 +180,7 @@ class ShellService:
                 partial += f"\n[{command.state.id} goes on: the person has taken it over]"
             raise OperationCancelled(signal.reason, partial=partial) from cancelled
         finally:
-            command.detach(reading.feed)
+            command.output.detach(reading.feed)
             told = await asyncio.to_thread(reading.finish, to_be_continued=command.state.running)
             command.read_to = reading.taken
             if updates is not None:
@@ -207,7 +207,7 @@ class ShellService:
         """
         command = self.hub.find(command_id)
         start = command.read_to if since is None else since
-        if wait > 0 and command.state.running and command.output_size <= start:
+        if wait > 0 and command.state.running and command.output.size <= start:
             await signal.guard(_more_output(command, start, wait))
         state = command.state
         told, command.read_to = await asyncio.to_thread(self._fold, command, start)
@@ -232,8 +232,7 @@ class ShellService:
             if command.state.hand.took_over:
                 await asyncio.to_thread(command.move_to_background)
             else:
-                command.end(Ending.ABORTED)
-                await arrival(command.done)
+                await ended(command)
             raise
 
     def _reading(self, name: str) -> Reading:
@@ -243,7 +242,7 @@ class ShellService:
         running = command.state.running
         reading = self._reading(command.state.id)
         end = start
-        for piece in ending_whole(command.output(start), keep_unfinished=running):
+        for piece in ending_whole(command.output.pieces(start), keep_unfinished=running):
             reading.feed(piece)
             end += len(piece)
         return reading.finish(), end
@@ -266,10 +265,10 @@ async def _more_output(command: LiveCommand, start: int, seconds: float) -> None
     more = asyncio.Event()
 
     def heard(_: bytes) -> None:
-        if command.output_size > start:
+        if command.output.size > start:
             loop.call_soon_threadsafe(more.set)
 
-    detach = command.attach(heard)
+    detach = command.output.attach(heard)
     waits = [asyncio.ensure_future(more.wait()), arrival(command.done)]
     try:
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pydantic import Field
 
 from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import ShellExecutionFailed
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.confirmation import Risk
-from ollm_tui.core.shell.commands import Phase
-from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
+from ollm_tui.core.shell.commands import CommandState, Phase
+from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolContext, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.shell import shell_service
 from ollm_tui.core.tools.shell_output import agents_command, standing
 
@@ -31,12 +32,13 @@ class ShellKillInvocation(ToolInvocation[ShellKillParameters]):
         return f"End {self.params.id}"
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
-        agents_command(self.context, self.params.id)
+        _own_command(self.context, self.params.id)
         return None
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Ending what is over changes nothing. Raises InvalidArguments for an unknown id."""
-        before = agents_command(self.context, self.params.id)
+        """Ending what is over changes nothing. Raises InvalidArguments for an unknown id; ShellExecutionFailed for
+        what the person has taken over."""
+        before = _own_command(self.context, self.params.id)
         after = await signal.guard(shell_service(self.context).hub.kill(self.params.id))
         survivors = tuple(map(str, after.leftovers))
         said = standing(after) if before.running else f"{standing(after)}; it was over already"
@@ -45,6 +47,17 @@ class ShellKillInvocation(ToolInvocation[ShellKillParameters]):
             data=ShellKillData(id=after.id, state=after.state, exit_code=after.exit_code, survivors=survivors),
             notes=(f"processes that could not be ended: {', '.join(survivors)}",) if survivors else (),
         )
+
+
+def _own_command(context: ToolContext, command_id: str) -> CommandState:
+    state = agents_command(context, command_id)
+    if state.hand.took_over and state.unfinished:
+        raise ShellExecutionFailed(
+            f"{command_id} is not ended: the person has taken it over in its terminal, so it is theirs now. "
+            "Ask them to end it, or to tell you when they are done.",
+            {"id": command_id, "pid": state.pid},
+        )
+    return state
 
 
 SHELL_KILL = Tool(

@@ -44,7 +44,7 @@ class ShellOutputInvocation(ToolInvocation[ShellOutputParameters]):
         """Raises InvalidArguments for an unknown id or a byte beyond the end; OperationCancelled."""
         agents_command(self.context, self.params.id)
         service = shell_service(self.context)
-        written = service.hub.find(self.params.id).output_size
+        written = service.hub.find(self.params.id).output.size
         if self.params.since is not None and self.params.since > written:
             raise InvalidArguments(
                 f"since: byte {self.params.since} lies beyond the end of {self.params.id}'s output; it has {written}."

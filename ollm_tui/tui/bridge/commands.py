@@ -8,14 +8,18 @@ from pathlib import Path
 
 from ollm_tui.core.shell.commands import CommandHub, CommandKind, CommandState, StartFailed, UnknownCommand
 from ollm_tui.core.shell.state import Phase
+from ollm_tui.tui.bridge.left import LeftJobs
 from ollm_tui.tui.values import CommandMark, CommandTab
 
 
 class CommandRelay:
     """Raw bytes go from the hub's threads straight into a view's engine; nothing of them is an event."""
 
-    def __init__(self, hub: CommandHub, workspace: Path, changed: Callable[[tuple[CommandTab, ...]], object]) -> None:
+    def __init__(
+        self, hub: CommandHub, left: LeftJobs, workspace: Path, changed: Callable[[tuple[CommandTab, ...]], object]
+    ) -> None:
         self._hub = hub
+        self._left = left
         self._workspace = workspace
         self._changed = changed
         self._attached: dict[str, Callable[[], None]] = {}
@@ -27,9 +31,10 @@ class CommandRelay:
         for detach in self._attached.values():
             detach()
         self._attached.clear()
+        self._left.close()
 
     def tabs(self) -> tuple[CommandTab, ...]:
-        return tuple(_tab(state) for state in self._hub.list())
+        return (*self._left.tabs(), *(_tab(state) for state in self._hub.list()))
 
     async def open_shell(self, columns: int, lines: int, typed: str) -> None:
         """Start the person's shell. Raises StartFailed."""
@@ -41,12 +46,15 @@ class CommandRelay:
     def attach(self, command_id: str, feed: Callable[[bytes], None]) -> None:
         """Give a view the command's bytes, those of the past first; a command that is gone has none."""
         self.detach(command_id)
+        if self._left.attach(command_id, feed):
+            return
         try:
             self._attached[command_id] = self._hub.attach(command_id, feed)
         except UnknownCommand:
             feed(b"[this command is no longer kept]\r\n")
 
     def detach(self, command_id: str) -> None:
+        self._left.detach(command_id)
         detach = self._attached.pop(command_id, None)
         if detach is not None:
             detach()

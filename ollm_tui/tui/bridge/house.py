@@ -26,6 +26,7 @@ from ollm_tui.tui import news
 from ollm_tui.tui.bridge.commands import CommandRelay, StartFailed
 from ollm_tui.tui.bridge.conversation import ConversationFolder
 from ollm_tui.tui.bridge.jobs import JobDesk
+from ollm_tui.tui.bridge.left import LeftJobs
 from ollm_tui.tui.bridge.memory import MemoryKeeper
 from ollm_tui.tui.bridge.queue import LINGER_SECONDS, QueueKeeper, review_value
 from ollm_tui.tui.bridge.todos import TodoKeeper
@@ -85,8 +86,9 @@ class Bridge:
         self._memory = MemoryKeeper(self._core.memory, self._core.memory_overview, tell, clock)
         self._watcher = StoreWatcher(self._core.store, self._core.todos, self._memory.changed)
         self._turns = TurnRunner(house.agent, self._turn_broke)
-        self._commands = CommandRelay(self._core.hub, self._workspace, self._commands_changed)
-        self._jobs = JobDesk(self._core.hub, self._core.jobs, tell, clock)
+        left = LeftJobs(self._core.jobs, lambda: self._commands_changed(self._commands.tabs()))
+        self._commands = CommandRelay(self._core.hub, left, self._workspace, self._commands_changed)
+        self._jobs = JobDesk(self._core.hub, self._core.jobs, left, tell, clock)
         self._last_words = last_words
         self._runs_on: tuple[str, ...] = ()
         self._trust = TrustKeeper(self._core, tell, self._policy_changed)
@@ -105,7 +107,13 @@ class Bridge:
         settings = self._core.configuration.settings
         themes = await asyncio.to_thread(load_themes)
         wanted = settings.ui.theme
-        chosen = news.ScreenSettings(tuple(themes.sound.values()), wanted, dict(settings.keys), settings.ui.auto_open)
+        chosen = news.ScreenSettings(
+            themes=tuple(themes.sound.values()),
+            theme=wanted,
+            keys=dict(settings.keys),
+            auto_open=settings.ui.auto_open,
+            allow_clipboard=settings.terminal.clipboard,
+        )
         self._tell(news.SettingsKnown(chosen))
         found = _faults_in(self._core.configuration)
         self._tell_faults(*found, *themes.faults, *faults_of(settings.keys, "config.toml"))

@@ -16,6 +16,7 @@ from ollm_tui.core.shell.jobbook import EarlierJob, JobBook
 from ollm_tui.core.shell.usage import Look, Usage, Watcher
 from ollm_tui.tui import news
 from ollm_tui.tui.bridge.commands import mark_of
+from ollm_tui.tui.bridge.left import LeftJobs
 from ollm_tui.tui.entries import NoteEntry
 from ollm_tui.tui.intents import Tell
 from ollm_tui.tui.values import CommandMark, JobRow
@@ -31,8 +32,9 @@ log = logging.getLogger(__name__)
 class JobDesk:
     """Knows the jobs of this dashboard from the hub, and those that outlived an earlier one from the book."""
 
-    def __init__(self, hub: CommandHub, book: JobBook, tell: Tell, clock: Clock) -> None:
+    def __init__(self, hub: CommandHub, book: JobBook, left: LeftJobs, tell: Tell, clock: Clock) -> None:
         self._hub = hub
+        self._left = left
         self._book = book
         self._tell = tell
         self._clock = clock
@@ -60,6 +62,7 @@ class JobDesk:
             except OSError as error:
                 self._tell(news.Said(f"The jobs cannot be looked at: {error}", failed=True))
                 return
+            self._left.show(self._earlier)
             self._tell(news.JobsChanged(self._rows(look), look.unknown))
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._again.wait(), LOOK_EVERY)
@@ -117,13 +120,14 @@ class JobDesk:
         """What became of jobs that outlived an earlier dashboard; those that are over are then forgotten."""
         found = await asyncio.to_thread(self._book.earlier)
         self._earlier = tuple(job for job in found if job.running)
+        self._left.show(self._earlier)
         for job in found:
             if not job.running:
                 await asyncio.to_thread(self._book.strike_out, job.record.mark)
         told = [job for job in found if job.running or job.record.left]
         notes = [NoteEntry(f"earlier-{job.record.mark}", _earlier_words(job)) for job in told]
         if self._earlier:
-            notes.append(NoteEntry("earlier-jobs", "/jobs shows them and can end them."))
+            notes.append(NoteEntry("earlier-jobs", "A tab of the terminal shows what each writes; /jobs can end them."))
         return notes
 
     # -- at the end --------------------------------------------------------------------------------------------------
@@ -187,15 +191,13 @@ def _earlier_row(job: EarlierJob, seconds: float, usage: Usage | None) -> JobRow
         id=record.mark,
         name=record.id,
         command=record.command,
-        state=CommandMark.RUNNING,
+        state=CommandMark.LEFT,
         pid=_pid(record.pid, [member.pid for member in job.members]),
         seconds=seconds,
         cpu=None if usage is None else usage.cpu,
         processes=len(job.members),
         addresses=() if usage is None else usage.addresses,
         alive=True,
-        earlier=True,
-        log=record.log or "",
     )
 
 

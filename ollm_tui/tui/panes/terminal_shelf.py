@@ -18,14 +18,14 @@ from ollm_tui.tui.ink import app_of
 from ollm_tui.tui.panes.terminal_hint import ShellHint
 from ollm_tui.tui.panes.terminal_tabs import SHELL, shown_tabs
 from ollm_tui.tui.panes.terminal_wishes import Attached, Detached, Typed
-from ollm_tui.tui.values import CommandTab
+from ollm_tui.tui.values import CommandMark, CommandTab
 from ollm_tui.tui.widgets.tabs import TabStrip
 
 if TYPE_CHECKING:
     from ollm_tui.tui.terminal.view import TerminalView
 
 BELL_SECONDS = 1.0
-"""A program that rings without end is heard this often."""
+"""A program that rings or copies without end is heard this often."""
 
 MAX_TITLE = 60
 
@@ -47,6 +47,8 @@ class TerminalShelf(Vertical):
         self._titles: dict[str, str] = {}
         self._rung: set[str] = set()
         self._heard_at = float("-inf")
+        self._copied_at = float("-inf")
+        self._clipboard_allowed = False
         self.border_title = "Terminal"
 
     def compose(self) -> ComposeResult:
@@ -56,7 +58,11 @@ class TerminalShelf(Vertical):
 
     def show_commands(self, commands: tuple[CommandTab, ...]) -> None:
         """The commands there are; a new one of the agent comes to the front while nobody works in here."""
-        fresh = [tab for tab in commands if tab.id not in self._commands and not tab.person]
+        fresh = [
+            tab
+            for tab in commands
+            if tab.id not in self._commands and not tab.person and tab.state is not CommandMark.LEFT
+        ]
         self._commands = {tab.id: tab for tab in commands}
         for tab in commands:
             if tab.person and tab.alive and tab.id != self._shell_id:
@@ -69,6 +75,12 @@ class TerminalShelf(Vertical):
         if fresh and not self.has_focus_within:
             self.choose(fresh[-1].id)
         self._draw_tabs()
+
+    def allow_clipboard(self, allowed: bool) -> None:
+        """Let programs put text on the clipboard, or no longer."""
+        self._clipboard_allowed = allowed
+        for view in self._views.values():
+            view.engine.screen.allow_clipboard = allowed
 
     @property
     def busy(self) -> bool:
@@ -147,6 +159,12 @@ class TerminalShelf(Vertical):
         event.stop()
         self._draw_title()
 
+    def on_terminal_view_clipboard(self, event: TerminalView.Clipboard) -> None:
+        event.stop()
+        if self._now() - self._copied_at >= BELL_SECONDS:
+            self._copied_at = self._now()
+            self.notify(f"A program put {len(event.text)} characters on the clipboard.", markup=False)
+
     def _bind_shell(self, command_id: str) -> None:
         if SHELL in self._views:
             self._drop(SHELL)
@@ -190,6 +208,7 @@ class TerminalShelf(Vertical):
         room = self.focus_target.outer_size
         engine = TerminalEngine(room.width, room.height) if room.area else None
         view = TerminalView(engine, classes="terminal-view")
+        view.engine.screen.allow_clipboard = self._clipboard_allowed
         self._views[tab_id] = view
         self.mount(view)
         return view

@@ -17,6 +17,8 @@ KEPT_TABS = 9
 
 LABEL_CELLS = 18
 
+_OVER = (CommandMark.EXITED, CommandMark.KILLED)
+
 
 def shown_tabs(
     commands: dict[str, CommandTab], shell_id: str, chosen: str, now: float, rung: Collection[str] = ()
@@ -26,7 +28,7 @@ def shown_tabs(
     shell = commands.get(shell_id)
     ended = "" if shell is None or shell.alive else f" {_end_words(shell)} Enter restarts"
     others = [tab for tab in commands.values() if not tab.person]
-    over = [tab.id for tab in others if not tab.alive and tab.id != chosen]
+    over = [tab.id for tab in others if tab.state in _OVER and tab.id != chosen]
     hidden = set(over[:-KEPT_TABS])
     shown = [Tab(tab.id, _label(tab, now) + _bell(tab.id, rung), _ink(tab)) for tab in others if tab.id not in hidden]
     return [Tab(SHELL, f"shell{ended}{_bell(SHELL, rung)}"), *shown]
@@ -60,6 +62,10 @@ def _end_words(tab: CommandTab) -> str:
             return "RUN"
         case CommandMark.WAITING:
             return "INPUT?"
+        case CommandMark.LEFT:
+            return "LEFT"
+        case CommandMark.EXITED if tab.exit_code is None:
+            return "over"
         case CommandMark.EXITED:
             return "ok" if tab.exit_code == 0 else f"exit {tab.exit_code}"
         case CommandMark.KILLED:
@@ -68,11 +74,11 @@ def _end_words(tab: CommandTab) -> str:
 
 def _ink(tab: CommandTab) -> Ink:
     match tab.state:
-        case CommandMark.RUNNING:
+        case CommandMark.RUNNING | CommandMark.LEFT:
             return Ink.ACCENT
         case CommandMark.WAITING:
             return Ink.WARNING
         case CommandMark.EXITED:
-            return Ink.MUTED if tab.exit_code == 0 else Ink.ERROR
+            return Ink.MUTED if not tab.exit_code else Ink.ERROR
         case CommandMark.KILLED:
             return Ink.ERROR

@@ -118,19 +118,16 @@ class JobsScreen(ModalScreen[str | None]):
         job = self._chosen
         if job is None or not self.is_current:
             return
-        if job.earlier:
-            self.notify(f"It has no terminal here. Its output: {visible(job.log or 'not kept')}", markup=False)
-        else:
-            self.dismiss(job.id)
+        self.dismiss(job.id)
 
     def action_interrupt(self) -> None:
         job = self._chosen
         if job is None:
             return
-        if job.state not in (CommandMark.RUNNING, CommandMark.WAITING):
-            self.notify(f"{job.name} is over.", markup=False)
-        elif job.earlier:
+        if job.earlier:
             self.notify(f"{job.name} has no terminal here any more; x ends it.", markup=False)
+        elif job.state not in (CommandMark.RUNNING, CommandMark.WAITING):
+            self.notify(f"{job.name} is over.", markup=False)
         else:
             self.post_message(self.Interrupted(job.id))
             self.notify(f"^C sent to {job.name}.", markup=False)
@@ -190,9 +187,9 @@ def age_text(seconds: float) -> str:
 
 def state_words(job: JobRow) -> tuple[str, Ink]:
     """Where it stands, in a word or two."""
-    if job.earlier:
-        return "LEFT RUNNING", Ink.ACCENT
     match job.state:
+        case CommandMark.LEFT:
+            return "LEFT RUNNING", Ink.ACCENT
         case CommandMark.RUNNING:
             return "RUN", Ink.ACCENT
         case CommandMark.WAITING:

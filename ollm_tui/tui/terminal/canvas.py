@@ -53,6 +53,7 @@ class TerminalCanvas(Widget):
     Reported = messages.Reported
     Scrolled = messages.Scrolled
     Answer = messages.Answer
+    Clipboard = messages.Clipboard
 
     def __init__(self, engine: TerminalEngine | None = None, *, classes: str | None = None) -> None:
         super().__init__(classes=classes)
@@ -137,7 +138,6 @@ class TerminalCanvas(Widget):
                 self.post_message(self.Reported(self, event))
 
     def on_terminal_view_clipboard(self, message: messages.Clipboard) -> None:
-        message.stop()
         self.host.copy_to_clipboard(message.text)
 
     # Size

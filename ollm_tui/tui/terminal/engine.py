@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from ollm_tui.tui.terminal.emulator import SCROLLBACK_LINES, LiveScreen, LiveStream
-from ollm_tui.tui.terminal.osc import BellRang, TerminalEvent, TitleSet
+from ollm_tui.tui.terminal.osc import BellRang, ClipboardWrite, TerminalEvent, TitleSet
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ class TerminalEngine:
             self._replies.append(reply)
 
     def _collect_event(self, event: TerminalEvent) -> None:
-        if isinstance(event, (BellRang, TitleSet)):  # only the last one of a slice can be noticed
+        if isinstance(event, (BellRang, ClipboardWrite, TitleSet)):  # only the last one of a slice can be noticed
             self._events = [kept for kept in self._events if type(kept) is not type(event)]
         if len(self._events) < MAX_EVENTS:
             self._events.append(event)

@@ -101,6 +101,6 @@ class Wake(ViewMessage, namespace="terminal_view"):
 
 @dataclass
 class Clipboard(ViewMessage, namespace="terminal_view"):
-    """The program put text on the clipboard, and its screen allows that; sent to the view itself."""
+    """The program put text on the clipboard, and its screen allows that; the view does it."""
 
     text: str
