@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ollm_tui.core.web.extraction import extract_main, extract_selected
+from ollm_tui.core.web.links import ROOM
 from ollm_tui.core.web.tree import parse_html, select
 
 BASE = "https://example.org/docs/page.html"
@@ -300,3 +301,19 @@ def test_sqlite_documentation_is_kept(name: str) -> None:
     ):
         node.drop_tree()
     check_real_page(page, tree.body)
+
+
+@pytest.mark.parametrize("tag", ["blockquote", "ul><li"])
+def test_a_hundred_quotes_or_lists_inside_each_other_do_not_multiply_the_text(tag: str) -> None:
+    lines = "<p>A line of it." * 1_000
+    text = extract_main(f"<{tag}>" * 100 + lines, "http://host/")
+    assert text.count("A line of it.") == 1_000
+    assert len(text) < 100 * 1_000
+
+
+def test_short_links_below_a_long_base_do_not_multiply_the_text() -> None:
+    links = "".join(f"<a href=n{number}>word {number}</a> " for number in range(20_000))
+    text = extract_main(f"<p>{links}", f"http://host/{'long' * 500}/")
+    assert len(text) < 2 * ROOM
+    assert text.startswith("[word 0](http://host/long")
+    assert text.endswith("word 19999")

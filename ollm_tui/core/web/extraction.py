@@ -11,8 +11,6 @@ import re
 from typing import Any, cast
 from urllib.parse import urljoin
 
-from ollm_tui.core.base.errors import InvalidArguments
-from ollm_tui.core.base.visible import visible
 from ollm_tui.core.web.code_blocks import is_gutter_class
 from ollm_tui.core.web.elements import COLOURED_TAGS
 from ollm_tui.core.web.markdown import to_markdown
@@ -66,16 +64,15 @@ class NoMatch(Exception):
     """A selector that fits nothing on the page."""
 
 
-def check_selector(selector: str) -> None:
-    """Raises InvalidArguments where no page could be asked for it."""
+def selector_fault(selector: str) -> str | None:
+    """Why no page could be asked for it; None for a usable one."""
     try:
         page = parse_html(_ANY_PAGE)
         if page is not None:
             select(page, _ANY_PAGE, selector)
     except ValueError as error:
-        raise InvalidArguments(
-            f"selector: {visible(selector)!r} is no CSS selector that can be used: {visible(str(error))}."
-        ) from None
+        return str(error)
+    return None
 
 
 def extract_selected(html: str, selector: str, base_url: str) -> str:
