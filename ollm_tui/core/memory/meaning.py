@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from operator import neg
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.clock import Clock
@@ -140,6 +138,8 @@ class Meaning:
             return ()
         question = self._embedder.question(query)
         likeness = [near for comparison in comparisons for near in comparison(question)]
-        nearest = heapq.nsmallest(max(limit, 1), zip(map(neg, likeness), (*known.numbers, *made), strict=True))
-        floor = max(self._embedder.chance, -nearest[0][0] - self._embedder.spread)
-        return tuple(number for distance, number in nearest[:limit] if -distance >= floor)
+        floor = max(self._embedder.chance, max(likeness) - self._embedder.spread)
+        near_enough = [
+            (-near, number) for near, number in zip(likeness, (*known.numbers, *made), strict=True) if near >= floor
+        ]
+        return tuple(number for _, number in sorted(near_enough)[:limit])
