@@ -196,6 +196,8 @@ def _frame(root: Node) -> list[Node]:
     frame = [*root.iter("nav")]
     frame += [node for body in root.iter("body") for node in body if node.tag in ("header", "footer")]
     frame += [node for node in root.iter() if _is_named_frame(node)]
+    if not frame:
+        return []
     sizes = text_sizes(root)
     return [node for node in frame if node.tag not in _NEVER_FRAME and sizes[node] < sizes[root] / 3]
 
