@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ollm_tui.core.web import extraction
 from ollm_tui.core.web.extraction import extract_main, extract_selected
 from ollm_tui.core.web.links import ROOM
-from ollm_tui.core.web.tree import parse_html, select
+from ollm_tui.core.web.tree import Node, Page, parents_of, parse_html, select
 
 BASE = "https://example.org/docs/page.html"
 FILLER = "<p>" + "Enough words to be believed as the main part of a page. " * 8 + "</p>"
@@ -229,6 +230,24 @@ def test_links_follow_the_base_of_the_page() -> None:
     page = f"<base href='https://cdn.example/v2/'><main>{FILLER}<a href=x>l</a></main>"
     assert "(https://cdn.example/v2/x)" in extract_main(page, BASE)
     assert "javascript" not in extract_main(page.replace("https://cdn.example/v2/", "javascript:x"), BASE)
+
+
+def test_a_selector_on_a_page_nested_too_deep_for_it_says_so() -> None:
+    with pytest.raises(ValueError, match="nested too deep"):
+        extract_selected("<div>" * 5_000 + "x", "div div div", "http://host/")
+
+
+def test_what_lies_around_many_matches_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Page] = []
+
+    def counted(page: Page) -> dict[Node, Node]:
+        calls.append(page)
+        return parents_of(page)
+
+    monkeypatch.setattr(extraction, "parents_of", counted)
+    html = '<div class="highlight-python"><pre>x = 1</pre></div>' * 100
+    assert extract_selected(html, "pre", "http://host/").count("```python\n") == 100
+    assert len(calls) == 1
 
 
 def test_a_nested_match_is_not_given_twice() -> None:

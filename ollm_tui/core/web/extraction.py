@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import logging
 import re
+from collections.abc import Sequence
 from typing import Any, cast
 from urllib.parse import urljoin
 
@@ -20,6 +21,7 @@ from ollm_tui.core.web.tree import (
     above,
     empty,
     outermost,
+    parents_of,
     parse_html,
     parse_text,
     select,
@@ -85,7 +87,8 @@ def extract_selected(html: str, selector: str, base_url: str) -> str:
     if page is None or not found:
         raise NoMatch
     base = _base_url(page.root, base_url)
-    texts = [_markdown(node, base, page) for node in outermost(found)]
+    parents = parents_of(page)
+    texts = [_markdown(node, base, above(node, parents)) for node in outermost(found)]
     return "\n".join(text for text in texts if text)
 
 
@@ -173,10 +176,10 @@ def _readable_part(html: str) -> Node | None:
     return None if article is None else article.root
 
 
-def _markdown(node: Node, base: str, page: Page | None = None) -> str:
-    """`page` is what the node is from, where what lies around it may tell something."""
+def _markdown(node: Node, base: str, around: Sequence[Node] = ()) -> str:
+    """`around` is what the node lies in, outermost first, where that may tell something."""
     try:
-        return to_markdown(node, base, () if page is None else above(node, page))
+        return to_markdown(node, base, around)
     except RecursionError:
         return "\n".join(line for raw in text_of(node).splitlines() if (line := " ".join(raw.split())))
 
