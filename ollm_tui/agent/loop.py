@@ -167,6 +167,9 @@ class Agent:
         try:
             if begin is not None:
                 await signal.in_thread(begin)
+        except StorageFailed as failure:
+            self.stream.publish(Noticed(text=f"The finished todo list stays: {failure.message}"))
+        try:
             if self._recall is not None:
                 recalled = await self._recall.notes(signal)
         except StorageFailed as failure:

@@ -14,7 +14,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.quoting import quoted_unless_plain
 from ollm_tui.core.base.secrets import looks_secret, looks_secret_under, mask
 from ollm_tui.core.memory import Memory, MemoryScope
-from ollm_tui.core.memory_overview import Glance, MemoryOverview, Order
+from ollm_tui.core.memory.overview import Glance, MemoryOverview, Order
 
 CONSIDERED = 500
 """Notes that are looked at, at most; so many never fit."""

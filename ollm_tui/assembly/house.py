@@ -30,7 +30,7 @@ from ollm_tui.core.calls import Standin
 from ollm_tui.core.executor import ToolExecutor
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.memory.embedding import installed_embedder
-from ollm_tui.core.memory_overview import MemoryOverview
+from ollm_tui.core.memory.overview import MemoryOverview
 from ollm_tui.core.notices import CommandChanged, TodosChanged
 from ollm_tui.core.policy.approvals import ApprovalBook
 from ollm_tui.core.policy.audit import AuditWriter

@@ -9,7 +9,7 @@ from ollm_tui.config import MemorySettings
 from ollm_tui.core.confirmation import Origin
 from ollm_tui.core.executor import ToolExecutor
 from ollm_tui.core.memory import Memory
-from ollm_tui.core.memory_overview import MemoryOverview
+from ollm_tui.core.memory.overview import MemoryOverview
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.tools.memory_get import MEMORY_GET
 

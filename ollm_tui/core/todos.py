@@ -147,8 +147,10 @@ class TodoList:
 
     def archive_when_done(self, *, by: Author = "user") -> bool:
         """Take the list away if every item is finished, so that a new task starts with an empty one."""
+        if not _all_done(self._read().todos):
+            return False  # nobody is kept waiting for the file, and one that may not be written does no harm
         with self._changing(by) as change:
-            done = bool(change.todos) and all(todo.status.finished for todo in change.todos)
+            done = _all_done(change.todos)
             if done:
                 change.todos = []
         return done
@@ -288,6 +290,10 @@ _STATUSES = {status.value: status for status in TodoStatus}
 
 def _todo(number: int, task: str, status: str, created_at: str) -> Todo:
     return Todo(f"t{number}", task, _STATUSES[status], created_at)
+
+
+def _all_done(todos: Sequence[Todo]) -> bool:
+    return bool(todos) and all(todo.status.finished for todo in todos)
 
 
 def _number(todo_id: str) -> int:

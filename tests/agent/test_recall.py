@@ -18,7 +18,7 @@ from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.secrets import mask
 from ollm_tui.core.base.store import Store
 from ollm_tui.core.memory import Memory, MemoryScope
-from ollm_tui.core.memory_overview import MemoryOverview
+from ollm_tui.core.memory.overview import MemoryOverview
 from tests.core.test_memory_overview import HandClock
 
 USER, WORKSPACE = MemoryScope.USER, MemoryScope.WORKSPACE

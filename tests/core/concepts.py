@@ -6,7 +6,7 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 
-from ollm_tui.core.memory.embedding import EmbeddingFailed
+from ollm_tui.core.memory.embedding import Comparison, EmbeddingFailed
 
 THINGS = (
     {"car", "vehicle", "auto", "automobile", "wagen", "車"},
@@ -26,6 +26,8 @@ class Concepts:
         self.name = name
         self.passages: list[str] = []
         self.questions: list[str] = []
+        self.comparisons: list[int] = []
+        """How many passages were made ready for comparing, each time."""
         self.threads: set[int] = set()
         self.before_reading: Callable[[str], object] = lambda _: None
         self.broken = ""
@@ -39,9 +41,15 @@ class Concepts:
         self.questions.append(text)
         return self._vector(text)
 
-    def likeness(self, question: bytes, passages: Sequence[bytes]) -> list[float]:
-        wanted = _numbers(question)
-        return [sum(one * other for one, other in zip(wanted, _numbers(each), strict=True)) for each in passages]
+    def comparison(self, passages: Sequence[bytes]) -> Comparison:
+        self.comparisons.append(len(passages))
+        held = [_numbers(each) for each in passages]
+
+        def compared(question: bytes) -> list[float]:
+            wanted = _numbers(question)
+            return [sum(one * other for one, other in zip(wanted, each, strict=True)) for each in held]
+
+        return compared
 
     def _vector(self, text: str) -> bytes:
         if self.broken:

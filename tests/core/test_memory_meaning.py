@@ -93,6 +93,43 @@ def test_the_key_counts_for_the_meaning_as_well(store: Store) -> None:
     assert found(memory, "printer") == {"Drucker": Ranking.MEANING_ONLY}
 
 
+def test_what_was_read_is_held_ready_until_a_memory_changes(store: Store, tmp_path: Path) -> None:
+    model = Concepts()
+    memory = memory_with(store, model)
+    memory.set("garage", "a car")
+    memory.set("desk", "a printer")
+    assert set(found(memory, "automobile")) == {"garage"}
+    found(memory, "automobile")  # what the first search stored is read once
+    held = len(model.comparisons)
+    assert set(found(memory, "drucker")) == {"desk"}
+    assert len(model.comparisons) == held
+    assert set(found(memory, "drucker", limit=1)) == {"desk"}
+    elsewhere = Store(tmp_path / "ollm.db")
+    other = memory_with(elsewhere, Concepts())
+    other.set("street", "a car")
+    assert set(found(memory, "automobile")) == {"garage", "street"}
+    other.set("garage", "a printer")
+    found(other, "drucker")  # and reads it, too
+    assert set(found(memory, "automobile")) == {"street"}
+    other.delete("street")
+    assert set(found(memory, "automobile")) == set()
+    assert set(found(memory, "drucker")) == {"garage", "desk"}
+    elsewhere.close()
+
+
+def test_one_memory_serves_each_scope_with_its_own(store: Store) -> None:
+    memory = memory_with(store, Concepts())
+    memory.set("garage", "a car")
+    memory.set("yard", "a car", MemoryScope.USER)
+    for _ in range(2):
+        for scope, keys in (
+            (MemoryScope.USER, {"yard"}),
+            (None, {"garage", "yard"}),
+            (MemoryScope.WORKSPACE, {"garage"}),
+        ):
+            assert {hit.memory.key for hit in memory.search("automobile", scope=scope).found} == keys
+
+
 def test_exact_words_stay_in_front_of_a_mere_likeness(store: Store) -> None:
     memory = memory_with(store, Concepts())
     memory.set("a", "the wagen")
@@ -398,7 +435,7 @@ def test_the_real_model_takes_any_text_and_leaves_the_environment_as_it_was(real
     plain = real.passage("car")
     assert dict(os.environ) == before
     odd = ["", "\0", "a\0car", "\ud800", "👩‍🚀" * 50, "x" * 2_000, "car"]
-    likeness = real.likeness(real.question("car"), [real.passage(text) for text in odd])
+    likeness = real.comparison([real.passage(text) for text in odd])(real.question("car"))
     assert len(likeness) == len(odd)
     assert all(-1.01 < near < 1.01 for near in likeness)
     assert real.passage("car") == plain

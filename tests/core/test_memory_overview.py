@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ollm_tui.core.base.store import Store
 from ollm_tui.core.memory import Memory, MemoryScope
-from ollm_tui.core.memory_overview import OPENING_CHARS, MemoryOverview, Order
+from ollm_tui.core.memory.overview import OPENING_CHARS, MemoryOverview, Order
 
 
 class HandClock:

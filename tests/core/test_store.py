@@ -12,8 +12,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from hypothesis import strategies as st
 
 from ollm_tui.core.base import sqlite_file
 from ollm_tui.core.base.errors import StorageFailed
-from ollm_tui.core.base.store import Schema, SetAside, Store, workspace_key
+from ollm_tui.core.base.store import ReadOnly, Schema, SetAside, Store, workspace_key
 from ollm_tui.core.base.store_watch import ChangeWatch, watch_changes
 
 NOTES = Schema("notes", (("CREATE TABLE notes(number INTEGER PRIMARY KEY, text TEXT NOT NULL)",),))
@@ -248,7 +249,7 @@ def test_a_damaged_file_is_set_aside_whole_and_reported(path: Path, damage: str)
     told: list[SetAside] = []
     again = Store(path, clock=FixedClock(), on_set_aside=told.append)
     aside = again.open()
-    assert aside is not None
+    assert isinstance(aside, SetAside)
     assert told == [aside]
     assert aside.kept_as == path.with_name("ollm.db.corrupt-20260131T090500Z")
     assert aside.kept_as.read_bytes() == broken
@@ -301,7 +302,7 @@ def test_a_second_damaged_file_of_the_same_second_gets_a_name_of_its_own(path: P
         path.write_bytes(content)
         store = Store(path, clock=FixedClock())
         aside = store.open()
-        assert aside is not None
+        assert isinstance(aside, SetAside)
         kept.append(aside.kept_as)
         store.close()
     assert kept[0] != kept[1]
@@ -337,46 +338,138 @@ def test_processes_that_start_together_on_a_damaged_file_lose_nothing(path: Path
 # -- what the system refuses
 
 
-def test_a_folder_that_may_not_be_written_is_named_with_the_remedy() -> None:
+@contextmanager
+def ordinary_user() -> Generator[None]:
+    """Somebody else than the owner of the files, for a moment."""
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def shown_path() -> Iterator[Path]:
+    """A database in a folder that everybody sees into."""
     if os.geteuid() != 0:
         pytest.skip("needs root, to become an ordinary user for a moment")
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
-        path = Path(folder, "ollm.db")
-        store = Store(path)
-        add(store, "old")
-        store.close()
-        os.chmod(path, 0o644)
+        yield Path(folder, "ollm.db")
+
+
+def share(path: Path, mode: int = 0o644) -> None:
+    for place in path.parent.iterdir():
+        os.chmod(place, mode)
+
+
+@pytest.mark.parametrize(("folder_mode", "mode"), [(0o755, 0o644), (0o755, 0o666), (0o777, 0o444)])
+def test_what_may_only_be_read_is_read_and_says_so(shown_path: Path, folder_mode: int, mode: int) -> None:
+    store = Store(shown_path)
+    add(store, "old")
+    store.close()
+    share(shown_path, mode)
+    os.chmod(shown_path.parent, folder_mode)
+    before = sorted(shown_path.parent.iterdir())
+    with ordinary_user():
+        theirs = Store(shown_path)
+        notice = theirs.open()
+        assert isinstance(notice, ReadOnly)
+        assert str(shown_path) in notice.message
+        assert "XDG_DATA_HOME" in notice.message
+        assert texts(theirs) == ["old"]
+        with pytest.raises(StorageFailed, match=r"nothing was saved\. Give yourself write permission"):
+            add(theirs, "new")
+        theirs.sync()
+        assert texts(theirs) == ["old"]
+        theirs.close()
+    assert sorted(shown_path.parent.iterdir()) == before
+
+
+def test_what_may_only_be_read_shows_what_its_owner_writes_meanwhile(shown_path: Path) -> None:
+    store = Store(shown_path)
+    add(store, "first")
+    store.close()  # no log is left: a connection that is told so would see nothing new
+    share(shown_path)
+    with ordinary_user():
+        theirs = Store(shown_path)
+        watch = ChangeWatch(theirs)
+        assert texts(theirs) == ["first"]
+        assert not watch.changed()
+    owner = Store(shown_path)
+    add(owner, "second")  # a log, whose content is in no other file yet
+    share(shown_path)
+    with ordinary_user():
+        assert watch.changed()
+        assert texts(theirs) == ["first", "second"]
+    add(owner, "third")
+    owner.close()
+    with ordinary_user():
+        assert watch.changed()
+        assert texts(theirs) == ["first", "second", "third"]
+        theirs.close()
+
+
+def test_what_becomes_writable_is_written(shown_path: Path) -> None:
+    store = Store(shown_path)
+    add(store, "old")
+    store.close()
+    share(shown_path)
+    theirs = Store(shown_path)
+    with ordinary_user():
+        with pytest.raises(StorageFailed, match="may only be read"):
+            add(theirs, "refused")
+        os.seteuid(0)
+        os.chmod(shown_path.parent, 0o777)
+        share(shown_path, 0o666)
         os.seteuid(65534)
-        try:
-            refused = Store(path)
-            with pytest.raises(StorageFailed, match="permissions") as caught:
-                add(refused, "new")
-        finally:
-            os.seteuid(0)
+        add(theirs, "new")
+        assert theirs.open() is None
+        assert texts(theirs) == ["old", "new"]
+        theirs.close()
+
+
+def test_older_tables_that_may_only_be_read_are_brought_up_to_date_in_a_copy(shown_path: Path) -> None:
+    store = Store(shown_path)
+    add(store, "old")
+    store.close()
+    share(shown_path)
+    content = shown_path.read_bytes()
+    with ordinary_user():
+        theirs = Store(shown_path)
+        with theirs.read(NOTES_2) as db:
+            assert db.execute("SELECT text, mood FROM notes").fetchall() == [("old", "calm")]
+        with theirs.read(Schema("others", (("CREATE TABLE others(one)",),))) as db:
+            assert db.execute("SELECT * FROM others").fetchall() == []
+        with pytest.raises(StorageFailed, match="may only be read"), theirs.write(NOTES_2):
+            pass
+        theirs.close()
+    assert shown_path.read_bytes() == content
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense" * 1000])
+def test_an_empty_or_damaged_file_that_may_only_be_read_stays_as_it_is(shown_path: Path, content: bytes) -> None:
+    shown_path.write_bytes(content)
+    share(shown_path)
+    with ordinary_user():
+        theirs = Store(shown_path)
+        if content:
+            with pytest.raises(StorageFailed, match=r"is damaged .* cannot be kept aside"):
+                theirs.open()
+        else:
+            assert texts(theirs) == []
+        theirs.close()
+    assert shown_path.read_bytes() == content
+    assert [*shown_path.parent.iterdir()] == [shown_path]
+
+
+def test_a_folder_that_may_not_be_written_is_named_with_the_remedy(shown_path: Path) -> None:
+    with ordinary_user():
+        refused = Store(shown_path)
+        with pytest.raises(StorageFailed, match="permissions") as caught:
+            add(refused, "new")
         refused.close()
-        assert str(path) in caught.value.message
-
-
-def test_a_file_that_may_only_be_read_is_refused_for_writing() -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to become an ordinary user for a moment")
-    with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o777)
-        path = Path(folder, "ollm.db")
-        store = Store(path)
-        add(store, "old")
-        store.close()
-        os.chmod(path, 0o444)
-        os.chmod(path.with_name("ollm.db.lock"), 0o666)
-        os.seteuid(65534)
-        try:
-            refused = Store(path)
-            with pytest.raises(StorageFailed, match=r"permission"):
-                add(refused, "new")
-            refused.close()
-        finally:
-            os.seteuid(0)
+    assert str(shown_path) in caught.value.message
 
 
 def test_a_folder_name_taken_by_a_file_is_reported(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from ollm_tui.tui import news
 from ollm_tui.tui.panes.terminal import TerminalPane
 from ollm_tui.tui.screens.ask import AskScreen
-from ollm_tui.tui.screens.jobs import JobsScreen, age_text
+from ollm_tui.tui.screens.jobs import JobsScreen
 from ollm_tui.tui.screens.leave import LeaveScreen
 from ollm_tui.tui.values import CommandMark, CommandTab, JobRow, Unfinished
 from ollm_tui.tui.widgets.inkbox import InkBox
@@ -174,14 +174,6 @@ async def test_a_command_line_that_draws_is_shown_and_does_not() -> None:
     async with stage() as here:
         await open_jobs(here, JobRow("j1", "j1", "echo [red]\x1b[2J\u202e", CommandMark.RUNNING, 1))
         assert "echo [red]" in here.text and "\x1b" not in here.text and "\u202e" not in here.text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [(0, "0s"), (59.9, "59s"), (60, "1m00s"), (3599, "59m59s"), (3600, "1h00m"), (86_399, "23h59m"), (90_000, "1d01h")],
-)
-def test_ages_are_told_in_two_units(seconds: float, shown: str) -> None:
-    assert age_text(seconds) == shown
 
 
 # -- at the end ----------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,10 @@ from hypothesis import strategies as st
 from ollm_tui.core.base.clock import SystemClock
 from ollm_tui.core.base.store import Store
 from ollm_tui.core.memory import Memory, MemoryScope, Remembered
-from ollm_tui.core.memory_overview import MemoryOverview
+from ollm_tui.core.memory.overview import MemoryOverview
 from ollm_tui.tui import memory_wishes as wishes
 from ollm_tui.tui import news
-from ollm_tui.tui.bridge.memory import MemoryKeeper, age_of
+from ollm_tui.tui.bridge.memory import MemoryKeeper
 from ollm_tui.tui.memory_values import MemoryName, MemoryOutcome
 
 NAME = MemoryName("plan", MemoryScope.WORKSPACE)
@@ -138,13 +137,3 @@ def test_no_writing_in_between_is_lost(
         assert not theirs or theirs[-1] == before
     else:
         assert theirs and memory.now == theirs[-1]
-
-
-@pytest.mark.parametrize(
-    ("ago", "words"),
-    [(timedelta(seconds=2), "now"), (timedelta(seconds=59), "59 s"), (timedelta(minutes=59), "59 min"),
-     (timedelta(hours=23), "23 h"), (timedelta(days=30), "30 d"), (timedelta(days=40), "2025-12-22"), (-timedelta(1), "now")],
-)  # fmt: skip
-def test_ages_in_few_words(ago: timedelta, words: str) -> None:
-    now = datetime(2026, 1, 31, 12, tzinfo=UTC)
-    assert age_of((now - ago).isoformat(), now) == words

@@ -22,9 +22,9 @@ TEXT = """\
 3. Tag and push. [bold]Never[/bold] on Fridays. \x1b[31m漢字\x1b[0m
 """
 ROWS = (
-    MemoryRow(MemoryName("build", MemoryScope.WORKSPACE), "make -C build all", 32, "9 min"),
-    MemoryRow(MemoryName("deploy", MemoryScope.WORKSPACE), "x", 24, "2 h", "a GitHub token"),
-    MemoryRow(STEPS, "1. Bump the version in `__init__.py`; the changelog", 243, "3 d"),
+    MemoryRow(MemoryName("build", MemoryScope.WORKSPACE), "make -C build all", 32, "9m"),
+    MemoryRow(MemoryName("deploy", MemoryScope.WORKSPACE), "x", 24, "2h", "a GitHub token"),
+    MemoryRow(STEPS, "1. Bump the version in `__init__.py`; the changelog", 243, "3d"),
     MemoryRow(
         MemoryName("what the importer does with broken rows", MemoryScope.WORKSPACE), "It", 1_240_000, "2025-11-02"
     ),

@@ -6,7 +6,6 @@ import pytest
 
 from ollm_tui.tui import news
 from ollm_tui.tui.panes.terminal import TerminalPane
-from ollm_tui.tui.panes.terminal_tabs import age_words
 from ollm_tui.tui.values import CommandMark
 from tests.tui.pilot import SHELL, agents_command, stage, terminal_of, wait_until
 
@@ -36,14 +35,6 @@ async def test_a_shell_that_cannot_start_says_so_in_its_place_and_enter_tries_ag
 
 
 # Tabs
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0, "0s"), (59.9, "59s"), (60, "1m"), (3599, "59m"), (3600, "1h00m"), (7500, "2h05m"), (-1, "0s")],
-)
-def test_an_age_is_short(seconds: float, words: str) -> None:
-    assert age_words(seconds) == words
 
 
 async def test_a_tab_says_how_long_its_command_runs_and_then_how_long_it_ran() -> None:

@@ -8,6 +8,7 @@ import time
 import zlib
 from collections.abc import AsyncIterator
 
+import httpcore
 import pytest
 import pytest_asyncio
 
@@ -23,6 +24,7 @@ from ollm_tui.core.base.errors import (
 from ollm_tui.core.tools.http_fetch import HTTP_FETCH
 from ollm_tui.core.tools.web_fetch import WEB_FETCH
 from ollm_tui.core.web.politeness import SPACING, Politeness
+from ollm_tui.core.web.transport import PIECES_AT_ONCE, PiecewiseBody
 from tests.web.server import PUBLIC, Request, Server, World, access, call, moved, quick, reply, running_server
 
 
@@ -296,6 +298,46 @@ async def test_bombs_are_stopped_while_they_unpack(server: Server, encoding: str
     server.answers["/"] = reply(packed, headers=[("Content-Encoding", encoding)])
     with pytest.raises(FetchFailed, match="more than the limit of 5,242,880 bytes"):
         await call(WEB_FETCH, access(server), url=f"{server.origin}/")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "nothing"),
+    [("gzip", gzip.compress(b"", mtime=0)), ("gzip", bytes(100)), ("deflate", b"\0\0\0\xff\xff")],
+)
+async def test_packed_nothing_without_end_is_stopped_at_the_limit(
+    server: Server, encoding: str, nothing: bytes
+) -> None:
+    async def endless(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(f"HTTP/1.1 200 OK\r\nContent-Encoding: {encoding}\r\n\r\n".encode())
+        writer.write(gzip.compress(b"", mtime=0) if encoding == "gzip" else b"")
+        while True:
+            writer.write(nothing * 1_000)
+            await writer.drain()
+
+    server.answers["/"] = endless
+    with pytest.raises(FetchFailed, match="more than the limit of 100,000 bytes"):
+        await call(WEB_FETCH, access(server, limits=quick(body_bytes=100_000)), url=f"{server.origin}/")
+
+
+async def test_pieces_that_arrive_all_at_once_let_others_have_their_turn() -> None:
+    class Thousand:
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for _ in range(1_000):
+                yield b"x"
+
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    running = asyncio.create_task(others())
+    answer = PiecewiseBody(httpcore.Response(200, content=Thousand()))
+    assert b"".join([piece async for piece in answer]) == b"x" * 1_000
+    running.cancel()
+    assert turns >= 1_000 // PIECES_AT_ONCE
 
 
 @pytest.mark.parametrize(

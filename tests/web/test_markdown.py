@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ollm_tui.core.web import extraction
 from ollm_tui.core.web.extraction import extract_main, extract_selected
-from ollm_tui.core.web.tree import parse_html, select
+from ollm_tui.core.web.links import ROOM
+from ollm_tui.core.web.tree import Node, Page, parents_of, parse_html, select
 
 BASE = "https://example.org/docs/page.html"
 FILLER = "<p>" + "Enough words to be believed as the main part of a page. " * 8 + "</p>"
@@ -230,6 +232,24 @@ def test_links_follow_the_base_of_the_page() -> None:
     assert "javascript" not in extract_main(page.replace("https://cdn.example/v2/", "javascript:x"), BASE)
 
 
+def test_a_selector_on_a_page_nested_too_deep_for_it_says_so() -> None:
+    with pytest.raises(ValueError, match="nested too deep"):
+        extract_selected("<div>" * 5_000 + "x", "div div div", "http://host/")
+
+
+def test_what_lies_around_many_matches_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Page] = []
+
+    def counted(page: Page) -> dict[Node, Node]:
+        calls.append(page)
+        return parents_of(page)
+
+    monkeypatch.setattr(extraction, "parents_of", counted)
+    html = '<div class="highlight-python"><pre>x = 1</pre></div>' * 100
+    assert extract_selected(html, "pre", "http://host/").count("```python\n") == 100
+    assert len(calls) == 1
+
+
 def test_a_nested_match_is_not_given_twice() -> None:
     assert extract_selected("<div class=a>x<div class=a>y</div></div><p class=a>z", ".a", BASE) == "x\n\ny\nz"
 
@@ -300,3 +320,19 @@ def test_sqlite_documentation_is_kept(name: str) -> None:
     ):
         node.drop_tree()
     check_real_page(page, tree.body)
+
+
+@pytest.mark.parametrize("tag", ["blockquote", "ul><li"])
+def test_a_hundred_quotes_or_lists_inside_each_other_do_not_multiply_the_text(tag: str) -> None:
+    lines = "<p>A line of it." * 1_000
+    text = extract_main(f"<{tag}>" * 100 + lines, "http://host/")
+    assert text.count("A line of it.") == 1_000
+    assert len(text) < 100 * 1_000
+
+
+def test_short_links_below_a_long_base_do_not_multiply_the_text() -> None:
+    links = "".join(f"<a href=n{number}>word {number}</a> " for number in range(20_000))
+    text = extract_main(f"<p>{links}", f"http://host/{'long' * 500}/")
+    assert len(text) < 2 * ROOM
+    assert text.startswith("[word 0](http://host/long")
+    assert text.endswith("word 19999")

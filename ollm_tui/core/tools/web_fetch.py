@@ -16,7 +16,7 @@ from ollm_tui.core.web.calls import MAX_SHOWN_BODY, FetchData, RequestInvocation
 from ollm_tui.core.web.charset import decode_text
 from ollm_tui.core.web.framing import UNTRUSTED_NOTE, WebResult
 from ollm_tui.core.web.messages import Method, WebResponse
-from ollm_tui.core.web.reading import Reading, kind_of, read_page
+from ollm_tui.core.web.reading import Reading, check_selector, kind_of, read_page
 
 DEFAULT_LENGTH = 50_000
 MAX_SELECTOR = 1_000
@@ -53,8 +53,6 @@ class WebFetchInvocation(RequestInvocation[WebFetchParameters]):
     async def check(self, signal: AbortSignal) -> ToolResult | None:
         await super().check(signal)
         if self.params.selector is not None:
-            from ollm_tui.core.web.extraction import check_selector
-
             await signal.in_thread(check_selector, self.params.selector)
         return None
 
@@ -115,7 +113,8 @@ def _redirected(response: WebResponse) -> ToolResult:
 def http_failure(response: WebResponse) -> HttpFailure:
     """`HTTP 404: Not Found`, with status, headers and the beginning of the body for programs."""
     is_text = kind_of(response) not in ("binary", "pdf")
-    body = decode_text(response.body, response.content_type)[:MAX_SHOWN_BODY] if is_text else ""
+    shown = response.body[: 4 * MAX_SHOWN_BODY]  # a character has four bytes at most
+    body = decode_text(shown, response.content_type)[:MAX_SHOWN_BODY] if is_text else ""
     headers: dict[str, JsonValue] = dict(response.headers)
     details: dict[str, JsonValue] = {
         "status": response.status,

@@ -34,13 +34,13 @@ class Unpacker(Protocol):
 
 
 class BoundedBody:
-    """Collects a body of at most `limit` bytes, counted after unpacking."""
+    """Collects a body of at most `limit` bytes, counted after unpacking and before."""
 
     def __init__(self, limit: int, content_encoding: str, content_length: str | None) -> None:
         """Raises BodyFault for an encoding we did not offer, and for a body that says itself that it is too long."""
         self._limit = limit
-        self._size = 0
-        self._pieces: list[bytes] = []
+        self._packed_size = 0
+        self._whole = bytearray()
         self._unpacker = unpacker_for(content_encoding)
         if content_length is not None and content_length.isascii() and content_length.isdigit():
             declared = int(content_length[:20])
@@ -48,15 +48,19 @@ class BoundedBody:
                 raise BodyTooLarge(f"the body has {declared:,} bytes, more than the limit of {limit:,}")
 
     def feed(self, data: bytes) -> None:
+        self._packed_size += len(data)
+        self._check(self._packed_size)  # nothing can be packed without end, too
         for piece in self._unpacker.feed(data):
-            self._size += len(piece)
-            if self._size > self._limit:
-                raise BodyTooLarge(f"the body has more than the limit of {self._limit:,} bytes")
-            self._pieces.append(piece)
+            self._whole += piece
+            self._check(len(self._whole))
 
     def finish(self) -> bytes:
         self._unpacker.finish()
-        return b"".join(self._pieces)
+        return bytes(self._whole)
+
+    def _check(self, size: int) -> None:
+        if size > self._limit:
+            raise BodyTooLarge(f"the body has more than the limit of {self._limit:,} bytes")
 
 
 def unpacker_for(content_encoding: str) -> Unpacker:

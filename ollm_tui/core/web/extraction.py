@@ -8,11 +8,10 @@ from __future__ import annotations
 import importlib
 import logging
 import re
+from collections.abc import Sequence
 from typing import Any, cast
 from urllib.parse import urljoin
 
-from ollm_tui.core.base.errors import InvalidArguments
-from ollm_tui.core.base.visible import visible
 from ollm_tui.core.web.code_blocks import is_gutter_class
 from ollm_tui.core.web.elements import COLOURED_TAGS
 from ollm_tui.core.web.markdown import to_markdown
@@ -22,6 +21,7 @@ from ollm_tui.core.web.tree import (
     above,
     empty,
     outermost,
+    parents_of,
     parse_html,
     parse_text,
     select,
@@ -66,16 +66,15 @@ class NoMatch(Exception):
     """A selector that fits nothing on the page."""
 
 
-def check_selector(selector: str) -> None:
-    """Raises InvalidArguments where no page could be asked for it."""
+def selector_fault(selector: str) -> str | None:
+    """Why no page could be asked for it; None for a usable one."""
     try:
         page = parse_html(_ANY_PAGE)
         if page is not None:
             select(page, _ANY_PAGE, selector)
     except ValueError as error:
-        raise InvalidArguments(
-            f"selector: {visible(selector)!r} is no CSS selector that can be used: {visible(str(error))}."
-        ) from None
+        return str(error)
+    return None
 
 
 def extract_selected(html: str, selector: str, base_url: str) -> str:
@@ -88,7 +87,8 @@ def extract_selected(html: str, selector: str, base_url: str) -> str:
     if page is None or not found:
         raise NoMatch
     base = _base_url(page.root, base_url)
-    texts = [_markdown(node, base, page) for node in outermost(found)]
+    parents = parents_of(page)
+    texts = [_markdown(node, base, above(node, parents)) for node in outermost(found)]
     return "\n".join(text for text in texts if text)
 
 
@@ -176,10 +176,10 @@ def _readable_part(html: str) -> Node | None:
     return None if article is None else article.root
 
 
-def _markdown(node: Node, base: str, page: Page | None = None) -> str:
-    """`page` is what the node is from, where what lies around it may tell something."""
+def _markdown(node: Node, base: str, around: Sequence[Node] = ()) -> str:
+    """`around` is what the node lies in, outermost first, where that may tell something."""
     try:
-        return to_markdown(node, base, () if page is None else above(node, page))
+        return to_markdown(node, base, around)
     except RecursionError:
         return "\n".join(line for raw in text_of(node).splitlines() if (line := " ".join(raw.split())))
 
@@ -199,6 +199,8 @@ def _frame(root: Node) -> list[Node]:
     frame = [*root.iter("nav")]
     frame += [node for body in root.iter("body") for node in body if node.tag in ("header", "footer")]
     frame += [node for node in root.iter() if _is_named_frame(node)]
+    if not frame:
+        return []
     sizes = text_sizes(root)
     return [node for node in frame if node.tag not in _NEVER_FRAME and sizes[node] < sizes[root] / 3]
 

@@ -10,6 +10,9 @@ _SHOWN_SCHEMES = frozenset({"http:", "https:", "mailto:", "ftp:", "tel:"})
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*(?:#[^\s)]*)?")
 """An address in the same folder: joining it takes no thought, and pages have hundreds."""
 
+ROOM = 4_000_000
+"""Characters of addresses in one page; a long base would make a hundred megabytes of a page's short links."""
+
 _CONTROLS = re.compile(r"[\x00-\x20\x7f]+")
 
 
@@ -20,12 +23,16 @@ class Links:
         self._base = base_url
         self._folder = urljoin(base_url, ".")
         self._known: dict[str, str] = {}
+        self._room = ROOM
 
     def resolved(self, href: str) -> str:
-        """The absolute web or mail address; empty for scripts, data and what is no address."""
+        """The absolute web or mail address; empty for scripts, data, what is no address, and once ROOM is used up."""
+        if self._room < 0:
+            return ""
         known = self._known.get(href)
         if known is None:
             known = self._known[href] = self._resolve(href.strip())
+        self._room -= len(known)
         return known
 
     def _resolve(self, href: str) -> str:

@@ -40,6 +40,8 @@ _BREAKS = re.compile(r" ?\x01 ?")
 _SIGNATURE = re.compile(r"(?:^|\s)sig(?:\s|$)")
 _PERMALINKS = frozenset({"¶", "#", "§", "🔗", "\uf0c1", "Permalink", "Link to this heading"})
 _MAX_COLUMNS = 100
+_MAX_INDENTS = 16
+"""Quotes and lists inside each other; further ones add nothing but blanks before each of their lines."""
 
 
 def to_markdown(element: Node, base_url: str, above: Sequence[Node] = ()) -> str:
@@ -56,6 +58,7 @@ class _Walker:
         self._above = [*above]
         self._links = Links(base_url)
         self._wrapping = inline_around_blocks(root)
+        self._indents = 0
 
     def blocks_of(self, root: Node) -> list[str]:
         out: list[str] = []
@@ -125,16 +128,25 @@ class _Walker:
             code = code_block(node, self._above)
             if code:
                 out.append(code)
-        elif kind == LIST:
-            self._list(node, out)
+        elif kind in (LIST, QUOTE):
+            self._indented(node, kind, out)
         elif kind == TABLE:
             self._table(node, out)
-        elif kind == QUOTE:
+        elif kind == RULE:
+            out.append("---")
+
+    def _indented(self, node: Node, kind: int, out: list[str]) -> None:
+        if self._indents == _MAX_INDENTS:
+            self._blocks(node, out)
+            return
+        self._indents += 1
+        if kind == LIST:
+            self._list(node, out)
+        else:
             inner: list[str] = []
             self._blocks(node, inner)
             _add(out, [_prefixed(block, "> ", "> ") for block in inner], "\n>\n")
-        elif kind == RULE:
-            out.append("---")
+        self._indents -= 1
 
     def _list(self, node: Node, out: list[str]) -> None:
         number = _start(node) if node.tag == "ol" else None

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.errors import FetchFailed, FetchTimeout
+from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, InvalidArguments
+from ollm_tui.core.base.visible import visible
 from ollm_tui.core.web.charset import decode_text
-from ollm_tui.core.web.extraction import NoMatch, extract_main, extract_selected
+from ollm_tui.core.web.extraction import NoMatch, extract_main, extract_selected, selector_fault
+from ollm_tui.core.web.large_pages import PageUnreadable, needs_process, read_large
 from ollm_tui.core.web.messages import WebResponse
 from ollm_tui.core.web.pdf import PdfUnreadable, pdf_text
 
@@ -24,6 +26,8 @@ _TEXT_TYPES = frozenset(
     {"application/x-sh", "application/sql", "application/x-ndjson", "application/graphql", "application/rtf"}
 )
 
+MAX_TYPE = 100
+"""Characters shown of what a server calls its answer."""
 
 READING_SECONDS = 30.0
 """For making text of what came: ordinary pages take hundredths of a second."""
@@ -40,12 +44,21 @@ class Reading:
     note: str | None = None
 
 
+def check_selector(selector: str) -> None:
+    """Raises InvalidArguments where no page could be asked for it."""
+    fault = selector_fault(selector)
+    if fault is not None:
+        raise InvalidArguments(
+            f"selector: {visible(selector)!r} is no CSS selector that can be used: {visible(fault)}."
+        )
+
+
 async def read_page(
     response: WebResponse, selector: str | None, downloads: Path | None, signal: AbortSignal
 ) -> Reading:
     """The readable form of an answer. Raises FetchFailed where a selector fits nothing or does not apply.
 
-    Parsing is done in threads; FetchTimeout where a page takes longer than `READING_SECONDS`.
+    Parsing is done in threads, of large pages in a process; FetchTimeout where it takes longer than `READING_SECONDS`.
     """
     try:
         async with asyncio.timeout(READING_SECONDS):
@@ -62,15 +75,15 @@ async def _read(response: WebResponse, selector: str | None, downloads: Path | N
     kind = kind_of(response)
     if kind == "binary" or kind == "pdf":
         if selector is not None:
-            raise _no_selector(response, f"it is {response.media_type or 'binary data'}, not HTML")
+            raise _no_selector(response, f"it is {response.media_type[:MAX_TYPE] or 'binary data'}, not HTML")
         return await _read_bytes(response, kind, downloads, signal)
     text = await signal.in_thread(decode_text, response.body, response.content_type)
     if kind == "html":
-        return Reading(await signal.in_thread(_page_text, text, selector, response), text)
+        return Reading(await _page_text(text, selector, response, signal), text)
     if selector is not None:
         if "xml" not in response.media_type:
-            raise _no_selector(response, f"it is {response.media_type or 'plain text'}, not HTML")
-        return Reading(await signal.in_thread(_page_text, text, selector, response), text)
+            raise _no_selector(response, f"it is {response.media_type[:MAX_TYPE] or 'plain text'}, not HTML")
+        return Reading(await _page_text(text, selector, response, signal), text)
     return Reading(text, text)
 
 
@@ -116,15 +129,23 @@ def _decodes(head: bytes) -> bool:
     return True
 
 
-def _page_text(html: str, selector: str | None, response: WebResponse) -> str:
-    if selector is None:
-        return extract_main(html, response.url.text)
+async def _page_text(html: str, selector: str | None, response: WebResponse, signal: AbortSignal) -> str:
+    url = response.url.text
     try:
-        return extract_selected(html, selector, response.url.text)
+        if needs_process(html, selector):
+            return await read_large(html, selector, url, signal)
+        if selector is None:
+            return await signal.in_thread(extract_main, html, url)
+        return await signal.in_thread(extract_selected, html, selector, url)
     except NoMatch:
         raise _no_selector(response, "no element of the page matches it") from None
     except ValueError as error:
         raise _no_selector(response, str(error)) from None
+    except PageUnreadable as error:
+        raise FetchFailed(
+            f"{url}: the page came, but {error}. Ask for a part of it by selector, or for its text with http_fetch.",
+            {"url": url, "reason": str(error)},
+        ) from None
 
 
 def _no_selector(response: WebResponse, reason: str) -> FetchFailed:
@@ -142,7 +163,7 @@ async def _read_bytes(response: WebResponse, kind: str, downloads: Path | None, 
             return Reading(text or "(the PDF has no text)", text)
         except PdfUnreadable as error:
             note = str(error)
-    described = f"{response.media_type or 'binary data'}, {len(response.body):,} bytes"
+    described = f"{response.media_type[:MAX_TYPE] or 'binary data'}, {len(response.body):,} bytes"
     size = image_size(response.body)
     if size is not None:
         described += f", {size[0]}x{size[1]} pixels"

@@ -20,6 +20,9 @@ from ollm_tui.core.web.addresses import IPAddress, parse_address
 HEADERS_LIMIT = 64 * 1024
 """Bytes of response headers; httpcore itself gives up at 100 KiB of an unfinished head."""
 
+PIECES_AT_ONCE = 16
+"""Pieces of an answer taken before others have their turn; a piece takes about a tenth of a millisecond."""
+
 SocketOption = tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
 
 
@@ -125,7 +128,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         return httpx.Response(
             status_code=answer.status,
             headers=answer.headers,
-            stream=_Body(answer),
+            stream=PiecewiseBody(answer),
             extensions=answer.extensions,  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]  # httpcore leaves its values untyped
         )
 
@@ -133,15 +136,19 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         await self._pool.aclose()
 
 
-class _Body(httpx.AsyncByteStream):
-    """The bytes of an answer as they come."""
+class PiecewiseBody(httpx.AsyncByteStream):
+    """The bytes of an answer as they come; a server may send them one by one, thousands at a time."""
 
     def __init__(self, answer: httpcore.Response) -> None:
         self._answer = answer
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        count = 0
         async for chunk in self._answer.aiter_stream():
             yield chunk
+            count += 1
+            if count % PIECES_AT_ONCE == 0:
+                await asyncio.sleep(0)  # what has arrived already is handed out without a pause
 
     async def aclose(self) -> None:
         await self._answer.aclose()

@@ -57,14 +57,16 @@ def select(page: Page, text: str, selector: str) -> list[Node]:
     cssselect = cast(Any, importlib.import_module("lxml.cssselect"))  # Any: lxml has no types
     first = _parsed(text)
     tops = [] if first is None else [first, *first.itersiblings("*")]
+    # Both come from the same parser, so their elements stand in the same order; but its own tree may be less deep.
+    theirs = [node for top in tops for node in top.iter("*")]
+    ours = [node for node in page.root.iter() if node is not page.root]
+    if len(theirs) != len(ours):
+        raise ValueError("the page has elements nested too deep for it")
     try:
         wanted = cssselect.CSSSelector(selector, translator="html")
         found = {node for top in tops for node in wanted(top)}
     except (importlib.import_module("cssselect").SelectorError, _etree().XPathError, RecursionError) as error:
         raise ValueError(str(error) or type(error).__name__) from None
-    # Both trees come from the same parser, so their elements stand in the same order.
-    theirs = (node for top in tops for node in top.iter("*"))
-    ours = (node for node in page.root.iter() if node is not page.root)
     return [our for their, our in zip(theirs, ours, strict=True) if their in found]
 
 
@@ -105,9 +107,13 @@ def outermost(found: list[Node]) -> list[Node]:
     return outer
 
 
-def above(node: Node, page: Page) -> list[Node]:
-    """What an element of a page lies in, outermost first."""
-    parents = {child: parent for parent in page.root.iter() for child in parent}
+def parents_of(page: Page) -> dict[Node, Node]:
+    """What each element of a page lies in."""
+    return {child: parent for parent in page.root.iter() for child in parent}
+
+
+def above(node: Node, parents: Mapping[Node, Node]) -> list[Node]:
+    """What an element lies in, outermost first."""
     found: list[Node] = []
     while (parent := parents.get(node)) is not None:
         found.append(parent)

@@ -10,9 +10,10 @@ from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.secrets import looks_secret_under
 from ollm_tui.core.memory import Memory
-from ollm_tui.core.memory_overview import Glance, MemoryOverview
+from ollm_tui.core.memory.overview import Glance, MemoryOverview
 from ollm_tui.tui import memory_wishes as wishes
 from ollm_tui.tui import news
+from ollm_tui.tui.ages import short_age_since
 from ollm_tui.tui.intents import Tell
 from ollm_tui.tui.memory_values import (
     MemoryListing,
@@ -160,17 +161,6 @@ class MemoryKeeper:
 def _row(glance: Glance, now: datetime) -> MemoryRow:
     first = next((one for one in glance.opening.split("\n") if one.strip()), "")[:_FIRST_LINE_CHARS]
     concern = looks_secret_under(glance.key, glance.opening) or ""
-    return MemoryRow(MemoryName(glance.key, glance.scope), first, glance.size, age_of(glance.changed_at, now), concern)
-
-
-def age_of(moment: str, now: datetime) -> str:
-    """How long ago, in as few words as fit beside a key; a date where it is more than a month."""
-    try:
-        then = datetime.fromisoformat(moment)
-    except ValueError:
-        return ""
-    seconds = (now - then).total_seconds()
-    for limit, unit, name in ((60, 1, "s"), (3_600, 60, "min"), (86_400, 3_600, "h"), (31 * 86_400, 86_400, "d")):
-        if seconds < limit:
-            return "now" if seconds < 5 else f"{int(seconds // unit)} {name}"
-    return then.astimezone(now.tzinfo).date().isoformat()
+    return MemoryRow(
+        MemoryName(glance.key, glance.scope), first, glance.size, short_age_since(glance.changed_at, now), concern
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ollm_tui.core.base.visible import visible
+from ollm_tui.tui.ages import short_age
 from ollm_tui.tui.ink import Ink
 from ollm_tui.tui.values import CommandMark, CommandTab
 from ollm_tui.tui.widgets.tabs import Tab
@@ -34,19 +35,10 @@ def shown_tabs(
     return [Tab(SHELL, f"shell{ended}{_bell(SHELL, rung)}"), *shown]
 
 
-def age_words(seconds: float) -> str:
-    """A time as short as a tab needs it: `12s`, `3m`, `2h05m`."""
-    whole = max(0, int(seconds))
-    if whole < 60:
-        return f"{whole}s"
-    minutes = whole // 60
-    return f"{minutes}m" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
-
-
 def _label(tab: CommandTab, now: float) -> str:
     name = visible(tab.label)
     name = name if len(name) <= LABEL_CELLS else f"{name[: LABEL_CELLS - 2]}.."
-    age = "" if tab.started is None else age_words((now if tab.ended is None else tab.ended) - tab.started)
+    age = "" if tab.started is None else short_age((now if tab.ended is None else tab.ended) - tab.started)
     return " ".join(part for part in (name, _end_words(tab), age) if part)
 
 

@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from ollm_tui.core.base.visible import visible
+from ollm_tui.tui.ages import exact_age
 from ollm_tui.tui.ink import Ink, Line, app_of, line
 from ollm_tui.tui.intents import Intent
 from ollm_tui.tui.screens.ask import AskScreen
@@ -174,17 +175,6 @@ class JobsScreen(ModalScreen[str | None]):
         self._words.show_lines([line((words, Ink.MUTED), prose=True)] if words else [])
 
 
-def age_text(seconds: float) -> str:
-    """How long something has been running, in its two largest units: `12s`, `3m05s`, `2h14m`, `3d02h`."""
-    whole = max(0, int(seconds))
-    minutes, hours, days = whole // 60, whole // 3600, whole // 86_400
-    if minutes == 0:
-        return f"{whole}s"
-    if hours == 0:
-        return f"{minutes}m{whole % 60:02}s"
-    return f"{hours}h{minutes % 60:02}m" if days == 0 else f"{days}d{hours % 24:02}h"
-
-
 def state_words(job: JobRow) -> tuple[str, Ink]:
     """Where it stands, in a word or two."""
     match job.state:
@@ -208,7 +198,7 @@ def _first_line(job: JobRow) -> Line:
 
 def _standing(job: JobRow) -> Line:
     cpu = f"{'':6}" if not job.alive else f"{'..':>4} %" if job.cpu is None else f"{job.cpu:4.0f} %"
-    return line(state_words(job), f" {age_text(job.seconds):>6}", cpu)
+    return line(state_words(job), f" {exact_age(job.seconds):>6}", cpu)
 
 
 def _second_line(job: JobRow) -> Line:

@@ -11,8 +11,9 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from ollm_tui.core.base.visible import visible
+from ollm_tui.tui.ages import exact_age
 from ollm_tui.tui.ink import Ink, Line, line, spread
-from ollm_tui.tui.screens.jobs import NAME_CELLS, age_text, state_words
+from ollm_tui.tui.screens.jobs import NAME_CELLS, state_words
 from ollm_tui.tui.values import JobRow, Unfinished
 from ollm_tui.tui.widgets.inkbox import InkBox
 
@@ -83,4 +84,4 @@ def _job_line(job: JobRow) -> Line:
     if not job.can_stay:
         state = ("ends, sandboxed", Ink.WARNING)
     left = line((f"{job.name:<{NAME_CELLS}}", Ink.STRONG), visible(job.command))
-    return spread(left, line(state, f" {age_text(job.seconds):>6}"), INNER_CELLS)
+    return spread(left, line(state, f" {exact_age(job.seconds):>6}"), INNER_CELLS)

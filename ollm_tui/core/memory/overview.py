@@ -7,7 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from ollm_tui.core.base.store import Store, workspace_key
-from ollm_tui.core.memory import SCHEMA, MemoryScope
+from ollm_tui.core.memory.entries import MemoryScope
+from ollm_tui.core.memory.tables import SCHEMA
 
 OPENING_CHARS = 2_000
 """How much of a text's beginning comes along; a text of 10 MB costs no more than that."""

@@ -1,0 +1,52 @@
+"""One page made into text, in a process of its own: reads the page from stdin, writes its text to stdout."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from enum import StrEnum
+
+from ollm_tui.core.web.extraction import NoMatch, extract_main, extract_selected
+
+MEMORY_BYTES = 1024 * 1024 * 1024
+MAX_TEXT = 20_000_000
+"""Characters; no page that can be fetched needs more."""
+
+
+class Outcome(StrEnum):
+    """What became of a page; the first line of the answer. What follows is its text, or what is wrong."""
+
+    TEXT = "text"
+    NO_MATCH = "no match"
+    BAD_SELECTOR = "bad selector"
+    TOO_MUCH = "too much"
+
+
+def question(html: str, selector: str | None, base_url: str) -> bytes:
+    """What the process is given."""
+    return f"{json.dumps([selector, base_url])}\n{html}".encode("utf-8", "replace")
+
+
+def understood(said: bytes) -> tuple[Outcome, str]:
+    """What the process answered."""
+    outcome, _, text = said.decode("utf-8").partition("\n")
+    return Outcome(outcome), text
+
+
+def answer() -> None:
+    """The process itself."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    asked, _, html = sys.stdin.buffer.read().decode("utf-8").partition("\n")
+    outcome, text = _read(html, *json.loads(asked))
+    sys.stdout.buffer.write(f"{outcome}\n{text}".encode("utf-8", "replace"))
+
+
+def _read(html: str, selector: str | None, base_url: str) -> tuple[Outcome, str]:
+    try:
+        text = extract_main(html, base_url) if selector is None else extract_selected(html, selector, base_url)
+    except NoMatch:
+        return Outcome.NO_MATCH, ""
+    except ValueError as error:
+        return Outcome.BAD_SELECTOR, str(error)
+    return (Outcome.TEXT, text) if len(text) <= MAX_TEXT else (Outcome.TOO_MUCH, "")

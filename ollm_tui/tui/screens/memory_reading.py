@@ -1,0 +1,98 @@
+"""The reading half of the memory screen: what is listed and searched, and which text of it is shown (001 R11)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from textual import on
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from ollm_tui.core.memory import MemoryScope
+from ollm_tui.tui import memory_wishes as wishes
+from ollm_tui.tui.ink import Ink, app_of, line
+from ollm_tui.tui.memory_values import MemoryListing, MemoryQuery, MemoryRow, MemoryText
+from ollm_tui.tui.screens.memory_lines import NOTHING_FOUND, NOTHING_KEPT
+from ollm_tui.tui.widgets.inkbox import InkBox
+from ollm_tui.tui.widgets.long_text import LongText
+from ollm_tui.tui.widgets.rows import RowList
+
+SCOPES: tuple[MemoryScope | None, ...] = (None, *MemoryScope)
+
+
+class MemoryRows(RowList):
+    """Its mark stays while the text is read."""
+
+    def row_ink(self, row: int) -> Ink:
+        first, last = self.span
+        return Ink.CHOSEN if first <= row < last else Ink.PLAIN
+
+
+class MemoryReading(ModalScreen[None]):
+    """List and text; changing them is a subject of its own, on top of this one."""
+
+    def __init__(self, containing: str) -> None:
+        super().__init__(name="memory")
+        self._query = MemoryQuery(containing)
+        self._listing: MemoryListing | None = None
+        self._text: MemoryText | None = None
+        self._search = Input(containing, placeholder="Search keys and texts", id="memory-search", compact=True)
+        self._search.cursor_blink = False
+        self._rows = MemoryRows("memory-rows")
+        self._shown = LongText("memory-text")
+        self._said = InkBox("memory-said")
+
+    @abstractmethod
+    def _draw(self) -> None:
+        """Titles and keys, as things stand."""
+
+    @on(Input.Changed, "#memory-search")
+    def _searched(self, event: Input.Changed) -> None:
+        self._ask(MemoryQuery(event.value, self._query.scope))
+
+    @on(Input.Submitted, "#memory-search")
+    def _search_done(self) -> None:
+        self._rows.focus()
+
+    @on(RowList.Moved)
+    def _read_marked(self) -> None:
+        marked = self._marked
+        if marked is None:
+            self._text = None
+            empty = "" if self._listing is None else NOTHING_FOUND if self._query.containing else NOTHING_KEPT
+            self._shown.show_text(empty, ink=Ink.MUTED)
+        elif self._text is None or self._text.name != marked.name:
+            self.post_message(wishes.Read(marked.name))
+
+    @on(RowList.Opened)
+    def _opened(self, event: RowList.Opened) -> None:
+        event.stop()
+        self._read_marked()
+        self._shown.focus()
+
+    def action_search(self) -> None:
+        self._search.focus()
+
+    def action_scope(self) -> None:
+        following = SCOPES[(SCOPES.index(self._query.scope) + 1) % len(SCOPES)]
+        self._ask(MemoryQuery(self._query.containing, following))
+
+    def action_copy(self) -> None:
+        if self._text is not None and self._text.value is not None:
+            app_of(self).copy_to_clipboard(self._text.value)
+            self._say(f"{len(self._text.value):,} characters copied.")
+            self._draw()
+
+    def _ask(self, query: MemoryQuery) -> None:
+        if query != self._query:
+            self._query = query
+            self.post_message(wishes.Listed(query))
+
+    @property
+    def _marked(self) -> MemoryRow | None:
+        rows = self._listing.rows if self._listing is not None else ()
+        return next((row for row in rows if row.name.row_id == self._rows.chosen_id), None)
+
+    def _say(self, words: str, *, failed: bool = False) -> None:
+        self._said.show_lines([line((words, Ink.WARNING if failed else Ink.OK), prose=True)] if words else [])
+        self._said.display = bool(words)
