@@ -29,7 +29,7 @@ NOT_FOR_REPOSITORIES = frozenset({"api_key", "base_url", "provider", "shell", "m
 class Table(BaseModel):
     """Base of a settings table: unknown keys are faults."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class UiSettings(Table):

@@ -28,7 +28,7 @@ ColorText = Annotated[str, AfterValidator(_real_color)]
 class Colors(BaseModel):
     """`[colors]`: hex (`#6cb6ff`), names, or terminal colours (`ansi_blue`)."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     primary: ColorText
     secondary: ColorText | None = None

@@ -14,7 +14,6 @@ from pathlib import Path
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import FetchFailed, FetchTimeout
 from ollm_tui.core.web.charset import decode_text
-from ollm_tui.core.web.extraction import NoMatch, extract_main, extract_selected
 from ollm_tui.core.web.messages import WebResponse
 from ollm_tui.core.web.pdf import PdfUnreadable, pdf_text
 
@@ -117,6 +116,9 @@ def _decodes(head: bytes) -> bool:
 
 
 def _page_text(html: str, selector: str | None, response: WebResponse) -> str:
+    # In a thread, and not before a page has come: making Markdown takes a seventh of all modules' memory.
+    from ollm_tui.core.web.extraction import NoMatch, extract_main, extract_selected
+
     if selector is None:
         return extract_main(html, response.url.text)
     try:
