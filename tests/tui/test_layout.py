@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ollm_tui.tui import news
@@ -145,6 +147,7 @@ async def test_the_help_is_written_from_the_bindings() -> None:
         await here.press("f1")
         assert "queue.review" in here.text
         assert "Decide on the oldest open question" in here.text
+        assert re.search(r"\^J Shift\+Enter +Begin a new line", here.text)  # no key touches what it does
         await here.press("escape")
         assert not isinstance(here.app.screen, HelpScreen)
 
