@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, TypeAda
 
 from ollm_tui.core.base.places import config_folder
 from ollm_tui.core.base.secrets import mask
+from ollm_tui.core.base.toml_lines import line_of_key
 from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.policy.trust import OwnConfig
 from ollm_tui.options import Options
@@ -31,7 +32,7 @@ NOT_FOR_REPOSITORIES = frozenset(
 class Table(BaseModel):
     """Base of a settings table: unknown keys are faults."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class UiSettings(Table):
@@ -279,14 +280,9 @@ def _is_sound(one: dict[str, JsonValue], source: str, loaded: Loaded, text: str)
         unknown = fault["type"] == "extra_forbidden"
         message = f"unknown key {dotted}" if unknown else f"{dotted}: {fault['msg']}"
         remedy = "Remove it or correct its spelling; it is ignored." if unknown else "Correct it; the default is used."
-        loaded.faults.append(ConfigFault(source, message, remedy, _line_of(text, str(fault["loc"][-1]))))
+        loaded.faults.append(ConfigFault(source, message, remedy, line_of_key(text, dotted.split("."))))
         return False
     return True
-
-
-def _line_of(text: str, key: str) -> int | None:
-    pattern = re.compile(rf"""^\s*(?:\[\s*)?["']?{re.escape(key)}["']?\s*(?:=|\]|\.)""")
-    return next((number for number, line in enumerate(text.splitlines(), 1) if pattern.match(line)), None)
 
 
 def _allowed_to_repositories(file: ConfigFile, loaded: Loaded) -> dict[str, JsonValue]:
@@ -294,7 +290,7 @@ def _allowed_to_repositories(file: ConfigFile, loaded: Loaded) -> dict[str, Json
     for key, value in file.tables.items():
         if key in NOT_FOR_REPOSITORIES:
             remedy = "Set it in your own config file instead; here it is ignored."
-            line = _line_of(file.text, key)
+            line = line_of_key(file.text, [key])
             loaded.faults.append(ConfigFault(str(file.path), f"a repository may not set {key}", remedy, line))
         else:
             allowed[key] = value

@@ -57,7 +57,7 @@ def test_the_core_stands_without_the_agent() -> None:
 
 
 def test_heavy_modules_wait_until_they_are_needed() -> None:
-    """Building the whole house loads neither the model clients' HTTP library nor the page readers."""
+    """Building the whole house loads neither HTTP library, page readers nor search engine: an idle dashboard is small."""
     code = (
         "import asyncio, sys\n"
         "from ollm_tui.assembly import Attendance, assemble\n"
@@ -66,7 +66,8 @@ def test_heavy_modules_wait_until_they_are_needed() -> None:
         "    async with assemble(Options(provider='offline'), Attendance.PERSON):\n"
         "        pass\n"
         "asyncio.run(main())\n"
-        "print(sorted({'httpx', 'lxml', 'readability', 'pathspec', 'textual', 'pyte'} & set(sys.modules)))\n"
+        "heavy = {'httpx', 'lxml', 'xml.etree.ElementTree', 'readability', 'pathspec', 're2', 'ctypes', 'textual', 'pyte'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
     )
     assert python(code, OLLM_PROBE="0") == "[]\n"
 

@@ -1,20 +1,21 @@
-"""Choosing the provider: as told, else whatever model server answers here, else the offline one."""
+"""Choosing the provider: as told, else whatever model server answers here, else the offline one.
+
+Each is loaded when it is chosen: together they take as much memory as the rest of the agent.
+"""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ollm_tui.agent.providers.base import Provider
-from ollm_tui.agent.providers.offline import OfflineProvider
-from ollm_tui.agent.providers.ollama import OllamaProvider
-from ollm_tui.agent.providers.openai import OpenAIProvider
-from ollm_tui.agent.providers.probe import FoundServer, ServerKind, probe_servers
-from ollm_tui.agent.providers.scripted import ScriptedProvider, ScriptFault
-from ollm_tui.agent.providers.tour import tour_script
 from ollm_tui.assembly.configuration import ConfigurationError
 from ollm_tui.config import Settings
 from ollm_tui.options import Options
+
+if TYPE_CHECKING:
+    from ollm_tui.agent.providers.probe import FoundServer
 
 
 @dataclass(frozen=True)
@@ -31,22 +32,17 @@ async def choose_provider(settings: Settings, options: Options) -> Chosen:
     try:
         match settings.provider:
             case "ollama":
-                base_url = settings.base_url or os.environ.get("OLLAMA_HOST")
-                return Chosen(OllamaProvider(base_url, settings.model, settings.num_ctx, api_key=key))
+                return Chosen(_ollama(settings.base_url or os.environ.get("OLLAMA_HOST"), settings, key))
             case "openai":
                 if settings.base_url is None:
                     raise ConfigurationError("Provider openai needs an address: give --base-url or set base_url.")
                 return Chosen(_openai(settings.base_url, settings, key))
             case "offline":
-                return Chosen(OfflineProvider())
+                return Chosen(_offline())
             case "scripted":
-                if options.script is None:
-                    return Chosen(ScriptedProvider(tour_script(), model="tour"))
-                return Chosen(ScriptedProvider.from_file(options.script))
+                return Chosen(_scripted(options))
             case None:
                 return await _found(settings, key)
-    except ScriptFault as fault:
-        raise ConfigurationError(str(fault)) from None
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
 
@@ -59,17 +55,42 @@ def probing_allowed() -> bool:
 async def _found(settings: Settings, key: str | None) -> Chosen:
     if settings.base_url is not None:
         return Chosen(_openai(settings.base_url, settings, key))
-    servers: list[FoundServer] = []
+    servers: tuple[FoundServer, ...] = ()
     if probing_allowed():
-        servers = list(await probe_servers())
+        from ollm_tui.agent.providers.probe import probe_servers
+
+        servers = await probe_servers()
     if not servers:
-        return Chosen(OfflineProvider())
+        return Chosen(_offline())
     server = servers[0]
     notice = f"Found {server.label} at {server.base_url}."
-    if server.kind is ServerKind.OLLAMA:
-        return Chosen(OllamaProvider(server.base_url, settings.model, settings.num_ctx, api_key=key), notice)
-    return Chosen(_openai(server.base_url, settings, key), notice)
+    made = _ollama if server.kind == "ollama" else _openai
+    return Chosen(made(server.base_url, settings, key), notice)
 
 
-def _openai(base_url: str, settings: Settings, key: str | None) -> OpenAIProvider:
+def _ollama(base_url: str | None, settings: Settings, key: str | None) -> Provider:
+    from ollm_tui.agent.providers.ollama import OllamaProvider
+
+    return OllamaProvider(base_url, settings.model, settings.num_ctx, api_key=key)
+
+
+def _openai(base_url: str, settings: Settings, key: str | None) -> Provider:
+    from ollm_tui.agent.providers.openai import OpenAIProvider
+
     return OpenAIProvider(base_url, settings.model, key, context_window=settings.num_ctx)
+
+
+def _offline() -> Provider:
+    from ollm_tui.agent.providers.offline import OfflineProvider
+
+    return OfflineProvider()
+
+
+def _scripted(options: Options) -> Provider:
+    from ollm_tui.agent.providers.scripted import ScriptedProvider
+
+    if options.script is not None:
+        return ScriptedProvider.from_file(options.script)
+    from ollm_tui.agent.providers.tour import tour_script
+
+    return ScriptedProvider(tour_script(), model="tour")

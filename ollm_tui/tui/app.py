@@ -126,7 +126,7 @@ class DashboardApp(App[int]):
         try:
             async with await self._house() as steward:
                 self._steward = steward
-                self.set_timer(TIDY_AFTER_SECONDS, start.tidy_memory)
+                self.set_timer(TIDY_AFTER_SECONDS, start.end_start)
                 for intent in self._held_back:
                     steward.handle(intent)
                 self._held_back.clear()
@@ -134,6 +134,7 @@ class DashboardApp(App[int]):
         except Exception as error:
             log.exception("the house could not be kept")
             self._broken = True
+            start.end_start()
             self.tell(news.ActivityChanged(Activity.FAILED, fault=f"{type(error).__name__}: {error}"))
         finally:
             if self._steward is not None:
@@ -145,6 +146,8 @@ class DashboardApp(App[int]):
         if self._open_house is not None:
             return self._open_house(self.tell)
         # Models, providers and the store take as long to import as the screen itself: not before it, not on its loop.
+        # What painting the first frame has left behind (1.4 MB) makes room for them.
+        start.tidy_memory()
         from importlib import import_module
 
         await asyncio.to_thread(import_module, "ollm_tui.tui.bridge.house")

@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from textual.color import Color, ColorParseError
 
+from ollm_tui.core.base.toml_lines import line_of_key
 from ollm_tui.tui.theming import ThemeFault
 from ollm_tui.tui.values import Fault
 
@@ -28,7 +29,7 @@ ColorText = Annotated[str, AfterValidator(_real_color)]
 class Colors(BaseModel):
     """`[colors]`: hex (`#6cb6ff`), names, or terminal colours (`ansi_blue`)."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     primary: ColorText
     secondary: ColorText | None = None
@@ -66,19 +67,7 @@ def validated(text: str, path: Path) -> dict[str, object]:
     except ValidationError as error:
         fault = error.errors()[0]
         keys = [str(part) for part in fault["loc"]]
-        said = f"{'.'.join(keys) or 'the file'}: {fault['msg']}."
+        said = f"{'.'.join(keys) or 'the file'}: {fault['msg'].removeprefix('Value error, ')}."
         remedy = "Colours are written like #6cb6ff; the keys are name, dark, [colors] and [variables]."
-        raise ThemeFault(Fault(str(path), _line_of(text, keys), said, remedy)) from None
+        raise ThemeFault(Fault(str(path), line_of_key(text, keys), said, remedy)) from None
     return tables
-
-
-def _line_of(text: str, keys: list[str]) -> int | None:
-    """The line a key stands on, near enough for a person; None where it is missing."""
-    table = ""
-    for number, one in enumerate(text.splitlines(), 1):
-        heading = re.match(r"\s*\[([^\]]+)\]", one)
-        if heading:
-            table = heading[1].strip()
-        elif keys and re.match(rf"\s*[\"']?{re.escape(keys[-1])}[\"']?\s*=", one) and table == ".".join(keys[:-1]):
-            return number
-    return None

@@ -264,4 +264,4 @@ class Fault:
 
     def as_text(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{place}: {self.message}" + (f" {self.remedy}" if self.remedy else "")
+        return f"{place}: {self.message.removesuffix('.')}." + (f" {self.remedy}" if self.remedy else "")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ollm_tui.assembly.tools import BUILTIN_TOOLS
-from ollm_tui.core.policy.documents import PRESETS, LoadedPolicy, load_policy, load_preset
+from ollm_tui.core.policy.documents import PRESETS, LoadedPolicy, PolicyFault, load_policy, load_preset
 from ollm_tui.core.policy.lint import Finding, FindingKind, lint
 from ollm_tui.core.policy.rules import RuleSet, seen_by_conditions
 
@@ -135,3 +135,11 @@ def test_a_rule_called_dead_never_decides(
     for path in [*paths, *texts, *(a + b for a in texts for b in texts)]:
         decided = rule_set.deciding("ls", seen_by_conditions({"path": path}))
         assert decided is None or decided.place.number not in dead
+
+
+@pytest.mark.parametrize(("text", "line"), [("x = 1\n[policy]\nmode = 2\n", 3), ("[exec]\nmode = 'half'\n", 2)])
+def test_a_fault_outside_the_rules_names_its_line(text: str, line: int) -> None:
+    tables = tomllib.loads(text)
+    with pytest.raises(PolicyFault) as raised:
+        load_policy(tables.get("policy", tables), text, "a.toml", "user")
+    assert raised.value.line == line

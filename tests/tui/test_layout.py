@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ollm_tui.tui import news
 from ollm_tui.tui.layout import Arrangement, Pane
 from ollm_tui.tui.screens.help import HelpScreen
-from ollm_tui.tui.values import Activity, CommandMark, CommandTab, TodoRow, TodoState, Unfinished
+from ollm_tui.tui.values import Activity, CommandMark, CommandTab, Fault, TodoRow, TodoState, Unfinished
 from ollm_tui.tui.widgets.prompt import Prompt
 from tests.tui.pilot import question, stage, wait_until
 
@@ -145,6 +147,7 @@ async def test_the_help_is_written_from_the_bindings() -> None:
         await here.press("f1")
         assert "queue.review" in here.text
         assert "Decide on the oldest open question" in here.text
+        assert re.search(r"\^J Shift\+Enter +Begin a new line", here.text)  # no key touches what it does
         await here.press("escape")
         assert not isinstance(here.app.screen, HelpScreen)
 
@@ -197,3 +200,11 @@ def test_an_arrangement_never_leaves_the_screen_empty() -> None:
                 for zoomed in (None, *Pane):
                     arrangement = Arrangement(columns, rows, tab, zoomed)
                     assert any(arrangement.in_sight(pane) for pane in Pane)
+
+
+async def test_several_faults_are_one_short_word_over_the_panes() -> None:
+    faults = tuple(Fault("/a/config.toml", number, "unknown key x", "Remove it.") for number in (1, 2, 3))
+    assert faults[0].as_text() == "/a/config.toml:1: unknown key x. Remove it."
+    async with stage() as here:
+        await here.tell(news.FaultsFound(faults))
+        assert [told.message for told in here.app._notifications] == ["3 faults in your files: see the chat."]

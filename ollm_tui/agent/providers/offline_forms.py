@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from ollm_tui.agent.providers.base import JsonObject
 
@@ -50,13 +51,18 @@ class Form:
 
     usage: str
     tool: str
-    patterns: tuple[re.Pattern[str], ...]
+    patterns: tuple[str, ...]
     arguments: Callable[[Words], JsonObject]
     verbatim: bool = False
     """The sentence ends with free text or a command, of which nothing is trimmed."""
 
+    @cached_property
+    def _compiled(self) -> tuple[re.Pattern[str], ...]:
+        flags = re.IGNORECASE | (re.DOTALL if self.verbatim else 0)
+        return tuple(re.compile(pattern.replace(" ", r"[ \t]+"), flags) for pattern in self.patterns)
+
     def read(self, sentence: str) -> list[PlannedCall] | None:
-        for pattern in self.patterns:
+        for pattern in self._compiled:
             if found := pattern.fullmatch(sentence):
                 parts = {name: text for name, text in found.groupdict().items() if text is not None}
                 # quotes are part of a command, and marks around everything else
@@ -109,9 +115,7 @@ def _path(words: Words) -> str:
 def _form(
     usage: str, tool: str, *patterns: str, arguments: Callable[[Words], JsonObject], verbatim: bool = False
 ) -> Form:
-    flags = re.IGNORECASE | (re.DOTALL if verbatim else 0)
-    compiled = tuple(re.compile(pattern.replace(" ", r"[ \t]+"), flags) for pattern in patterns)
-    return Form(usage, tool, compiled, arguments, verbatim)
+    return Form(usage, tool, patterns, arguments, verbatim)
 
 
 def _with_folder(key: str) -> Callable[[Words], JsonObject]:

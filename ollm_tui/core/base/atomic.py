@@ -5,7 +5,6 @@ Work is done by the descriptor of the directory, which the fence has checked; no
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import hashlib
@@ -17,12 +16,13 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from ollm_tui.core.base.system_call import system_call
+
 _SHORT_NAME = 200
 _AT_ONCE = 512
 """Buffers in one `writev`; systems allow 1024."""
 _RENAME_NOREPLACE = 1
 _RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276, "loongarch64": 276, "ppc64le": 357, "s390x": 347}
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def replace_file(
@@ -71,9 +71,9 @@ def rename_without_replacing(source_directory: int, source: str, directory: int,
     number = _RENAMEAT2.get(platform.machine()) if sys.platform == "linux" else None
     if number is not None:
         old, new = os.fsencode(source), os.fsencode(name)
-        if _LIBC.syscall(number, source_directory, old, directory, new, _RENAME_NOREPLACE) == 0:
+        returned, code = system_call(number, source_directory, old, directory, new, _RENAME_NOREPLACE)
+        if returned == 0:
             return
-        code = ctypes.get_errno()
         if code not in (errno.ENOSYS, errno.EINVAL, errno.EPERM):
             raise OSError(code, os.strerror(code))
     _rename_by_link(source_directory, source, directory, name)

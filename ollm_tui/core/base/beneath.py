@@ -6,7 +6,6 @@ Here the kernel checks while it opens, or every component is opened from the one
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import platform
@@ -15,6 +14,8 @@ import struct
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from ollm_tui.core.base.system_call import system_call
 
 MOST_LINKS = 40
 """Links followed in one path before it counts as a loop, as in Linux."""
@@ -161,9 +162,6 @@ def _openat2_number() -> int | None:
     return _OPENAT2
 
 
-_LIBC = ctypes.CDLL(None, use_errno=True)
-
-
 def _openat2(directory: int, relative: str, flags: int) -> int | None:
     """None where the system does not offer the call: old kernels say ENOSYS, some containers' filters EPERM."""
     number = _openat2_number()
@@ -173,10 +171,9 @@ def _openat2(directory: int, relative: str, flags: int) -> int | None:
     path = os.fsencode(relative)
     code = 0
     for _ in range(_ATTEMPTS):
-        opened = _LIBC.syscall(number, directory, path, how, len(how))
+        opened, code = system_call(number, directory, path, how, len(how))
         if opened >= 0:
             return opened
-        code = ctypes.get_errno()
         if code == errno.ENOSYS:
             _Unsupported.found = True
             return None

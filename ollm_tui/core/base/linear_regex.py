@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Protocol, cast
 
-import re2
-
 _MAX_MEMORY = 64 << 20
 """Bytes RE2 may use for one expression; its default of 8 MB is too small for ignore files with thousands of rules."""
 
@@ -48,6 +46,8 @@ def compile_bytes(
 
     With `within_lines` no match contains a newline, whatever the expression says.
     """
+    import re2  # it is large, and needed only once something is searched
+
     options = re2.Options()
     options.log_errors = False  # it would write to stderr, over the screen
     options.max_mem = _MAX_MEMORY

@@ -1,12 +1,14 @@
 """Recognising texts and names that look like secrets, so that they are asked about, masked, or kept from commands.
 
 Looks are all there is to go by: a miss is possible, so nothing that must stay secret may rely on this alone.
-All patterns are RE2's, so that a model's text cannot make them slow.
+All patterns are RE2's, so that a model's text cannot make them slow; the engine is loaded with the first look.
 """
 
 from __future__ import annotations
 
-import re2
+from functools import cache
+
+from ollm_tui.core.base.linear_regex import BytesPattern, compile_bytes
 
 MASK = "***"
 """What stands for a secret in a shown text."""
@@ -22,6 +24,9 @@ _VARIABLE = (
     r"|session|otp|seed|private|cert|dsn|webhook)(?:_|$)|api_?key|secret|passw"
     r"|^(?:.*_)?(?:database|redis|mongo(?:db)?|amqp|sqlalchemy(?:_database)?)_ur[li]$"
 )
+
+_NAME_IN_TEXT = rf"(?i)(?:{_NAMED})"
+_VARIABLE_NAME = rf"(?i){_VARIABLE}"
 
 _NOT_SECRET = frozenset({"PWD", "OLDPWD", "SSL_CERT_FILE", "SSL_CERT_DIR"})
 
@@ -46,44 +51,42 @@ The second, added below, is where the text goes on: an address counts only where
 """
 
 
-def _options() -> re2.Options:
-    options = re2.Options()
-    options.log_errors = False  # it would write over the screen
-    return options
+@cache
+def _kinds() -> tuple[tuple[str, BytesPattern], ...]:
+    return tuple(
+        (what, _compiled(pattern + ("(@)" if what.startswith("an address") else "()"))) for what, pattern in _KINDS
+    )
 
 
-_OPTIONS = _options()
-_PATTERNS = tuple(
-    (what, re2.compile(pattern + ("(@)" if what.startswith("an address") else "()"), options=_OPTIONS))
-    for what, pattern in _KINDS
-)
-_NAME_IN_TEXT = re2.compile(rf"(?i)(?:{_NAMED})", options=_OPTIONS)
-_NAME_OF_VARIABLE = re2.compile(rf"(?i){_VARIABLE}", options=_OPTIONS)
+@cache
+def _compiled(pattern: str) -> BytesPattern:
+    return compile_bytes(pattern.encode(), utf_8=True)
 
 
 def looks_secret(text: str) -> str | None:
     """What secret `text` seems to hold ("a GitHub token"), or None."""
     searched = _encoded(text)
-    return next((what for what, pattern in _PATTERNS if pattern.search(searched)), None)
+    return next((what for what, pattern in _kinds() if pattern.search(searched)), None)
 
 
 def looks_secret_under(name: str, value: str) -> str | None:
     """As `looks_secret`, and also a single word of 6 characters or more under a name that says password or key."""
     found = looks_secret(value)
-    if found is None and len(value.split()) == 1 and len(value.strip()) >= 6 and _NAME_IN_TEXT.search(_encoded(name)):
-        return "a password or key by its name"
+    if found is None and len(value.split()) == 1 and len(value.strip()) >= 6:
+        named = _compiled(_NAME_IN_TEXT).search(_encoded(name))
+        return "a password or key by its name" if named else None
     return found
 
 
 def variable_looks_secret(name: str) -> bool:
     """Whether an environment variable of that name is likely to hold a secret."""
-    return name.upper() not in _NOT_SECRET and _NAME_OF_VARIABLE.search(_encoded(name)) is not None
+    return name.upper() not in _NOT_SECRET and _compiled(_VARIABLE_NAME).search(_encoded(name)) is not None
 
 
 def mask(text: str) -> str:
     """`text` with what looks like a secret replaced by `***`; names and addresses around it stay readable."""
     masked = _encoded(text)
-    for _, pattern in _PATTERNS:
+    for _, pattern in _kinds():
         pieces: list[bytes] = []
         done = 0
         while found := pattern.search(masked, done):

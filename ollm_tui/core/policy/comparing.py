@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import re2
 from pydantic import JsonValue
 
 _LARGEST_EXACT = 2**53
@@ -56,6 +55,8 @@ class LinearPattern:
 
 def linear_pattern(pattern: str) -> LinearPattern:
     """Compile with RE2, quietly: it would write its complaints over the screen. Raises ValueError."""
+    import re2  # it is large, and few policies have an expression
+
     options = re2.Options()
     options.log_errors = False
     try:

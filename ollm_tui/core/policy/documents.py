@@ -12,6 +12,7 @@ from typing import Literal
 
 from pydantic import Field, JsonValue, ValidationError
 
+from ollm_tui.core.base.toml_lines import line_of_key
 from ollm_tui.core.policy.rules import (
     Decision,
     ExecPolicy,
@@ -122,7 +123,7 @@ def load_policy(table: JsonValue, text: str, file: str, source: str) -> LoadedPo
     try:
         document = PolicyDocument.model_validate(table)
     except ValidationError as error:
-        raise _placed(error, file, lines) from None
+        raise _placed(error, file, lines, text) from None
     places: list[RulePlace] = []
     for index, rule in enumerate(document.rules):
         line = lines[index] if index < len(lines) else None
@@ -146,11 +147,14 @@ def load_preset(name: str) -> LoadedPolicy:
     return load_policy(parse_toml(text, f"preset {name}"), text, f"preset {name}", f"preset {name}")
 
 
-def _placed(error: ValidationError, file: str, lines: list[int]) -> PolicyFault:
+def _placed(error: ValidationError, file: str, lines: list[int], text: str) -> PolicyFault:
     fault = error.errors()[0]
     loc = [str(part) for part in fault["loc"]]
     rule = int(loc[1]) + 1 if len(loc) > 1 and loc[0] == "rules" and loc[1].isdigit() else None
     line = lines[rule - 1] if rule is not None and rule <= len(lines) else None
+    if line is None:
+        # In a config file the policy is a table among others.
+        line = line_of_key(text, ["policy", *loc]) or line_of_key(text, loc)
     key = ".".join(loc) or "policy"
     match fault["type"]:
         case "extra_forbidden":

@@ -62,7 +62,9 @@ class Operator(StrEnum):
 class PolicyTable(BaseModel):
     """Base of everything in a policy file: unknown keys are faults."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True, defer_build=True
+    )
 
 
 class PolicyCondition(PolicyTable):

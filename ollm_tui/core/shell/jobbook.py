@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 class JobRecord(BaseModel):
     """What is known of a job that may outlive its starter. `born` and `owner_born` tell reused pids apart."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     id: str
     command: str

@@ -9,14 +9,13 @@ import hashlib
 import os
 import tempfile
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, InvalidArguments
 from ollm_tui.core.base.visible import visible
 from ollm_tui.core.web.charset import decode_text
-from ollm_tui.core.web.extraction import NoMatch, extract_main, extract_selected, selector_fault
-from ollm_tui.core.web.large_pages import PageUnreadable, needs_process, read_large
 from ollm_tui.core.web.messages import WebResponse
 from ollm_tui.core.web.pdf import PdfUnreadable, pdf_text
 
@@ -46,6 +45,8 @@ class Reading:
 
 def check_selector(selector: str) -> None:
     """Raises InvalidArguments where no page could be asked for it."""
+    from ollm_tui.core.web.extraction import selector_fault
+
     fault = selector_fault(selector)
     if fault is not None:
         raise InvalidArguments(
@@ -130,6 +131,11 @@ def _decodes(head: bytes) -> bool:
 
 
 async def _page_text(html: str, selector: str | None, response: WebResponse, signal: AbortSignal) -> str:
+    # Not before a page has come, and in a thread: making Markdown takes a seventh of all modules' memory.
+    await signal.in_thread(import_module, "ollm_tui.core.web.large_pages")
+    from ollm_tui.core.web.extraction import NoMatch, extract_main, extract_selected
+    from ollm_tui.core.web.large_pages import PageUnreadable, needs_process, read_large
+
     url = response.url.text
     try:
         if needs_process(html, selector):

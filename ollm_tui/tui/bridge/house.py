@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from ollm_tui.agent.events import (
     ConfirmationAnswered,
@@ -19,8 +18,6 @@ from ollm_tui.agent.events import (
 from ollm_tui.assembly import Attendance, Configuration, House, assemble
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import ToolFailure
-from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.policy.modes import Mode
 from ollm_tui.options import Options
 from ollm_tui.tui import news
 from ollm_tui.tui.bridge.commands import CommandRelay, StartFailed
@@ -28,7 +25,9 @@ from ollm_tui.tui.bridge.conversation import ConversationFolder
 from ollm_tui.tui.bridge.jobs import JobDesk
 from ollm_tui.tui.bridge.left import LeftJobs
 from ollm_tui.tui.bridge.memory import MemoryKeeper
-from ollm_tui.tui.bridge.queue import LINGER_SECONDS, QueueKeeper, review_value
+from ollm_tui.tui.bridge.questions import QuestionDesk
+from ollm_tui.tui.bridge.queue import QueueKeeper
+from ollm_tui.tui.bridge.surroundings import SurroundingsKeeper
 from ollm_tui.tui.bridge.todos import TodoKeeper
 from ollm_tui.tui.bridge.trust import TrustKeeper
 from ollm_tui.tui.bridge.turns import ActivityFolder, TurnRunner
@@ -47,13 +46,10 @@ from ollm_tui.tui.screens.dashboard import Dashboard
 from ollm_tui.tui.screens.jobs import JobsScreen
 from ollm_tui.tui.screens.trust import TrustScreen
 from ollm_tui.tui.theming import load_themes
-from ollm_tui.tui.values import Activity, CommandTab, Fault, Surroundings, Unfinished
+from ollm_tui.tui.values import Activity, CommandTab, Fault, Unfinished
 from ollm_tui.tui.widgets.prompt import Prompt
 
 log = logging.getLogger(__name__)
-
-CIRCLE = (Mode.ASK, Mode.AUTO_EDIT, Mode.PLAN)
-"""What F4 goes through; yolo is chosen by name only."""
 
 
 @asynccontextmanager
@@ -78,28 +74,30 @@ class Bridge:
         self._house = house
         self._tell = tell
         self._core = house.core
-        self._workspace: Path = self._core.configuration.workspace.root
         self._folder = ConversationFolder()
         self._activity = ActivityFolder(clock.monotonic)
         self._queue = QueueKeeper(self._core.bus, clock.monotonic)
+        self._questions = QuestionDesk(self._queue, self._core.executor, tell)
         self._todos = TodoKeeper(self._core.todos)
         self._memory = MemoryKeeper(self._core.memory, self._core.memory_overview, tell, clock)
         self._watcher = StoreWatcher(self._core.store, self._core.todos, self._memory.changed)
         self._turns = TurnRunner(house.agent, self._turn_broke)
         left = LeftJobs(self._core.jobs, lambda: self._commands_changed(self._commands.tabs()))
-        self._commands = CommandRelay(self._core.hub, left, self._workspace, self._commands_changed)
+        self._commands = CommandRelay(
+            self._core.hub, left, self._core.configuration.workspace.root, self._commands_changed
+        )
         self._jobs = JobDesk(self._core.hub, self._core.jobs, left, tell, clock)
         self._last_words = last_words
         self._runs_on: tuple[str, ...] = ()
         self._trust = TrustKeeper(self._core, tell, self._policy_changed)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._around = self._surroundings()
-        self._folder.model = self._around.model
+        self._around = SurroundingsKeeper(house, tell)
+        self._folder.model = self._around.now.model
         self._unsubscribe = house.stream.subscribe(self._on_event)
 
     async def begin(self) -> None:
         """Tell the screen how things stand."""
-        self._tell(news.SurroundingsChanged(self._around))
+        self._around.tell()
         self._say_first_notices()
         self._note(*await self._jobs.first_notes())
         self._tell(news.TodosChanged(await self._todos.load()))
@@ -158,7 +156,7 @@ class Bridge:
             case ConfirmationAsked():
                 ordinal = self._queue.asked(event)
             case ConfirmationAnswered():
-                self._settled(event)
+                self._questions.settled(event)
             case TodosReplaced():
                 rows = self._todos.rows_of(event)
                 if rows is not None:
@@ -166,31 +164,16 @@ class Bridge:
             case ToolReturned() if self._memory.open:
                 self._begin(self._memory.changed())
             case UsageReported():
-                used = (event.prompt_tokens or 0) + (event.completion_tokens or 0)
-                self._surround(tokens_used=used or None)
+                self._around.tokens_used((event.prompt_tokens or 0) + (event.completion_tokens or 0))
             case _:
                 pass
         for change in self._folder.fold(event, ordinal):
             self._tell(news.ConversationChanged(change))
         if isinstance(event, (ConfirmationAsked, ConfirmationAnswered)):
-            self._tell_queue()
+            self._questions.tell()
         activity = self._activity.fold(event)
         if activity is not None:
             self._tell(activity)
-
-    def _settled(self, event: ConfirmationAnswered) -> None:
-        lingers = self._queue.answered(event)
-        if lingers:
-            asyncio.get_running_loop().call_later(LINGER_SECONDS, self._forget, event.request_id)
-        else:
-            asyncio.get_running_loop().call_soon(self._forget, event.request_id)
-
-    def _forget(self, item_id: str) -> None:
-        self._queue.forget(item_id)
-        self._tell_queue()
-
-    def _tell_queue(self) -> None:
-        self._tell(news.QueueChanged(self._queue.snapshot()))
 
     def _commands_changed(self, commands: tuple[CommandTab, ...]) -> None:
         self._tell(news.CommandsChanged(commands))
@@ -212,21 +195,18 @@ class Bridge:
             case Dashboard.InterruptWanted():
                 self._interrupt()
             case Dashboard.ModeWanted(mode):
-                self._change_mode(mode)
+                self._around.change_mode(mode)
             case ConfirmScreen.Decided():
-                self._decide(intent)
+                self._questions.decide(intent)
             case QueuePane.Denied(item_ids):
-                for item_id in item_ids:
-                    self._queue.answer(item_id, approved=False)
+                self._questions.deny(item_ids)
             case ConfirmScreen.Looked(item_id):
-                self._queue.hold(item_id, held=True)
-                self._tell_queue()
-                self._begin(self._review(item_id, None))
+                self._questions.hold(item_id, held=True)
+                self._begin(self._questions.review(item_id, None))
             case ConfirmScreen.LookedAway(item_id):
-                self._queue.hold(item_id, held=False)
-                self._tell_queue()
+                self._questions.hold(item_id, held=False)
             case ConfirmScreen.CheckWanted(item_id, arguments):
-                self._begin(self._review(item_id, arguments))
+                self._begin(self._questions.review(item_id, arguments))
             case TodoPane.Added() | TodoPane.Toggled() | TodoPane.Removed():
                 self._begin(self._change_todos(intent))
             case Dashboard.TrustWanted():
@@ -273,35 +253,6 @@ class Bridge:
             if stopping is not None:
                 self._tell(stopping)
 
-    def _change_mode(self, wanted: str | None) -> None:
-        executor = self._core.executor
-        if wanted is None:
-            place = CIRCLE.index(executor.mode) if executor.mode in CIRCLE else -1
-            executor.mode = CIRCLE[(place + 1) % len(CIRCLE)]
-        else:
-            executor.mode = Mode(wanted)
-        self._surround(mode=executor.mode.value)
-
-    def _decide(self, decision: ConfirmScreen.Decided) -> None:
-        won = self._queue.answer(
-            decision.item_id,
-            approved=decision.approved,
-            reason=decision.reason,
-            modified=decision.modified,
-            reach=decision.reach,
-            rule=decision.rule,
-        )
-        if not won:
-            self._tell(news.Said("That question was settled before your answer.", failed=True))
-            self._tell_queue()
-
-    async def _review(self, item_id: str, arguments: JsonObject | None) -> None:
-        item = self._queue.find(item_id)
-        if item is not None:
-            judged = item.arguments if arguments is None else arguments
-            review = await self._core.executor.review(item.tool, judged)
-            self._tell(news.Reviewed(item_id, review_value(review), arguments))
-
     async def _change_todos(self, wish: TodoPane.Added | TodoPane.Toggled | TodoPane.Removed) -> None:
         try:
             await self._todos.change(wish)
@@ -336,7 +287,7 @@ class Bridge:
         """The policy was read anew: what is wrong with it is told as at the start."""
         known = _faults_in(self._core.configuration)
         self._tell_faults(*(fault for fault in _faults_in(configuration) if fault not in known))
-        self._surround(denied_because=configuration.policy_fault or "")
+        self._around.policy_read(configuration.policy_fault)
 
     def _note(self, *notes: NoteEntry) -> None:
         if notes:
@@ -353,40 +304,6 @@ class Bridge:
             notes.append(NoteEntry("policy-fault", f"Everything is denied: {fault}", NoteKind.ERROR))
         self._note(*notes)
 
-    def _surround(
-        self, *, mode: str | None = None, tokens_used: int | None = None, denied_because: str | None = None
-    ) -> None:
-        around = self._around
-        self._around = Surroundings(
-            model=around.model,
-            workspace=around.workspace,
-            mode=mode or around.mode,
-            offline=around.offline,
-            denied_because=around.denied_because if denied_because is None else denied_because,
-            tokens_used=tokens_used or around.tokens_used,
-            tokens_limit=around.tokens_limit,
-        )
-        self._tell(news.SurroundingsChanged(self._around))
-
-    def _surroundings(self) -> Surroundings:
-        described = self._house.agent.provider.describe()
-        return Surroundings(
-            model=described.model or described.provider,
-            workspace=_short(self._workspace),
-            tokens_limit=described.context_window,
-            mode=self._core.executor.mode.value,
-            offline=described.provider == "offline",
-            denied_because=self._core.configuration.policy_fault or "",
-        )
-
 
 def _faults_in(configuration: Configuration) -> list[Fault]:
     return [Fault(one.source, one.line, one.message, one.remedy) for one in configuration.faults]
-
-
-def _short(path: Path) -> str:
-    """A folder as people call it: `~/src/app`."""
-    try:
-        return f"~/{path.relative_to(Path.home())}"
-    except ValueError:
-        return str(path)

@@ -150,8 +150,9 @@ class Dashboard(TerminalWays):
             case news.TrustAsked(path, content):
                 self._ask_for_trust(path, content)
             case news.FaultsFound(faults):
-                for fault in faults:
-                    self.notify(visible(fault.as_text()), severity="warning", timeout=30, markup=False)
+                # Several would lie over half the screen; each is a note in the chat as well.
+                one = faults[0].as_text() if len(faults) == 1 else f"{len(faults)} faults in your files: see the chat."
+                self.notify(visible(one), severity="warning", timeout=15, markup=False)
             case news.ShellFailed(why):
                 self.term.shell_failed(why)
             case news.Said(text, failed):

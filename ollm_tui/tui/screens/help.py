@@ -51,12 +51,18 @@ class HelpScreen(ModalScreen[None]):
 def help_lines(app: App[object]) -> Iterator[Line]:
     """Groups of keys with what they do and the id that `[keys]` in the settings knows them by."""
     changed = app._keymap  # pyright: ignore[reportPrivateUsage]  # textual has no reader for set_keymap
-    for title, bindings in key_groups():
+
+    def shown_keys(binding: Binding) -> str:
+        keys = changed.get(binding.id or "", binding.key)
+        return " ".join(shown_key(app.get_key_display(Binding(key, ""))) for key in keys.split(","))
+
+    groups = [(title, [(shown_keys(binding), binding) for binding in bindings]) for title, bindings in key_groups()]
+    wide = max(len(keys) for _, rows in groups for keys, _ in rows)
+    for title, rows in groups:
         yield line((title, Ink.PRIMARY))
-        for binding in bindings:
-            keys = changed.get(binding.id or "", binding.key)
-            shown = " ".join(shown_key(app.get_key_display(Binding(key, ""))) for key in keys.split(","))
-            yield line((f"  {shown:<14}", Ink.ACCENT), f"{binding.tooltip:<56}", (f" {binding.id}", Ink.MUTED), hang=16)
+        for keys, binding in rows:
+            pieces = (f"  {keys:<{wide}} ", Ink.ACCENT), f"{binding.tooltip:<56}", (f" {binding.id}", Ink.MUTED)
+            yield line(*pieces, hang=wide + 3)
         yield line()
     yield line(("Prompt words", Ink.PRIMARY))
     for words in WORDS:

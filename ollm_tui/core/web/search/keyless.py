@@ -57,8 +57,6 @@ class Outcome:
         return any(not answer.said and not answer.host.endswith(_ENCYCLOPAEDIAS) for answer in self.answers)
 
 
-_OUTCOME = TypeAdapter(Outcome)
-
 Query = Callable[[str, int, AbortSignal], Awaitable[Outcome]]
 """Runs one search. Raises SearchFailed, OperationCancelled."""
 
@@ -94,7 +92,7 @@ async def ask_ddgs(query: str, count: int, signal: AbortSignal) -> Outcome:
     except ChildFailed as failure:
         raise _failed(f"its process failed: {failure}") from None
     try:
-        return _OUTCOME.validate_json(said)
+        return TypeAdapter(Outcome).validate_json(said)
     except ValidationError:
         raise _failed("its answer cannot be read; another version of it may be needed") from None
 
