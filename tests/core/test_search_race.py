@@ -33,6 +33,7 @@ def room(tmp_path: Path) -> Room:
         theirs.write_text(f"theirs\n{LONG}\n")
     (room.outside / "a/b/theirs").write_text("theirs")
     (room.outside / "a/b/wide").write_bytes("theirs".encode("utf-16"))
+    (room.outside / "a/b/old").write_bytes("théirs\n".encode("latin-1"))
     room.write("z", "mine\n")
     return room
 
@@ -41,6 +42,7 @@ CALLS: dict[str, tuple[AnyTool, dict[str, object]]] = {
     "grep": (GREP, {"pattern": "their|mine"}),
     "grep in order": (GREP, {"pattern": "their|mine", "maxResults": 50}),
     "grep with context": (GREP, {"pattern": "their|mine", "context": 1}),
+    "grep in other encodings": (GREP, {"pattern": "théirs|their|mine"}),
     "grep in the folder": (GREP, {"pattern": "their|mine", "directory": "a"}),
     "grep in the file": (GREP, {"pattern": "their|mine", "directory": "a/b/secret"}),
     "grep in a file at the top": (GREP, {"pattern": "their|mine", "directory": "f"}),
@@ -73,6 +75,7 @@ def test_a_race_of_swapped_links_shows_nothing_of_what_lies_outside(
                 continue
             shown = result.model_dump_json()
             assert "their" not in shown
+            assert "théirs" not in shown
             if tool is LS:
                 assert str(os.stat(room.outside / "a/b/secret").st_size) not in shown
             seen += 1
