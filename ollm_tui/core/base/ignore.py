@@ -55,8 +55,7 @@ def parse(data: bytes) -> list[Rule]:
     """The rules of a file, in its order. Lines that can match nothing are left out; none is an error."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     lines = data.split(b"\n")
-    rules = (_parse_line(line.removesuffix(b"\r")) for line in lines)
-    return [rule for rule in rules if rule is not None]
+    return [rule for line in lines for rule in _rules_of(line.removesuffix(b"\r"))]
 
 
 _SIMPLE_SET = re.compile(rb"\[!?[0-9A-Za-z_]+\]")
@@ -244,9 +243,10 @@ def _found(patterns: Iterable[BytesPattern], names: Collection[bytes]) -> set[by
     return found
 
 
-def _parse_line(line: bytes) -> Rule | None:
+def _rules_of(line: bytes) -> Iterator[Rule]:
+    """One rule as a rule; none for what can match nothing, and two for what git reads in two ways."""
     if line.startswith(b"#"):
-        return None
+        return
     pattern = _without_trailing_spaces(line)
     negative = pattern.startswith(b"!")
     pattern = pattern[negative:]
@@ -256,12 +256,32 @@ def _parse_line(line: bytes) -> Rule | None:
     if anchored:
         pattern = pattern.removeprefix(b"/")
     if not pattern:
-        return None
-    components = _components(pattern)
-    if components is None:
-        return None
-    parts = tuple(None if anchored and _is_any_depth(text) else expression for text, expression in components)
-    return Rule(negative, directories_only, anchored, parts)
+        return
+    for variant in _as_git_reads(pattern) if anchored else [pattern]:
+        components = _components(variant)
+        if components is not None:
+            parts = tuple(None if anchored and _is_any_depth(text) else expression for text, expression in components)
+            yield Rule(negative, directories_only, anchored, parts)
+
+
+_JOINED_STARS = re.compile(rb"([^*?\[\\]*[^*?\[\\/])\*\*+(?:(\\?/)(.+)|\Z)", re.DOTALL)
+
+
+def _as_git_reads(pattern: bytes) -> list[bytes]:
+    """Git compares what stands before the first wildcard by itself, so that `**` right behind it may cross folders as
+    if a slash stood before it: `a**/b` means `ab` and every b somewhere in an `a*`.
+    """
+    match = _JOINED_STARS.fullmatch(pattern)
+    if match is None:
+        return [pattern]
+    before, slash, behind = match.groups()
+    if slash is None:
+        return [before + b"*", before + b"*/**"]
+    far = before + b"*/**/" + behind
+    if slash != b"/":  # only a plain slash is left out with the stars before it
+        return [far]
+    near = before + behind
+    return [*_as_git_reads(near), far] if behind.startswith(b"**") else [near, far]
 
 
 def _is_any_depth(component: bytes) -> bool:
