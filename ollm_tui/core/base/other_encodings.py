@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from ollm_tui.core.base.search import MAX_WIDE_BYTES, wide_codec
+from ollm_tui.core.base.search import BINARY_SAMPLE, MAX_WIDE_BYTES, wide_codec
 from ollm_tui.core.base.text_files import UTF_8, Encoding, NotText, recognise
 
 _PIECE = 1 << 20
@@ -13,6 +13,12 @@ _PIECE = 1 << 20
 
 class TooLarge(Exception):
     """The text is in another encoding, and more than is decoded at once."""
+
+
+def is_wide(descriptor: int) -> bool:
+    """Whether a file with NULs is a text all the same. Raises OSError."""
+    sample = os.pread(descriptor, BINARY_SAMPLE, 0)
+    return b"\0" in sample and _encoding_of(sample, complete=False) is not None
 
 
 def as_utf_8(descriptor: int, first: bytes, check: Callable[[], object]) -> bytes | None:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ollm_tui.core.base.ground import Ground
 from ollm_tui.core.base.line_search import search_files
+from ollm_tui.core.base.other_encodings import is_wide
 from ollm_tui.core.base.ripgrep_output import AMBIGUOUS, BETWEEN, MAX_COLUMNS, ON_SEPARATORS, Records
 from ollm_tui.core.base.search import BINARY_SAMPLE, FoundFile, InvalidPattern, Query, SearchTally, is_binary
 
@@ -104,8 +105,8 @@ class Ripgrep:
         return sorted(found, key=lambda file: order.get(file.path, len(order)))
 
     async def _in_other_encodings(self, ground: Ground, paths: Sequence[bytes]) -> frozenset[bytes]:
-        """Those of the files with a line that is no UTF-8; one that was named also where NULs make it binary."""
-        if len(paths) == 1 and await asyncio.to_thread(_is_binary, ground.again(), paths[0]):
+        """Those of the files with a line that is no UTF-8; one that was named also where it is a text with NULs."""
+        if len(paths) == 1 and await asyncio.to_thread(_asked, is_wide, ground.again(), paths[0]):
             return frozenset(paths)
         output: list[bytes] = []
         arguments = [*_LIST, b"-e", _NO_UTF_8, b"--", *(b"./" + path for path in paths)]
@@ -257,7 +258,7 @@ async def _readable(pipe: int) -> None:
 
 def _looked_into(ground: Ground, records: Records, query: Query, tally: SearchTally) -> list[FoundFile]:
     """The files of which ripgrep's output does not say enough."""
-    binary = [path for path in records.with_nul if _is_binary(ground, path)]
+    binary = [path for path in records.with_nul if _asked(_is_binary, ground, path)]
     found = [FoundFile(path, binary=True) for path in binary]
     texts = [*records.doubtful, *(path for path in records.with_nul if path not in binary)]
     return found + _searched_here(ground, texts, query, tally)
@@ -271,17 +272,22 @@ def _searched_here(ground: Ground, paths: Sequence[bytes], query: Query, tally: 
         return []
 
 
-def _is_binary(ground: Ground, path: bytes) -> bool:
+def _asked(question: Callable[[int], bool], ground: Ground, path: bytes) -> bool:
+    """The answer of an open file; False where it cannot be opened or read."""
     try:
         descriptor = ground.open_file(path)
     except OSError:
         return False
     try:
-        return is_binary(os.read(descriptor, BINARY_SAMPLE))
+        return question(descriptor)
     except OSError:
         return False
     finally:
         os.close(descriptor)
+
+
+def _is_binary(descriptor: int) -> bool:
+    return is_binary(os.read(descriptor, BINARY_SAMPLE))
 
 
 def _folder_of(path: bytes) -> bytes:
