@@ -26,11 +26,11 @@ LONG = "their " * 500
 def room(tmp_path: Path) -> Room:
     """Its folder `a` and file `f` have counterparts outside that nobody may see."""
     room = Room(tmp_path)
-    for path in ("a/b/secret", "f"):
+    for path, content in (("a/b/secret", f"theirs\n{LONG}\n"), ("a/b/short", "theirs\n"), ("f", "theirs\n")):
         room.write(path, "mine\n")
         theirs = room.outside / path
         theirs.parent.mkdir(parents=True, exist_ok=True)
-        theirs.write_text(f"theirs\n{LONG}\n")
+        theirs.write_text(content)
     (room.outside / "a/b/theirs").write_text("theirs")
     (room.outside / "a/b/wide").write_bytes("theirs".encode("utf-16"))
     (room.outside / "a/b/old").write_bytes("théirs\n".encode("latin-1"))
