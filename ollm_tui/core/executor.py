@@ -38,13 +38,14 @@ from ollm_tui.core.calls import (
 )
 from ollm_tui.core.confirmation import ConfirmationResponse, Origin, Preview, RememberScope, Risk
 from ollm_tui.core.excerpting import excerpted
+from ollm_tui.core.judging import call_to_judge
 from ollm_tui.core.policy.approvals import ApprovalBook, RememberOffer
 from ollm_tui.core.policy.audit import AuditEvent
-from ollm_tui.core.policy.engine import Call, Explanation, Floor, PolicyEngine
+from ollm_tui.core.policy.engine import Call, Explanation, PolicyEngine
 from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.running import run_invocation
-from ollm_tui.core.tools.base import AnyInvocation, AnyTool, Effect, Limits, ToolContext
+from ollm_tui.core.tools.base import AnyInvocation, Effect, Limits, ToolContext
 from ollm_tui.core.tools.mending import mend
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.core.tools.schema import function_schema
@@ -249,31 +250,9 @@ class ToolExecutor:
 
     async def _judge(self, invocation: AnyInvocation, origin: Origin, signal: AbortSignal) -> tuple[Call, Explanation]:
         """The one judgement; raises InvalidPath for a path outside, whatever the policy says."""
-        floors: list[Floor] = []
-        inside = True
-        for touched in invocation.touched_paths():
-            location = self.workspace.resolve(touched.path, touched.access, follow=touched.follow)
-            inside = inside and location.real.is_relative_to(self.workspace.root)
-            sensitivity = self.workspace.sensitivity(location, touched.access)
-            if sensitivity is not None:
-                reason = f"{location.shown} {sensitivity.reason}"
-                floors.append(Floor(Decision(sensitivity.decision), reason))
-        tool: AnyTool = invocation.tool
-        if await invocation.should_confirm_execute(signal):
-            floors.append(Floor(Decision.ASK, f"{tool.name} always asks for a call like this"))
-        if origin is Origin.SALVAGED and invocation.effect() not in (Effect.READS, Effect.PLANS):
-            floors.append(Floor(Decision.ASK, "the call was read out of the model's plain text"))
-        call = Call(
-            tool=tool,
-            arguments=invocation.params.on_the_wire(),
-            effect=invocation.effect(),
-            origin=Origin.PLUGIN if tool.plugin else origin,
-            virtual=invocation.virtual_parameters(),
-            inside_workspace=inside,
-            floors=tuple(floors),
-        )
+        call = await call_to_judge(invocation, self.workspace, origin, signal)
         # A command line is parsed, and looked at by bash itself, before it may be allowed: not on the event loop.
-        if tool.effect is Effect.RUNS:
+        if call.tool.effect is Effect.RUNS:
             return call, await signal.in_thread(self.policy.explain, call, self.mode)
         return call, self.policy.explain(call, self.mode)
 

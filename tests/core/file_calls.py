@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import mmap
 import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -36,7 +38,12 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 
 RACE_SECONDS = float(os.environ.get("OLLM_TEST_RACE_SECONDS", "0.8"))
-"""How long each race lasts."""
+"""How long each race lasts at least."""
+
+_LONGEST_RACE = 120.0
+"""Seconds after which a machine is given up that does not let happen what a race is to show."""
+
+_ENOUGH_SWAPS = 1000
 
 swapping = pytest.mark.skipif(sys.platform != "linux", reason="swaps a directory and a link with Linux's renameat2")
 
@@ -100,29 +107,59 @@ async def run(invocation: AnyInvocation, signal: AbortSignal | None = None) -> T
     return done if done is not None else await invocation.execute(signal)
 
 
+class Race:
+    """Goes on until it has lasted `seconds` and everything it is to show has happened, however busy the machine."""
+
+    def __init__(self, swaps: mmap.mmap, seconds: float) -> None:
+        self._swaps = swaps
+        self._begun = time.monotonic()
+        self._seconds = seconds
+
+    @property
+    def swaps(self) -> int:
+        return int.from_bytes(self._swaps[:8], sys.byteorder)
+
+    def goes_on(self, **wanted: int) -> bool:
+        """`wanted` counts what has to happen at least once; enough swaps have to in any case."""
+        passed = time.monotonic() - self._begun
+        missing = [what for what, count in wanted.items() if not count]
+        if self.swaps < _ENOUGH_SWAPS:
+            missing.append(f"{_ENOUGH_SWAPS} swaps ({self.swaps})")
+        if passed > _LONGEST_RACE:
+            assert not missing, f"in {passed:.0f} s never: {', '.join(missing)}"
+        return bool(missing) or passed < self._seconds
+
+
 @contextmanager
-def swapped_all_the_time(room: Room, name: str = "a") -> Iterator[None]:
+def swapped_all_the_time(room: Room, name: str = "a", seconds: float = RACE_SECONDS) -> Iterator[Race]:
     """Another process that makes the entry `name` a link to its like outside and back, thousands of times a second."""
-    arguments = [str(room.folder), str(room.outside / name), name]
-    swapper = subprocess.Popen([sys.executable, "-c", _SWAP, *arguments], stdout=subprocess.PIPE)
-    try:
-        assert swapper.stdout is not None
-        swapper.stdout.readline()
-        yield
-    finally:
-        swapper.kill()
-        swapper.communicate()
+    with tempfile.TemporaryFile() as counter:
+        counter.truncate(mmap.PAGESIZE)
+        number = counter.fileno()
+        arguments = [str(room.folder), str(room.outside / name), name, str(number)]
+        command = [sys.executable, "-c", _SWAP, *arguments]
+        swapper = subprocess.Popen(command, stdout=subprocess.PIPE, pass_fds=[number])
+        try:
+            assert swapper.stdout is not None
+            swapper.stdout.readline()
+            with mmap.mmap(number, mmap.PAGESIZE) as swaps:
+                yield Race(swaps, seconds)
+        finally:
+            swapper.kill()
+            swapper.communicate()
 
 
 _SWAP = """
-import ctypes, os, sys
-inside, outside, name = map(os.fsencode, sys.argv[1:])
+import ctypes, mmap, os, sys
+inside, outside, name = map(os.fsencode, sys.argv[1:4])
 link, place = inside + b"/link", inside + b"/" + name
 os.symlink(outside, link)
 exchange = ctypes.CDLL(None).renameat2
+swaps = memoryview(mmap.mmap(int(sys.argv[4]), mmap.PAGESIZE)).cast("Q")
 print("begun", flush=True)
 while True:
     exchange(-100, link, -100, place, 2)
+    swaps[0] += 1
 """
 
 

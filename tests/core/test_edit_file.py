@@ -188,6 +188,23 @@ def test_nothing_is_written_when_one_edit_does_not_fit_and_the_message_names_it(
     assert room.all_names() == ["f"]
 
 
+@pytest.mark.parametrize(
+    ("target", "replacement", "expected"),
+    [
+        ("a\nb", "x\ny", b"x\ry\rc\r"),
+        ("b", "x\ny", b"a\rx\ry\rc\r"),
+        ("b\n", "", b"a\rc\r"),
+        (" a\n b\n", " x\n y\n", b"x\ry\rc\r"),
+    ],
+)
+def test_lines_that_end_as_on_an_old_macintosh_go_on_ending_so(
+    room: Room, target: str, replacement: str, expected: bytes
+) -> None:
+    room.write("f", b"a\rb\rc\r")
+    room.call(EDIT_FILE, path="f", edits=[{"target": target, "replacement": replacement}])
+    assert room.read("f") == expected
+
+
 def test_crlf_files_take_targets_and_replacements_with_bare_line_ends(room: Room) -> None:
     room.write("f", "a\r\nb\r\nc\r\n")
     edit(room, ("a\nb", "x\ny\nz"))

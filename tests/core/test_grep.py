@@ -18,9 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from ollm_tui.core.base import ground
+from ollm_tui.core.base import ground, other_encodings
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import FileNotFound, InvalidArguments, InvalidPath, OperationCancelled
+from ollm_tui.core.base.ground import Ground
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.base.ripgrep import Ripgrep, find_ripgrep
 from ollm_tui.core.base.search import CUT_MARK, MAX_LINE_CHARS
@@ -166,6 +167,41 @@ def test_both_engines_give_the_same_lines_in_the_same_order(
     assert matches_of(ours) == matches_of(ripgreps)
 
 
+WESTERN = st.text(st.one_of(st.characters(max_codepoint=255), st.sampled_from("aé à\n\r")), max_size=30)
+CODECS = st.sampled_from(["utf-8", "iso-8859-1", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig"])
+
+
+@pytest.mark.skipif(find_ripgrep(()) is None, reason="ripgrep is not installed")
+@given(
+    st.lists(st.one_of(st.binary(max_size=40), st.builds(str.encode, WESTERN, CODECS)), min_size=1, max_size=5),
+    st.sampled_from(["é", "[à-ü]+", "a?é$", "(?i)É|ÿ", "^\\xe9"]) | WESTERN.filter(lambda text: not text.isascii()),
+    st.booleans(),
+    st.integers(0, 1),
+    st.one_of(st.none(), st.integers(1, 3)),
+)
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_both_engines_agree_on_other_encodings(
+    files: list[bytes], pattern: str, case: bool, context: int, limit: int | None
+) -> None:
+    arguments: dict[str, JsonValue] = {"pattern": pattern, "caseSensitive": case, "context": context}
+    if limit is not None:
+        arguments["maxResults"] = limit
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder), {f"{number}": content for number, content in enumerate(files)})
+        for directory in (".", "0"):
+            try:
+                ours, ripgreps = (each(folder, {**arguments, "directory": directory}) for each in (here, by_ripgrep))
+            except InvalidArguments:
+                return
+            assert ours.llm_content == ripgreps.llm_content
+            assert matches_of(ours) == matches_of(ripgreps)
+            assert ours.notes == ripgreps.notes
+
+
+def by_ripgrep(root: str, arguments: dict[str, JsonValue]) -> ToolResult:
+    return called(GREP, root, arguments)
+
+
 async def test_output_and_data(tmp_path: Path, engine: str) -> None:
     write(tmp_path, {"b.py": "one\nTwo é two\r\nthree\n", "a/c.py": "no\ntwo", "z": "x"})
     result = await call(GREP, tmp_path, {"pattern": "é t|^two"})
@@ -265,6 +301,90 @@ async def test_bytes_that_are_no_utf_8_are_shown_as_letters(tmp_path: Path, engi
     result = await call(GREP, tmp_path, {"pattern": "needle"})
     assert result.llm_content == "a:1: \u201cneedle\u201d é€\nb:1: \x81 needle\nc:1: Ã© needle ÿ"
     assert [match["column"] for match in matches_of(result)] == [2, 3, 4]
+
+
+OTHER_ENCODINGS = ["iso-8859-1", "cp1252", "utf-16-le", "utf-16-be", "utf-16", "utf-32", "utf-32-be", "utf-8-sig"]
+
+
+@pytest.mark.parametrize("codec", OTHER_ENCODINGS)
+@pytest.mark.parametrize("pattern", ["café", "CAFÉ", "caf\\xe9 ", "^caf\\p{L} au"])
+async def test_characters_beyond_ascii_are_found_in_any_encoding(
+    tmp_path: Path, engine: str, codec: str, pattern: str
+) -> None:
+    mark = "\ufeff" if codec == "utf-32-be" else ""
+    text = f"{mark}un\r\ncafé au lait\r\nnaïve"
+    write(tmp_path, {"s/x": text.encode(codec), "plain": "café au lait\n", "bin": b"\0\xe9\0\0" * 99})
+    result = await call(GREP, tmp_path, {"pattern": pattern})
+    assert result.llm_content == "plain:1: café au lait\ns/x:2: café au lait"
+    assert [match["column"] for match in matches_of(result)] == [1, 1]
+    near = await call(GREP, tmp_path, {"pattern": pattern, "context": 1, "filePattern": "x"})
+    assert near.llm_content == "s/x-1- un\ns/x:2: café au lait\ns/x-3- naïve"
+
+
+async def test_words_of_other_scripts_are_found_in_their_old_encodings(tmp_path: Path, engine: str) -> None:
+    texts = {
+        "koi8_r": "привет мир, это не она\n",
+        "cp1251": "это привет от нас\n",
+        "cp932": "これはペンです\nデータ\n",
+    }
+    write(tmp_path, {codec: text.encode(codec) for codec, text in texts.items()})
+    result = await call(GREP, tmp_path, {"pattern": "привет|データ"})
+    assert result.llm_content == "cp1251:1: это привет от нас\ncp932:2: データ\nkoi8_r:1: привет мир, это не она"
+
+
+async def test_one_wrong_byte_hides_no_other_line(tmp_path: Path, engine: str) -> None:
+    write(tmp_path, {"mixed": "über\n".encode() + b"\xfcber\n\xff\n"})
+    result = await call(GREP, tmp_path, {"pattern": "ü"})
+    assert result.llm_content == "mixed:1: über\nmixed:2: über"
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "utf-32", "utf-16"])
+async def test_a_file_that_was_named_is_searched_whatever_its_encoding(tmp_path: Path, engine: str, codec: str) -> None:
+    write(tmp_path, {"x": "one\nthe needle\n".encode(codec)})
+    assert (await call(GREP, tmp_path, {"pattern": "needle", "directory": "x"})).llm_content == "x:2: the needle"
+
+
+async def test_a_text_too_large_to_be_decoded_is_told(
+    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(other_encodings, "MAX_WIDE_BYTES", 100_000)
+    write(tmp_path, {"x": b"caf\xe9\n" * 100_000, "y": "café\n", "z": b"\0" * 500_000, "u": "café\n" * 50_000})
+    result = await call(GREP, tmp_path, {"pattern": "café", "maxResults": 50_002})
+    assert result.data is not None
+    assert matches_of(result)[-1]["path"] == "y"
+    assert (
+        "1 file is not UTF-8 and too large to decode: its bytes were searched for the pattern as UTF-8" in result.notes
+    )
+
+
+PIECES = (
+    st.text("aé€😀\n", min_size=1, max_size=3)
+    .map(str.encode)
+    .flatmap(
+        lambda text: st.tuples(st.integers(0, len(text)), st.integers(0, len(text))).map(
+            lambda cut: text[min(cut) : max(cut)]
+        )
+    )
+)
+"""Characters of any length, cut within."""
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode) | st.lists(PIECES, max_size=4).map(b"".join))
+def test_what_is_no_utf_8_is_told_from_what_is(content: bytes) -> None:
+    program = find_ripgrep(())
+    if program is None:
+        pytest.skip("ripgrep is not installed")
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder), {"x": content})
+        write(Path(folder), {"y": "plain é\n"})
+        found = asyncio.run(Ripgrep(program)._in_other_encodings(Ground.at(os.fsencode(folder)), [b"x", b"y"]))
+    try:
+        content.replace(b"\0", b"\n").decode()
+        plain = True
+    except UnicodeDecodeError:
+        plain = False
+    assert found == (frozenset() if plain else {b"x"})
 
 
 async def test_files_with_much_else_than_text_cost_little_memory(

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from ollm_tui.core.base import ground
 from ollm_tui.core.base.folder_entries import FolderEntries
 from ollm_tui.core.base.ground import Ground
-from ollm_tui.core.base.ignore import RuleChain, RuleFile, is_common, parse
+from ollm_tui.core.base.ignore import RuleChain, RuleFile
+from ollm_tui.core.base.ignore_rules import is_common, parse
 from ollm_tui.core.base.listing import Listing, ListingOptions
 from ollm_tui.core.base.repository import Repository
 from tests.core.file_reads import git, listed_by_git, listed_by_us, write
@@ -224,7 +225,24 @@ NAMES = st.text(
 PARTS = st.one_of(
     NAMES,
     st.sampled_from(
-        ["*", "**", "?", "a*", "*b", "[ab]", "[!a]", "[^b]x", "[[:alpha:]]", "\\a", "a\\", "[", "**a", "***"]
+        [
+            "*",
+            "**",
+            "?",
+            "a*",
+            "*b",
+            "[ab]",
+            "[!a]",
+            "[^b]x",
+            "[[:alpha:]]",
+            "\\a",
+            "a\\",
+            "[",
+            "**a",
+            "***",
+            "a**",
+            "é***",
+        ]
     ),
 )
 PATTERNS = st.builds(
@@ -236,6 +254,63 @@ PATTERNS = st.builds(
 )
 RULES = st.lists(PATTERNS, max_size=6).map("\n".join)
 TREES = st.dictionaries(st.lists(NAMES, min_size=1, max_size=3).map("/".join), st.none(), min_size=1, max_size=10)
+
+
+NEAR = [
+    "a",
+    "b",
+    "ab",
+    "ax/b/f",
+    "ax/y/b/f",
+    "ax/y/zb",
+    "x/a",
+    "x/ab",
+    "x/ac/d/b",
+    "x/ay/b",
+    "a*/b",
+    "xab",
+    "ax/x/b/f",
+    "ax/yx/q/b",
+    "ax/x/q/b",
+]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "a**/b",
+        "/a***/b",
+        "x/a**",
+        "x/a**/",
+        "!x/a**",
+        "a**/**/b",
+        "a**/*b",
+        "a**\\/b",
+        "a**/x**/b",
+        "\\a**/b",
+        "[a]**/b",
+        "a?**/b",
+        "x/**/b",
+        "ax/**b",
+        "a**",
+        "**a/b",
+        "a**/",
+        "/a**",
+        "a**/**b",
+        "a**/**/**/b",
+        "a**/x/**/b",
+        "a**/b**",
+    ],
+)
+def test_stars_behind_plain_text_cross_folders_where_git_lets_them(tmp_path: Path, pattern: str) -> None:
+    write(tmp_path, dict.fromkeys(NEAR, ""))
+    before = "x/*\n" if pattern.startswith("!") else ""
+    write(
+        tmp_path,
+        {".gitignore": f"{before}{pattern}\n", "s/.gitignore": pattern, "s/a/b": "", "s/ab": "", "s/ax/y/b": ""},
+    )
+    git(tmp_path, "init", "-q")
+    assert listed_by_us(tmp_path) == listed_by_git(tmp_path)
 
 
 @given(TREES, RULES, RULES, st.data())

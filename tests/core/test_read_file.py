@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import socket
 import tempfile
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import (
@@ -223,6 +225,16 @@ async def test_a_long_file_is_cut_in_the_middle_and_says_how_to_go_on(tmp_path: 
     assert data_of(result).content.count("\n") == 100
     rest = await call(READ_FILE, tmp_path, {"path": "f", "startLine": 5, "endLine": 94}, limits=Limits(result_lines=10))
     assert rest.notes == ("lines 9 to 88 are not shown whole: read them with startLine=9, endLine=88",)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"startLine": 1, "endLine": 2}, {"encoding": "base64"}])
+async def test_advice_about_a_huge_binary_leads_to_no_other_refusal(
+    tmp_path: Path, arguments: dict[str, JsonValue]
+) -> None:
+    (tmp_path / "f").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(20_000))
+    with pytest.raises((FileTooLarge, BinaryFile), match="od -c") as failure:
+        await call(READ_FILE, tmp_path, {"path": "f", **arguments}, limits=Limits(file_bytes=10_000))
+    assert not re.search("startLine|base64", failure.value.message)
 
 
 async def test_a_whole_file_over_the_limit_names_both_sizes_and_a_range_is_read(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ollm_tui.core.base.ground import Ground
 from ollm_tui.core.base.linear_regex import BytesPattern
+from ollm_tui.core.base.other_encodings import TooLarge, as_utf_8
 from ollm_tui.core.base.search import (
     FoundFile,
     FoundLine,
@@ -46,7 +47,7 @@ def search_files(
             tally.unreadable += 1
             continue
         try:
-            found = _search_file(descriptor, path, pattern, query, check)
+            found = _search_file(descriptor, path, pattern, query, tally, check)
         except OSError:
             tally.unreadable += 1
             continue
@@ -57,11 +58,19 @@ def search_files(
 
 
 def _search_file(
-    descriptor: int, path: bytes, pattern: BytesPattern, query: Query, check: Callable[[], object]
+    descriptor: int, path: bytes, pattern: BytesPattern, query: Query, tally: SearchTally, check: Callable[[], object]
 ) -> FoundFile | None:
     first = os.read(descriptor, _FIRST)
     if not first:
         return None
+    if query.other_encodings:
+        try:
+            text = as_utf_8(descriptor, first, check)
+        except TooLarge:
+            tally.not_decoded += 1
+        else:
+            if text is not None:
+                return _search_blocks(iter([_plain_ends(text)]), path, pattern, query)
     if is_binary(first):
         # As for ripgrep, NULs end lines where no line is shown: there may be gigabytes without any other end.
         blocks = _blocks(descriptor, first, check, ends=b"\0\n")
@@ -69,18 +78,25 @@ def _search_file(
         return FoundFile(path, binary=True) if matched else None
     if len(first) < _FIRST and not query.context and wide_codec(first) is None:
         # The way of nearly every file: what does not match costs one call.
-        first = first.removeprefix(codecs.BOM_UTF8)
-        if b"\r\n" in first:
-            first = first.replace(b"\r\n", b"\n")
+        first = _plain_ends(first.removeprefix(codecs.BOM_UTF8))
         if _next_match(pattern, first, 0) is None:
             return None
         blocks: Iterator[bytes] = iter((first,))
     else:
         blocks = _text_blocks(descriptor, first, check)
+    return _search_blocks(blocks, path, pattern, query)
+
+
+def _search_blocks(blocks: Iterator[bytes], path: bytes, pattern: BytesPattern, query: Query) -> FoundFile | None:
     found = FoundFile(path)
     for line in _Scan(pattern, query).lines(blocks):
         found.add(line)
     return found if found.lines else None
+
+
+def _plain_ends(text: bytes) -> bytes:
+    """Line ends of Windows made plain."""
+    return text.replace(b"\r\n", b"\n") if b"\r\n" in text else text
 
 
 def _blocks(descriptor: int, first: bytes, check: Callable[[], object], ends: bytes = b"\n") -> Iterator[bytes]:
@@ -110,11 +126,10 @@ def _text_blocks(descriptor: int, first: bytes, check: Callable[[], object]) -> 
             check()
             pieces.append(piece)
         text = b"".join(pieces)[2:].decode(codec, "replace")
-        yield text.encode("utf-8", "replace").replace(b"\r\n", b"\n")
+        yield _plain_ends(text.encode("utf-8", "replace"))
         return
     blocks = _blocks(descriptor, first.removeprefix(codecs.BOM_UTF8), check)
-    for block in blocks:
-        yield block.replace(b"\r\n", b"\n") if b"\r\n" in block else block
+    yield from map(_plain_ends, blocks)
 
 
 def _next_match(pattern: BytesPattern, block: bytes, position: int) -> tuple[int, int] | None:

@@ -14,7 +14,8 @@ from itertools import chain
 from ollm_tui.core.base import protected
 from ollm_tui.core.base.folder_entries import FolderEntries
 from ollm_tui.core.base.ground import Ground
-from ollm_tui.core.base.ignore import NO_RULES, RuleChain, is_common, rule_file
+from ollm_tui.core.base.ignore import NO_RULES, RuleChain, rule_file
+from ollm_tui.core.base.ignore_rules import is_common
 from ollm_tui.core.base.linked_secrets import Identity, home_folder, identity_of_linked, linked_credentials
 from ollm_tui.core.base.own_protection import OwnProtection
 from ollm_tui.core.base.repository import (

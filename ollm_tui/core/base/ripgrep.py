@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ollm_tui.core.base.ground import Ground
 from ollm_tui.core.base.line_search import search_files
+from ollm_tui.core.base.other_encodings import is_wide
 from ollm_tui.core.base.ripgrep_output import AMBIGUOUS, BETWEEN, MAX_COLUMNS, ON_SEPARATORS, Records
 from ollm_tui.core.base.search import BINARY_SAMPLE, FoundFile, InvalidPattern, Query, SearchTally, is_binary
 
@@ -31,6 +32,19 @@ _LONGEST_MOMENT = 0.004
 """Seconds in which output gathers."""
 
 _MAX_STDERR = 100_000
+
+_LIST = (b"--no-ignore", b"--hidden", b"--binary", b"--no-mmap", b"--encoding=none", b"--files-with-matches")
+
+_NO_UTF_8 = (
+    rb"(?-u)[\xC0\xC1\xF5-\xFF]"  # bytes that never occur
+    rb"|[\xC2-\xDF\xE1-\xEC\xEE\xEF\xF1-\xF3](?:[^\x80-\xBF]|$)"  # characters that break off after their first byte
+    rb"|\xE0(?:[^\xA0-\xBF]|$)|\xED(?:[^\x80-\x9F]|$)|\xF0(?:[^\x90-\xBF]|$)|\xF4(?:[^\x80-\x8F]|$)"
+    rb"|[\xE0-\xF4][\x80-\xBF](?:[^\x80-\xBF]|$)|[\xF0-\xF4][\x80-\xBF]{2}(?:[^\x80-\xBF]|$)"  # ... and later
+    rb"|(?:^|[\x00-\x7F]|[\xC2-\xDF][\x80-\xBF]|[\xE0-\xEF][\x80-\xBF]{2}|[\xF0-\xF4][\x80-\xBF]{3})[\x80-\xBF]"
+)
+"""Matches in every line that is no UTF-8. Asking for lines that do not match `.*` would take minutes where a file is
+full of NULs, which end lines.
+"""
 
 _OVERSHOOT = 20_000
 """Matching lines taken beyond those that are wanted before a search starts over in one thread."""
@@ -84,8 +98,20 @@ class Ripgrep:
             found = await self._with_context(ground, paths, query, tally, max_lines)
         else:
             found = await self._first_matches(ground, paths, query, tally, max_lines)
+        if query.other_encodings and (others := await self._in_other_encodings(ground, paths)):
+            found = [file for file in found if file.path not in others]
+            found += await asyncio.to_thread(_searched_here, ground.again(), sorted(others), query, tally)
         order = {path: position for position, path in enumerate(paths)}
         return sorted(found, key=lambda file: order.get(file.path, len(order)))
+
+    async def _in_other_encodings(self, ground: Ground, paths: Sequence[bytes]) -> frozenset[bytes]:
+        """Those of the files with a line that is no UTF-8; one that was named also where it is a text with NULs."""
+        if len(paths) == 1 and await asyncio.to_thread(_asked, is_wide, ground.again(), paths[0]):
+            return frozenset(paths)
+        output: list[bytes] = []
+        arguments = [*_LIST, b"-e", _NO_UTF_8, b"--", *(b"./" + path for path in paths)]
+        await self._run(ground.place or ground.path, arguments, lambda data: not output.append(data), SearchTally())
+        return frozenset(path.removeprefix(b"./") for path in b"".join(output).split(b"\0") if path)
 
     async def _with_context(
         self, ground: Ground, paths: Sequence[bytes], query: Query, tally: SearchTally, max_lines: int
@@ -232,7 +258,7 @@ async def _readable(pipe: int) -> None:
 
 def _looked_into(ground: Ground, records: Records, query: Query, tally: SearchTally) -> list[FoundFile]:
     """The files of which ripgrep's output does not say enough."""
-    binary = [path for path in records.with_nul if _is_binary(ground, path)]
+    binary = [path for path in records.with_nul if _asked(_is_binary, ground, path)]
     found = [FoundFile(path, binary=True) for path in binary]
     texts = [*records.doubtful, *(path for path in records.with_nul if path not in binary)]
     return found + _searched_here(ground, texts, query, tally)
@@ -246,17 +272,22 @@ def _searched_here(ground: Ground, paths: Sequence[bytes], query: Query, tally: 
         return []
 
 
-def _is_binary(ground: Ground, path: bytes) -> bool:
+def _asked(question: Callable[[int], bool], ground: Ground, path: bytes) -> bool:
+    """The answer of an open file; False where it cannot be opened or read."""
     try:
         descriptor = ground.open_file(path)
     except OSError:
         return False
     try:
-        return is_binary(os.read(descriptor, BINARY_SAMPLE))
+        return question(descriptor)
     except OSError:
         return False
     finally:
         os.close(descriptor)
+
+
+def _is_binary(descriptor: int) -> bool:
+    return is_binary(os.read(descriptor, BINARY_SAMPLE))
 
 
 def _folder_of(path: bytes) -> bytes:

@@ -26,6 +26,9 @@ MAX_WIDE_BYTES = 20_000_000
 """Of a larger UTF-16 file only the beginning is shown."""
 
 
+_NAMES_CHARACTERS = re.compile(r"\\[xuUpP]")
+
+
 class InvalidPattern(ValueError):
     """An expression that cannot be searched for; `position` counts characters from 0, None where nobody can tell."""
 
@@ -37,13 +40,23 @@ class InvalidPattern(ValueError):
 
 @dataclass(frozen=True)
 class Query:
-    """What to look for in each line. `context` lines are given before and behind each that matches."""
+    """What to look for in each line. `context` lines are given before and behind each that matches.
+
+    `other_encodings` asks to decode texts that are not UTF-8, which takes reading everything twice. Without it their
+    bytes are searched as they are, which finds what is ASCII in all but UTF-16 without a mark and UTF-32.
+    """
 
     pattern: str
     case_sensitive: bool = False
     fixed: bool = False
     context: int = 0
     max_per_file: int = 100_001
+    other_encodings: bool = False
+
+    @property
+    def beyond_ascii(self) -> bool:
+        """Whether the pattern names characters whose bytes depend on the encoding."""
+        return not self.pattern.isascii() or (not self.fixed and _NAMES_CHARACTERS.search(self.pattern) is not None)
 
     def check_text(self) -> None:
         """Raises InvalidPattern for a pattern with something in it that no line contains."""
@@ -107,6 +120,8 @@ class SearchTally:
     """What a search could not look into."""
 
     unreadable: int = 0
+    not_decoded: int = 0
+    """Texts in other encodings that are too large to be decoded; their bytes were searched as they are."""
 
 
 def line_of(number: int, raw: bytes, column: int | None) -> FoundLine:

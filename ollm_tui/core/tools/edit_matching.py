@@ -121,14 +121,16 @@ class Text:
         low = self.starts[first - 1] if first <= self.count else len(self.text)
         return low, self.starts[last] if last < self.count else len(self.text)
 
-    def ends_in_crlf(self, start: int, end: int) -> bool:
-        """Whether the lines of `start:end` end in CRLF: those inside, else the one around it or before it."""
+    def line_end(self, start: int, end: int) -> str:
+        """How the lines of `start:end` end: those inside, else the one around it or before it."""
+        if "\n" not in self.text:
+            return "\r" if "\r" in self.text else "\n"  # as of old on a Macintosh; read_file shows it as LF
         place = self.text.rfind("\n", start, end)
         if place < 0:
             place = self.text.find("\n", end)
         if place < 0:
             place = self.text.rfind("\n", 0, start)
-        return place > 0 and self.text[place - 1] == "\r"
+        return "\r\n" if place > 0 and self.text[place - 1] == "\r" else "\n"
 
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -153,10 +155,11 @@ def _exact_search(text: str, target: str) -> Search | None:
     first = text.find(target)
     if first >= 0:
         return lambda low, high: _literally(text, target, max(low, first), high)
-    if "\n" not in target or "\r\n" not in text:
+    if "\n" not in target or "\r" not in text:
         return None
     # The target's bare LF stands for the line ends of the file.
-    pattern = re.compile(r"\r?\n".join(map(re.escape, re.split(r"\r?\n", target))))
+    end = r"\r?\n" if "\n" in text else r"\r"
+    pattern = re.compile(end.join(map(re.escape, re.split(r"\r?\n", target))))
     if pattern.search(text) is None:
         return None
     return lambda low, high: (match.span() for match in pattern.finditer(text, low, high))
@@ -219,12 +222,12 @@ def _distance(hint: int, lines: tuple[int, int]) -> int:
 def _match(text: Text, wanted: Wanted, span: tuple[int, int]) -> Match:
     start, end = span
     first, last = text.lines_of(start, end)
-    replacement = _with_line_ends(wanted.replacement, text.ends_in_crlf(start, end))
+    replacement = _with_line_ends(wanted.replacement, text.line_end(start, end))
     return Match(start, end, replacement, MatchKind.EXACT, first, last)
 
 
-def _with_line_ends(replacement: str, crlf: bool) -> str:
-    return re.sub(r"(?<!\r)\n", "\r\n", replacement) if crlf else replacement
+def _with_line_ends(replacement: str, end: str) -> str:
+    return replacement if end == "\n" else re.sub(r"(?<!\r)\n", end, replacement)
 
 
 def _find_loosely(text: Text, wanted: Wanted) -> Match | NoMatch:
@@ -251,7 +254,7 @@ def _find_loosely(text: Text, wanted: Wanted) -> Match | NoMatch:
         if reindent is None:
             return NoMatch(inexact=(top,))
         replacement, kind = reindent.apply(replacement), MatchKind.INDENTATION
-    replacement = _with_line_ends(replacement, text.ends_in_crlf(start, line_end))
+    replacement = _with_line_ends(replacement, text.line_end(start, line_end))
     return Match(start, line_end if whole_lines else content_end, replacement, kind, top, bottom)
 
 

@@ -91,6 +91,14 @@ class Findings:
         if self.tally.unreadable:
             count = self.tally.unreadable
             notes.append(f"{count} {'file' if count == 1 else 'files'} could not be read")
+        if self.tally.not_decoded:
+            count = self.tally.not_decoded
+            what = (
+                "file is not UTF-8 and too large to decode: its"
+                if count == 1
+                else ("files are not UTF-8 and too large to decode: their")
+            )
+            notes.append(f"{count} {what} bytes were searched for the pattern as UTF-8")
         return tuple(notes)
 
 
@@ -127,7 +135,7 @@ class FileSearch:
         return replace(self, ripgrep=None)
 
     async def _below(self, open_listing: Callable[[], Listing], may_stop: bool) -> Findings:
-        if self.ripgrep is not None and self.file_pattern is None:
+        if self.ripgrep is not None and self.file_pattern is None and not self.query.other_encodings:
             if may_stop:
                 findings, finished = await self._in_order(open_listing, _WORTH_TRYING)
                 if finished:

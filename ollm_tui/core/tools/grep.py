@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 
 from pydantic import Field, JsonValue, computed_field
@@ -99,10 +100,12 @@ class GrepInvocation(ToolInvocation[GrepParameters]):
         """Raises InvalidArguments for patterns; FileNotFound and NoPermission with the path."""
         location, file_pattern = await signal.in_thread(self._prepare)
         query = self._query()
-        search = FileSearch(query, self._limit, file_pattern, self._ripgrep(), signal)
         try:
             query.check_text()
-            if stat.S_ISREG(os.lstat(location.real).st_mode):
+            one_file = stat.S_ISREG(os.lstat(location.real).st_mode)
+            query = replace(query, other_encodings=one_file or query.beyond_ascii)
+            search = FileSearch(query, self._limit, file_pattern, self._ripgrep(), signal)
+            if one_file:
                 ground = await signal.in_thread(_around_file, self.context.fence, location)
                 findings = await signal.guard(search.in_files(ground, [os.fsencode(location.real.name)]))
                 prefix = shown_prefix(location.real.parent, self.context.fence)

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 
 from ollm_tui.core.base import places
@@ -102,6 +103,13 @@ def shown_paths(prefix: str, paths: Sequence[bytes]) -> list[str]:
     return [shown_path(prefix, path) for path in paths]
 
 
+def paths_below(prefix: str, shown: Sequence[str], names: Sequence[bytes]) -> list[str]:
+    """As `shown_paths`, for names of which is known how each alone is shown."""
+    if shown_name(prefix) == prefix and '"' not in "".join(shown):  # what is quoted is quoted as a whole
+        return [prefix + name for name in shown]
+    return shown_paths(prefix, names)
+
+
 def shown_name(name: str) -> str:
     """As `quote_name`, quick for the names that nearly all files have."""
     if name.isascii() and name.isprintable() and '"' not in name and "\\" not in name:
@@ -111,31 +119,31 @@ def shown_name(name: str) -> str:
 
 def iso_time(nanoseconds: int) -> str:
     """A file's time stamp as results show it: UTC, ISO 8601, milliseconds."""
-    return iso_times([nanoseconds])[0]
+    return MOMENTS[nanoseconds // 1_000_000]
 
 
-def iso_times(nanoseconds: Sequence[int]) -> list[str]:
-    """As `iso_time`, for many."""
-    seconds, milliseconds = _SECONDS, _MILLISECONDS
-    return [seconds[each // 1_000_000_000] + milliseconds[each // 1_000_000 % 1000] for each in nanoseconds]
+_MOMENTS_KEPT = 16384
 
 
-_SECONDS_KEPT = 4096
+class _Moments(dict[int, str]):
+    """Milliseconds since 1970 as texts; remembered, as files of one directory were often written together."""
 
-
-class _Seconds(dict[float, str]):
-    """Seconds since 1970 as texts; remembered, as files of one directory were often written together."""
-
-    def __missing__(self, seconds: float) -> str:
-        try:
-            moment = datetime.fromtimestamp(seconds, UTC)
-        except (ValueError, OverflowError, OSError):  # beyond the years that calendars here know
-            moment = datetime.max.replace(tzinfo=UTC)
-        if len(self) >= _SECONDS_KEPT:
+    def __missing__(self, milliseconds: int) -> str:
+        seconds, rest = divmod(milliseconds, 1000)
+        if len(self) >= _MOMENTS_KEPT:
             self.clear()
-        self[seconds] = text = moment.strftime("%Y-%m-%dT%H:%M:%S")
+        self[milliseconds] = text = f"{_second(seconds)}.{rest:03}Z"
         return text
 
 
-_SECONDS = _Seconds()
-_MILLISECONDS = [f".{number:03}Z" for number in range(1000)]
+@lru_cache(maxsize=4096)
+def _second(seconds: int) -> str:
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):  # beyond the years that calendars here know
+        moment = datetime.max.replace(tzinfo=UTC)
+    return moment.isoformat()[: len("1970-01-01T00:00:00")]
+
+
+MOMENTS = _Moments()
+"""What `iso_time` looks up, for who has a hundred thousand to show."""

@@ -22,11 +22,11 @@ from ollm_tui.core.base.workspace import Access, Location, Workspace
 from ollm_tui.core.confirmation import Risk
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.listed_files import (
+    MOMENTS,
     directory_at,
-    iso_time,
-    iso_times,
     listing_of,
     notes_of,
+    paths_below,
     shown_name,
     shown_paths,
     shown_prefix,
@@ -73,26 +73,30 @@ class EntryRun:
     depth: int
 
     def entries(self, ground: Ground) -> list[LsEntry]:
-        kind, depth = self.kind, self.depth
-        paths = shown_paths(self.shown_folder, self.names)
+        kind, depth, moments = self.kind, self.depth, MOMENTS
+        paths = paths_below(self.shown_folder, self.shown, self.names)
         return [
-            {"name": name, "path": path, "type": kind, "size": size, "modified": modified, "depth": depth}
-            for name, path, size, modified in zip(self.shown, paths, *self._sizes_and_times(ground), strict=True)
+            {
+                "name": name,
+                "path": path,
+                "type": kind,
+                "size": None if status is None else status.st_size,
+                "modified": None if status is None else moments[status.st_mtime_ns // 1_000_000],
+                "depth": depth,
+            }
+            for name, path, status in zip(self.shown, paths, self._statuses(ground), strict=True)
         ]
 
-    def _sizes_and_times(self, ground: Ground) -> tuple[Sequence[int | None], Sequence[str | None]]:
-        """Both are None for what has vanished."""
+    def _statuses(self, ground: Ground) -> Sequence[os.stat_result | None]:
+        """None for what has vanished."""
         try:
             folder = ground.folder(self.folder)
         except OSError:
-            return [None] * len(self.names), [None] * len(self.names)
+            return [None] * len(self.names)
         try:
-            found = list(map(partial(os.lstat, dir_fd=folder), self.names))
+            return list(map(partial(os.lstat, dir_fd=folder), self.names))
         except OSError:
-            statuses = [_status(name, folder) for name in self.names]
-            sizes = [None if each is None else each.st_size for each in statuses]
-            return sizes, [None if each is None else iso_time(each.st_mtime_ns) for each in statuses]
-        return [status.st_size for status in found], iso_times([status.st_mtime_ns for status in found])
+            return [_status(name, folder) for name in self.names]
 
 
 class LsData(ToolData):

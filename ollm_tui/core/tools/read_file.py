@@ -32,6 +32,7 @@ from ollm_tui.core.tools.base import Effect, Limits, Parameters, Tool, ToolGroup
 from ollm_tui.core.tools.listed_files import iso_time
 
 BASE64_ADVICE = "Read it with encoding=base64."
+_PART_ADVICE = "It is too large to be read whole; a command such as `od -c -N 500 FILE` shows a part of it."
 _BOM = "\ufeff"
 _PIECE = 1 << 20
 
@@ -191,7 +192,7 @@ def read_content(
     status = os.fstat(descriptor)
     if params.is_range and status.st_size > limits.file_bytes:
         return _range_of_huge(descriptor, location, params, limits, signal)
-    raw = _all_of(descriptor, location, limits, signal)
+    raw = _all_of(descriptor, location, params, limits, signal)
     if params.encoding is ReadEncoding.BASE64:
         text = base64.b64encode(raw).decode("ascii")
         data = ReadFileData(
@@ -258,14 +259,24 @@ def _for_model(text: str, newline: Newline, chosen: range, total: int, params: R
     return shown
 
 
-def _recognised(raw: bytes, location: Location, *, complete: bool = True) -> Encoding:
+def _recognised(raw: bytes, location: Location) -> Encoding:
     try:
-        return recognise(raw, complete=complete)
+        return recognise(raw)
     except NotText as error:
         raise binary_file(error, location.shown, BASE64_ADVICE) from None
 
 
-def _all_of(descriptor: int, location: Location, limits: Limits, signal: AbortSignal) -> bytes:
+def _recognised_by_beginning(descriptor: int, location: Location) -> Encoding:
+    """Of a file over the limit, which cannot be read as base64 either."""
+    try:
+        return recognise(os.pread(descriptor, SAMPLE_BYTES * 8, 0), complete=False)
+    except NotText as error:
+        raise binary_file(error, location.shown, _PART_ADVICE) from None
+
+
+def _all_of(
+    descriptor: int, location: Location, params: ReadFileParameters, limits: Limits, signal: AbortSignal
+) -> bytes:
     """Everything, unless it is more than the limit; the size told beforehand is not believed, files grow."""
     pieces: list[bytes] = []
     length = 0
@@ -278,9 +289,12 @@ def _all_of(descriptor: int, location: Location, limits: Limits, signal: AbortSi
         pieces.append(piece)
         length += len(piece)
     size = max(size, length)
+    advice = _PART_ADVICE
+    if params.encoding is not ReadEncoding.BASE64:
+        _recognised_by_beginning(descriptor, location)
+        advice = "Read a range of it with startLine and endLine, or search it with grep."
     raise FileTooLarge(
-        f"{location.shown} is {size:,} bytes, more than the limit of {limits.file_bytes:,} bytes. "
-        "Read a range of it with startLine and endLine, or search it with grep.",
+        f"{location.shown} is {size:,} bytes, more than the limit of {limits.file_bytes:,} bytes. {advice}",
         {"path": location.shown, "size": size, "limit": limits.file_bytes},
     )
 
@@ -290,7 +304,7 @@ def _range_of_huge(
 ) -> Content:
     """Lines of a file over the limit, without holding more than them."""
     status = os.fstat(descriptor)
-    encoding = _recognised(os.pread(descriptor, SAMPLE_BYTES * 8, 0), location, complete=False)
+    encoding = _recognised_by_beginning(descriptor, location)
     newline = "\n".encode(encoding.codec)
     index = _indexes.of(descriptor, newline, signal.throw_if_aborted)
     chosen = params.lines_of(index.total_lines)
