@@ -219,6 +219,44 @@ def test_sub_modules_and_work_trees_beside_others_are_looked_into(tmp_path: Path
     assert "core.fsmonitor" in (configured_program(beside) or "")
 
 
+def test_an_ordinary_sub_module_needs_no_confirmation(
+    judge: Judge, repository: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@x", "-c", "protocol.file.allow=always"]
+    subprocess.run([*git, "init", "-q", str(other)], check=True)
+    subprocess.run([*git, "-C", str(other), "commit", "-qm", "x", "--allow-empty"], check=True)
+    subprocess.run([*git, "-C", str(repository), "submodule", "--quiet", "add", str(other), "sub"], check=True)
+    assert allowed(judge, "git status") and allowed(judge, "git log"), judge("git status")
+    module = repository / ".git" / "modules" / "sub"
+    hook = module / "hooks" / "post-index-change"
+    hook.write_text("#!/bin/sh\n")
+    hook.chmod(0o755)
+    assert not allowed(judge, "git status"), "a status goes into the sub-module and refreshes its index"
+    hook.unlink()
+    subprocess.run(["git", "-C", str(module), "config", "core.worktree", "/etc"], check=True)
+    assert not allowed(judge, "git status")
+
+
+@pytest.mark.parametrize("version", ["2", "4"])
+def test_a_repository_within_the_repository_is_looked_into(judge: Judge, repository: Path, version: str) -> None:
+    """An archive may bring one; `git status` goes into it without asking what `.gitmodules` says."""
+    inner = repository / "a" / "inner"
+    inner.mkdir(parents=True)
+    commit = ["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x", "--allow-empty"]
+    subprocess.run(["git", "init", "-q", str(inner)], check=True)
+    subprocess.run(["git", "-C", str(inner), *commit], check=True)
+    subprocess.run(["git", "-C", str(repository), "config", "index.version", version], check=True)
+    subprocess.run(["git", "-C", str(repository), "add", "a"], check=True, capture_output=True)
+    assert allowed(judge, "git status") is (version == "2")  # names of a version 4 are not read
+    subprocess.run(["git", "-C", str(inner), "config", "core.fsmonitor", f"touch {repository}/ran; false"], check=True)
+    assert not allowed(judge, "git status") and not allowed(judge, "git diff")
+    if version == "2":
+        assert "core.fsmonitor" in judge("git status").reason
+    subprocess.run(["git", "-C", str(repository), "status"], check=True, capture_output=True)
+    assert (repository / "ran").exists()
+
+
 @pytest.mark.parametrize(
     "text",
     ["[core] fsmonitor = ./x\n", "[CORE]\nFsMonitor=./x", "\ufeff[core]\r\n\tfsmonitor = ./x\r\n", "[core]\nfsmonitor = ./\\\nx\n",

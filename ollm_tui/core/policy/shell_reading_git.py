@@ -26,6 +26,8 @@ def git_paths(words: tuple[Word, ...], spec: Reading) -> tuple[Given, list[str],
     sub = spec.sub.get(name)
     if sub is None:
         raise NotReading(f"the sub-command {name} is not among those that only read")
+    if sub.operands == "git-stash" and [word.text for word in words[index + 1 : index + 2]] not in (["list"], ["show"]):
+        raise NotReading("only git stash list and git stash show just look")  # `git stash -- list` puts a file away
     given = read_arguments(words, index + 1, sub)
     return given, ["."], [*given.paths, *_operand_paths(name, given, sub)]
 
@@ -56,8 +58,6 @@ def _operand_paths(name: str, given: Given, sub: Reading) -> list[str]:
                 raise NotReading(f"git remote {operands[0]} does more than list")
             return []
         case "git-stash":
-            if not operands or operands[0] not in ("list", "show"):
-                raise NotReading("only git stash list and git stash show just look")
             return _candidates(operands[1:])
         case "git-worktree":
             if operands != ["list"]:

@@ -117,6 +117,8 @@ class Reading:
     descends: frozenset[str] = frozenset()
     searches: str = ""
     ordered: bool = False
+    detached: bool = False
+    response: bool = False
     directory: bool = False
     variables: bool = False
     sub: Mapping[str, Reading] = field(default_factory=dict[str, "Reading"])
@@ -273,6 +275,8 @@ def _reading(raw: _Raw, earlier: Mapping[str, Reading]) -> Reading:
         descends=_words(raw.get("descends", "")),
         searches=raw.get("searches", ""),
         ordered=raw.get("ordered", False),
+        detached=raw.get("detached", False),
+        response=raw.get("response", False),
         directory=raw.get("directory", False),
         variables=raw.get("variables", False),
         sub=_readings(raw["sub"]) if "sub" in raw else {},
