@@ -60,6 +60,8 @@ class CommandPaths:
     """What lies at the places looked at on the way."""
     _reasons: dict[Path, str | None] = field(default_factory=dict[Path, "str | None"])
     """What stands against reading a place: paths of one line often lead to the same."""
+    _programs: dict[Path, str | None] = field(default_factory=dict[Path, "str | None"])
+    """What git would run in the repositories looked at."""
 
     def problem(self, path: str, *, descends: Descent | None = None) -> str | None:
         """Why reading the path would not run unasked; None when it would. With `descends`, what lies below too."""
@@ -107,7 +109,11 @@ class CommandPaths:
         repository = _repository_of(real)
         if repository != _repository_of(self.workspace.root):
             return "it belongs to another repository than the workspace"
-        return configured_program(repository) if repository is not None else None
+        if repository is None:
+            return None
+        if repository not in self._programs:
+            self._programs[repository] = configured_program(repository)
+        return self._programs[repository]
 
     def is_in_repository(self, directory: str) -> bool:
         """Whether git would find a repository from there; where it does not, it compares folders as they lie."""
