@@ -378,3 +378,34 @@ async def test_a_policy_file_changed_while_a_question_waits_does_not_change_it(t
         assert (await core.executor.explain("edit_file", EDIT)).decision is Decision.ASK
     denied = PolicyEngine(configure(options).sources)
     assert denied.explain(Call(TOOLS["edit_file"], EDIT, Effect.WRITES)).decision is Decision.DENY
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"url": "http://0x7f000001/"},
+        {"url": "http://localhost:8000/"},
+        {"url": "http://169.254.169.254/latest"},
+        {"url": "http://[::1]/"},
+        {"url": "file:///etc/passwd"},
+        {"url": "https://user:secret@example.org/"},
+        {"url": "https://exa mple.org/"},
+        {"url": "https://example.org/", "headers": {"Host": "localhost"}},
+        {"url": "https://example.org/", "body": "x"},
+    ],
+)
+async def test_an_address_that_no_answer_opens_is_refused_at_both_doors(tmp_path: Path, arguments: JsonObject) -> None:
+    async with assemble_core(configure(Options(workspace=tmp_path)), Attendance.YES) as core:
+        for tool in ("web_fetch", "http_fetch"):
+            if tool == "http_fetch" and "body" in arguments:
+                arguments = {**arguments, "method": "GET"}
+            with pytest.raises(ToolFailure) as refused:
+                await core.executor.explain(tool, arguments)
+            result = await core.executor.execute(tool, arguments)
+            assert result.error is not None and result.error.message == refused.value.message
+            assert result.error.type != "PolicyDeniedError"
+        assert (await core.executor.explain("web_fetch", {"url": "https://example.org/"})).decision is Decision.ASK
+    with_person = assemble_core(configure(Options(workspace=tmp_path)), Attendance.PERSON)
+    async with with_person as core:  # who may open a server of this machine
+        judged = await core.executor.explain("web_fetch", {"url": "http://localhost:8000/"})
+        assert judged.decision is Decision.ASK
