@@ -126,6 +126,35 @@ def test_a_program_of_the_workspace_under_a_listed_name_asks(
     assert "belongs to the workspace" in judge("ls").reason
 
 
+def test_a_virtual_environments_python_counts_as_the_one_it_leads_to(
+    judge: Judge, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    for name in ("python3.11", "sh"):
+        (outside / name).write_text("#!/bin/sh\n")
+        (outside / name).chmod(0o755)
+    folder = tmp_path / ".venv" / "bin"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    (folder / "python").symlink_to(outside / "python3.11")
+    assert allowed(judge, "python --version")
+    (folder / "git").symlink_to(outside / "sh")
+    assert not allowed(judge, "git status"), "a link to another program"
+    (folder / "python").unlink()
+    (folder / "python").symlink_to(folder / "python3")
+    (folder / "python3").write_text("#!/bin/sh\n")
+    (folder / "python3").chmod(0o755)
+    assert not allowed(judge, "python --version"), "a link to a program of the workspace"
+
+
+def test_a_search_that_follows_links_asks_where_one_leads_elsewhere(judge: Judge, tmp_path: Path) -> None:
+    assert allowed(judge, "grep -R x src")
+    installed = tmp_path / "src" / "node_modules"
+    installed.mkdir()
+    (installed / "link").symlink_to("/etc")
+    assert not allowed(judge, "grep -R x src") and allowed(judge, "grep -r x src")
+
+
 # -- repositories that bring programs along
 
 

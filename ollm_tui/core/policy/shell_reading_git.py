@@ -43,6 +43,12 @@ def _operand_paths(name: str, given: Given, sub: Reading) -> list[str]:
             return []
         case "git" | "git-revision":
             return _candidates(operands)
+        case "git-names":
+            return _candidates([_folder_of_glob(operand) for operand in operands])
+        case "git-one":
+            if len(operands) != 1:
+                raise NotReading(f"git {name} with more than one name changes it")
+            return []
         case "git-pattern":
             if given.options & sub.pattern_options:
                 return _candidates(operands)
@@ -73,8 +79,15 @@ def _operand_paths(name: str, given: Given, sub: Reading) -> list[str]:
             raise NotReading(f"its operands ({sub.operands}) cannot be judged")
 
 
+def _folder_of_glob(operand: str) -> str:
+    """Where the names lie that `src/*.py` stands for; they alone are listed, so it may stand for any."""
+    before, star, _ = operand.partition("*")
+    return before.rpartition("/")[0] or "." if star and not operand.startswith((":", "/")) else operand
+
+
 def _config(given: Given) -> list[str]:
-    if not given.options & {"--get", "--get-all"} or not 1 <= len(given.operands) <= 2:
+    most = 2 if given.options & {"--get", "--get-all"} else 1  # without, a second word would be the new value
+    if not 1 <= len(given.operands) <= most:
         raise NotReading("only git config --get KEY just looks")
     key = given.operands[0].lower()
     if any(secret in key for secret in _SECRET_KEYS):

@@ -115,6 +115,8 @@ class Reading:
     exact: frozenset[str] = frozenset()
     most: int | None = None
     descends: frozenset[str] = frozenset()
+    follows: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset()
     searches: str = ""
     ordered: bool = False
     detached: bool = False
@@ -273,6 +275,8 @@ def _reading(raw: _Raw, earlier: Mapping[str, Reading]) -> Reading:
         exact=_words(raw.get("exact", "")),
         most=raw.get("most"),
         descends=_words(raw.get("descends", "")),
+        follows=_words(raw.get("follows", "")),
+        needs=_words(raw.get("needs", "")),
         searches=raw.get("searches", ""),
         ordered=raw.get("ordered", False),
         detached=raw.get("detached", False),
