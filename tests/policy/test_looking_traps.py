@@ -439,7 +439,7 @@ def test_a_deny_rule_reaches_what_options_and_subscripts_run(tmp_path: Path, lin
     "line",
     ["git commit -m 'rm x'", "grep 'rm x' f", "echo rm x", "curl -d 'rm x' http://h", "sed -i 's/rm x/y/' f", "ls -la",
      "git -c user.name='rm x' commit", "python -c 'print(1)'", "test -n '$(ls)'", "git push -f",
-     "X=$(date); echo $X", "echo $(date) > f", "for f in *.py; do wc -l $f; done", "$HOME/bin/run x", "$(npm bin)/eslint .",
+     "X=$(date); echo $X", "echo $(date) > f", "for f in *.py; do wc -l $f; done", "$HOME/bin/run x", "$(npm bin)/eslint .", "${DIR}/run.sh a", "$(dirname a/b)/c d",
      "a=(1 2); echo ${a[0]}", "[ -f x ] && ls", "[[ -f $x ]] && ls", "if [ $x = y ]; then ls; fi", "MSG='rm x later' git commit",
      "bash x.sh", "bash -c 'ls'", "bash <<E\nls\nE", "echo ls | sh", "perl -ne 'print if f($x)' a", "export A=$(date)", "X=1 ls",
      "while read -r x; do echo \"$x\"; done < f", "cat <<E > f\n$X\nE", "python - <<'E'\nprint('a')\nE", "git config user.name x",

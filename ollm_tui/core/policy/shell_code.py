@@ -16,7 +16,7 @@ MAX_LITERALS = 20
 
 _DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})
 _SETTING = re.compile(
-    r"(?:[\w-]*[._])?(?:pager(?:\.[\w-]+)?|editor|visual|browser|command|askpass|shell|rsh|ssh|sshcommand|external(?:_diff)?"
+    r"(?:[\w.-]*[._])?(?:pager(?:\.[\w-]+)?|editor|visual|browser|command|askpass|shell|rsh|ssh|sshcommand|external(?:_diff)?"
     r"|textconv|fsmonitor|cmd|driver|helper|program|clean|smudge|process|uploadpack|receivepack|gitproxy|difffilter|wrapper"
     r"|lessopen|lessclose|ps[0-4]|config_value_[0-9]+|cc|cxx|ld)\+?=(.*)",
     re.IGNORECASE | re.DOTALL | re.ASCII,
@@ -42,7 +42,7 @@ def set_commands(argv: tuple[str, ...]) -> Iterator[str]:
     else:
         return
     for setting in settings:
-        found = _SETTING.search(setting)
+        found = _SETTING.match(setting)
         if found is not None and found[1]:
             yield found[1].strip("\"'")
 

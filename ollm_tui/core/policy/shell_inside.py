@@ -57,9 +57,6 @@ _WITH_OTHER_LANGUAGES = frozenset({"gdb", "lldb", "expect", "osascript"})
 
 _PRINTING = frozenset({"echo", "printf"})
 _SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[.*\])?\+?=", re.ASCII | re.DOTALL)
-_UNNAMED = re.compile(r"[$`][^/]*\Z|\A\{\}\Z|[*?][^/]*\Z|\[[^/]+\][^/]*\Z")
-"""Names that say nothing of the program; of `$DIR/run.sh` the last part does."""
-
 _WORDS = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\]|[\"'\\])+", re.DOTALL)
 _REDIRECTION = re.compile(r"\A[0-9]*(?:&>>?|[<>]+[&|]?)")
 
@@ -165,7 +162,7 @@ class _Search:
         if depth == 0:
             self.outer.append(command)
         argv = command.argv
-        if not self.unnamed and _UNNAMED.search(argv[0]) and not _SETTING.match(argv[0]):
+        if not self.unnamed and _says_nothing(argv[0]) and not _SETTING.match(argv[0]):
             self.unnamed = visible(command.source or argv[0])[:MAX_SHOWN]
         if not self.reads_input and not concerns_others(argv):
             return  # most commands: nothing inside them, and nothing that another would read
@@ -227,6 +224,15 @@ class _Search:
                 del words[0]
             if words:
                 self.take(_loosely(words, piece.strip()), depth)
+
+
+def _says_nothing(name: str) -> bool:
+    """Whether only the run tells which program this is: `$X`, `$(cmd)`, `r?`; `$DIR/run.sh` tells it."""
+    behind = max(map(name.rfind, ")}`")) + 1 if "$" in name or "`" in name else 0
+    _, slash, last = name[behind:].rpartition("/")
+    if behind and not (slash and last):
+        return True
+    return name == "{}" or any(char in last for char in "$`*?") or "]" in last.partition("[")[2]
 
 
 def _loosely(raw_words: list[str], source: str) -> SimpleCommand:
