@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 
+from ollm_tui.core.base.visible import visible
+from ollm_tui.core.tools.aliases import ALIASES
 from ollm_tui.core.tools.base import AnyTool, Tool
 from ollm_tui.core.tools.delete_file import DELETE_FILE
 from ollm_tui.core.tools.edit_file import EDIT_FILE
@@ -19,7 +22,7 @@ from ollm_tui.core.tools.memory_search import MEMORY_SEARCH
 from ollm_tui.core.tools.move_file import MOVE_FILE
 from ollm_tui.core.tools.read_file import READ_FILE
 from ollm_tui.core.tools.read_many_files import READ_MANY_FILES
-from ollm_tui.core.tools.registry import ToolRegistry
+from ollm_tui.core.tools.registry import ToolRegistry, folded_name
 from ollm_tui.core.tools.shell import SHELL
 from ollm_tui.core.tools.shell_kill import SHELL_KILL
 from ollm_tui.core.tools.shell_output import SHELL_OUTPUT
@@ -31,6 +34,8 @@ from ollm_tui.core.tools.write_todos import WRITE_TODOS
 log = logging.getLogger(__name__)
 
 PLUGIN_GROUP = "ollm_tui.tools"
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 BUILTIN_TOOLS: tuple[AnyTool, ...] = (
     DELETE_FILE,
@@ -74,6 +79,9 @@ def _plugin_tool(entry: EntryPoint, registry: ToolRegistry) -> AnyTool:
     loaded: object = entry.load()
     if not isinstance(loaded, Tool):
         raise TypeError(f"it is a {type(loaded).__name__}, not a Tool")
-    if registry.get(loaded.name) is not None:
-        raise ValueError(f"it would replace the tool {loaded.name}")
+    if not _NAME.fullmatch(loaded.name):
+        raise ValueError(f"{visible(loaded.name[:80])!r} is no name that a model can call")
+    taken = {folded_name(name): name for name in (*ALIASES, *(tool.name for tool in registry.list()))}
+    if folded_name(loaded.name) in taken:  # what a policy says of the one would be about the other
+        raise ValueError(f"its name {loaded.name} already stands for {taken[folded_name(loaded.name)]}")
     return replace(loaded, plugin=True)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # a plug-in's tool has parameters of its own

@@ -207,6 +207,8 @@ class ToolExecutor:
         """The judgement alone; touches nothing on disk but `stat`. Raises ToolFailure where there is none to judge."""
         invocation, _ = self._prepare(name, arguments)
         _, explanation = await self._judge(invocation, origin, AbortController().signal)
+        if explanation.decision is not Decision.DENY:
+            invocation.refuse()
         return explanation
 
     def offered_schemas(self) -> list[JsonObject]:

@@ -378,3 +378,75 @@ async def test_a_policy_file_changed_while_a_question_waits_does_not_change_it(t
         assert (await core.executor.explain("edit_file", EDIT)).decision is Decision.ASK
     denied = PolicyEngine(configure(options).sources)
     assert denied.explain(Call(TOOLS["edit_file"], EDIT, Effect.WRITES)).decision is Decision.DENY
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"url": "http://0x7f000001/"},
+        {"url": "http://localhost:8000/"},
+        {"url": "http://169.254.169.254/latest"},
+        {"url": "http://[::1]/"},
+        {"url": "file:///etc/passwd"},
+        {"url": "https://user:secret@example.org/"},
+        {"url": "https://exa mple.org/"},
+        {"url": "https://example.org/", "headers": {"Host": "localhost"}},
+        {"url": "https://example.org/", "body": "x"},
+    ],
+)
+async def test_an_address_that_no_answer_opens_is_refused_at_both_doors(tmp_path: Path, arguments: JsonObject) -> None:
+    async with assemble_core(configure(Options(workspace=tmp_path)), Attendance.YES) as core:
+        for tool in ("web_fetch", "http_fetch"):
+            if tool == "http_fetch" and "body" in arguments:
+                arguments = {**arguments, "method": "GET"}
+            with pytest.raises(ToolFailure) as refused:
+                await core.executor.explain(tool, arguments)
+            result = await core.executor.execute(tool, arguments)
+            assert result.error is not None and result.error.message == refused.value.message
+            assert result.error.type != "PolicyDeniedError"
+        assert (await core.executor.explain("web_fetch", {"url": "https://example.org/"})).decision is Decision.ASK
+    with_person = assemble_core(configure(Options(workspace=tmp_path)), Attendance.PERSON)
+    async with with_person as core:  # who may open a server of this machine
+        judged = await core.executor.explain("web_fetch", {"url": "http://localhost:8000/"})
+        assert judged.decision is Decision.ASK
+
+
+STRICTLY_ASKED: dict[str, JsonObject] = {
+    "shell": {"command": "ls"},
+    "write_file": {"path": "new.txt", "content": "x"},
+    "edit_file": {"path": "a.txt", "edits": [{"target": "a", "replacement": "b"}]},
+    "move_file": {"from": "a.txt", "to": "b.txt"},
+    "delete_file": {"path": "a.txt"},
+    "memory": {"action": "store", "key": "k", "value": "v"},
+    "web_search": {"query": "x"},
+    "web_fetch": {"url": "https://docs.python.org/"},
+    "http_fetch": {"url": "https://docs.python.org/"},
+    "shell_kill": {"id": "job-1"},
+}
+STRICTLY_ALLOWED: dict[str, JsonObject] = {
+    "read_file": {"path": "a.txt"},
+    "read_many_files": {"paths": ["a.txt"]},
+    "glob": {"pattern": "*"},
+    "grep": {"pattern": "a"},
+    "ls": {},
+    "memory": {"action": "recall", "key": "k"},
+    "memory_get": {"key": "k"},
+    "memory_search": {"query": "x"},
+    "write_todos": {"action": "list"},
+    "shell_output": {"id": "job-1"},
+}
+
+
+async def test_strict_asks_for_all_that_writes_runs_or_sends(tmp_path: Path) -> None:
+    """A tool that is new has to be put on one of the two lists."""
+    assert {*STRICTLY_ASKED, *STRICTLY_ALLOWED} == set(TOOLS)
+    (tmp_path / "a.txt").write_text("a")
+    policy = tmp_path.with_suffix(".toml")
+    policy.write_text('preset = "strict"\n')
+    async with assemble_core(configure(Options(workspace=tmp_path, policy_file=policy)), Attendance.NOBODY) as core:
+        for name, arguments in STRICTLY_ASKED.items():
+            assert (await core.executor.explain(name, arguments)).decision is Decision.ASK, name
+            assert not (await core.executor.execute(name, arguments)).ok, name
+        for name, arguments in STRICTLY_ALLOWED.items():
+            assert (await core.executor.explain(name, arguments)).decision is Decision.ALLOW, name
+    assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]

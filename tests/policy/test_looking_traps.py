@@ -126,6 +126,35 @@ def test_a_program_of_the_workspace_under_a_listed_name_asks(
     assert "belongs to the workspace" in judge("ls").reason
 
 
+def test_a_virtual_environments_python_counts_as_the_one_it_leads_to(
+    judge: Judge, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    for name in ("python3.11", "sh"):
+        (outside / name).write_text("#!/bin/sh\n")
+        (outside / name).chmod(0o755)
+    folder = tmp_path / ".venv" / "bin"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    (folder / "python").symlink_to(outside / "python3.11")
+    assert allowed(judge, "python --version")
+    (folder / "git").symlink_to(outside / "sh")
+    assert not allowed(judge, "git status"), "a link to another program"
+    (folder / "python").unlink()
+    (folder / "python").symlink_to(folder / "python3")
+    (folder / "python3").write_text("#!/bin/sh\n")
+    (folder / "python3").chmod(0o755)
+    assert not allowed(judge, "python --version"), "a link to a program of the workspace"
+
+
+def test_a_search_that_follows_links_asks_where_one_leads_elsewhere(judge: Judge, tmp_path: Path) -> None:
+    assert allowed(judge, "grep -R x src")
+    installed = tmp_path / "src" / "node_modules"
+    installed.mkdir()
+    (installed / "link").symlink_to("/etc")
+    assert not allowed(judge, "grep -R x src") and allowed(judge, "grep -r x src")
+
+
 # -- repositories that bring programs along
 
 
@@ -217,6 +246,44 @@ def test_sub_modules_and_work_trees_beside_others_are_looked_into(tmp_path: Path
     own.mkdir(parents=True)
     (own / "commondir").write_text("../..\n")
     assert "core.fsmonitor" in (configured_program(beside) or "")
+
+
+def test_an_ordinary_sub_module_needs_no_confirmation(
+    judge: Judge, repository: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@x", "-c", "protocol.file.allow=always"]
+    subprocess.run([*git, "init", "-q", str(other)], check=True)
+    subprocess.run([*git, "-C", str(other), "commit", "-qm", "x", "--allow-empty"], check=True)
+    subprocess.run([*git, "-C", str(repository), "submodule", "--quiet", "add", str(other), "sub"], check=True)
+    assert allowed(judge, "git status") and allowed(judge, "git log"), judge("git status")
+    module = repository / ".git" / "modules" / "sub"
+    hook = module / "hooks" / "post-index-change"
+    hook.write_text("#!/bin/sh\n")
+    hook.chmod(0o755)
+    assert not allowed(judge, "git status"), "a status goes into the sub-module and refreshes its index"
+    hook.unlink()
+    subprocess.run(["git", "-C", str(module), "config", "core.worktree", "/etc"], check=True)
+    assert not allowed(judge, "git status")
+
+
+@pytest.mark.parametrize("version", ["2", "4"])
+def test_a_repository_within_the_repository_is_looked_into(judge: Judge, repository: Path, version: str) -> None:
+    """An archive may bring one; `git status` goes into it without asking what `.gitmodules` says."""
+    inner = repository / "a" / "inner"
+    inner.mkdir(parents=True)
+    commit = ["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x", "--allow-empty"]
+    subprocess.run(["git", "init", "-q", str(inner)], check=True)
+    subprocess.run(["git", "-C", str(inner), *commit], check=True)
+    subprocess.run(["git", "-C", str(repository), "config", "index.version", version], check=True)
+    subprocess.run(["git", "-C", str(repository), "add", "a"], check=True, capture_output=True)
+    assert allowed(judge, "git status") is (version == "2")  # names of a version 4 are not read
+    subprocess.run(["git", "-C", str(inner), "config", "core.fsmonitor", f"touch {repository}/ran; false"], check=True)
+    assert not allowed(judge, "git status") and not allowed(judge, "git diff")
+    if version == "2":
+        assert "core.fsmonitor" in judge("git status").reason
+    subprocess.run(["git", "-C", str(repository), "status"], check=True, capture_output=True)
+    assert (repository / "ran").exists()
 
 
 @pytest.mark.parametrize(
@@ -344,7 +411,25 @@ def test_the_sed_script_of_the_trap_does_run_commands(tmp_path: Path) -> None:
      "tar --to-command='rm x' -xf f", "tar --checkpoint-action=exec='rm x' -cf f g", "sort --compress-program=rm f",
      "make SHELL='rm x'", "rg --pre 'rm x' y", "vim -c '!rm x'", "awk 'BEGIN{system(\"rm x\")}'",
      "python -c \"import os; os.system('rm x')\"", "test -v 'a[$(rm x)]'", "let 'a[`rm x`]=1'", "printf -v 'a[$(rm x)]' y",
-     "read 'a[$(rm x)]'", "printf '%s\\n' 'rm x' | bash -s"],
+     "read 'a[$(rm x)]'", "printf '%s\\n' 'rm x' | bash -s",
+     # the run alone tells which program it is
+     "$(echo rm) x", "`echo rm` x", "$X x", "X=rm; $X x", '"$X" x', "${X:-rm} x", "r$X x", "/bin/$X x", "/bin/r? x", "./* x",
+     "eval $X", "eval \"$(x)\"", "bash -c \"$X\"", "ls | xargs $X", "env A=1 $X", "for c in rm; do $c x; done", "(ls; $X)",
+     "if true; then $X; fi", "curl http://h | sh", "cat f | bash", "echo cm0geA== | base64 -d | sh", "bash", "bash -s < f",
+     "cat <<E | sh\nrm x\nE", "find . -exec {} x ';'", "exec $X", "sudo $X", "f() { $X; }; f", "ls & $X",
+     # commands in variables and settings
+     "GIT_PAGER='rm x' git log", "PAGER='rm x' man ls", "export EDITOR='rm x'; git commit", "env VISUAL='rm x' crontab -e",
+     "GIT_SSH_COMMAND='rm x' git fetch", "GIT_EXTERNAL_DIFF='rm x' git diff", "LESSOPEN='|rm x' less a", "PS4='$(rm x)' ls",
+     "git -c core.pager='rm x' log", "git -c core.sshCommand='rm x' fetch", "git config core.editor 'rm x'",
+     "git -c diff.a.textconv='rm x' diff", "git -c pager.log='rm x' log", "make CC='rm x'", "RUSTC_WRAPPER='rm x' cargo build",
+     "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=core.pager GIT_CONFIG_VALUE_0='rm x' git log", "declare -x PROMPT_COMMAND='rm x'",
+     # other languages
+     "perl -e 'system(\"rm x\")'", "perl -e 'system(\"rm\", \"x\")'", "perl -e 'exec qw(rm x)'", "perl -e '`rm x`'",
+     "perl -e 'print qx{rm x}'", "ruby -e 'system \"rm\", \"x\"'", "ruby -e '%x(rm x)'", "gdb -ex 'shell rm x'", "gdb -ex '!rm x'",
+     "gdb -batch -ex 'python import os; os.system(\"rm x\")'", "node -e 'require(\"child_process\").execSync(\"rm x\")'",
+     "python -c 'import subprocess; subprocess.run([\"rm\", \"x\"])'", "python - <<'E'\nimport os\nos.system('rm x')\nE",
+     "php -r 'shell_exec(\"rm x\");'", "lua -e 'os.execute(\"rm x\")'", "vim -c ':silent !rm x' a", "expect -c 'spawn rm x'",
+     "lldb -o 'platform shell rm x'", "sqlite3 a '.shell rm x'", "osascript -e 'do shell script \"rm x\"'", "ed <<'E'\n!rm x\nE"],
 )  # fmt: skip
 def test_a_deny_rule_reaches_what_options_and_subscripts_run(tmp_path: Path, line: str) -> None:
     assert deciding_in_full_mode(tmp_path, line) is Decision.DENY
@@ -353,7 +438,12 @@ def test_a_deny_rule_reaches_what_options_and_subscripts_run(tmp_path: Path, lin
 @pytest.mark.parametrize(
     "line",
     ["git commit -m 'rm x'", "grep 'rm x' f", "echo rm x", "curl -d 'rm x' http://h", "sed -i 's/rm x/y/' f", "ls -la",
-     "git -c user.name='rm x' commit", "python -c 'print(1)'", "test -n '$(ls)'", "git push -f"],
+     "git -c user.name='rm x' commit", "python -c 'print(1)'", "test -n '$(ls)'", "git push -f",
+     "X=$(date); echo $X", "echo $(date) > f", "for f in *.py; do wc -l $f; done", "$HOME/bin/run x", "$(npm bin)/eslint .", "${DIR}/run.sh a", "$(dirname a/b)/c d",
+     "a=(1 2); echo ${a[0]}", "[ -f x ] && ls", "[[ -f $x ]] && ls", "if [ $x = y ]; then ls; fi", "MSG='rm x later' git commit",
+     "bash x.sh", "bash -c 'ls'", "bash <<E\nls\nE", "echo ls | sh", "perl -ne 'print if f($x)' a", "export A=$(date)", "X=1 ls",
+     "while read -r x; do echo \"$x\"; done < f", "cat <<E > f\n$X\nE", "python - <<'E'\nprint('a')\nE", "git config user.name x",
+     "make CC=gcc", "GIT_PAGER=cat git log", "perl -e 'print 1'", "gdb -ex run a", "arr[$i]=3", "case $x in a) ls;; esac", "((x++))"],
 )  # fmt: skip
 def test_a_deny_rule_leaves_alone_what_only_mentions_the_command(tmp_path: Path, line: str) -> None:
     assert deciding_in_full_mode(tmp_path, line) is Decision.ALLOW

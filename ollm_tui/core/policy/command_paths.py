@@ -60,6 +60,8 @@ class CommandPaths:
     """What lies at the places looked at on the way."""
     _reasons: dict[Path, str | None] = field(default_factory=dict[Path, "str | None"])
     """What stands against reading a place: paths of one line often lead to the same."""
+    _programs: dict[Path, str | None] = field(default_factory=dict[Path, "str | None"])
+    """What git would run in the repositories looked at."""
 
     def problem(self, path: str, *, descends: Descent | None = None) -> str | None:
         """Why reading the path would not run unasked; None when it would. With `descends`, what lies below too."""
@@ -107,7 +109,11 @@ class CommandPaths:
         repository = _repository_of(real)
         if repository != _repository_of(self.workspace.root):
             return "it belongs to another repository than the workspace"
-        return configured_program(repository) if repository is not None else None
+        if repository is None:
+            return None
+        if repository not in self._programs:
+            self._programs[repository] = configured_program(repository)
+        return self._programs[repository]
 
     def is_in_repository(self, directory: str) -> bool:
         """Whether git would find a repository from there; where it does not, it compares folders as they lie."""
@@ -119,9 +125,15 @@ class CommandPaths:
     def program_problem(self, name: str) -> str | None:
         """Why a program of the shipped list is not what its name says: the workspace has its own, in a PATH folder."""
         for folder in _own_folders(os.environ.get("PATH", ""), self.workspace.root, self.cwd):
-            if os.access(f"{folder}/{name}", os.X_OK):
+            if os.access(f"{folder}/{name}", os.X_OK) and not self._is_of_the_same_name_outside(f"{folder}/{name}"):
                 return f"{folder}/{name} would run, which belongs to the workspace"
         return None
+
+    def _is_of_the_same_name_outside(self, program: str) -> bool:
+        """Whether it only leads out to that program, as a virtual environment's `python` does: no tool makes links."""
+        real = Path(os.path.realpath(program))
+        versionless = real.name.rstrip("0123456789.") == os.path.basename(program).rstrip("0123456789.")
+        return versionless and not any(real.is_relative_to(root) for root in self.workspace.roots)
 
     def _lies_plainly_inside(self, path: str) -> bool:
         """A relative path down through real directories to a file, a directory or nothing: most of all words.
@@ -177,7 +189,8 @@ class CommandPaths:
                 shown += _shown_again(place, IGNORE_FILES.intersection(files))
                 folders[:] = [name for name in folders if _is_reached(name, shown)]
                 files = [name for name in files if _is_reached(name, shown)]
-            folders[:] = [name for name in folders if name not in SKIPPED_BELOW]
+            if not descent.links:  # what is installed is full of links
+                folders[:] = [name for name in folders if name not in SKIPPED_BELOW]
             for name in files:
                 if holds_credentials((*below, name)) or self._is_protected(Path(place) / name):
                     return f"{'/'.join((*below, name))} below it holds credentials"

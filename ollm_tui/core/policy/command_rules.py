@@ -143,7 +143,9 @@ class _LineJudge:
         ):
             reason = "this terminal's locale is not UTF-8: bash may read its letters as others"
             found.append(PartVerdict(self._line.source, self._policy.on_miss, reason))
-        if not found:
+        if not found and self._policy.mode is ExecMode.FULL:  # `((x++))`
+            found.append(PartVerdict(self._line.source, Decision.ALLOW, "the exec mode is full"))
+        elif not found:
             found.append(PartVerdict(self._line.source, self._policy.on_miss, "no approval covers it"))
         allowed = all(verdict.decision is Decision.ALLOW for verdict in found)
         if allowed and self._policy.mode is not ExecMode.FULL and not _bash_takes(self._line.source):
@@ -191,14 +193,17 @@ class _LineJudge:
         return [*found, *self._unread(restricting)]
 
     def _unread(self, restricting: Sequence[RuleSet]) -> list[PartVerdict]:
-        """A line with more in it than was followed: a rule that could not be tried on all of it counts as met."""
-        if not (self._line.incomplete or self._line.behind_options.incomplete):
+        """A line with more in it than can be followed: a rule that could not be tried on all of it counts as met."""
+        behind = self._line.behind_options
+        unnamed = self._line.unnamed
+        if not (self._line.incomplete or behind.incomplete or unnamed):
             return []
         met = [rule for rules in restricting for rule in _about_commands(rules) if rule.action is not Decision.ALLOW]
         if not met:
             return []
         rule = max(met, key=lambda each: each.action.rank)
-        reason = f"more lies in this line than can be looked at, and {rule.for_command}"
+        said = f"{unnamed} does not say which program runs" if unnamed else "more lies in this line than is looked at"
+        reason = f"{said}, and {rule.for_command}"
         return [PartVerdict(self._line.source, rule.action, reason, rule)]
 
     @staticmethod

@@ -15,6 +15,13 @@ MAX_BYTES = 1_000_000
 MAX_MODULES = 200
 """Sub-modules whose configuration is looked at; git goes into each of them for a status."""
 
+MAX_INDEX_BYTES = 100_000_000
+_GITLINK = b"\x00\x00\xe0\x00"
+"""The mode, in an index, of what is a repository of its own."""
+
+_NAME_BEHIND_MODE = (38, 40, 50, 52)
+"""Where an entry's name begins behind its mode: with a SHA-1 or a SHA-256, without and with further flags."""
+
 _SECTION = re.compile(r'\[\s*([-.\w]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]', re.ASCII)
 _SETTING = re.compile(r"([A-Za-z][-A-Za-z0-9]*)\s*(?:=\s*(.*))?\Z", re.DOTALL)
 _BUILT_IN = frozenset({"", "true", "false", "yes", "no", "on", "off", "1", "0"})
@@ -33,29 +40,54 @@ def configured_program(repository: Path) -> str | None:
 
     `repository` is the folder that holds `.git`. Reads git's own files there, and blocks for a moment.
     """
+    return _configured_within(repository, MAX_MODULES)
+
+
+def _configured_within(repository: Path, depth: int) -> str | None:
     try:
-        folder = _git_folder(repository)
+        if depth < 1:
+            raise ValueError("too many repositories lie within each other")
+        own = _own_folder(repository)
+        folder = _common_folder(own)
         for file in (*_configurations(folder), *_of_modules(folder)):
-            found = _suspicious(_settings(_content(file)), folder, repository)
+            found = _suspicious(_settings(_content(file)), file.parent, repository)
             if found is not None:
                 return f"git would follow {found} of {os.path.relpath(file, repository)}"
-        return None
+        inner = (_configured_within(place, depth - 1) for place in _repositories_within(repository, own))
+        return next(filter(None, inner), None)
     except (OSError, ValueError) as error:
         return f"git's own files in it can not be read ({error})"
 
 
-def _git_folder(repository: Path) -> Path:
-    """Where the configuration lies: of a work tree beside others, that of them all."""
+def _own_folder(repository: Path) -> Path:
     folder = repository / ".git"
-    if folder.is_file():
-        pointer = _content(folder).strip()
-        if not pointer.startswith("gitdir:"):
-            raise ValueError("a .git file that names no folder")
-        folder = repository / pointer.removeprefix("gitdir:").strip()
-        common = folder / "commondir"
-        if common.is_file():
-            return folder / _content(common).strip()
-    return folder
+    if not folder.is_file():
+        return folder
+    pointer = _content(folder).strip()
+    if not pointer.startswith("gitdir:"):
+        raise ValueError("a .git file that names no folder")
+    return repository / pointer.removeprefix("gitdir:").strip()
+
+
+def _common_folder(own: Path) -> Path:
+    """Where the configuration lies: of a work tree beside others, that of them all."""
+    common = own / "commondir"
+    return own / _content(common).strip() if common.is_file() else own
+
+
+def _repositories_within(repository: Path, own: Path) -> Iterator[Path]:
+    """Sub-modules, by the index: a status goes into each, whatever .gitmodules says."""
+    for file in (own / "index", *own.glob("sharedindex.*")):
+        index = _bytes(file, MAX_INDEX_BYTES) if file.exists() else b""
+        position = index.find(_GITLINK)
+        if position >= 0 and index[4:8] == b"\0\0\0\4":
+            raise ValueError("sub-modules in an index of version 4")
+        while position >= 0:
+            for offset in _NAME_BEHIND_MODE:
+                name = index[position + offset : index.find(b"\0", position + offset)]
+                if name and (repository / os.fsdecode(name) / ".git").exists():
+                    yield repository / os.fsdecode(name)
+            position = index.find(_GITLINK, position + 1)
 
 
 def _configurations(folder: Path) -> list[Path]:
@@ -75,11 +107,15 @@ def _of_modules(folder: Path) -> Iterator[Path]:
 
 
 def _content(file: Path) -> str:
+    return _bytes(file, MAX_BYTES).decode("utf-8", "replace")
+
+
+def _bytes(file: Path, most: int) -> bytes:
     with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
-        content = opened.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
+        content = opened.read(most + 1)
+    if len(content) > most:
         raise ValueError("too large")
-    return content.decode("utf-8", "replace")
+    return content
 
 
 def _settings(text: str) -> dict[str, str]:
@@ -109,7 +145,13 @@ def _suspicious(settings: dict[str, str], folder: Path, repository: Path) -> str
         monitor = key == "core.fsmonitor" and value.lower() not in _BUILT_IN
         signatures = key == "log.showsignature" or (key.startswith("pretty.") and "%G" in value)
         network = fetches and _RUN_WHILE_FETCHING.fullmatch(key) is not None
-        if monitor or signatures or network or (_RUN_WHILE_LOOKING.fullmatch(key) and not large_files):
+        own_tree = key == "core.worktree" and _lies_within(folder / value, repository)  # every sub-module has it
+        runs = _RUN_WHILE_LOOKING.fullmatch(key) is not None and not (large_files or own_tree)
+        if monitor or signatures or network or runs:
             return key
     hooks = repository / settings["core.hookspath"] if "core.hookspath" in settings else folder / "hooks"
     return "the hook post-index-change" if os.access(hooks / "post-index-change", os.X_OK) else None
+
+
+def _lies_within(place: Path, repository: Path) -> bool:
+    return place.resolve().is_relative_to(repository.resolve())

@@ -10,7 +10,10 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ollm_tui.core.policy.shell_options import flags_of
+from ollm_tui.core.base.visible import visible
+from ollm_tui.core.policy.shell_code import set_commands, within_code
+from ollm_tui.core.policy.shell_options import flags_of, takes_commands
+from ollm_tui.core.policy.shell_tables import program_key
 from ollm_tui.core.policy.shell_tree import commands_anywhere, parse
 from ollm_tui.core.policy.shell_words import SimpleCommand, Word, command_of, literal_word
 from ollm_tui.core.policy.shell_wrappers import concerns_others, inside, reads_commands
@@ -32,6 +35,9 @@ _EVALUATING = frozenset(
 MAX_COMMANDS = 5_000
 """Commands listed for one line; what has more is marked as incomplete."""
 
+MAX_SHOWN = 80
+"""Characters of a command in a reason."""
+
 MAX_TEXTS = 300
 """Texts behind options that are looked into; a line with more counts as incomplete."""
 
@@ -46,15 +52,24 @@ _BACKTICKS = re.compile(r"`([^`]*)`")
 _NOTHING = re.compile(r"\$(?:[@*1-9]|\{[@*1-9]\})|\\\n")
 _SEPARATOR = re.compile(r"\$IFS\b|\$\{IFS[^}]*\}")
 _QUOTES = re.compile(r"\$?\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|\\(.)", re.DOTALL)
+_WITH_OTHER_LANGUAGES = frozenset({"gdb", "lldb", "expect", "osascript"})
+"""Wrappers whose command line is not the shell's."""
+
+_PRINTING = frozenset({"echo", "printf"})
+_SETTING = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[.*\])?\+?=", re.ASCII | re.DOTALL)
 _WORDS = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\]|[\"'\\])+", re.DOTALL)
 _REDIRECTION = re.compile(r"\A[0-9]*(?:&>>?|[<>]+[&|]?)")
 
 
 class Commands(NamedTuple):
-    """Commands found; `incomplete` where nesting or number went beyond what is followed."""
+    """Commands found; `incomplete` where nesting or number went beyond what is followed.
+
+    `unnamed` is a program whose name only the run tells: `$X`, `$(cmd)`, or what a shell is fed by other programs.
+    """
 
     found: tuple[SimpleCommand, ...]
     incomplete: bool
+    unnamed: str = ""
 
 
 def every_command(line: str, tree: Tree | None, parts: tuple[SimpleCommand, ...], *, torn: bool = False) -> Commands:
@@ -70,7 +85,8 @@ def every_command(line: str, tree: Tree | None, parts: tuple[SimpleCommand, ...]
         search.line(line.replace("\\\n", ""), 0)
     if torn:
         search.torn(line, 0)
-    return Commands(tuple(search.found.values()), search.incomplete)
+    search.look_at_what_shells_are_fed()
+    return search.commands()
 
 
 def behind_options(commands: tuple[SimpleCommand, ...]) -> Commands:
@@ -82,13 +98,17 @@ def behind_options(commands: tuple[SimpleCommand, ...]) -> Commands:
     for command in commands:
         for text in _texts_behind(command):
             if len(search.lines_seen) >= MAX_TEXTS:
-                return Commands(tuple(search.found.values()), True)
+                return search.commands()._replace(incomplete=True)
             search.line(text, 1)
-    return Commands(tuple(search.found.values()), search.incomplete)
+    return search.commands()
 
 
 def _texts_behind(command: SimpleCommand) -> Iterator[str]:
     argv = command.argv
+    yield from set_commands(argv)
+    if program_key(argv[0]) in _WITH_OTHER_LANGUAGES:
+        for text in inside(command).lines:
+            yield from within_code(text)
     if argv[0] in _EVALUATING:
         yield from (f'echo "{word}"' for word in argv[1:] if "$(" in word or "`" in word)
     first = True
@@ -98,6 +118,8 @@ def _texts_behind(command: SimpleCommand) -> Iterator[str]:
             for value in dict.fromkeys((word, word.partition("=")[2], word.rpartition("=")[2])):
                 if runs or value.startswith("!"):  # `git -c alias.x='!CMD'`
                     yield value.lstrip("!")
+                if runs:
+                    yield from within_code(value)
         if runs and first:
             first = False
             yield " ".join(argv[flag.index + 1 :])
@@ -112,6 +134,20 @@ class _Search:
         self.lines_seen: set[str] = set()
         self.reads_input = False
         self.printed: list[str] = []
+        self.unnamed = ""
+        self.fed = False
+        self.outer: list[SimpleCommand] = []
+
+    def commands(self) -> Commands:
+        return Commands(tuple(self.found.values()), self.incomplete, self.unnamed)
+
+    def look_at_what_shells_are_fed(self) -> None:
+        """`curl ... | sh`: what another program prints is known only when it runs."""
+        if not self.reads_input or self.fed or self.unnamed:
+            return
+        printing = [each.name in _PRINTING for each in self.outer if not reads_commands(each.argv)]
+        if not (printing and all(printing)):
+            self.unnamed = "a shell that reads commands from its input"
 
     def take(self, command: SimpleCommand, depth: int) -> None:
         if not command.words:
@@ -123,10 +159,14 @@ class _Search:
         if text in self.found:
             return
         self.found[text] = command
+        if depth == 0:
+            self.outer.append(command)
         argv = command.argv
+        if not self.unnamed and _says_nothing(argv[0]) and not _SETTING.match(argv[0]):
+            self.unnamed = visible(command.source or argv[0])[:MAX_SHOWN]
         if not self.reads_input and not concerns_others(argv):
             return  # most commands: nothing inside them, and nothing that another would read
-        if argv[0] in ("echo", "printf"):
+        if argv[0] in _PRINTING:
             self.printed += [" ".join(argv[1:]), *[word for word in argv[1:] if " " in word]]
         if reads_commands(argv):
             self.reads_input = True
@@ -167,7 +207,11 @@ class _Search:
             for fed in found.fed:
                 for substituted in _BACKTICKS.findall(fed):
                     self.line(substituted, depth + 1)
+                if takes_commands(command):
+                    for text in within_code(fed):
+                        self.line(text, depth + 1)
                 if reads_commands(command.argv):
+                    self.fed = True
                     self.line(_unquoted(fed) if fed[:1] in "'\"$" else fed, depth + 1)
 
     def torn(self, line: str, depth: int) -> None:
@@ -180,6 +224,15 @@ class _Search:
                 del words[0]
             if words:
                 self.take(_loosely(words, piece.strip()), depth)
+
+
+def _says_nothing(name: str) -> bool:
+    """Whether only the run tells which program this is: `$X`, `$(cmd)`, `r?`; `$DIR/run.sh` tells it."""
+    behind = max(map(name.rfind, ")}`")) + 1 if "$" in name or "`" in name else 0
+    _, slash, last = name[behind:].rpartition("/")
+    if behind and not (slash and last):
+        return True
+    return name == "{}" or any(char in last for char in "$`*?") or "]" in last.partition("[")[2]
 
 
 def _loosely(raw_words: list[str], source: str) -> SimpleCommand:

@@ -40,6 +40,9 @@ def flags_of(command: SimpleCommand) -> list[Flag]:
     words = command.words
     if spec.commands is None:
         _check(words, 1, spec, found)
+        module = tables().flagged.get(words[2].text) if len(words) > 3 and words[1].text == "-m" else None
+        if module is not None:  # `python -m pytest --basetemp=/x`
+            _check(words, 3, module, found)
         return found
     index = 1
     while index < len(words):
@@ -88,6 +91,8 @@ def _check(words: tuple[Word, ...], start: int, spec: Flagged, found: list[Flag]
         text = word.text
         if text == "--" and not options_end and not words[index - 1].text.startswith("-"):
             options_end = True
+            if "--" in spec.long:  # `git checkout -- FILE`
+                found.append(Flag(index, index + 1, spec.long["--"], "--"))
         elif len(text) > 1 and text[0] == "-" and not options_end:
             before = len(found)
             _check_option(words, index, spec, found)

@@ -32,6 +32,8 @@ def read_arguments(words: tuple[Word, ...], start: int, spec: Reading) -> Given:
     values = spec.values
     index = start
     count = len(words)
+    if spec.response and (held := next((word.text for word in words[start:] if word.text[:1] == "@"), "")):
+        raise NotReading(f"{held} may hold further options")
     while index < count:
         text = words[index].text
         index += 1
@@ -45,7 +47,7 @@ def read_arguments(words: tuple[Word, ...], start: int, spec: Reading) -> Given:
         elif text.startswith("--"):
             name, equals, value = text.partition("=")
             given.options.add(name)
-            if name in spec.long:
+            if name in spec.long and (equals or name not in values):
                 continue
             index = _take_value(name, value if equals else None, words, index, spec, given)
         else:
@@ -54,6 +56,8 @@ def read_arguments(words: tuple[Word, ...], start: int, spec: Reading) -> Given:
                 given.options.add(name)
                 if name in values or name in spec.script_options:
                     attached = text[position + 1 :] or None
+                    if attached and spec.detached:
+                        raise NotReading(f"the option {name} is not the last of {text}")
                     index = _take_value(name, attached, words, index, spec, given)
                     break
                 if text[position] not in spec.flags:

@@ -26,6 +26,8 @@ def git_paths(words: tuple[Word, ...], spec: Reading) -> tuple[Given, list[str],
     sub = spec.sub.get(name)
     if sub is None:
         raise NotReading(f"the sub-command {name} is not among those that only read")
+    if sub.operands == "git-stash" and [word.text for word in words[index + 1 : index + 2]] not in (["list"], ["show"]):
+        raise NotReading("only git stash list and git stash show just look")  # `git stash -- list` puts a file away
     given = read_arguments(words, index + 1, sub)
     return given, ["."], [*given.paths, *_operand_paths(name, given, sub)]
 
@@ -41,6 +43,12 @@ def _operand_paths(name: str, given: Given, sub: Reading) -> list[str]:
             return []
         case "git" | "git-revision":
             return _candidates(operands)
+        case "git-names":
+            return _candidates([_folder_of_glob(operand) for operand in operands])
+        case "git-one":
+            if len(operands) != 1:
+                raise NotReading(f"git {name} with more than one name changes it")
+            return []
         case "git-pattern":
             if given.options & sub.pattern_options:
                 return _candidates(operands)
@@ -56,8 +64,6 @@ def _operand_paths(name: str, given: Given, sub: Reading) -> list[str]:
                 raise NotReading(f"git remote {operands[0]} does more than list")
             return []
         case "git-stash":
-            if not operands or operands[0] not in ("list", "show"):
-                raise NotReading("only git stash list and git stash show just look")
             return _candidates(operands[1:])
         case "git-worktree":
             if operands != ["list"]:
@@ -73,8 +79,15 @@ def _operand_paths(name: str, given: Given, sub: Reading) -> list[str]:
             raise NotReading(f"its operands ({sub.operands}) cannot be judged")
 
 
+def _folder_of_glob(operand: str) -> str:
+    """Where the names lie that `src/*.py` stands for; they alone are listed, so it may stand for any."""
+    before, star, _ = operand.partition("*")
+    return before.rpartition("/")[0] or "." if star and not operand.startswith((":", "/")) else operand
+
+
 def _config(given: Given) -> list[str]:
-    if not given.options & {"--get", "--get-all"} or not 1 <= len(given.operands) <= 2:
+    most = 2 if given.options & {"--get", "--get-all"} else 1  # without, a second word would be the new value
+    if not 1 <= len(given.operands) <= most:
         raise NotReading("only git config --get KEY just looks")
     key = given.operands[0].lower()
     if any(secret in key for secret in _SECRET_KEYS):

@@ -150,11 +150,15 @@ def _judge(command: SimpleCommand, spec: Reading) -> ReadOnlyVerdict:
             return ReadOnlyVerdict(True)
         case _:
             given = read_arguments(words, 1, spec)
+    if spec.needs and not given.options & spec.needs:
+        raise NotReading(f"only with {' or '.join(sorted(spec.needs))} does it just look")
     return ReadOnlyVerdict(True, "", tuple(_paths(given, spec)), _descent(given, spec))
 
 
 def _descent(given: Given, spec: Reading) -> Descent | None:
     """What it reads below the directories it is given."""
+    if given.options & spec.follows:
+        return Descent(links=True)
     if given.options & spec.descends:
         return Descent()
     match spec.searches:
@@ -197,7 +201,7 @@ def _paths(given: Given, spec: Reading) -> list[str]:
         case "pattern" | "sed" | "awk" | "jq":
             _check_scripts(given, spec, operands)
             paths.extend(operand for operand in operands if operand != "-")
-            if not operands and (spec.directory or given.options & spec.descends):
+            if not operands and (spec.directory or given.options & (spec.descends | spec.follows)):
                 paths.append(".")
         case _:
             raise NotReading(f"its operands ({spec.operands}) cannot be judged")

@@ -16,11 +16,21 @@ def _expression(mark: str) -> str:
     return rf"(?:[^\[{mark}\\\n]|\\[^\n]|{brackets})"
 
 
+def _last_part(mark: str) -> str:
+    """`s/[^/]*$//`, which everybody writes: a sed for which brackets end nothing reads `/` as a flag, and refuses."""
+    one = _expression(mark)
+    return rf"s{mark}{one}{{0,2000}}\[\^?{mark}\]{one}{{0,2000}}{mark}{mark}[gpiI0-9]{{0,8}}"
+
+
 _ADDRESS = rf"(?:[0-9]+|\$|/{_expression('/')}*/I?)"
 _RANGE = rf"(?:{_ADDRESS}(?:,(?:{_ADDRESS}|[+~][0-9]+))?\s*!?\s*)?"
+_MARKS = ("/", r"\|", "#", ",", "@", ":", "!")
 _SUBSTITUTION = "|".join(
-    rf"s{mark}{_expression(mark)}{{0,2000}}{mark}(?:[^{mark}\\\n]|\\[^\n]){{0,2000}}{mark}[gpiI0-9]{{0,8}}"
-    for mark in ("/", r"\|", "#", ",", "@", ":", "!")
+    [
+        rf"s{mark}{_expression(mark)}{{0,2000}}{mark}(?:[^{mark}\\\n]|\\[^\n]){{0,2000}}{mark}[gpiI0-9]{{0,8}}"
+        for mark in _MARKS
+    ]
+    + [_last_part(mark) for mark in _MARKS]
 )
 _TRANSLATION = r"y/(?:[^/\\\n]|\\[^\n])*/(?:[^/\\\n]|\\[^\n])*/"
 _SED_COMMAND = re.compile(rf"\s*{_RANGE}(?:[pdqQ=lnNgGhHxD]|{_SUBSTITUTION}|{_TRANSLATION})\s*(?:[;\n]+|\Z)")
@@ -30,6 +40,9 @@ _AWK_FORBIDDEN = re.compile(
     r"[>|@`]|\\\n|\b(?:system|getline|close|fflush|ARGV|ARGC|ARGIND|ENVIRON|SYMTAB|FUNCTAB|PROCINFO|load|include|"
     r"print_to|BEGINFILE|ENDFILE|nextfile|extension)\b"
 )
+_AWK_COMPARISON = re.compile(r"\A[\w$ \t+\-*%().!<>=&|,]+(?=\{|\Z)|\bif[ \t]*\([\w$ \t+\-*%.!<>=&|,]*\)", re.ASCII)
+"""Where `>` can only compare: in a pattern before the first action and in an `if`, without strings in them."""
+
 _JQ_FORBIDDEN = re.compile(
     r"\b(?:include|import|input_filename|env|modulemeta|getpath_file|debug|stderr|halt)\b|\$ENV|\$__"
 )
@@ -49,8 +62,11 @@ def sed_is_harmless(script: str) -> bool:
 
 
 def awk_is_harmless(program: str) -> bool:
-    """Whether an awk program neither starts commands nor writes or chooses files (`$1 > 5` is refused with them)."""
-    return len(program) <= _MAX_SCRIPT and not _AWK_FORBIDDEN.search(program)
+    """Whether an awk program neither starts commands nor writes or chooses files."""
+    if len(program) > _MAX_SCRIPT:
+        return False
+    compared = _AWK_COMPARISON.sub(lambda found: found[0].replace(">", "<"), program)
+    return not _AWK_FORBIDDEN.search(compared.replace("||", " "))
 
 
 def jq_is_harmless(program: str) -> bool:

@@ -37,7 +37,8 @@ class ShellLine:
     `parts` are its simple commands in order; `opaque_reasons` say why it can never be allowed (empty when it was
     understood completely); `all_commands` holds the parts and every command found inside them, for deny and ask rules;
     `file_targets` are the files that redirections read or write. `incomplete` says that `all_commands` lacks some:
-    where a deny rule exists, such a line has to be denied, since the rule cannot be tried on what is missing.
+    where a deny rule exists, such a line has to be denied, since the rule cannot be tried on what is missing. So has
+    one with an `unnamed` program.
     """
 
     source: str
@@ -46,6 +47,7 @@ class ShellLine:
     all_commands: tuple[SimpleCommand, ...] = ()
     file_targets: tuple[str, ...] = ()
     incomplete: bool = False
+    unnamed: str = ""
 
     @cached_property
     def behind_options(self) -> Commands:
@@ -83,7 +85,7 @@ def analyse_anew(line: str) -> ShellLine:
         if len(line) <= MAX_CHARACTERS:
             reasons.append(f"it has more than {MAX_OPERATORS} separators")
         found = every_command(line, None, (), torn=True)
-        return ShellLine(line, found.found, tuple(reasons), found.found, incomplete=found.incomplete)
+        return ShellLine(line, found.found, tuple(reasons), found.found, (), found.incomplete, found.unnamed)
     strict = scan(line)
     tree = parse(line)
     reading = read_tree(tree)
@@ -103,14 +105,14 @@ def analyse_anew(line: str) -> ShellLine:
         reasons.extend(part.reasons)
     targets = tuple(strict.file_targets)
     if agreed and not reasons:
-        everything, incomplete = every_command(line, None, parts)
+        everything, incomplete, unnamed = every_command(line, None, parts)
         if incomplete:
             reasons.append("it holds commands nested too deeply")
-        return ShellLine(line, parts, tuple(reasons), everything, targets, incomplete)
+        return ShellLine(line, parts, tuple(reasons), everything, targets, incomplete, unnamed)
     torn = tree.root_node.has_error or (strict.complete and not agreed)
-    everything, incomplete = every_command(line, tree, parts, torn=torn)
+    everything, incomplete, unnamed = every_command(line, tree, parts, torn=torn)
     unique = tuple(dict.fromkeys(reasons))
-    return ShellLine(line, parts if agreed else everything, unique, everything, targets, incomplete)
+    return ShellLine(line, parts if agreed else everything, unique, everything, targets, incomplete, unnamed)
 
 
 _remembered = lru_cache(maxsize=64)(analyse_anew)

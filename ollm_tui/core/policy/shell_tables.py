@@ -115,8 +115,12 @@ class Reading:
     exact: frozenset[str] = frozenset()
     most: int | None = None
     descends: frozenset[str] = frozenset()
+    follows: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset()
     searches: str = ""
     ordered: bool = False
+    detached: bool = False
+    response: bool = False
     directory: bool = False
     variables: bool = False
     sub: Mapping[str, Reading] = field(default_factory=dict[str, "Reading"])
@@ -271,8 +275,12 @@ def _reading(raw: _Raw, earlier: Mapping[str, Reading]) -> Reading:
         exact=_words(raw.get("exact", "")),
         most=raw.get("most"),
         descends=_words(raw.get("descends", "")),
+        follows=_words(raw.get("follows", "")),
+        needs=_words(raw.get("needs", "")),
         searches=raw.get("searches", ""),
         ordered=raw.get("ordered", False),
+        detached=raw.get("detached", False),
+        response=raw.get("response", False),
         directory=raw.get("directory", False),
         variables=raw.get("variables", False),
         sub=_readings(raw["sub"]) if "sub" in raw else {},

@@ -153,6 +153,9 @@ class ToolInvocation(ABC, Generic[P]):
         """Facts that rules may ask about beside the parameters: `$exists` where it means something."""
         return {}
 
+    def refuse(self) -> None:
+        """Raises what must fail whatever anybody answers, by the parameters alone: `policy check` says so, too."""
+
     async def check(self, signal: AbortSignal) -> ToolResult | None:
         """Preconditions: raise what must fail whatever anybody answers, before anyone is asked.
 

@@ -69,11 +69,11 @@ class ToolRegistry:
         exact = self._tools.get(name)
         if exact is not None:
             return Resolved(exact, arguments)
-        folded = _folded(name)
+        folded = folded_name(name)
         for known in sorted(self._tools):
-            if _folded(known) == folded:
+            if folded_name(known) == folded:
                 return Resolved(self._tools[known], arguments)
-        alias = next((alias for alias in ALIASES.values() if _folded(alias.name) == folded), None)
+        alias = next((alias for alias in ALIASES.values() if folded_name(alias.name) == folded), None)
         if alias is not None:
             target, translated = alias.translate(arguments or {})
             tool = self._tools.get(target)
@@ -84,16 +84,17 @@ class ToolRegistry:
     def _not_found(self, name: str, alias: Alias | None) -> ToolNotFound:
         if alias is not None:
             return ToolNotFound(f"{name} stands for {' or '.join(alias.tools)}, not available in this version.")
-        if _folded(name) in _LATER:
+        if folded_name(name) in _LATER:
             return ToolNotFound(f"{name} is not available in this version.", {"name": name, "closest": []})
         names = [tool.name for tool in self.list()]
-        closest = difflib.get_close_matches(_folded(name), names, n=3, cutoff=0.5)
+        closest = difflib.get_close_matches(folded_name(name), names, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(closest)}?" if closest else f"The tools are: {', '.join(names) or 'none'}."
         return ToolNotFound(f"There is no tool {name[:80]!r}. {hint}", {"name": name[:200], "closest": [*closest]})
 
 
-def _folded(name: str) -> str:
+def folded_name(name: str) -> str:
+    """What counts of a name: case, `-` and `_` do not."""
     return name.replace("-", "_").replace("_", "").casefold()
 
 
-_LATER = frozenset(_folded(name) for name in LATER_TOOLS)
+_LATER = frozenset(folded_name(name) for name in LATER_TOOLS)

@@ -100,7 +100,7 @@ class RequestInvocation(ToolInvocation[Q]):
             allowed = False
         return {_ALLOWED: "true" if allowed else "false"}
 
-    async def check(self, signal: AbortSignal) -> ToolResult | None:
+    def refuse(self) -> None:
         """Raises InvalidArguments and UrlNotAllowed for what no answer could make right."""
         url = parse_url(self.params.url)
         if self._unlisted(url) is None:
@@ -111,6 +111,9 @@ class RequestInvocation(ToolInvocation[Q]):
                 raise InvalidArguments("body: a GET has none. Send method=POST, or leave the body out.")
             if len(self.body) > MAX_REQUEST_BODY:
                 raise InvalidArguments(f"body: {len(self.body):,} characters; at most {MAX_REQUEST_BODY:,} are sent.")
+
+    async def check(self, signal: AbortSignal) -> ToolResult | None:
+        self.refuse()
         return None
 
     async def should_confirm_execute(self, signal: AbortSignal) -> ConfirmationDetails | Literal[False]:
