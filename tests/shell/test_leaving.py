@@ -28,11 +28,11 @@ async def main(root, how, *lines):
     book = JobBook(root / "jobs", root)
     hub = CommandHub(root / "logs", book=book)
     for line in lines:
-        await hub.start(CommandRequest(line, root, attended=how != "alone", background=True))
+        await hub.start(CommandRequest(line, root, attended=how != "alone", background=how != "killed at once"))
     while not (root / "go").exists():
         await asyncio.sleep(0.02)
     print(json.dumps([state.pid for state in hub.list()]), flush=True)
-    if how == "killed":
+    if how.startswith("killed"):
         os.kill(os.getpid(), 9)
     for state in hub.list():
         await hub.leave(state.id)
@@ -54,7 +54,7 @@ def run_program(root: Path, how: str, *lines: str) -> list[int]:
         check=False,
         timeout=60,
     )
-    assert done.returncode == (-Signals.SIGKILL if how == "killed" else 0), done.stderr
+    assert done.returncode == (-Signals.SIGKILL if how.startswith("killed") else 0), done.stderr
     pids = json.loads(done.stdout)
     assert isinstance(pids, list)
     return pids
@@ -140,8 +140,11 @@ async def test_the_next_program_can_end_a_job_that_was_left_with_all_it_started(
     assert book.earlier() == []
 
 
-async def test_a_job_whose_program_was_killed_is_found_by_the_next_one(tmp_path: Path, book: JobBook) -> None:
-    [pid] = run_program(tmp_path, "killed", "sleep 83")
+@pytest.mark.parametrize("how", ["killed", "killed at once"])
+async def test_what_ran_when_its_program_was_killed_is_found_by_the_next_one(
+    tmp_path: Path, book: JobBook, how: str
+) -> None:
+    [pid] = run_program(tmp_path, how, "sleep 83")
     [job] = book.earlier()
     assert (job.record.pid, job.running, job.record.left) == (pid, True, False)
     assert JobBook(tmp_path / "jobs", tmp_path / "elsewhere").earlier() == []

@@ -1,7 +1,7 @@
-"""Jobs on disk: what still runs is written down, so that whoever starts here next can name what outlived its start.
+"""Commands on disk: what runs is written down, so that whoever starts here next can name what outlived its start.
 
-A job is entered when it begins to go on by itself and struck out when it is over. One that is left running on purpose
-stays entered, and so does one whose program was killed.
+An agent's command is entered when it starts and struck out when it is over. A job that is left running on purpose stays
+entered, and so does whatever ran when the program was killed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ollm_tui.core.base.own_files import replace_text
 from ollm_tui.core.base.secrets import looks_secret
 from ollm_tui.core.shell.family import Family, ProcessName, birth_of
 from ollm_tui.core.shell.ladder import GRACE, KillLadder
-from ollm_tui.core.shell.state import CommandState
+from ollm_tui.core.shell.state import CommandKind, CommandState
 
 NOT_WRITTEN = "(a command line with a secret in it)"
 """Stands for a command that must not be on disk."""
@@ -72,15 +72,15 @@ class JobBook:
     # Of this process
 
     def note(self, state: CommandState, mark: str) -> None:
-        """Enter a job or strike it out, as its state says. Trouble with the disk is no trouble of the job."""
-        going_on = state.is_job and state.unfinished and bool(state.pid)
+        """Enter an agent's command or strike it out, as its state says. Trouble with the disk is no trouble of its."""
+        going_on = state.kind is CommandKind.AGENT and state.unfinished and bool(state.pid)
         try:
             if going_on and mark not in self._entered:
                 self._write(self._record(state, mark))
             elif not going_on and mark in self._entered:
                 self.strike_out(mark)
         except OSError as error:
-            log.warning("Job %s is not written down: %s", state.id, error)
+            log.warning("Command %s is not written down: %s", state.id, error)
 
     def leave(self, state: CommandState, mark: str, output: Path | None) -> JobRecord:
         """Enter a job as left running on purpose. Raises OSError."""
