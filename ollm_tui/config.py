@@ -279,7 +279,11 @@ def _is_sound(one: dict[str, JsonValue], source: str, loaded: Loaded, text: str)
         dotted = ".".join(str(part) for part in fault["loc"])
         unknown = fault["type"] == "extra_forbidden"
         message = f"unknown key {dotted}" if unknown else f"{dotted}: {fault['msg']}"
-        remedy = "Remove it or correct its spelling; it is ignored." if unknown else "Correct it; the default is used."
+        remedy = (
+            "Remove it or correct its spelling; the dashboard ignores it."
+            if unknown
+            else "Correct it; the dashboard uses the default."
+        )
         loaded.faults.append(ConfigFault(source, message, remedy, line_of_key(text, dotted.split("."))))
         return False
     return True

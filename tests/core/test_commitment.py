@@ -31,7 +31,7 @@ async def test_holders_of_one_place_take_turns_in_the_order_they_came() -> None:
 
 
 async def test_different_places_do_not_wait_for_each_other() -> None:
-    async with exclusive(AbortSignal(), A), asyncio.timeout(1), exclusive(AbortSignal(), B):
+    async with exclusive(AbortSignal(), A), asyncio.timeout(10), exclusive(AbortSignal(), B):
         pass
 
 
@@ -52,7 +52,7 @@ async def test_waiting_for_a_place_can_be_given_up_and_leaves_it_free() -> None:
         controller.abort("enough")
         with pytest.raises(OperationCancelled, match="enough"):
             await waiting
-    async with asyncio.timeout(1), exclusive(AbortSignal(), A):
+    async with asyncio.timeout(10), exclusive(AbortSignal(), A):
         pass
 
 

@@ -528,7 +528,7 @@ def test_a_file_kept_locked_is_reported_after_the_wait(path: Path, store: Store)
     began = time.monotonic()
     with pytest.raises(StorageFailed, match="locked"):
         add(waiting, "new")
-    assert 0.08 < time.monotonic() - began < 3
+    assert 0.08 < time.monotonic() - began < 20
     other.execute("ROLLBACK")
     other.close()
     add(waiting, "new")

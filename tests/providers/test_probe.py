@@ -82,4 +82,4 @@ async def test_probing_can_be_cancelled():
         probing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await probing
-        await asyncio.wait_for(server.client_left.wait(), 1)
+        await asyncio.wait_for(server.client_left.wait(), 5)

@@ -78,7 +78,7 @@ def alive(pid: int) -> bool:
     return any(process.pid == pid for process in running_processes())
 
 
-async def until(condition: Callable[[], object], seconds: float = 5.0) -> None:
+async def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
     """Wait for something that happens in another thread or process; fails with a time-out."""
     async with asyncio.timeout(seconds):
         while not condition():  # another process gives no event to wait for

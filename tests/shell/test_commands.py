@@ -148,13 +148,13 @@ async def test_who_has_detached_hears_nothing_and_who_fails_harms_nobody(bench: 
 
 async def test_typing_never_waits_although_nobody_reads(bench: Bench) -> None:
     live = await bench.hub.start(
-        CommandRequest("stty raw -echo; echo ready; sleep 1; wc -c", bench.root, attended=True)
+        CommandRequest("stty raw -echo; echo ready; sleep 60; wc -c", bench.root, attended=True)
     )
     await until(lambda: live.output.size)
     began = time.monotonic()
     for _ in range(200):
         assert bench.hub.write("c1", b"x" * 1000)
-    assert time.monotonic() - began < 0.5
+    assert time.monotonic() - began < 20
     # In raw mode there is no end of input to send, so the reader is ended from outside.
     bench.hub.interrupt("c1")
     await asyncio.sleep(0.2)
@@ -168,9 +168,9 @@ async def test_ctrl_c_ends_the_foreground_and_only_that(bench: Bench) -> None:
     state = await arrival(live.done)
     assert state.exit_code == 130
     alone = await bench.hub.start(
-        CommandRequest("trap 'echo caught; exit 9' INT; while :; do sleep 0.05; done", bench.root)
+        CommandRequest("trap 'echo caught; exit 9' INT; echo ready; while :; do sleep 0.05; done", bench.root)
     )
-    await asyncio.sleep(0.2)
+    await until(lambda: alone.output.size)
     bench.hub.interrupt("c2")
     assert (await arrival(alone.done)).exit_code == 9
 
@@ -306,7 +306,7 @@ async def test_the_persons_shell_ends_with_the_hub_and_its_jobs_with_it(tmp_path
     members = in_session(pid)
     began = time.monotonic()
     assert await hub.close() == ()
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20
     assert [member for member in members if alive(member)] == []
 
 

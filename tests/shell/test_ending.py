@@ -34,7 +34,7 @@ async def test_output_before_a_time_out_is_kept_and_the_message_says_limit_and_t
     assert "300ms" in result.error.message
     elapsed = result.error.details["elapsedMs"]
     assert isinstance(elapsed, int)
-    assert 300 <= elapsed < 2000
+    assert 300 <= elapsed < 20_000
     assert data_of(result).output == "before\n"
     assert result.llm_content.startswith("Exit code: none\n\nOutput:\nbefore\n")
     assert "ShellTimeoutError" in result.llm_content
@@ -90,7 +90,7 @@ async def test_a_given_idle_limit_does_not_count_processor_time(bench: Bench) ->
 
 async def test_the_configured_idle_limit_spares_who_computes(bench: Bench) -> None:
     async def ending(command: str) -> Ending | None:
-        limits = TimeLimits(wall=1.5, idle=0.4, idle_counts_cpu=True)
+        limits = TimeLimits(wall=3, idle=1, idle_counts_cpu=True)
         live = await bench.hub.start(CommandRequest(command, bench.root, limits=limits))
         return (await arrival(live.done)).ending
 
@@ -100,10 +100,10 @@ async def test_the_configured_idle_limit_spares_who_computes(bench: Bench) -> No
 
 async def test_typed_input_puts_off_the_idle_limit(bench: Bench) -> None:
     attended = bench.attended()
-    call = asyncio.ensure_future(attended.shell("stty -echo; cat >/dev/null", idleTimeout=500))
+    call = asyncio.ensure_future(attended.shell("stty -echo; cat >/dev/null", idleTimeout=2000))
     await until(lambda: bench.hub.list() and bench.hub.list()[0].pid)
     for _ in range(4):
-        await asyncio.sleep(0.25)
+        await asyncio.sleep(0.6)
         assert bench.hub.write(bench.hub.list()[0].id, b"x\n")
     assert not call.done()
     result = await call

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import InvalidArguments, OperationCancelled
 from ollm_tui.core.base.results import ToolResult
+from ollm_tui.core.shell import service
 from ollm_tui.core.shell.commands import Phase
 from ollm_tui.core.shell.plain import fold
 from ollm_tui.core.shell.service import ending_whole
@@ -30,10 +31,15 @@ async def job(bench: Bench, command: str, **arguments: object) -> ToolResult:
     return await bench.shell(command, background=True, **arguments)
 
 
-async def test_a_job_is_started_within_a_second_and_named_in_order(bench: Bench) -> None:
+async def test_jobs_are_watched_beside_each_other_and_named_in_order(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert service.FAILED_START_WITHIN < 1
+    monkeypatch.setattr(service, "FAILED_START_WITHIN", 3.0)
     began = time.monotonic()
     first, second = await asyncio.gather(job(bench, "sleep 60"), job(bench, "sleep 61"))
-    assert time.monotonic() - began < 1.0 + 0.5
+    assert time.monotonic() - began < 5.5
+    monkeypatch.undo()
     await bench.shell("true")
     third = await job(bench, "sleep 62")
     assert [data_of(result).id for result in (first, second, third)] == ["j1", "j2", "j3"]
@@ -43,10 +49,14 @@ async def test_a_job_is_started_within_a_second_and_named_in_order(bench: Bench)
     assert data_of(first).exit_code is None
 
 
-async def test_a_job_that_is_over_at_once_is_a_failed_start_and_keeps_its_id(bench: Bench) -> None:
+async def test_a_job_that_is_over_at_once_is_a_failed_start_and_keeps_its_id(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "FAILED_START_WITHIN", 30.0)
     began = time.monotonic()
     result = await job(bench, "echo no such port >&2; exit 3")
-    assert time.monotonic() - began < 0.7
+    assert time.monotonic() - began < 20
+    monkeypatch.undo()
     assert result.error is not None
     assert result.error.type == "ShellExecutionError"
     assert "failed to start" in result.error.message
@@ -98,7 +108,7 @@ async def test_waiting_ends_with_the_first_output_the_end_of_the_job_or_the_time
     began = time.monotonic()
     nothing = await output(bench, id="j1", wait=200)
     assert nothing.output == ""
-    assert 0.19 < time.monotonic() - began < 1
+    assert 0.19 < time.monotonic() - began < 20
     waiting = asyncio.ensure_future(output(bench, id="j1", wait=20_000))
     await asyncio.sleep(0.1)
     assert not waiting.done()

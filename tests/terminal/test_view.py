@@ -104,7 +104,7 @@ def host(engine: TerminalEngine | None = None, *, interactive: bool = True) -> H
 SIZE = (COLUMNS + 2, LINES + 4)
 
 
-async def until(condition: Callable[[], object], pilot: Pilot[None], timeout: float = 3.0) -> None:
+async def until(condition: Callable[[], object], pilot: Pilot[None], timeout: float = 20.0) -> None:
     """Wait for `condition()`; the test fails when it does not come."""
     end = asyncio.get_running_loop().time() + timeout
     while not condition():

@@ -378,9 +378,9 @@ def test_the_terminal_is_searched_while_its_program_waits(camera: Camera, size: 
         lines = "".join(f"GET /export/{n} {'500 error' if n % 7 == 3 else '200'}\r\n" for n in range(60))
         view = await terminal_of(here, SHELL, agents_command(), output=lines.encode() + b"$ ")
         await here.press("ctrl+right_square_bracket", "f5", "slash", *"error")
-        await wait_until(here.pilot, lambda: view.hits == "9/9")
+        await wait_until(here.pilot, lambda: view.search.hits == "9/9")
         await here.press("up")
-        await wait_until(here.pilot, lambda: view.hits == "8/9")
+        await wait_until(here.pilot, lambda: view.search.hits == "8/9")
 
     same = camera.take(size, play)
     assert camera.shows("/ error", "8/9", "GET /export/52 500 error")

@@ -231,7 +231,7 @@ async def test_selectors_apply_to_feeds(server: Server) -> None:
 async def test_pages_are_read_in_a_thread_and_an_abort_does_not_wait_for_it(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ollm_tui.core.web import reading
+    from ollm_tui.core.web import extraction, reading
 
     started, release = threading.Event(), threading.Event()
     threads: list[int] = []
@@ -242,7 +242,7 @@ async def test_pages_are_read_in_a_thread_and_an_abort_does_not_wait_for_it(
         release.wait(10)
         return "late"
 
-    monkeypatch.setattr(reading, "extract_main", slow)
+    monkeypatch.setattr(extraction, "extract_main", slow)
     monkeypatch.setattr(reading, "READING_SECONDS", 0.2)
     server.answers["/"] = reply("<p>x</p>")
     web = access(server)

@@ -181,7 +181,7 @@ class TerminalPane(TerminalShelf):
         event.stop()
         search = self._search
         if search is not None and search.view is event.view:
-            if search.view.seeking:
+            if search.view.search.active:
                 search.place(over_tabs=self._strip.display)
             else:
                 self._sought, self._search = search.sought, None

@@ -63,7 +63,7 @@ class TerminalSearch(Horizontal):
     def show_hits(self) -> None:
         """Which match of how many, and the keys that go on from here."""
         keys = "Up/Down  Esc" if self._input.has_focus else "n/N  Esc"
-        self._hits.update(f" {self.view.hits}  {keys} " if self.view.hits else " Esc ")
+        self._hits.update(f" {self.view.search.hits}  {keys} " if self.view.search.hits else " Esc ")
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
@@ -80,5 +80,5 @@ class TerminalSearch(Horizontal):
         self.view.action_found(step)
 
     def action_close(self) -> None:
-        self.view.stop_finding()
+        self.view.search.stop()
         self.view.focus()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from bisect import bisect_left
 from dataclasses import replace
 from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.selection import Selection
-from textual.timer import Timer
 
 from ollm_tui.tui.terminal import messages
 from ollm_tui.tui.terminal.canvas import TerminalCanvas
@@ -19,10 +16,8 @@ from ollm_tui.tui.terminal.frame import Look
 from ollm_tui.tui.terminal.marks import ShellMarks
 from ollm_tui.tui.terminal.modes import MouseReports
 from ollm_tui.tui.terminal.reading import Move, Reader
-from ollm_tui.tui.terminal.search import NO_MATCHES, Finder, Match, Matches
-
-LOOK_AGAIN_SECONDS = 0.25
-"""While output goes on, what is sought is sought again this often."""
+from ollm_tui.tui.terminal.search import Match
+from ollm_tui.tui.terminal.search_run import SearchRun
 
 
 def _key(keys: str, action: str, name: str, words: str, short: str = "") -> Binding:
@@ -65,17 +60,7 @@ class ReadingView(TerminalCanvas):
         self.marks = ShellMarks()
         """What a shell told about itself."""
         self.reader: Reader | None = None
-        self.matches = NO_MATCHES
-        self.current: Match | None = None
-        """The match that the person is at."""
-        self._finder: Finder | None = None
-        self._looking = False
-        self._again = False
-        self._look_timer: Timer | None = None
-        self._began_at = (0, 0)
-        """Where the pointer was when the search began."""
-        self._to_jump = False
-        """Whether the pointer is still to go to what is sought."""
+        self.search = SearchRun(self, self.engine, self._go_to_match, self._changed)
         self._had_selection = False
 
     @property
@@ -88,22 +73,6 @@ class ReadingView(TerminalCanvas):
         """What is selected here, by mouse or keys."""
         selection = self.text_selection
         return "" if selection is None else self.frame.selected_text(selection)
-
-    @property
-    def seeking(self) -> bool:
-        return self._finder is not None
-
-    @property
-    def hits(self) -> str:
-        """Which match of how many, in words of a few characters; empty without a search."""
-        if self._finder is None or not self._finder.sought:
-            return ""
-        if self._to_jump:
-            return ".."
-        if not self.matches.found:
-            return "none"
-        total = f"{len(self.matches)}{'+' if self.matches.more else ''}"
-        return total if self.current is None else f"{bisect_left(self.matches.found, self.current) + 1}/{total}"
 
     @property
     def points_at_bottom(self) -> bool:
@@ -124,7 +93,7 @@ class ReadingView(TerminalCanvas):
         if self.reader is not None:
             self.reader = None
             self.frame.held = False
-            self.stop_finding()
+            self.search.stop()
             self.scroll_to_bottom()
             self._changed()
 
@@ -140,7 +109,7 @@ class ReadingView(TerminalCanvas):
             case "ask_find":
                 return self.reader is not None or not self.interactive
             case "found":
-                return bool(self.matches.found)
+                return bool(self.search.matches.found)
             case _:
                 return super().check_action(action, parameters)
 
@@ -191,8 +160,8 @@ class ReadingView(TerminalCanvas):
 
     def action_done(self) -> None:
         """One thing after the other: the search, the selection, the reading."""
-        if self.seeking:
-            self.stop_finding()
+        if self.search.active:
+            self.search.stop()
         elif self.reader is not None and self.reader.selection is not None:
             self.reader.toggle_mark()
             self.clear_selection()
@@ -232,68 +201,23 @@ class ReadingView(TerminalCanvas):
         self.post_message(self.FindAsked(self))
 
     def find(self, sought: str) -> None:
-        """Seek from where the pointer was when the search began, towards older lines; empty text seeks nothing."""
+        """Seek from the pointer on towards older lines, and read meanwhile; empty text seeks nothing."""
         self.read()
-        if self.reader is not None and self._finder is None:
-            self._began_at = self.reader.place
-        self._finder = Finder(self.engine, sought)
-        self._to_jump = True
-        self._look_again()
-
-    def stop_finding(self) -> None:
-        """The search is over; the pointer stays at what was found."""
-        self._finder, self._to_jump = None, False
-        self.matches, self.current = NO_MATCHES, None
-        self._changed()
+        if self.reader is not None:
+            self.search.seek(sought, self.reader.place)
 
     def action_found(self, step: int) -> None:
         """The next match (-1: the one before), round and round."""
-        if self.reader is None or not self.matches.found:
-            return
-        line, column = self.reader.place
-        place = self.matches.after(line, column) if step > 0 else self.matches.before(line, column)
-        found = self.matches.found
-        self._go_to_match(found[(0 if step > 0 else -1) if place is None else place])
+        if self.reader is not None:
+            self.search.step(step, self.reader.place)
 
     def on_terminal_view_wake(self, message: messages.Wake) -> None:
-        if self._finder is not None and self._look_timer is None:
-            self._look_timer = self.set_timer(LOOK_AGAIN_SECONDS, self._look_again)
+        self.search.output_came()
 
     def on_terminal_view_reported(self, message: messages.Reported) -> None:
         self.marks.note(message.event)
 
-    def _look_again(self) -> None:
-        self._look_timer = None
-        self._again = True
-        if not self._looking:
-            self._looking = True
-            self.run_worker(self._look_for(), group="find")
-
-    async def _look_for(self) -> None:
-        """Seek in a thread until nobody asks for more; only one search at a time uses a finder."""
-        try:
-            while self._again:
-                self._again = False
-                finder = self._finder
-                if finder is not None:
-                    matches = await asyncio.to_thread(finder.find)
-                    if finder is self._finder:
-                        self._take(matches)
-        finally:
-            self._looking = False
-
-    def _take(self, matches: Matches) -> None:
-        self.matches = matches
-        jump, self._to_jump = self._to_jump, False
-        if self.current is not None and self.current not in matches:
-            self.current = None
-        if jump and matches.found:
-            place = matches.at_or_before(*self._began_at)
-            self._go_to_match(matches.found[-1 if place is None else place])
-        self._changed()
-
     def _go_to_match(self, match: Match) -> None:
-        self.current = match
         if self.reader is not None:
             self.reader.go(match.line, match.start)
             self._pointer_moved()
@@ -303,7 +227,7 @@ class ReadingView(TerminalCanvas):
         return replace(
             super().look(),
             shows_cursor=self.interactive and self.reader is None,
-            matches=self.matches,
-            current=self.current,
+            matches=self.search.matches,
+            current=self.search.current,
             pointer=pointer,
         )
