@@ -300,6 +300,7 @@ async def test_faults_of_config_and_theme_files_are_on_the_screen(workspace: Pat
     (folder / "themes" / "bad.toml").write_text('name = "bad"\n[colors]\nprimary = "nocolour"\n')
     (folder / "config.toml").write_text('[keys]\n"queue.revew" = "f9"\n')
     async with life(workspace) as here:
+        await here.pilot.resize_terminal(200, 40)  # the folder's name alone is longer than a line otherwise
         await here.see("bad.toml:3")
         await here.see("queue.revew")
         assert here.app.is_running
