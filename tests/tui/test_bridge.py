@@ -156,6 +156,19 @@ def test_a_replayed_log_without_deltas_gives_the_same_conversation() -> None:
     assert list(live.values()) == list(replayed.values())
 
 
+def test_the_seconds_of_an_answer_are_the_models_own_and_not_the_persons() -> None:
+    call = ToolCalled(call_id="c", name="ls", arguments={}, origin=Origin.MODEL, time="2026-01-31T10:00:02Z")
+    result = LoggedResult(ok=True, llm_content="x", return_display="x", duration_ms=4)
+    entries = fold(
+        UserMessage(text="hi", time="2026-01-31T10:00:00Z"),
+        AssistantMessage(text="Let me look.", time="2026-01-31T10:00:02Z"),
+        call,
+        ToolReturned(call_id="c", result=result, time="2026-01-31T10:05:00Z"),
+        AssistantMessage(text="Done.", time="2026-01-31T10:05:03Z"),
+    )
+    assert [entry.seconds for entry in entries.values() if isinstance(entry, AnswerEntry)] == [2.0, 3.0]
+
+
 def test_a_cut_answer_keeps_its_text_and_says_so() -> None:
     entries = fold(
         TextDelta(text="Half"), AssistantMessage(text="Half", partial=True), TurnFinished(status=TurnStatus.FAILED)

@@ -159,6 +159,7 @@ class ConversationFolder:
         return [self._put(replace(call, state=state, verdict=words))]
 
     def _returned(self, event: ToolReturned) -> list[Change]:
+        self._asked_at = _moment(event.time)  # the model's own time begins when it has the results
         call = self._calls.pop(event.call_id, None)
         if call is None:
             return []
