@@ -14,10 +14,16 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "ollm_tui"
 
-CORE_MODULES = sorted(
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-    for path in (PACKAGE / "core").rglob("*.py")
-)
+
+def modules_below(folder: Path) -> list[str]:
+    return sorted(
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for path in folder.rglob("*.py")
+        if path.name != "__main__.py"
+    )
+
+
+CORE_MODULES = modules_below(PACKAGE / "core")
 SCREEN_LIBRARIES = {"textual", "rich", "pyte"}
 
 
@@ -30,14 +36,10 @@ def python(code: str, **environment: str) -> str:
 
 
 def test_no_module_of_the_core_or_the_agent_loads_a_screen_library() -> None:
-    agent = sorted(
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for path in (PACKAGE / "agent").rglob("*.py")
-    )
     code = (
         "import importlib, sys\n"
         "sys.modules['httpx._main'] = None  # httpx's own command line would load rich\n"
-        f"for name in {CORE_MODULES!r} + {agent!r} + ['ollm_tui.config', 'ollm_tui.assembly']:\n"
+        f"for name in {CORE_MODULES!r} + {modules_below(PACKAGE / 'agent')!r} + ['ollm_tui.config', 'ollm_tui.assembly']:\n"
         "    importlib.import_module(name)\n"
         f"    loaded = {SCREEN_LIBRARIES!r} & set(sys.modules)\n"
         "    assert not loaded, (name, loaded)\n"
@@ -54,6 +56,17 @@ def test_the_core_stands_without_the_agent() -> None:
         "print([name for name in sys.modules if name.startswith(('ollm_tui.agent', 'ollm_tui.tui', 'ollm_tui.cli'))])\n"
     )
     assert python(code) == "[]\n"
+
+
+def test_benchmarks_and_the_maker_of_the_pictures_find_what_they_use() -> None:
+    """They run now and then only; a name that moved would be missed long after."""
+    code = (
+        "import importlib\n"
+        f"for name in {[*modules_below(ROOT / 'tests' / 'bench'), 'tests.screenshots']!r}:\n"
+        "    importlib.import_module(name)\n"
+        "print('found')\n"
+    )
+    assert python(code, PYTHONPATH=str(ROOT)) == "found\n"
 
 
 def test_heavy_modules_wait_until_they_are_needed() -> None:
