@@ -87,7 +87,7 @@ class Line:
                     room -= cell_len(rest)
                     break
                 head = _head(rest, room)
-                blank = head.rfind(" ") if self.prose and rest[len(head)] != " " else -1
+                blank = head.rfind(" ") if self.prose else -1
                 if blank > 0:
                     head = head[: blank + 1]
                 if not head and room == width - (hang if len(rows) > 1 else 0):

@@ -80,6 +80,14 @@ def test_wrapping_loses_nothing_and_fits(text: str, width: int, hang: int, prose
     assert all(row.cells <= max(2, width) for row in rows)
 
 
+@given(st.lists(st.text("abc", min_size=1, max_size=7), max_size=40), st.integers(8, 40), st.integers(0, 4))
+@settings(max_examples=200)
+def test_a_folded_sentence_begins_no_line_with_a_blank(words: list[str], width: int, hang: int) -> None:
+    rows = Line((Piece(" ".join(words)),), hang, prose=True).wrapped(width)
+    indent = hang if hang <= width // 2 else 0
+    assert all(len(row.text) > indent and row.text[indent] != " " for row in rows[1:] if width - indent > 7)
+
+
 def painter() -> Painter:
     return Painter(
         Palette({"foreground": "#ffffff", "background": "#000000"}, ansi=False), Style(), dark=True, ansi=False
