@@ -194,6 +194,8 @@ class CommandTab:
     cwd: str = ""
     taken_over: bool = False
     """An agent's command that the person goes on with themselves."""
+    earlier: bool = False
+    """Left running by a dashboard before this one; no model knows its id."""
 
     @property
     def alive(self) -> bool:

@@ -145,9 +145,19 @@ async def test_a_message_recalled_from_the_history_still_refers_to_its_text() ->
         assert first.references[0].excerpt.text == "text"
 
 
-async def test_the_source_of_an_agents_command_is_named() -> None:
+@pytest.mark.parametrize(
+    ("tab", "source"),
+    [
+        (CommandTab("c7", "pytest -q", CommandMark.EXITED, 1), "the terminal of your command c7: pytest -q"),
+        (
+            CommandTab("c7", "j1 serve", CommandMark.LEFT, earlier=True),
+            "the output of a command that an earlier session left running: j1 serve",
+        ),
+    ],
+)
+async def test_the_source_of_an_agents_command_is_named(tab: CommandTab, source: str) -> None:
     async with stage() as here:
-        await here.tell(news.CommandsChanged((CommandTab("c7", "pytest -q", CommandMark.EXITED, 1),)))
+        await here.tell(news.CommandsChanged((tab,)))
         term = here.app.dashboard.term
         term.choose("c7")
         await here.settle()
@@ -159,7 +169,7 @@ async def test_the_source_of_an_agents_command_is_named() -> None:
         assert here.app.dashboard.prompt.text == "@term1 (1 line) "
         await here.press("enter")
         [sent] = here.steward.of(Prompt.Sent)
-        assert "the terminal of your command c7: pytest -q" in with_references(sent.text, sent.references)
+        assert source in with_references(sent.text, sent.references)
 
 
 async def test_in_the_chat_an_excerpt_is_folded_and_can_be_opened() -> None:

@@ -41,6 +41,7 @@ class LeftJobs:
                 label=f"{record.id} {record.command}",
                 state=CommandMark.EXITED if mark in self._over else CommandMark.LEFT,
                 cwd=record.workspace,
+                earlier=True,
             )
             for mark, record in self._records.items()
         )

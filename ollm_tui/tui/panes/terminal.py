@@ -219,6 +219,8 @@ class TerminalPane(TerminalShelf):
         if tab is None:
             folder = view.marks.directory
             return f"their own shell, in {short_path(folder)}" if folder else "their own shell"
+        if tab.earlier:
+            return f"the output of a command that an earlier session left running: {tab.label}"
         return f"the terminal of your command {tab.id}: {tab.label}"
 
     def _say_keys(self) -> None:
