@@ -40,9 +40,15 @@ class KeyOrder:
 
     def holds_back(self, event: Key | Paste) -> bool:
         """Whether this one has to wait. If so, it is kept and gets its turn."""
+        self._wait_for_screen()
         if self.busy:
             self._held.append(event)
         return self.busy
+
+    def _wait_for_screen(self) -> None:
+        """One that opened by itself a moment ago may have nothing in it yet that a key could act on."""
+        if not self.busy and not self._app.screen.is_mounted:
+            self.follow(self._app.screen)
 
     def follow(self, target: Widget) -> None:
         """A key was just handed to `target`: hold back what follows until nothing it set off is on its way."""
@@ -75,5 +81,6 @@ class KeyOrder:
         if self._limit is not None:
             self._limit.stop()
             self._limit = None
+        self._wait_for_screen()
         while self._held and not self.busy:
             await self._act(self._held.popleft())

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
+
 import pytest
 from textual.events import Key, Paste
 
+from ollm_tui.tui.news import QueueChanged
 from ollm_tui.tui.panes.terminal import TerminalPane
 from ollm_tui.tui.panes.todos import TodoPane
 from ollm_tui.tui.screens.confirm import ConfirmScreen
 from ollm_tui.tui.screens.help import HelpScreen
 from ollm_tui.tui.screens.memory import MemoryScreen
+from ollm_tui.tui.values import QueueSnapshot
 from ollm_tui.tui.widgets.prompt import Prompt
-from tests.tui.pilot import SHELL, Stage, question, stage, terminal_of, wait_until
+from tests.tui.pilot import SHELL, Stage, command_question, question, stage, terminal_of, wait_until
 
 SIZES = pytest.mark.parametrize("size", [(120, 40), (80, 24)])
 LEAVE = "ctrl+right_square_bracket"
@@ -68,6 +73,50 @@ async def test_a_key_before_a_question_is_read_approves_nothing_however_fast() -
         await here.burst("f8", *"yyAA", "escape", *"yes")
         assert not here.decisions
         assert here.app.dashboard.prompt.text == "yes"
+
+
+async def test_a_key_that_meets_a_question_as_it_opens_by_itself_finds_all_of_it() -> None:
+    async with stage() as here:
+        here.app.tell(QueueChanged(QueueSnapshot((question(),))))
+        while here.modal is None:
+            await asyncio.sleep(0)
+        await here.burst("e", "y", "escape", "n")
+        assert [one.approved for one in here.decisions] == [False]
+
+
+KEYS = (
+    *("y", "y", "a", "A", "n", "r", "e", "D", "x", "left_square_bracket", "right_square_bracket", "space", "slash"),
+    *(
+        "enter",
+        "escape",
+        "tab",
+        "backspace",
+        "up",
+        "down",
+        "pagedown",
+        "ctrl+j",
+        "ctrl+s",
+        "ctrl+f",
+        "ctrl+n",
+        "ctrl+t",
+    ),
+    *("f1", "f3", "f4", "f5", "f6", "f7", "f8", "f9", "f10", LEAVE),
+)
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_no_storm_of_keys_approves_anything_or_ends_the_dashboard(seed: int) -> None:
+    """Time stands still, so that no question has been in sight for long enough."""
+    chance = random.Random(seed)
+    async with stage(chance.choice([(120, 40), (80, 24)])) as here:
+        if seed % 2:
+            await terminal_of(here, SHELL)
+        for _ in range(6):
+            ask = chance.choice([question, lambda number: command_question(number, "rm -rf build")])
+            here.app.tell(QueueChanged(QueueSnapshot(tuple(map(ask, range(1, chance.randint(1, 4)))))))
+            await here.burst(*chance.choices(KEYS, k=12))
+            assert not [one for one in here.decisions if one.approved]
+            assert here.app.is_running
 
 
 async def test_keys_go_to_the_screen_that_is_just_opening_and_then_to_what_lies_behind_it() -> None:
