@@ -55,6 +55,20 @@ async def test_what_survives_even_sigkill_is_named() -> None:
     await process.wait()
 
 
+async def test_who_is_looked_at_late_is_forced_before_being_named() -> None:
+    """The system may sleep in between, or be too busy to look."""
+    process = await asyncio.create_subprocess_exec(
+        "bash", "-c", "trap '' TERM; while :; do sleep 0.05; done", start_new_session=True
+    )
+    ladder = KillLadder(Family(process.pid, "no-mark"), grace=0.1)
+    ladder.step(1_000.0)
+    ladder.step(2_000.0)
+    assert not ladder.done
+    assert await process.wait() == -signal.SIGKILL
+    await asyncio.to_thread(ladder.climb)
+    assert ladder.survivors == ()
+
+
 async def test_what_no_look_ever_sees_is_ended_through_its_group() -> None:
     class Blind(Family):
         def members(self, everyone: Sequence[Process] | None = None) -> list[Process]:

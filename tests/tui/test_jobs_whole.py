@@ -166,6 +166,7 @@ async def test_quitting_that_ends_jobs_ends_and_names_them_all(workspace: Path) 
         await here.see("setsid sleep 96")
         await here.pilot.press("y")
         await wait_until(here.pilot, lambda: bool(here.app.last_words))
+    assert len(here.app.last_words) == 2, here.app.last_words
     first, second = here.app.last_words
     assert first.startswith("ended with this process: j1 (pid ") and second.startswith("ended with this process: c1")
     assert not [

@@ -35,12 +35,11 @@ class KillLadder:
         self._asking = asking
         self._grace = grace
         self._asked_at: float | None = None
+        self._forced_at: float | None = None
         self._unseen_until: float | None = None
         self.reason = reason
         self.done = False
         self.survivors: tuple[ProcessName, ...] = ()
-        self.forced = False
-        """Whether asking was not enough."""
 
     def step(self, now: float) -> float:
         """Do what is due; returns the monotonic time of the next look."""
@@ -51,12 +50,12 @@ class KillLadder:
         elif not members:
             self._unseen_until = self._unseen_until or now + UNSEEN
             self.done = not self._family.force_unseen() or now >= self._unseen_until
-        elif now >= self._asked_at + self._grace + PATIENCE:
+        elif self._forced_at is not None and now >= self._forced_at + PATIENCE:
             self.done = True
             self.survivors = tuple(ProcessName(process.pid, process.name) for process in members)
         elif now >= self._asked_at + self._grace:
             # Every time: a process may have started another in between.
-            self.forced = True
+            self._forced_at = now if self._forced_at is None else self._forced_at
             self._family.send((Signals.SIGKILL,), members)
         return now + _LOOK_EVERY
 
