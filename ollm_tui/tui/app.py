@@ -234,6 +234,7 @@ class DashboardApp(App[int]):
 
     async def _take_key(self, event: events.Key | events.Paste) -> None:
         """Hand a key to what has the focus; unless it is mere text there, what follows waits for what it does."""
+        self.dashboard.key_typed(event.key if isinstance(event, events.Key) else "")
         target = self.focused or self.screen
         is_text = (
             isinstance(event, events.Paste)

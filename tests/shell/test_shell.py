@@ -323,8 +323,8 @@ async def test_progress_bars_are_folded_and_colours_dropped(bench: Bench) -> Non
 
 
 async def test_bytes_that_are_no_text_do_no_harm(bench: Bench) -> None:
-    result = await bench.shell(r"printf 'caf\xe9\n'; head -c 3000 /dev/urandom; printf '\nend\n'")
-    assert data_of(result).output.startswith("caf\ufffd\n")
+    assert data_of(await bench.shell(r"printf 'caf\xe9\n'")).output == "caf\ufffd\n"
+    result = await bench.shell(r"head -c 3000 /dev/urandom; printf '\nend\n'")  # which may well erase what is before it
     assert result.exit_code == 0
     result.model_dump_json()
 

@@ -126,6 +126,15 @@ async def test_keys_go_to_the_screen_that_is_just_opening_and_then_to_what_lies_
         assert here.app.dashboard.prompt.text == "ab"
 
 
+async def test_the_key_that_leaves_the_terminal_goes_to_the_program_only_twice_in_a_row() -> None:
+    async with stage() as here:
+        await terminal_of(here, SHELL)
+        await here.burst(LEAVE, "f5", "escape", LEAVE, *"on")
+        assert (typed(here), here.app.dashboard.prompt.text) == (b"", "on")
+        await here.burst("ctrl+t", LEAVE, LEAVE)
+        assert typed(here) == b"\x1d"
+
+
 async def test_a_paste_keeps_its_place_among_the_keys() -> None:
     async with stage() as here:
         await terminal_of(here, SHELL)

@@ -295,5 +295,4 @@ class Dashboard(TerminalWays):
 
     @on(Prompt.Edited)
     def _draft_edited(self) -> None:
-        self.forget_leaving()
         self.reviewing.key_pressed()

@@ -9,6 +9,7 @@ from textual import on
 from ollm_tui.tui.layout import Pane
 from ollm_tui.tui.panes.terminal import TerminalPane
 from ollm_tui.tui.screens.frame import PaneFrame
+from ollm_tui.tui.terminal import LEAVE_KEY
 
 LEAVE_SECONDS = 1.0
 """Within this time after leaving the terminal the same key again is sent to its program."""
@@ -57,9 +58,12 @@ class TerminalWays(PaneFrame):
     def just_left_terminal(self) -> bool:
         return self._now() - self._left_at <= LEAVE_SECONDS
 
-    def forget_leaving(self) -> None:
-        """Something else was typed: the key that leaves is no second one any more."""
-        self._left_at = float("-inf")
+    def key_typed(self, key: str) -> None:
+        """Wherever it goes: behind any other key, the one that leaves is not the second in a row."""
+        if key != LEAVE_KEY:
+            self._left_at = float("-inf")
+            if self.term.view is not None:
+                self.term.view.forget_leaving()
 
     @on(TerminalPane.Left)
     def _left_terminal(self) -> None:

@@ -20,7 +20,7 @@ import time
 
 from textual import events
 
-from ollm_tui.tui.terminal import messages
+from ollm_tui.tui.terminal import LEAVE_KEY, messages
 from ollm_tui.tui.terminal.engine import TerminalEngine
 from ollm_tui.tui.terminal.keys import encode_focus, encode_key, encode_paste
 from ollm_tui.tui.terminal.modes import MouseReports
@@ -36,7 +36,6 @@ from ollm_tui.tui.terminal.reading_view import ReadingView
 
 LEAVE_SECONDS = 1.0
 """Time within which a second ctrl+] is sent to the program."""
-LEAVE_KEY = "ctrl+right_square_bracket"
 REVIEW_KEY = "f8"
 FIND_KEY = "ctrl+f"
 """Seeks while older lines are shown; at the bottom it is the program's as any other."""
@@ -75,6 +74,10 @@ class TerminalView(ReadingView, can_focus=True):
         self._left_at = now
         return False
 
+    def forget_leaving(self) -> None:
+        """Another key was pressed: twice means twice in a row."""
+        self._left_at = float("-inf")
+
     # Keys, pastes, focus
 
     async def _on_key(self, event: events.Key) -> None:
@@ -92,7 +95,6 @@ class TerminalView(ReadingView, can_focus=True):
         elif not self.interactive:
             return
         else:
-            self._left_at = float("-inf")  # twice means twice in a row
             self.scroll_to_bottom()
             self.send(encode_key(key, event.character, self.modes))
         event.stop()
