@@ -149,12 +149,13 @@ async def test_300_commands_leave_no_zombie_no_descriptor_and_no_thread(tmp_path
     for number in range(5):
         await one(number)
     await until(lambda: threading.active_count() <= 2 or not any("command" in t.name for t in threading.enumerate()))
+    gc.collect()  # what tests before this one left open may go meanwhile
     before = own_descriptors()
     for start in range(0, 295, 5):
         await asyncio.gather(*(one(start + number) for number in range(5)))
     await until(lambda: not any(thread.name.startswith("command ") for thread in threading.enumerate()))
     gc.collect()
-    assert own_descriptors() == before
+    assert own_descriptors() <= before
     assert len(hub.list()) == 5
     children = Path(f"/proc/{threading.get_native_id()}/task/{threading.get_native_id()}/children").read_text().split()
     states = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in children]
