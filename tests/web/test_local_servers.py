@@ -79,7 +79,7 @@ class Desk:
 
 @asynccontextmanager
 async def desk_in(folder: Path, attendance: Attendance = Attendance.PERSON, **options: object) -> AsyncIterator[Desk]:
-    configuration = configure(replace(Options(workspace=folder), **options))  # pyright: ignore[reportArgumentType]
+    configuration = configure(replace(Options(workspace=folder), **options))  # pyright: ignore[reportArgumentType]  # options by name
     async with assemble_core(configuration, attendance) as core:
         desk = Desk(core)
         core.bus.subscribe(desk.hear)

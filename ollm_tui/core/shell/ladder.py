@@ -28,16 +28,13 @@ _LOOK_EVERY = 0.03
 class KillLadder:
     """SIGTERM, then SIGKILL, one step at a time: its owner goes on reading output in between."""
 
-    def __init__(
-        self, family: Family, asking: tuple[Signals, ...] = ASKING, grace: float = GRACE, reason: str = ""
-    ) -> None:
+    def __init__(self, family: Family, asking: tuple[Signals, ...] = ASKING, grace: float = GRACE) -> None:
         self._family = family
         self._asking = asking
         self._grace = grace
         self._asked_at: float | None = None
         self._forced_at: float | None = None
         self._unseen_until: float | None = None
-        self.reason = reason
         self.done = False
         self.survivors: tuple[ProcessName, ...] = ()
 
