@@ -58,6 +58,17 @@ class _Reply:
     reasoning: str = ""
     calls: list[wire.ToolCall] = field(default_factory=list[wire.ToolCall])
     usage: wire.UsageReported | None = None
+    end: wire.FinishReason | None = None
+
+
+_CUT_SHORT = {
+    wire.FinishReason.LENGTH: (
+        "The answer ends here because its length limit was reached or the model's window is full. "
+        "Ask for the rest, or start a new session."
+    ),
+    wire.FinishReason.FILTERED: "The server's content filter ended the answer here. Ask in other words.",
+}
+"""Ends of a reply that look like its author's own, though they are not; what the person is told."""
 
 
 class Agent:
@@ -238,8 +249,10 @@ class Agent:
                 reply.usage = event
             case wire.ProviderNotice(text):
                 self.stream.publish(Noticed(text=text))
-            case wire.ToolCallProgress() | wire.StreamFinished():
-                pass  # the call and the message say it when they are whole
+            case wire.StreamFinished(reason):
+                reply.end = reason
+            case wire.ToolCallProgress():
+                pass  # the call says it when it is whole
 
     def _keep(self, reply: _Reply, *, partial: bool) -> None:
         proposed = tuple(
@@ -253,6 +266,8 @@ class Agent:
             self.stream.publish(
                 UsageReported(prompt_tokens=reply.usage.prompt_tokens, completion_tokens=reply.usage.completion_tokens)
             )
+        if reply.end is not None and (said := _CUT_SHORT.get(reply.end)):
+            self.stream.publish(Noticed(text=said))
         if reply.text or reply.calls:
             self._history.append(wire.AssistantMessage(reply.text, tuple(reply.calls), reply.reasoning))
 

@@ -12,12 +12,15 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from ollm_tui.agent.events import (
     AssistantMessage,
     ConfirmationAnswered,
     ConfirmationAsked,
     Event,
     Failed,
+    Noticed,
     TextDelta,
     ToolCalled,
     ToolReturned,
@@ -26,9 +29,11 @@ from ollm_tui.agent.events import (
     UserMessage,
     read_event,
 )
-from ollm_tui.agent.providers.base import ToolMessage
+from ollm_tui.agent.providers import base as wire
+from ollm_tui.agent.providers.scripted import ScriptedProvider
 from ollm_tui.assembly import Attendance, House, assemble
 from ollm_tui.core import ConfirmationResponse
+from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.notices import ConfirmationRequested, Notice
 from ollm_tui.options import Options
@@ -88,7 +93,7 @@ async def test_each_call_has_exactly_one_result_also_when_it_is_nonsense(tmp_pat
         by_id = {event.call_id: event.result for event in returned}
         types = [error.type if (error := by_id[call_id].error) else None for call_id in asked]
         assert types == ["ToolNotFoundError", "ValidationError", "FileNotFoundError", "InvalidPathError", None]
-        results = [message for message in house.agent.history if isinstance(message, ToolMessage)]
+        results = [message for message in house.agent.history if isinstance(message, wire.ToolMessage)]
         assert [message.call_id for message in results] == asked
 
 
@@ -121,7 +126,7 @@ async def test_several_calls_wait_together_and_run_in_order(tmp_path: Path) -> N
         assert await turn is TurnStatus.COMPLETED
     assert (tmp_path / "ws" / "b.txt").read_text() == "new"
     assert (tmp_path / "ws" / "c.txt").read_text() == "old"
-    last = [message for message in house.agent.history if isinstance(message, ToolMessage)][-1]
+    last = [message for message in house.agent.history if isinstance(message, wire.ToolMessage)][-1]
     assert "keep it, please" in last.content
 
 
@@ -198,6 +203,32 @@ async def test_a_model_that_never_comes_to_an_end_is_stopped(tmp_path: Path) -> 
     async with conversation(tmp_path, script) as (house, events):
         assert await house.agent.run_turn("go") is TurnStatus.FAILED
     assert len([event for event in events if isinstance(event, ToolReturned)]) == 50
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        (wire.FinishReason.STOP, None),
+        (wire.FinishReason.OTHER, None),
+        (wire.FinishReason.LENGTH, "length limit"),
+        (wire.FinishReason.FILTERED, "content filter"),
+    ],
+)
+async def test_an_answer_that_its_author_did_not_end_says_so(
+    tmp_path: Path, reason: wire.FinishReason, said: str | None
+) -> None:
+    class Ending(ScriptedProvider):
+        async def stream(self, request: wire.ChatRequest, signal: AbortSignal) -> AsyncGenerator[wire.StreamEvent]:
+            yield wire.TextDelta("Half of what")
+            yield wire.StreamFinished(reason)
+
+    async with conversation(tmp_path, [{"text": "unused"}]) as (house, events):
+        house.agent.provider = Ending([])
+        assert await house.agent.run_turn("go") is TurnStatus.COMPLETED
+        assert house.agent.history[-1] == wire.AssistantMessage("Half of what")
+    after_it = [event.text for event in events if isinstance(event, Noticed)]
+    assert [said in text for text in after_it if said] == ([True] if said else [])
+    assert bool(after_it) == bool(said)
 
 
 async def test_tools_that_the_policy_denies_are_not_offered(tmp_path: Path) -> None:

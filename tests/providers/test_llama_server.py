@@ -60,10 +60,11 @@ def llama_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @contextmanager
-def running(log: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+def running(log: Path, longest_reply: int = -1) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """The address and the process; `longest_reply` in tokens, -1: until the window of 2,048 is full."""
     if importlib.util.find_spec("xllamacpp") is None:
         missing("xllamacpp")
-    program = [sys.executable, str(Path(__file__).with_name("llama_child.py")), str(weights())]
+    program = [sys.executable, str(Path(__file__).with_name("llama_child.py")), str(weights()), str(longest_reply)]
     with (
         log.open("wb") as errors,
         # the child ends when its input does, so it cannot outlive the tests
