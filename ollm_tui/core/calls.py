@@ -78,25 +78,23 @@ class Place:
     """A call's place among those of one reply: all are asked about together and in order, and run in order."""
 
     def __init__(self, before: Place | None = None) -> None:
-        self._before = before
+        self.follows_others = before is not None
+        # A place asked about or done is skipped for good: a reply of a thousand calls is a long chain.
+        self._unasked = self._undone = before
         self._asked = asyncio.Event()
         self._done = asyncio.Event()
 
-    @property
-    def follows_others(self) -> bool:
-        return self._before is not None
-
     async def my_question(self) -> None:
         """Wait until the calls before have put their questions, or have none."""
-        if self._before is not None:
-            await self._before.my_question()
-            await self._before._asked.wait()
+        while (before := self._unasked) is not None:
+            await before._asked.wait()
+            self._unasked = before._unasked
 
     async def my_turn(self) -> None:
         """Wait until the calls before are done."""
-        if self._before is not None:
-            await self._before.my_turn()
-            await self._before._done.wait()
+        while (before := self._undone) is not None:
+            await before._done.wait()
+            self._undone = before._undone
 
     def asked(self) -> None:
         """This call's question is in the queue, or there is none for now."""

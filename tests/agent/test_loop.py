@@ -64,7 +64,7 @@ def answer_all(house: House, **answer: object) -> None:
 
 
 def call(name: str, **arguments: object) -> JsonObject:
-    return {"name": name, "arguments": arguments}  # type: ignore[dict-item]  # plain JSON
+    return {"name": name, "arguments": arguments}
 
 
 async def test_a_turn_reads_and_answers(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ async def test_a_turn_reads_and_answers(tmp_path: Path) -> None:
 
 async def test_each_call_has_exactly_one_result_also_when_it_is_nonsense(tmp_path: Path) -> None:
     calls = [call("nope"), call("read_file"), call("read_file", path="missing"), call("ls", path="../.."), call("ls")]
-    async with conversation(tmp_path, [{"text": "", "toolCalls": calls}]) as (house, events):  # type: ignore[list-item]
+    async with conversation(tmp_path, [{"text": "", "toolCalls": calls}]) as (house, events):
         assert await house.agent.run_turn("go") is TurnStatus.COMPLETED
         asked = [event.call_id for event in events if isinstance(event, ToolCalled)]
         returned = [event for event in events if isinstance(event, ToolReturned)]
@@ -106,7 +106,7 @@ async def test_several_calls_wait_together_and_run_in_order(tmp_path: Path) -> N
                 call("shell", command="cat a.txt > b.txt"),
                 call("delete_file", path="c.txt"),
             ],
-        }  # type: ignore[list-item]
+        }
     ]
     async with conversation(tmp_path, script) as (house, _):
         for name in ("a.txt", "c.txt"):
@@ -130,9 +130,18 @@ async def test_several_calls_wait_together_and_run_in_order(tmp_path: Path) -> N
     assert "keep it, please" in last.content
 
 
+async def test_a_reply_of_more_calls_than_python_recurses_deep_is_answered_in_order(tmp_path: Path) -> None:
+    calls = [call("ls") for _ in range(1100)]
+    async with conversation(tmp_path, [{"text": "", "toolCalls": calls}]) as (house, events):
+        assert await house.agent.run_turn("go") is TurnStatus.COMPLETED
+    returned = [event for event in events if isinstance(event, ToolReturned)]
+    assert [event.call_id for event in returned] == [event.call_id for event in events if isinstance(event, ToolCalled)]
+    assert [event.result.error for event in returned] == [None] * 1100
+
+
 async def test_a_later_call_may_depend_on_an_earlier_one(tmp_path: Path) -> None:
     edit = call("edit_file", path="new.txt", edits=[{"target": "one", "replacement": "two"}])
-    script: list[JsonObject] = [{"text": "", "toolCalls": [call("write_file", path="new.txt", content="one\n"), edit]}]  # type: ignore[list-item]
+    script: list[JsonObject] = [{"text": "", "toolCalls": [call("write_file", path="new.txt", content="one\n"), edit]}]
     async with conversation(tmp_path, script) as (house, _):
         answer_all(house, approved=True)
         assert await house.agent.run_turn("go") is TurnStatus.COMPLETED
@@ -168,7 +177,7 @@ async def test_an_interruption_keeps_what_was_said(tmp_path: Path) -> None:
 
 async def test_interrupting_ends_the_command_and_withdraws_the_questions(tmp_path: Path) -> None:
     script: list[JsonObject] = [
-        {"text": "", "toolCalls": [call("shell", command="touch b; sleep 60"), call("delete_file", path="a.txt")]}  # type: ignore[list-item]
+        {"text": "", "toolCalls": [call("shell", command="touch b; sleep 60"), call("delete_file", path="a.txt")]}
     ]
     async with conversation(tmp_path, script) as (house, events):
         (tmp_path / "ws" / "a.txt").write_text("x")
@@ -199,7 +208,7 @@ async def test_a_failed_turn_can_be_tried_again_without_asking_twice(tmp_path: P
 
 
 async def test_a_model_that_never_comes_to_an_end_is_stopped(tmp_path: Path) -> None:
-    script: list[JsonObject] = [{"text": "", "toolCalls": [call("ls")]} for _ in range(60)]  # type: ignore[list-item]
+    script: list[JsonObject] = [{"text": "", "toolCalls": [call("ls")]} for _ in range(60)]
     async with conversation(tmp_path, script) as (house, events):
         assert await house.agent.run_turn("go") is TurnStatus.FAILED
     assert len([event for event in events if isinstance(event, ToolReturned)]) == 50

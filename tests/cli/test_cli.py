@@ -141,8 +141,8 @@ def test_a_batch_answers_row_by_row_in_one_process(tmp_path: Path) -> None:
     assert done.returncode == 0 and len(results) == 7
     assert [result.get("id") for result in results] == [7, None, None, "job", None, None, None]
     assert [result["ok"] for result in results] == [True, False, False, True, True, True, False]
-    assert {result["error"]["type"] for result in results if not result["ok"]} == {"ValidationError"}  # type: ignore[index]
-    assert results[3]["data"]["id"] == "j1"  # type: ignore[index]
+    assert {result["error"]["type"] for result in results if not result["ok"]} == {"ValidationError"}
+    assert results[3]["data"]["id"] == "j1"
 
 
 def test_shared_options_may_stand_anywhere(tmp_path: Path) -> None:
