@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -11,6 +12,9 @@ from typing import Any
 import pytest
 
 os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")  # before anything imports textual
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as behind the `&` of a script: programs under test inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LOCAL = {"127.0.0.1", "::1", "localhost"}
 

@@ -23,8 +23,10 @@ def run_command(argv: list[str]) -> int:
     parser.add_argument("--no-mouse", dest="mouse", action="store_const", const=False, help="leave the mouse alone")
     parser.add_argument("--reduced-motion", action="store_const", const=True, help="no animation")
     given: argparse.Namespace = parse(parser, argv)
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("the dashboard needs a terminal on stdin and stdout. Without one, use: ollm-tui run PROMPT")
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):  # Textual draws on stderr
+        raise UsageError(
+            "the dashboard needs a terminal on stdin, stdout and stderr. Without one, use: ollm-tui run PROMPT"
+        )
     from ollm_tui.tui.start import run_dashboard
 
     return run_dashboard(options_of(given))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+from ptyprocess import PtyProcess
 
 BATCH = Path(__file__).parent.parent / "data" / "contract" / "batch.jsonl"
 
@@ -77,6 +78,20 @@ def test_waiting_for_standard_input_can_be_interrupted(tmp_path: Path, arguments
     time.sleep(2)
     process.send_signal(signal.SIGINT)
     assert process.wait(10) == 130
+
+
+def test_what_our_parent_ignored_is_not_ignored_by_commands(tmp_path: Path) -> None:
+    call = json.dumps({"command": "grep -E 'Sig(Blk|Ign)' /proc/self/status; exit 3"})
+    program = "trap '' HUP INT QUIT TERM TSTP CHLD; exec \"$@\""
+    arguments = ["tool", "call", "shell", call, "--yes"]
+    process = subprocess.run(
+        ["sh", "-c", program, "sh", sys.executable, "-m", "ollm_tui", *arguments],
+        check=False, cwd=tmp_path, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    result = json.loads(process.stdout)
+    assert result["data"]["exitCode"] == 3, result
+    masks = {line.split()[0]: int(line.split()[1], 16) for line in result["data"]["output"].splitlines()}
+    assert masks == {"SigBlk:": 0, "SigIgn:": 0}
 
 
 def test_rows_are_utf_8_with_or_without_a_mark_whatever_the_locale(tmp_path: Path) -> None:
@@ -162,3 +177,17 @@ def test_ollama_host_is_where_provider_ollama_looks(tmp_path: Path, named: str) 
     given = "http://127.0.0.1:19/"
     code, _, err = ollm("run", "hi", "--provider", "ollama", "--base-url", given, cwd=tmp_path, OLLAMA_HOST=named)
     assert code == 1 and given in err
+
+
+@pytest.mark.parametrize("redirected", ["</dev/null", "| cat", "2>&1 >/dev/null | cat", "2>messages; cat messages"])
+def test_the_dashboard_wants_a_terminal_and_names_the_way_without_one(tmp_path: Path, redirected: str) -> None:
+    program = f'"$0" -m ollm_tui {redirected}; echo over'
+    terminal = PtyProcess.spawn(["sh", "-c", program, sys.executable], cwd=str(tmp_path), dimensions=(24, 200))
+    said = b""
+    try:
+        while b"over" not in said:
+            said += terminal.read(4096)
+    finally:
+        terminal.close(force=True)
+    assert b"ollm-tui run PROMPT" in said
+    assert b"\x1b" not in said
