@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -113,7 +114,11 @@ class QueueSnapshot:
         return next((item for item in self.items if item.id == item_id), None)
 
     def of_call(self, call_id: str) -> QueueItem | None:
-        return next((item for item in self.items if item.call_id == call_id and item.pending), None)
+        return self._by_call.get(call_id)
+
+    @cached_property
+    def _by_call(self) -> dict[str, QueueItem]:
+        return {item.call_id: item for item in reversed(self.pending)}
 
     @property
     def next_deadline(self) -> float | None:

@@ -21,8 +21,16 @@ class QuestionDesk:
         self._queue = queue
         self._executor = executor
         self._tell = tell
+        self._telling = False
 
     def tell(self) -> None:
+        """Soon, and once for all that changes until then: a thousand questions may be denied with one key."""
+        if not self._telling:
+            self._telling = True
+            asyncio.get_running_loop().call_soon(self._tell_now)
+
+    def _tell_now(self) -> None:
+        self._telling = False
         self._tell(news.QueueChanged(self._queue.snapshot()))
 
     def settled(self, event: ConfirmationAnswered) -> None:

@@ -76,7 +76,9 @@ class Transcript(Surface):
     def show_queue(self, queue: QueueSnapshot) -> None:
         """Calls that wait show their question's number and clock."""
         before, self._composer.queue = self._composer.queue, queue
-        changed = {item.call_id for item in (*before.items, *queue.items)}
+        known = {item.id: item for item in before.items}
+        changed = {item.call_id for item in queue.items if known.pop(item.id, None) is not item}
+        changed.update(item.call_id for item in known.values())
         for call_id in changed:
             self.document.refresh_entry(call_id)
         if changed:
