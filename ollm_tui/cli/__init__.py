@@ -6,11 +6,14 @@ from ollm_tui import __version__
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run `ollm-tui`; returns the exit code (contract section 0)."""
+    """Run `ollm-tui`; returns the exit code (contract section 0). Without `argv` this process is the program."""
     arguments = sys.argv[1:] if argv is None else argv
     if arguments in (["--version"], ["-V"]):
         print(f"ollm-tui {__version__}")
         return 0
     from ollm_tui.cli.dispatch import dispatch
+    from ollm_tui.cli.inherited import let_commands_have_their_signals
 
+    if argv is None:
+        let_commands_have_their_signals()
     return dispatch(arguments)

@@ -9,7 +9,6 @@ from importlib import import_module
 
 from ollm_tui.cli.arguments import split_command
 from ollm_tui.cli.exits import ExitCode, Interrupted, UsageError, let_go_of_stdout
-from ollm_tui.cli.inherited import let_commands_have_their_signals
 
 COMMANDS = ("run", "tool", "policy", "doctor", "config", "trust", "trash", "memory")
 """Command words; a module of this package of the same name carries each out."""
@@ -17,7 +16,6 @@ COMMANDS = ("run", "tool", "policy", "doctor", "config", "trust", "trash", "memo
 
 def dispatch(arguments: Sequence[str]) -> int:
     """Run one command to its exit code; what stops it is said on stderr."""
-    let_commands_have_their_signals()
     stdout: object = sys.stdout
     if isinstance(stdout, io.TextIOWrapper):
         # What the locale cannot write is no reason to stop. The class is generic in what it wraps; that is not known.
