@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from textual.widget import Widget
 
 TAB_SIZE = 4
+CHARACTERS_A_CELL = 5
+"""As many as can stand on one: `visible` leaves a character four combining marks."""
 
 
 class Ink(StrEnum):
@@ -80,9 +82,11 @@ class Line:
         rows: list[list[Piece]] = [[]]
         room = width
         for piece in self.pieces:
-            rest = piece.text
-            while rest:
-                if cell_len(rest) <= room:
+            text, at = piece.text, 0
+            while at < len(text):
+                # A whole text may be one line: what lies beyond this row is not looked at again for each row.
+                rest = text[at : at + room * CHARACTERS_A_CELL]
+                if at + len(rest) == len(text) and cell_len(rest) <= room:
                     rows[-1].append(Piece(rest, piece.ink))
                     room -= cell_len(rest)
                     break
@@ -91,10 +95,10 @@ class Line:
                 if blank > 0:
                     head = head[: blank + 1]
                 if not head and room == width - (hang if len(rows) > 1 else 0):
-                    head = rest[0]  # one character wider than a whole line: better cut off than looped on
+                    head = text[at]  # one character wider than a whole line: better cut off than looped on
                 if head:
                     rows[-1].append(Piece(head, piece.ink))
-                    rest = rest[len(head) :]
+                    at += len(head)
                 rows.append([Piece(" " * hang)] if hang else [])
                 room = width - hang
         return [Line(tuple(row), self.hang, self.prose) for row in rows]
@@ -242,5 +246,5 @@ def _head(text: str, cells: int) -> str:
     """As many characters from the front as fit into `cells`."""
     if cells <= 0:
         return ""
-    first = chop_cells(text, cells)
+    first = chop_cells(text[: cells * CHARACTERS_A_CELL], cells)
     return first[0] if first and cell_len(first[0]) <= cells else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -26,14 +27,21 @@ from ollm_tui.agent.events import (
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.errors import ConfirmationTimeout
 from ollm_tui.core.base.results import ToolError
+from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.bus import MessageBus
 from ollm_tui.core.confirmation import ConfirmationDetails, ConfirmationResponse, Origin, RememberScope, Risk
+from ollm_tui.core.executor import ToolExecutor
 from ollm_tui.core.notices import Outcome
+from ollm_tui.core.policy.engine import PolicyEngine
+from ollm_tui.core.policy.rules import PolicyConfig
+from ollm_tui.core.tools.registry import ToolRegistry
+from ollm_tui.tui import news
 from ollm_tui.tui.bridge.conversation import ConversationFolder, summary_of
+from ollm_tui.tui.bridge.questions import QuestionDesk
 from ollm_tui.tui.bridge.queue import QueueKeeper
 from ollm_tui.tui.bridge.turns import ActivityFolder
 from ollm_tui.tui.entries import AnswerEntry, AnswerGrew, CallEntry, CallState, EntriesChanged, Entry
-from ollm_tui.tui.values import Activity, QueueState, Reach
+from ollm_tui.tui.values import Activity, QueueSnapshot, QueueState, Reach
 from tests.tui.pilot import HandClock
 
 
@@ -119,6 +127,51 @@ async def test_holding_stops_the_clock_that_the_screen_shows() -> None:
     (going,) = bench.keeper.snapshot().pending
     assert going.deadline == bench.clock.monotonic() + 60.0
     task.cancel()
+
+
+async def test_a_question_that_did_not_change_is_the_same_object_in_the_next_snapshot() -> None:
+    bench = Bench()
+    tasks = [await bench.ask(timeout=60.0) for _ in range(3)]
+    before = bench.keeper.snapshot().items
+    bench.clock.seconds += 7
+    bench.keeper.hold(before[1].id, held=True)
+    after = bench.keeper.snapshot().items
+    assert [one is other for one, other in zip(before, after, strict=True)] == [True, False, True]
+    for task in tasks:
+        task.cancel()
+
+
+async def test_many_questions_are_told_together_and_each_end_once_before_it_is_gone(tmp_path: Path) -> None:
+    bench = Bench()
+    told: list[QueueSnapshot] = []
+
+    def tell(message: news.News) -> None:
+        assert isinstance(message, news.QueueChanged)
+        told.append(message.queue)
+
+    executor = ToolExecutor(ToolRegistry(), PolicyEngine(PolicyConfig()), bench.bus, Workspace(tmp_path))
+    desk = QuestionDesk(bench.keeper, executor, tell)
+    answered: list[ConfirmationAnswered] = []
+    bench.stream.subscribe(lambda event: answered.append(event) if isinstance(event, ConfirmationAnswered) else None)
+    tasks: list[asyncio.Task[ConfirmationResponse]] = []
+    for _ in range(100):
+        tasks.append(await bench.ask())
+        desk.tell()
+    await eventually(lambda: bool(told) and len(told[-1].pending) == 100)
+    desk.deny([item.id for item in told[-1].items])
+    for event in answered:
+        desk.settled(event)
+        desk.tell()
+    await eventually(lambda: not told[-1].items)
+    assert all(any(one.state is QueueState.DENIED for one in queue.items) for queue in told[-2:-1])
+    assert len(told) < 20
+    await asyncio.gather(*tasks)
+
+
+async def eventually(happened: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not happened():
+            await asyncio.sleep(0.01)
 
 
 # -- folding -----------------------------------------------------------------------------------------------------------

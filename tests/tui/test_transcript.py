@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.cells import chop_cells
 from rich.style import Style
 
-from ollm_tui.tui import news
+from ollm_tui.core.confirmation import Preview
+from ollm_tui.tui import ink, news
 from ollm_tui.tui.entries import (
     AnswerEntry,
     AnswerGrew,
@@ -18,11 +21,13 @@ from ollm_tui.tui.entries import (
     UserEntry,
 )
 from ollm_tui.tui.ink import Ink, Line, Palette, Piece, line
+from ollm_tui.tui.widgets import splitting, tool_call
 from ollm_tui.tui.widgets.document import Document
 from ollm_tui.tui.widgets.messages import Composer
 from ollm_tui.tui.widgets.painting import Painter
-from ollm_tui.tui.widgets.splitting import BlockSplitter, Code, Prose, split_markdown
-from tests.tui.pilot import Stage, stage, wait_until
+from ollm_tui.tui.widgets.rows import Row
+from ollm_tui.tui.widgets.splitting import TAIL_CHARS, BlockSplitter, Code, Prose, split_markdown
+from tests.tui.pilot import Stage, question, stage, wait_until
 
 MARKDOWN = st.lists(
     st.one_of(
@@ -38,6 +43,18 @@ MARKDOWN = st.lists(
 @given(MARKDOWN, st.data())
 @settings(max_examples=200)
 def test_a_text_is_cut_into_the_same_blocks_however_it_arrives(text: str, data: st.DataObject) -> None:
+    assert_cut_alike(text, data)
+
+
+@given(MARKDOWN, st.data())
+@settings(max_examples=200)
+def test_lines_longer_than_a_block_are_cut_alike_however_they_arrive(text: str, data: st.DataObject) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(splitting, "TAIL_CHARS", 8)
+        assert_cut_alike(text, data)
+
+
+def assert_cut_alike(text: str, data: st.DataObject) -> None:
     whole = split_markdown(text)
     splitter, rest = BlockSplitter(), text
     while rest:
@@ -65,6 +82,33 @@ def test_a_long_fence_is_cut_into_pieces_that_join() -> None:
     assert "\n".join(piece.text for piece in pieces) == code
     assert [piece.joins for piece in pieces] == [False, True, True]
     assert blocks[-1] == Prose("after")
+
+
+@pytest.mark.parametrize("text", ["x" * 100_000, "some words " * 9_000, "```python\n" + "x = 1; " * 15_000], ids=len)
+def test_a_line_without_end_is_many_blocks_and_nothing_of_it_is_lost(text: str) -> None:
+    blocks = split_markdown(text)
+    assert max(len(block.text) for block in blocks) <= 2 * TAIL_CHARS + 1
+    assert "".join(block.text for block in blocks).replace("\n", "") == text.removeprefix("```python\n")
+
+
+def test_what_looks_like_a_fence_within_a_long_line_is_none() -> None:
+    text = "x" * TAIL_CHARS + "```python"
+    assert split_markdown(text + "\nafter") == [Prose("x" * TAIL_CHARS + "\n```python"), Prose("after")]
+
+
+def test_a_long_line_is_wrapped_without_measuring_its_rest_for_each_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[int] = []
+
+    def counted(text: str, cells: int) -> list[str]:
+        measured.append(len(text))
+        return chop_cells(text, cells)
+
+    monkeypatch.setattr(ink, "chop_cells", counted)
+    text = "e\u0301 \u4e2d" * 5_000
+    rows = line(text).wrapped(80)
+    assert "".join(row.text for row in rows) == text
+    assert all(row.cells > 70 for row in rows[:-1])
+    assert sum(measured) < 20 * len(text)
 
 
 @given(st.text(max_size=200), st.integers(1, 40), st.integers(0, 10), st.booleans())
@@ -190,8 +234,6 @@ async def test_a_call_is_folded_until_it_is_opened_and_copied_with_a_key() -> No
 
 
 async def test_what_waits_is_open_and_says_its_number_and_clock() -> None:
-    from tests.tui.pilot import question
-
     async with stage() as here:
         await here.press("x")
         call = CallEntry("call-1", "edit_file", "cli/export.py", CallState.WAIT)
@@ -203,6 +245,58 @@ async def test_what_waits_is_open_and_says_its_number_and_clock() -> None:
         here.app.dashboard.tick()
         await here.settle()
         assert "WAIT #1  0:45" in here.text
+
+
+async def test_each_second_only_what_is_in_sight_is_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stage() as here:
+        await here.press("x")
+        waiting = tuple(CallEntry(f"call-{number}", "ls", "", CallState.WAIT) for number in range(1, 401))
+        await here.tell(news.ConversationChanged(EntriesChanged(waiting)))
+        end = here.clock.seconds + 47
+        await here.show_queue(*(question(number, deadline=end, timeout=60.0) for number in range(1, 401)))
+        touched: list[str] = []
+        draw, refresh = Row.at_width, Document.refresh_entry
+
+        def drawn(row: Row, width: int) -> list[Line]:
+            touched.append(row.id)
+            return draw(row, width)
+
+        def refreshed(document: Document, entry_id: str) -> None:
+            touched.append(entry_id)
+            refresh(document, entry_id)
+
+        monkeypatch.setattr(Row, "at_width", drawn)
+        monkeypatch.setattr(Document, "refresh_entry", refreshed)
+        here.clock.seconds += 2
+        here.app.dashboard.tick()
+        await here.settle()
+        assert "WAIT #400  0:45" in here.text and "0:47" not in here.text
+        assert len(set(touched)) <= 40
+
+
+async def test_what_a_waiting_call_would_do_is_laid_out_once_and_not_each_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    laid_out: list[str] = []
+    lay_out = tool_call.preview_lines
+
+    def counted(preview: Preview) -> list[Line]:
+        laid_out.append(preview.kind)
+        return lay_out(preview)
+
+    monkeypatch.setattr(tool_call, "preview_lines", counted)
+    async with stage() as here:
+        await here.press("x")
+        await here.tell(
+            news.ConversationChanged(EntriesChanged((CallEntry("call-1", "edit_file", "", CallState.WAIT),)))
+        )
+        await here.show_queue(question(deadline=here.clock.seconds + 47, timeout=60.0))
+        for _ in range(5):
+            here.clock.seconds += 1
+            here.app.dashboard.tick()
+            await here.settle()
+        assert "0:42" in here.text and "as_json" in here.text
+    assert laid_out == ["diff"]
 
 
 async def test_search_finds_backwards_and_says_when_there_is_nothing() -> None:

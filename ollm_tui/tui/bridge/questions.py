@@ -13,6 +13,9 @@ from ollm_tui.tui.bridge.queue import LINGER_SECONDS, QueueKeeper, review_value
 from ollm_tui.tui.intents import Tell
 from ollm_tui.tui.screens.confirm import ConfirmScreen
 
+TELL_INTERVAL = 0.1
+"""Seconds between two snapshots, at least: all panes are drawn anew for each."""
+
 
 class QuestionDesk:
     """Puts answers to the queue, and tells the queue whenever it has changed."""
@@ -22,21 +25,29 @@ class QuestionDesk:
         self._executor = executor
         self._tell = tell
         self._telling = False
+        self._told_at = float("-inf")
+        self._over: list[str] = []
+        """Answered; they leave the queue once a snapshot has told how they ended."""
 
     def tell(self) -> None:
-        """Soon, and once for all that changes until then: a thousand questions may be denied with one key."""
+        """Soon, and once for all that changes until then: a thousand questions may come at once, or be denied."""
         if not self._telling:
             self._telling = True
-            asyncio.get_running_loop().call_soon(self._tell_now)
+            loop = asyncio.get_running_loop()
+            loop.call_at(max(loop.time(), self._told_at + TELL_INTERVAL), self._tell_now)
 
     def _tell_now(self) -> None:
-        self._telling = False
+        self._telling, self._told_at = False, asyncio.get_running_loop().time()
         self._tell(news.QueueChanged(self._queue.snapshot()))
+        over, self._over = self._over, []
+        self._forget(*over)
 
     def settled(self, event: ConfirmationAnswered) -> None:
         """A question ended; it leaves the queue, and where nobody answered it, only after a while."""
-        lingers = self._queue.answered(event)
-        asyncio.get_running_loop().call_later(LINGER_SECONDS if lingers else 0, self._forget, event.request_id)
+        if self._queue.answered(event):
+            asyncio.get_running_loop().call_later(LINGER_SECONDS, self._forget, event.request_id)
+        else:
+            self._over.append(event.request_id)
 
     def decide(self, decision: ConfirmScreen.Decided) -> None:
         won = self._queue.answer(
@@ -68,6 +79,8 @@ class QuestionDesk:
             review = await self._executor.review(item.tool, judged)
             self._tell(news.Reviewed(item_id, review_value(review), arguments))
 
-    def _forget(self, item_id: str) -> None:
-        self._queue.forget(item_id)
-        self.tell()
+    def _forget(self, *item_ids: str) -> None:
+        for item_id in item_ids:
+            self._queue.forget(item_id)
+        if item_ids:
+            self.tell()

@@ -16,6 +16,9 @@ from ollm_tui.tui.values import QueueItem, QueueSnapshot, QueueState, Reach, Rev
 LINGER_SECONDS = 5.0
 """How long a question that ended by itself is still shown."""
 
+SAME_SECONDS = 0.01
+"""A deadline is computed anew for each snapshot; one that moved by less is the same, and its question unchanged."""
+
 
 class QueueKeeper:
     """Gives each question its number for this session and knows how each ended. Holds no futures."""
@@ -48,8 +51,8 @@ class QueueKeeper:
         return self._items.get(item_id)
 
     def snapshot(self) -> QueueSnapshot:
-        """The queue now, with the bus's clocks."""
-        return QueueSnapshot(tuple(self._timed(item) for item in self._items.values()))
+        """The queue now, with the bus's clocks; a question that did not change is the same object as before."""
+        return QueueSnapshot(tuple(self._timed(item) for item in list(self._items.values())))
 
     def hold(self, item_id: str, *, held: bool) -> None:
         """Stop a question's clock while it is looked at, or let it go on."""
@@ -85,7 +88,10 @@ class QueueKeeper:
         if not item.pending or item.timeout is None:
             return item
         left = self._bus.seconds_left(item.id)
-        return replace(item, deadline=None if left is None else self._now() + left, held=left is None)
+        deadline = None if left is None else self._now() + left
+        if item.held is not (left is None) or not _same_moment(item.deadline, deadline):
+            item = self._items[item.id] = replace(item, deadline=deadline, held=left is None)
+        return item
 
 
 def review_value(review: Review) -> ReviewValue:
@@ -104,6 +110,10 @@ def review_value(review: Review) -> ReviewValue:
         preview=review.preview,
         offers=offers,
     )
+
+
+def _same_moment(one: float | None, other: float | None) -> bool:
+    return one == other or (one is not None and other is not None and abs(one - other) < SAME_SECONDS)
 
 
 def _item_of(request: ConfirmationRequest, ordinal: int) -> QueueItem:

@@ -27,6 +27,9 @@ RISK_INKS = {RiskLevel.LOW: Ink.OK, RiskLevel.MEDIUM: Ink.WARNING, RiskLevel.HIG
 LATE_SECONDS = 15.0
 """With less time left the clock warns."""
 
+SUBJECT_CHARACTERS = 500
+"""More than a row holds on any screen; a command may have a hundred thousand."""
+
 
 class QueuePane(Vertical):
     """A view over the queue's snapshot. Opening a row asks for the review of that question."""
@@ -55,6 +58,7 @@ class QueuePane(Vertical):
         super().__init__(id="queue", classes="pane")
         self._now = now
         self._rows = RowList("queue-rows")
+        self._words: dict[str, tuple[Line, ...]] = {}
         self._empty = Static("", markup=False, id="queue-empty")
         self._empty.can_focus = True
         self.border_title = "Queue"
@@ -82,7 +86,9 @@ class QueuePane(Vertical):
     def draw_rows(self) -> None:
         """Draw anew, since a second has passed or the queue changed."""
         now = self._now()
-        rows = [Row(item.id, _item_lines(item), line(time_words(item, now))) for item in self.queue.items]
+        # Of a question only clock and end ever change.
+        self._words = {item.id: self._words.get(item.id) or _item_lines(item) for item in self.queue.items}
+        rows = [Row(item.id, self._words[item.id], line(time_words(item, now))) for item in self.queue.items]
         self._rows.show_rows(rows)
         height = sum(len(row.lines) for row in rows)
         self._rows.styles.height = max(1, height)
@@ -129,5 +135,5 @@ def _item_lines(item: QueueItem) -> tuple[Line, ...]:
     risk = f"{RISK_WORDS[item.risk]:<4}"
     return (
         line((f"#{item.ordinal} ", Ink.STRONG), (risk, RISK_INKS[item.risk]), f" {visible(item.tool)}"),
-        line(("   ", Ink.PLAIN), (visible(subject_of(item)), Ink.MUTED)),
+        line(("   ", Ink.PLAIN), (visible(subject_of(item)[:SUBJECT_CHARACTERS]), Ink.MUTED)),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.visible import visible, visible_block
@@ -136,11 +137,4 @@ def size_text(size: int) -> str:
 
 def _counted_blanks(text: str) -> str:
     """`a         b` could hide its end far to the right; the number says the same in few cells."""
-    rest, shown = text, ""
-    while True:
-        start = rest.find(" " * MANY_BLANKS)
-        if start < 0:
-            return shown + rest
-        tail = rest[start:].lstrip(" ")
-        shown += rest[:start] + f"⟨{len(rest) - start - len(tail)} blanks⟩"
-        rest = tail
+    return re.sub(f" {{{MANY_BLANKS},}}", lambda run: f"⟨{len(run[0])} blanks⟩", text)

@@ -163,6 +163,11 @@ class Document:
         index = min(place.passage, len(self.passages) - 1)
         return self.top_of(index) + min(place.row, self.passages[index].height)
 
+    def entries_within(self, first: int, last: int) -> list[Entry]:
+        """What stands in rows `first` to `last`."""
+        places = range(self.place_of(first).passage, self.place_of(last).passage + 1)
+        return [self.passages[index].entry for index in places if index < len(self.passages)]
+
     def measure(self, first: int, last: int) -> bool:
         """Paint what lies in rows `first` to `last`; True when a height came out other than estimated."""
         index = self.place_of(first).passage

@@ -67,8 +67,11 @@ class LinesView(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         row = y + self.scroll_offset.y
         width = self.scrollable_content_region.width
-        shown = self._rows[row] if row < len(self._rows) else Line()
-        return self.palette.strip(shown, width, self.base_style, self.row_ink(row))
+        return self.palette.strip(self.row_at(row), width, self.base_style, self.row_ink(row))
+
+    def row_at(self, row: int) -> Line:
+        """What stands in a row at the width now."""
+        return self._rows[row] if row < len(self._rows) else Line()
 
     def row_ink(self, row: int) -> Ink:
         """What the whole row is painted in; lists mark their cursor here."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.visible import visible, visible_block
 from ollm_tui.tui.entries import AnswerEntry, CallEntry, CallState, Entry, NoteEntry, NoteKind, UserEntry
@@ -13,7 +14,10 @@ from ollm_tui.tui.references import folded_references
 from ollm_tui.tui.values import QueueSnapshot
 from ollm_tui.tui.widgets.painting import Block, CodeBlock, LinesBlock, ProseBlock
 from ollm_tui.tui.widgets.splitting import BlockSplitter, Code, Prose
-from ollm_tui.tui.widgets.tool_call import call_blocks
+from ollm_tui.tui.widgets.tool_call import call_body, call_head
+
+if TYPE_CHECKING:
+    from ollm_tui.core.confirmation import Preview
 
 
 @dataclass
@@ -24,6 +28,15 @@ class _Growing:
     splitter: BlockSplitter
 
 
+@dataclass(frozen=True)
+class _Waiting:
+    """The body of a call that waits: each second its clock is drawn anew, not a diff of thousands of lines."""
+
+    entry: CallEntry
+    preview: Preview | None
+    body: list[Block]
+
+
 class Composer:
     """Knows what is folded and what is waited for; remembers how far each live answer was split."""
 
@@ -31,6 +44,7 @@ class Composer:
         self._now = now
         self._toggled: set[str] = set()
         self._growing: dict[str, _Growing] = {}
+        self._waiting: dict[str, _Waiting] = {}
         self.queue = QueueSnapshot()
         self.all_open = False
 
@@ -41,8 +55,7 @@ class Composer:
             case AnswerEntry():
                 return self._answer_blocks(entry)
             case CallEntry():
-                question = self.queue.of_call(entry.id)
-                return call_blocks(entry, folded=self.folded(entry), question=question, now=self._now())
+                return self._call_blocks(entry)
             case NoteEntry():
                 return [_note_block(entry, folded=self.folded(entry))]
 
@@ -67,7 +80,21 @@ class Composer:
 
     def forget(self) -> None:
         self._growing.clear()
+        self._waiting.clear()
         self._toggled.clear()
+
+    def _call_blocks(self, entry: CallEntry) -> list[Block]:
+        question, folded = self.queue.of_call(entry.id), self.folded(entry)
+        head = call_head(entry, folded=folded, question=question, now=self._now())
+        known = self._waiting.pop(entry.id, None)
+        if folded:
+            return [head]
+        preview = entry.preview if question is None else question.preview
+        if known is None or known.entry is not entry or known.preview is not preview:
+            known = _Waiting(entry, preview, call_body(entry, preview))
+        if question is not None:
+            self._waiting[entry.id] = known
+        return [head, *known.body]
 
     def _answer_blocks(self, entry: AnswerEntry) -> list[Block]:
         facts = [f"{entry.tokens} tok"] if entry.tokens is not None else []

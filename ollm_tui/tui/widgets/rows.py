@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.geometry import Size
 from textual.message import Message
 
 from ollm_tui.tui.ink import Ink, Line, Piece, spread, wrap_all
@@ -34,6 +37,10 @@ class Row:
         head = spread(first, self.beside, width) if self.beside.cells else first.cut(width)
         return [head, *(one.cut(width) for one in rest)]
 
+    def height(self, width: int) -> int:
+        """How many lines that are."""
+        return len(self.at_width(width)) if self.wrap else len(self.lines)
+
 
 def _aligned(row: Line) -> Line:
     """Without the blank that a fold has left behind the indent: words stand in one column."""
@@ -44,7 +51,7 @@ def _aligned(row: Line) -> Line:
 
 
 class RowList(LinesView):
-    """Rows to move through; the cursor stays on its row's id while the rows change."""
+    """Rows to move through; the cursor stays on its row's id while the rows change. Draws what is in sight only."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "move(1)", "Next", id="list.next", tooltip="Next row", show=False),
@@ -69,8 +76,9 @@ class RowList(LinesView):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._choices: tuple[Row, ...] = ()
-        self._heights: list[int] = []
-        """Rows of cells that each choice takes at the width now."""
+        self._tops: list[int] = [0]
+        """Where each choice begins at the width now, and behind the last the end of all."""
+        self._width = 0
         self._at = 0
 
     def show_rows(self, rows: Sequence[Row]) -> None:
@@ -79,7 +87,7 @@ class RowList(LinesView):
         self._choices = tuple(rows)
         places = [place for place, row in enumerate(rows) if row.id == current]
         self._at = places[0] if places else max(0, min(self._at, len(rows) - 1))
-        self._draw()
+        self._lay_out()
 
     def choose(self, row_id: str) -> None:
         """Mark a row and bring it into sight; one that is not there changes nothing."""
@@ -111,8 +119,11 @@ class RowList(LinesView):
         first, last = self.span
         return Ink.CHOSEN if first <= row < last else Ink.PLAIN
 
-    def on_resize(self, event: events.Resize) -> None:
-        self._draw()
+    def row_at(self, row: int) -> Line:
+        if not 0 <= row < self._tops[-1]:
+            return NOTHING
+        place = self._place_of(row)
+        return self._choices[place].at_width(self._width)[row - self._tops[place]]
 
     def on_focus(self) -> None:
         self.refresh()
@@ -122,30 +133,35 @@ class RowList(LinesView):
 
     def on_click(self, event: events.Click) -> None:
         row = event.y + self.scroll_offset.y
-        for place, (choice, height) in enumerate(zip(self._choices, self._heights, strict=False)):
-            if row < height:
-                self._at = place
-                self.refresh()
-                self.row_clicked(choice.id, event.chain)
-                return
-            row -= height
+        if row < self._tops[-1]:
+            self._at = self._place_of(row)
+            self.refresh()
+            self.row_clicked(self._choices[self._at].id, event.chain)
 
     @property
     def span(self) -> tuple[int, int]:
         """Where the chosen row stands: its first line, and the one behind its last."""
-        first = sum(self._heights[: self._at])
-        return first, first + sum(self._heights[self._at : self._at + 1])
+        last = len(self._tops) - 1
+        return self._tops[min(self._at, last)], self._tops[min(self._at + 1, last)]
 
     def row_clicked(self, row_id: str, clicks: int) -> None:
         """A row was clicked so many times in a row, and is marked now: it opens."""
         self.post_message(self.Opened(self, row_id))
 
-    def _draw(self) -> None:
-        width = self.scrollable_content_region.width
-        drawn = [row.at_width(width) for row in self._choices]
-        if sum(map(len, drawn)) > self.size.height and not self.show_vertical_scrollbar:
+    def _place_of(self, row: int) -> int:
+        return bisect_right(self._tops, row) - 1
+
+    def _lay_out(self) -> None:
+        width = self._width = self.scrollable_content_region.width
+        if width <= 0:
+            return
+        self._tops = self._tops_at(width)
+        if self._tops[-1] > self.size.height and not self.show_vertical_scrollbar:
             # The bar that is about to appear takes a cell of every row.
-            width = max(1, width - self.styles.scrollbar_size_vertical)
-            drawn = [row.at_width(width) for row in self._choices]
-        self._heights = [len(lines) for lines in drawn]
-        self.show_lines([one for lines in drawn for one in lines], keep_place=True)
+            self._width = max(1, width - self.styles.scrollbar_size_vertical)
+            self._tops = self._tops_at(self._width)
+        self.virtual_size = Size(width, self._tops[-1])
+        self.refresh()
+
+    def _tops_at(self, width: int) -> list[int]:
+        return list(accumulate((row.height(width) for row in self._choices), initial=0))

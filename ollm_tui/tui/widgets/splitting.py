@@ -13,9 +13,9 @@ FENCE_LINES = 60
 """A longer code fence is cut into pieces of this many lines."""
 
 TAIL_CHARS = 8_000
-"""Longer prose without a blank line is cut at a line end."""
+"""Longer prose without a blank line is cut at a line end, a longer line at a blank or, without one, anywhere."""
 
-_FENCE = re.compile(r"^(`{3,}|~{3,})[ \t]*([^\s`]*)[^`]*$")
+_FENCE = re.compile(r"^(`{3,}|~{3,})[ \t]*+([^\s`]*+)[^`]*+$")
 _LIST = re.compile(r"^ {0,3}([-*+]|\d{1,9}[.)])(\s|$)")
 
 
@@ -47,32 +47,44 @@ class BlockSplitter:
     _language: str = ""
     _joins: bool = False
     _after_blank: bool = False
+    _goes_on: bool = False
+    """What comes next continues a line that was cut: it opens and closes nothing."""
 
     def feed(self, text: str) -> None:
         """Take a further piece; it may end anywhere, within a line too."""
         *whole, self._partial = (self._partial + text).split("\n")
         for one in whole:
-            self._take(one)
+            self._take(self._last_part(one))
+            self._goes_on = False
+        self._partial = self._last_part(self._partial)
 
     @property
     def tail(self) -> Prose | Code | None:
         """The open block; None where there is nothing in it."""
         lines = [*self._lines, self._partial] if self._partial else self._lines
         if self._fence:
-            if self._partial and self._closes_fence(self._partial):
+            if self._closes_fence(self._partial):
                 lines = lines[:-1]
             return Code("\n".join(lines), self._language, self._joins)
-        opening = _FENCE.match(self._partial)
+        opening = self._opens_fence(self._partial)
         if opening and not self._lines:
             return Code("", opening[2])
         text = "\n".join(lines)
         return Prose(text) if text.strip() else None
 
+    def _last_part(self, one: str) -> str:
+        """Take what a line has beyond the length of a block; returns its rest."""
+        while len(one) > TAIL_CHARS:
+            end = one.rfind(" ", TAIL_CHARS // 2, TAIL_CHARS) + 1 or TAIL_CHARS
+            self._take(one[:end])
+            one, self._goes_on = one[end:], True
+        return one
+
     def _take(self, one: str) -> None:
         if self._fence:
             self._take_code(one)
             return
-        opening = _FENCE.match(one)
+        opening = self._opens_fence(one)
         if opening and not (self._in_list and one.startswith(" ")):
             self._close()
             self._fence, self._language, self._joins = opening[1], opening[2], False
@@ -95,13 +107,17 @@ class BlockSplitter:
             self._fence = ""
             return
         self._lines.append(one)
-        if len(self._lines) >= FENCE_LINES:
+        self._chars += len(one)
+        if len(self._lines) >= FENCE_LINES or self._chars > TAIL_CHARS:
             self._close()
             self._joins = True
 
+    def _opens_fence(self, one: str) -> re.Match[str] | None:
+        return None if self._goes_on else _FENCE.match(one)
+
     def _closes_fence(self, one: str) -> bool:
         stripped = one.strip()
-        return len(stripped) >= len(self._fence) and not stripped.strip(self._fence[0])
+        return not self._goes_on and len(stripped) >= len(self._fence) and not stripped.strip(self._fence[0])
 
     @property
     def _in_list(self) -> bool:

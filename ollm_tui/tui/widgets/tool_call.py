@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.visible import visible, visible_block
 from ollm_tui.tui.entries import CallEntry, CallState
@@ -10,6 +11,9 @@ from ollm_tui.tui.ink import Ink, Line, line, lines_of, spread
 from ollm_tui.tui.values import QueueItem
 from ollm_tui.tui.widgets.diff import preview_lines
 from ollm_tui.tui.widgets.painting import Block, LinesBlock, Painter, Strip
+
+if TYPE_CHECKING:
+    from ollm_tui.core.confirmation import Preview
 
 STATE_INKS = {
     CallState.WAIT: Ink.WARNING,
@@ -52,13 +56,15 @@ class CallHead:
         return 1
 
 
-def call_blocks(entry: CallEntry, *, folded: bool, question: QueueItem | None, now: float) -> list[Block]:
-    """A call as blocks. `question` is the open one about it; `now` is monotonic, in seconds."""
-    head = CallHead(entry.tool, entry.summary, entry.state, folded, _after(entry, question, now))
-    if folded:
-        return [head]
-    body = _body(entry, question)
-    return [head, *(LinesBlock(tuple(body[at : at + CHUNK])) for at in range(0, len(body), CHUNK))]
+def call_head(entry: CallEntry, *, folded: bool, question: QueueItem | None, now: float) -> CallHead:
+    """A call's first line. `question` is the open one about it; `now` is monotonic, in seconds."""
+    return CallHead(entry.tool, entry.summary, entry.state, folded, _after(entry, question, now))
+
+
+def call_body(entry: CallEntry, preview: Preview | None) -> list[Block]:
+    """What folds away; `preview` is of what would happen, or happened."""
+    body = _body(entry, preview)
+    return [LinesBlock(tuple(body[at : at + CHUNK])) for at in range(0, len(body), CHUNK)]
 
 
 def clock_text(seconds: float) -> str:
@@ -88,9 +94,8 @@ def _after(entry: CallEntry, question: QueueItem | None, now: float) -> str:
     return words
 
 
-def _body(entry: CallEntry, question: QueueItem | None) -> list[Line]:
+def _body(entry: CallEntry, preview: Preview | None) -> list[Line]:
     rows: list[Line] = []
-    preview = question.preview if question is not None else entry.preview
     if preview is not None:
         rows += preview_lines(preview)
     elif entry.arguments and not entry.output:

@@ -85,11 +85,15 @@ class Transcript(Surface):
             self.settle()
 
     def tick(self) -> None:
-        """A second has passed: clocks of waiting calls go on."""
-        waiting = [item.call_id for item in self._composer.queue.pending if item.deadline is not None]
-        for call_id in waiting:
-            self.document.refresh_entry(call_id)
-        if waiting:
+        """A second has passed: clocks of waiting calls go on, as far as they are in sight."""
+        first = self.scroll_offset.y
+        ticking = False
+        for entry in self.document.entries_within(first, first + self.size.height):
+            question = self._composer.queue.of_call(entry.id)
+            if question is not None and question.deadline is not None:
+                self.document.refresh_entry(entry.id)
+                ticking = True
+        if ticking:
             self.settle()
 
     @property
