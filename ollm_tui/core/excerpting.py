@@ -6,6 +6,12 @@ from ollm_tui.core.base.output import OutputFormatter, OutputStore, TruncationCo
 from ollm_tui.core.base.results import Artifact, ToolResult
 from ollm_tui.core.tools.base import Limits
 
+NOTES_KEPT = 100
+"""Notes of one result; a call with ten thousand unknown parameters gets one for each."""
+
+NOTE_CHARS = 2_000
+"""A longer note is cut: it may name what the model sent."""
+
 
 async def excerpted(result: ToolResult, limits: Limits, outputs: OutputStore | None, call_id: str) -> ToolResult:
     """The result, cut where it is over the limits; where its whole text cannot be kept, a note says so."""
@@ -24,3 +30,10 @@ async def excerpted(result: ToolResult, limits: Limits, outputs: OutputStore | N
     artifacts = (*result.artifacts, Artifact(kind="full-text", path=path)) if path else result.artifacts
     changes = {"llm_content": cut.content, "truncated": True, "artifacts": artifacts, "notes": notes}
     return result.model_copy(update=changes)
+
+
+def notes_kept(notes: tuple[str, ...]) -> tuple[str, ...]:
+    """What a model should read of the notes, which stand outside of the text that is cut."""
+    kept = tuple(note if len(note) <= NOTE_CHARS else f"{note[:NOTE_CHARS]}..." for note in notes[:NOTES_KEPT])
+    more = len(notes) - len(kept)
+    return (*kept, f"{more} more notes are left out") if more else kept

@@ -372,6 +372,16 @@ async def test_notes_tell_what_was_mended(tmp_path: Path) -> None:
     assert strict.error is not None and strict.error.type == "ValidationError"
 
 
+async def test_a_call_full_of_mistakes_is_answered_in_few_words(tmp_path: Path) -> None:
+    strays: JsonObject = {f"k{number}": 1 for number in range(10_000)}
+    result = await executor(tmp_path, "allow").execute("note", {"text": "x", "y" * 100_000: 1, **strays})
+    assert result.ok and result.notes[-1] == "9901 more notes are left out"
+    assert len(result.for_model()) < 20_000
+    strict = await executor(tmp_path, "allow", forgiving=False).execute("note", {"text": "x", **strays})
+    assert strict.error is not None and strict.error.message.endswith("and 9950 more faults.")
+    assert len(strict.error.details["faults"]) == 10_000  # type: ignore[arg-type]  # a list
+
+
 async def test_long_results_are_cut_and_kept_whole_elsewhere(tmp_path: Path) -> None:
     class Store:
         async def save(self, name: str, text: str) -> Path:

@@ -260,6 +260,10 @@ AnyInvocation = ToolInvocation[Any]
 """A call of whatever tool; Any for the same reason."""
 
 
+FAULTS_NAMED = 50
+"""Faults in the message of wrong arguments; a list of ten thousand wrong items has as many. The details have all."""
+
+
 def _all_faults(name: str, error: ValidationError) -> InvalidArguments:
     faults = [
         # What the models themselves raise is a sentence already.
@@ -267,7 +271,9 @@ def _all_faults(name: str, error: ValidationError) -> InvalidArguments:
         for fault in error.errors()
     ]
     details: dict[str, JsonValue] = {"faults": list[JsonValue](faults)}
-    return InvalidArguments(f"{name}: {'; '.join(faults)}.", details)
+    more = len(faults) - FAULTS_NAMED
+    named = [*faults[:FAULTS_NAMED], f"and {more} more faults"] if more > 0 else faults
+    return InvalidArguments(f"{name}: {'; '.join(named)}.", details)
 
 
 def _json_kind(value: object) -> str:
