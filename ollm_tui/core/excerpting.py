@@ -16,7 +16,7 @@ NOTE_CHARS = 2_000
 async def excerpted(result: ToolResult, limits: Limits, outputs: OutputStore | None, call_id: str) -> ToolResult:
     """The result, cut where it is over the limits; where its whole text cannot be kept, a note says so."""
     text = result.llm_content
-    config = TruncationConfig(max_chars=limits.result_chars, max_lines=limits.result_lines)
+    config = _config(limits)
     if not OutputFormatter.exceeds(text, config):
         return result
     path: str | None = None
@@ -37,3 +37,13 @@ def notes_kept(notes: tuple[str, ...]) -> tuple[str, ...]:
     kept = tuple(note if len(note) <= NOTE_CHARS else f"{note[:NOTE_CHARS]}..." for note in notes[:NOTES_KEPT])
     more = len(notes) - len(kept)
     return (*kept, f"{more} more notes are left out") if more else kept
+
+
+def shown(text: str, limits: Limits) -> str:
+    """What the screen and the log get of a result's display."""
+    config = _config(limits)
+    return OutputFormatter.excerpt(text, config).content if OutputFormatter.exceeds(text, config) else text
+
+
+def _config(limits: Limits) -> TruncationConfig:
+    return TruncationConfig(max_chars=limits.result_chars, max_lines=limits.result_lines)

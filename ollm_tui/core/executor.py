@@ -37,7 +37,7 @@ from ollm_tui.core.calls import (
     raw_digest,
 )
 from ollm_tui.core.confirmation import ConfirmationResponse, Origin, Preview, RememberScope, Risk
-from ollm_tui.core.excerpting import excerpted, notes_kept
+from ollm_tui.core.excerpting import excerpted, notes_kept, shown
 from ollm_tui.core.judging import call_to_judge
 from ollm_tui.core.policy.approvals import ApprovalBook, RememberOffer
 from ollm_tui.core.policy.audit import AuditEvent
@@ -154,6 +154,7 @@ class ToolExecutor:
             result = await excerpted(result, self.limits, self._outputs, journey.call_id)
         return result.model_copy(
             update={
+                "return_display": shown(result.return_display, self.limits),
                 "notes": notes_kept((*journey.notes, *result.notes)),
                 "duration_ms": round(journey.ran * 1000),
                 "waited_ms": round(journey.waited * 1000),

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from ollm_tui.core import (
     AbortController,
@@ -33,7 +34,7 @@ from ollm_tui.core import (
 )
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import ERROR_TABLE, OperationCancelled, ToolFailure
-from ollm_tui.core.base.results import JsonObject, UpdateOutput
+from ollm_tui.core.base.results import JsonObject, ToolData, UpdateOutput
 from ollm_tui.core.base.workspace import Access
 from ollm_tui.core.calls import CallRecord, Place, Standin
 from ollm_tui.core.confirmation import ConfirmationDetails
@@ -380,6 +381,38 @@ async def test_a_call_full_of_mistakes_is_answered_in_few_words(tmp_path: Path) 
     strict = await executor(tmp_path, "allow", forgiving=False).execute("note", {"text": "x", **strays})
     assert strict.error is not None and strict.error.message.endswith("and 9950 more faults.")
     assert len(strict.error.details["faults"]) == 10_000  # type: ignore[arg-type]  # a list
+
+
+class AnyData(ToolData):
+    value: JsonValue
+
+
+async def test_data_that_is_no_json_is_left_out_of_the_result_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep: JsonValue = 1
+    for _ in range(2_000):
+        deep = [deep]
+
+    async def execute(self: NoteInvocation, signal: AbortSignal, update: UpdateOutput | None = None) -> ToolResult:
+        return ToolResult(llm_content="done", return_display="done", data=AnyData.model_construct(value=deep))
+
+    monkeypatch.setattr(NoteInvocation, "execute", execute)
+    result = (await executor(tmp_path, "allow").execute("note", {"text": "x"})).on_stdout()
+    assert result["ok"] and result["llmContent"] == "done" and "data" not in result
+    assert "the data is left out" in str(result["notes"])
+
+
+async def test_what_a_tool_shows_is_cut_like_what_the_model_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def execute(self: NoteInvocation, signal: AbortSignal, update: UpdateOutput | None = None) -> ToolResult:
+        return ToolResult(llm_content="done", return_display="line\n" * 100_000)
+
+    monkeypatch.setattr(NoteInvocation, "execute", execute)
+    result = await executor(tmp_path, "allow").execute("note", {"text": "x"})
+    assert result.return_display.count("\n") < 2_100
+    assert "lines omitted" in result.return_display
 
 
 async def test_long_results_are_cut_and_kept_whole_elsewhere(tmp_path: Path) -> None:

@@ -92,7 +92,11 @@ class ToolResult(Wire):
     def on_stdout(self) -> JsonObject:
         """The result as programs read it: camelCase, nothing where there is nothing (contract section 1)."""
         shown: JsonObject = {"ok": self.ok}
-        shown.update(self.model_dump(mode="json", by_alias=True, exclude_none=True))
+        try:
+            shown.update(self.model_dump(mode="json", by_alias=True, exclude_none=True))
+        except ValueError as error:  # data of a plug-in's tool: nested too deeply, or no JSON at all
+            left_out = f"the data is left out, since it cannot be written as JSON: {error}"
+            return self.model_copy(update={"data": None, "notes": (*self.notes, left_out)}).on_stdout()
         return {key: value for key, value in shown.items() if value != []}
 
     @classmethod
