@@ -78,14 +78,14 @@ class Line:
         """Cut by cells at `width`, losing nothing: blanks at a fold stay. At least one line."""
         if width <= 0 or self.cells <= width:
             return [self]
-        hang = self.hang if self.hang <= width // 2 else 0
+        hang = self.hang if self.hang <= min(width // 2, width - 2) else 0  # a wide character has to fit beside it
         rows: list[list[Piece]] = [[]]
         room = width
         for piece in self.pieces:
             text, at = piece.text, 0
             while at < len(text):
                 # A whole text may be one line: what lies beyond this row is not looked at again for each row.
-                rest = text[at : at + room * CHARACTERS_A_CELL]
+                rest = text[at : at + max(1, room) * CHARACTERS_A_CELL]
                 if at + len(rest) == len(text) and cell_len(rest) <= room:
                     rows[-1].append(Piece(rest, piece.ink))
                     room -= cell_len(rest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.cells import chop_cells
 from rich.style import Style
@@ -112,13 +112,14 @@ def test_a_long_line_is_wrapped_without_measuring_its_rest_for_each_row(monkeypa
 
 
 @given(st.text(max_size=200), st.integers(1, 40), st.integers(0, 10), st.booleans())
+@example("0\u2e80", 2, 1, False)
 @settings(max_examples=200)
 def test_wrapping_loses_nothing_and_fits(text: str, width: int, hang: int, prose: bool) -> None:
     from ollm_tui.core.base.visible import visible
 
     shown = visible(text)
     rows = Line((Piece(shown),), hang, prose).wrapped(width)
-    indent = hang if hang <= width // 2 and len(rows) > 1 else 0
+    indent = hang if hang <= min(width // 2, width - 2) and len(rows) > 1 else 0
     joined = rows[0].text + "".join(row.text[indent:] for row in rows[1:])
     assert joined == shown
     assert all(row.cells <= max(2, width) for row in rows)
