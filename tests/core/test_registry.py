@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
-from ollm_tui.assembly.tools import BUILTIN_TOOLS
+from ollm_tui.assembly.tools import BUILTIN_TOOLS, builtin_registry
 from ollm_tui.core import (
     Effect,
     MessageBus,
@@ -220,6 +220,27 @@ def test_near_misses_become_what_they_meant(
 def test_a_known_parameter_is_never_overwritten_by_a_near_miss() -> None:
     result = mend(tool(), {"path": "right", "file_path": "wrong"})
     assert result.arguments == {"path": "right"}
+
+
+@pytest.mark.parametrize(
+    ("name", "given_arguments", "mended"),
+    [
+        ("grep", {"pattern": "x", "path": "src"}, {"pattern": "x", "directory": "src"}),
+        ("glob", {"pattern": "*", "dir": "src"}, {"pattern": "*", "directory": "src"}),
+        ("ls", {"directory": "src"}, {"path": "src"}),
+        ("shell", {"command": "make", "workdir": "src"}, {"command": "make", "cwd": "src"}),
+        ("shell", {"command": "make", "directory": "src"}, {"command": "make", "cwd": "src"}),
+        ("shell", {"command": "make", "cwd": "a", "workdir": "b"}, {"command": "make", "cwd": "a"}),
+        ("grep", {"pattern": "x", "path": None}, {"pattern": "x"}),
+        ("write_file", {"directory": "src", "content": ""}, {"content": ""}),
+    ],
+)
+def test_where_a_call_is_to_act_is_not_dropped(
+    name: str, given_arguments: dict[str, object], mended: dict[str, object]
+) -> None:
+    result = mend(builtin_registry()[0].resolve(name).tool, given_arguments)  # type: ignore[arg-type]  # plain JSON
+    assert result.arguments == mended
+    assert result.notes
 
 
 JSON = st.recursive(

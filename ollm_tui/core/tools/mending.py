@@ -1,7 +1,7 @@
 """Forgiveness before validation: small models' near-misses become what they meant, each with a note.
 
-Nothing is guessed: a parameter is renamed only by the table below, and only where the right one is missing
-and required (contract section 1, "Mending").
+Nothing is guessed: a parameter is renamed only by the tables below, and only where the right one is missing
+and required (contract section 1, "Mending"), or says where the call is to act.
 """
 
 from __future__ import annotations
@@ -30,6 +30,14 @@ NEAR_MISSES: dict[str, tuple[str, ...]] = {
     "url": ("uri", "link"),
     "query": ("q", "search"),
 }
+
+_FOLDER = ("dir", "folder", "dir_path", "directory_path")
+PLACES: dict[str, tuple[str, ...]] = {
+    "path": ("directory", *_FOLDER),
+    "directory": ("path", *_FOLDER),
+    "cwd": ("workdir", "working_directory", "working_dir", "directory", *_FOLDER),
+}
+"""Also where these are optional: a command whose folder was dropped would run in another one."""
 
 
 @dataclass
@@ -60,9 +68,9 @@ def _mend_object(arguments: JsonObject, schema: JsonObject, notes: list[str], wh
     required = [str(name) for name in required_names] if isinstance(required_names, list) else []
     wire_names = {to_snake(name): name for name in properties}
     named = {wire_names.get(key, key): value for key, value in arguments.items()}
-    for name in required:
-        if name not in named:
-            stray = _near_miss(name, named, properties)
+    for name in properties:
+        if name not in named and (name in required or name in PLACES):
+            stray = _near_miss(name, named, properties, optional=name not in required)
             if stray is not None:
                 named[name] = named.pop(stray)
                 notes.append(f"{where}{stray} was read as {name}")
@@ -75,11 +83,12 @@ def _mend_object(arguments: JsonObject, schema: JsonObject, notes: list[str], wh
     return result
 
 
-def _near_miss(name: str, named: JsonObject, properties: dict[str, JsonObject]) -> str | None:
-    strays = [key for key in named if key not in properties]
-    table = NEAR_MISSES.get(name, ())
-    for stray in strays:
-        if stray in table or to_snake(stray) in table or _folded(stray) == _folded(name):
+def _near_miss(name: str, named: JsonObject, properties: dict[str, JsonObject], *, optional: bool) -> str | None:
+    known = (PLACES if optional else NEAR_MISSES).get(name, ())
+    for stray, value in named.items():
+        if stray in properties or (optional and not (isinstance(value, str) and value)):
+            continue  # models send null for what they leave out
+        if stray in known or to_snake(stray) in known or _folded(stray) == _folded(name):
             return stray
     return None
 
