@@ -179,6 +179,20 @@ def test_ollama_host_is_where_provider_ollama_looks(tmp_path: Path, named: str) 
     assert code == 1 and given in err
 
 
+@pytest.mark.parametrize(
+    "arguments", ["tool call ls -", "run -", "tool call --batch -", "policy check --batch -", "tool list", ""]
+)
+def test_closed_standard_streams_are_empty_ones(tmp_path: Path, arguments: str) -> None:
+    program = f'"$0" -m ollm_tui {arguments} {{}} 2>messages'
+    for closed in ("<&-", ">&-", "<&- >&-"):
+        done = subprocess.run(
+            ["sh", "-c", program.format(closed), sys.executable],
+            check=False, cwd=tmp_path, capture_output=True, stdin=subprocess.DEVNULL, timeout=60,
+        )  # fmt: skip
+        assert done.returncode in (0, 2)
+        assert "Traceback" not in (tmp_path / "messages").read_text()
+
+
 @pytest.mark.parametrize("redirected", ["</dev/null", "| cat", "2>&1 >/dev/null | cat", "2>messages; cat messages"])
 def test_the_dashboard_wants_a_terminal_and_names_the_way_without_one(tmp_path: Path, redirected: str) -> None:
     program = f'"$0" -m ollm_tui {redirected}; echo over'
