@@ -91,7 +91,8 @@ def test_what_our_parent_ignored_is_not_ignored_by_commands(tmp_path: Path) -> N
     result = json.loads(process.stdout)
     assert result["data"]["exitCode"] == 3, result
     masks = {line.split()[0]: int(line.split()[1], 16) for line in result["data"]["output"].splitlines()}
-    assert masks == {"SigBlk:": 0, "SigIgn:": 0}
+    named = (1 << 31) - 1  # those that the C library keeps for itself lie above
+    assert {name: mask & named for name, mask in masks.items()} == {"SigBlk:": 0, "SigIgn:": 0}
 
 
 def test_rows_are_utf_8_with_or_without_a_mark_whatever_the_locale(tmp_path: Path) -> None:
