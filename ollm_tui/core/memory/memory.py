@@ -83,11 +83,13 @@ class Memory:
         return True
 
     def _put(self, db: sqlite3.Connection, place: Place, key: str, value: str) -> None:
+        moment = iso_time(self._clock.now())
         _with_index(
             db,
-            "INSERT INTO memories(place, key, value, created_at, changed_at) VALUES(?1, ?2, ?3, ?4, ?4) "
-            "ON CONFLICT(place, key) DO UPDATE SET value = ?3, changed_at = ?4 WHERE value <> ?3",
-            (place, key, value, iso_time(self._clock.now())),
+            "INSERT INTO memories(place, key, value, created_at, changed_at) VALUES(?, ?, ?, ?, ?) "
+            "ON CONFLICT(place, key) DO UPDATE SET value = excluded.value, changed_at = excluded.changed_at "
+            "WHERE value <> excluded.value",
+            (place, key, value, moment, moment),
         )
 
     def delete(self, key: str, scope: MemoryScope = MemoryScope.WORKSPACE) -> bool:
