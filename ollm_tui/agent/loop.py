@@ -64,7 +64,7 @@ class _Reply:
 _CUT_SHORT = {
     wire.FinishReason.LENGTH: (
         "The answer ends here because its length limit was reached or the model's window is full. "
-        "Ask for the rest, or start a new session."
+        "Ask for the rest; if nothing more comes, the window is full: quit and begin anew."
     ),
     wire.FinishReason.FILTERED: "The server's content filter ended the answer here. Ask in other words.",
 }

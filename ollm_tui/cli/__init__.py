@@ -12,8 +12,9 @@ def main(argv: list[str] | None = None) -> int:
         print(f"ollm-tui {__version__}")
         return 0
     from ollm_tui.cli.dispatch import dispatch
-    from ollm_tui.cli.inherited import let_commands_have_their_signals
+    from ollm_tui.cli.inherited import let_commands_have_their_signals, stand_in_for_closed_streams
 
     if argv is None:
         let_commands_have_their_signals()
+        stand_in_for_closed_streams()
     return dispatch(arguments)

@@ -1,8 +1,10 @@
-"""Signals that whoever started us ignored or blocked: our commands would inherit that."""
+"""What whoever started us left us with: signals ignored or blocked, standard streams closed."""
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from types import FrameType
 
 
@@ -17,6 +19,13 @@ def let_commands_have_their_signals() -> None:
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, _do_nothing)
+
+
+def stand_in_for_closed_streams() -> None:
+    """Behind `<&-` nothing is read and behind `>&-` nothing is written; no file of ours gets such a number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # open as long as the process runs
 
 
 def _do_nothing(_number: int, _frame: FrameType | None) -> None:

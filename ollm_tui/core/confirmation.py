@@ -132,7 +132,7 @@ class ConfirmationRequest(Wire):
     timeout: float | None = None
     deadline: str | None = None
     replaces: str | None = None
-    """The request that this one follows because its arguments were changed."""
+    """The request that this one follows, as its arguments or what it is about changed after that was shown."""
 
 
 class ConfirmationResponse(Wire):

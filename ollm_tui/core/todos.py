@@ -267,8 +267,8 @@ class _Rows:
                 self._archive(todo, by, moment)
         changed = [(place, todo) for place, todo in enumerate(after) if old.get(todo.id) != (place, todo)]
         self._db.executemany(
-            "INSERT INTO todos(workspace, number, position, task, status, created_at) VALUES(?1, ?2, ?3, ?4, ?5, ?6) "
-            "ON CONFLICT DO UPDATE SET position = ?3, task = ?4, status = ?5",
+            "INSERT INTO todos(workspace, number, position, task, status, created_at) VALUES(?, ?, ?, ?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET position = excluded.position, task = excluded.task, status = excluded.status",
             [(self._workspace, _number(t.id), place, t.task, t.status.value, t.created_at) for place, t in changed],
         )
         self._db.execute(

@@ -89,7 +89,7 @@ class QueueItem:
     timeout: float | None = None
     held: bool = False
     follows_change: bool = False
-    """It was asked again because its arguments were changed."""
+    """It is asked again: its arguments, or what it is about, changed after it was shown."""
 
     @property
     def pending(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import os
 import shutil
 import subprocess
@@ -49,9 +48,7 @@ def called(
 
 @cache
 def _runner() -> asyncio.Runner:
-    runner = asyncio.Runner()
-    atexit.register(runner.close)
-    return runner
+    return asyncio.Runner()  # never closed: at the interpreter's end there is nothing it could still wait for
 
 
 def write(root: Path, files: dict[str, str | bytes]) -> None:

@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,41 @@ def test_property_52_listing_shows_exactly_the_stored_keys(store: Store, entries
     lines = str(result["llmContent"]).split("\n")
     read = [json.loads(line) if line.startswith('"') else line for line in lines]
     assert read == (sorted(entries) or ["No keys"])
+
+
+# -- replacing what is still there
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.none() | st.text(max_size=2), st.none() | st.text(max_size=2), st.none() | st.text(max_size=2))
+def test_only_what_was_expected_is_replaced(
+    store: Store, stored: str | None, expected: str | None, value: str | None
+) -> None:
+    memory = new_workspace(store)
+    if stored is not None:
+        memory.set("key", stored)
+    assert memory.replace("key", expected, value) == (stored == expected)
+    found = memory.get("key")
+    assert (found.value if found else None) == (value if stored == expected else stored)
+
+
+def test_no_replacing_is_lost_where_several_replace_at_once(tmp_path: Path) -> None:
+    def count_up(times: int) -> None:
+        store = Store(tmp_path / "ollm.db")
+        memory = Memory(store, tmp_path)
+        while times:
+            found = memory.get("count")
+            before = found.value if found else None
+            times -= memory.replace("count", before, str(int(before or 0) + 1))
+        store.close()
+
+    with ThreadPoolExecutor() as threads:
+        for done in [threads.submit(count_up, 100) for _ in range(3)]:
+            done.result()
+    store = Store(tmp_path / "ollm.db")
+    last = Memory(store, tmp_path).get("count")
+    store.close()
+    assert last is not None and last.value == "300"
 
 
 # -- values and keys

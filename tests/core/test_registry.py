@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
-from ollm_tui.assembly.tools import BUILTIN_TOOLS
+from ollm_tui.assembly.tools import BUILTIN_TOOLS, builtin_registry
 from ollm_tui.core import (
     Effect,
     MessageBus,
@@ -220,6 +220,51 @@ def test_near_misses_become_what_they_meant(
 def test_a_known_parameter_is_never_overwritten_by_a_near_miss() -> None:
     result = mend(tool(), {"path": "right", "file_path": "wrong"})
     assert result.arguments == {"path": "right"}
+
+
+@pytest.mark.parametrize(
+    ("name", "given_arguments", "mended"),
+    [
+        ("grep", {"pattern": "x", "path": "src"}, {"pattern": "x", "directory": "src"}),
+        ("glob", {"pattern": "*", "dir": "src"}, {"pattern": "*", "directory": "src"}),
+        ("ls", {"directory": "src"}, {"path": "src"}),
+        ("shell", {"command": "make", "workdir": "src"}, {"command": "make", "cwd": "src"}),
+        ("shell", {"command": "make", "directory": "src"}, {"command": "make", "cwd": "src"}),
+        ("shell", {"command": "make", "cwd": "a", "workdir": "b"}, {"command": "make", "cwd": "a"}),
+        ("grep", {"pattern": "x", "path": None}, {"pattern": "x"}),
+        ("write_file", {"directory": "src", "content": ""}, {"content": ""}),
+        (
+            "edit_file",
+            {"file_path": "a", "old_string": "x", "new_string": "y", "mood": "good"},
+            {"path": "a", "edits": [{"target": "x", "replacement": "y"}]},
+        ),
+        ("edit_file", {"file_path": "a", "old_string": "x"}, {"path": "a"}),
+        (
+            "edit_file",
+            {"path": "a", "edits": {"target": "x", "new_text": "y"}},
+            {"path": "a", "edits": [{"target": "x", "replacement": "y"}]},
+        ),
+        ("read_many_files", {"paths": "a"}, {"paths": ["a"]}),
+        ("read_many_files", {"files": '["a", "b"]'}, {"paths": ["a", "b"]}),
+        ("shell", {"command": ["ls", "a b"]}, {"command": "ls 'a b'"}),
+        ("shell", {"command": ["ls", 1]}, {"command": ["ls", 1]}),
+        ("write_file", {"path": "a", "content": ["x"]}, {"path": "a", "content": ["x"]}),
+        ("write_todos", {"todos": [{"content": "x", "activeForm": "y"}]}, {"todos": [{"task": "x"}]}),
+    ],
+)
+def test_the_shapes_that_models_know_from_other_tools_become_ours(
+    name: str, given_arguments: dict[str, object], mended: dict[str, object]
+) -> None:
+    result = mend(builtin_registry()[0].resolve(name).tool, given_arguments)  # type: ignore[arg-type]  # plain JSON
+    assert result.arguments == mended
+    assert bool(result.notes) == (given_arguments != mended)
+
+
+def test_arguments_that_do_not_fit_are_answered_with_what_fits() -> None:
+    edit = builtin_registry()[0].resolve("edit_file").tool
+    for given_arguments in ({"path": "a"}, "a", None):
+        with pytest.raises(InvalidArguments, match=r"path, edits: \[{target, replacement, lineHint\?: integer, "):
+            edit.create_invocation(given_arguments, MessageBus())
 
 
 JSON = st.recursive(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyte
-from ptyprocess import PtyProcess
+from ptyprocess import PtyProcess, PtyProcessError
 
 PROGRAM = Path(sys.executable).parent / "ollm-tui"
 
@@ -121,4 +121,7 @@ class OuterTerminal:
 
     async def close(self) -> None:
         asyncio.get_running_loop().remove_reader(self._process.fd)
-        await asyncio.to_thread(self._process.close, True)
+        try:
+            await asyncio.to_thread(self._process.close, True)
+        except PtyProcessError:  # killed, but not gone after its tenth of a second
+            await self.ends()

@@ -22,6 +22,8 @@ from ollm_tui.core.policy.shell_syntax import analyse
 BASH = shutil.which("bash")
 RECORD = '() { printf "%s\\0" "$@" >> "$RECORD/$BASHPID"; case $1 in f*) return 1;; esac; }'
 """bash calls it in a process of its own for each command: one file a command, whatever runs at the same time."""
+BRACKET = '() { printf "%s\\0" "[" "$@" >> "$RECORD/[$RANDOM"; }'
+"""In place of bash's own `[`."""
 LINES = 450
 DATA = Path(__file__).parent.parent / "data" / "shell_lines"
 TOKENS: dict[str, list[str]] = tomllib.loads((DATA / "pieces.toml").read_text("utf-8"))
@@ -52,7 +54,7 @@ def executed(line: str, directory: Path) -> list[tuple[str, ...]]:
         [BASH or "bash", "--noprofile", "--norc", "-c", line],
         cwd=scratch,
         env={"PATH": "/nowhere", "V": "v v", "HOME": "/nowhere", "RECORD": str(record), "LC_ALL": "C.UTF-8",
-             "BASH_FUNC_command_not_found_handle%%": RECORD},
+             "BASH_FUNC_command_not_found_handle%%": RECORD, "BASH_FUNC_[%%": BRACKET},
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=10, check=False,
     )  # fmt: skip
     written = [file.read_bytes() for file in record.iterdir()]
@@ -96,6 +98,40 @@ def test_bash_runs_only_commands_that_were_analysed_with_those_very_words(tmp_pa
         if not any(operator in line for operator in ("&&", "||", "!")) and real:
             assert real == analysed, line
     assert ran > LINES, "bash ran hardly anything"
+
+
+def test_a_test_in_brackets_has_the_words_that_bash_gives_it(tmp_path: Path) -> None:
+    chance = random.Random(11)
+    understood = 0
+    for _ in range(400):
+        operand = [
+            "a",
+            "b1",
+            "-x",
+            "'q r'",
+            '"s t"u',
+            "\\;",
+            "]",
+            '"]"',
+            "!",
+            "-f",
+            "=",
+            "#",
+            "$V",
+            '"$V"',
+            "1+1",
+            "[",
+            "{}",
+            "*",
+            "''",
+        ]
+        words = chance.choices([*operand, "-f", "-n", "!", "=", "!=", "-a", "-o", "-lt", "-nt"], k=chance.randint(0, 6))
+        line = " ".join(["[", *words, "]"]) + chance.choice(["", "", " && za x", "; za", " 2>/dev/null", " | za", "x"])
+        analysed = analyse(line)
+        if not analysed.opaque:
+            understood += 1
+            assert Counter(executed(line, tmp_path)) == expected(line, tmp_path), line
+    assert understood > 60, "too few are understood for the comparison to mean anything"
 
 
 def test_what_bash_runs_inside_opaque_lines_is_listed_for_deny_rules(tmp_path: Path) -> None:

@@ -58,8 +58,11 @@ async def test_what_survives_even_sigkill_is_named() -> None:
 async def test_who_is_looked_at_late_is_forced_before_being_named() -> None:
     """The system may sleep in between, or be too busy to look."""
     process = await asyncio.create_subprocess_exec(
-        "bash", "-c", "trap '' TERM; while :; do sleep 0.05; done", start_new_session=True
-    )
+        "bash", "-c", "trap '' TERM; echo set; while :; do sleep 0.05; done",
+        start_new_session=True, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert await process.stdout.readline() == b"set\n"
     ladder = KillLadder(Family(process.pid, "no-mark"), grace=0.1)
     ladder.step(1_000.0)
     ladder.step(2_000.0)

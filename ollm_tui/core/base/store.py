@@ -361,7 +361,8 @@ class Store:
             for statement in step:
                 connection.execute(statement)
         connection.execute(
-            "INSERT INTO schema_versions(owner, version) VALUES(?1, ?2) ON CONFLICT(owner) DO UPDATE SET version = ?2",
+            "INSERT INTO schema_versions(owner, version) VALUES(?, ?) "
+            "ON CONFLICT(owner) DO UPDATE SET version = excluded.version",
             (schema.owner, len(schema.steps)),
         )
 

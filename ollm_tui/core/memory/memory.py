@@ -58,23 +58,44 @@ class Memory:
 
     def set(self, key: str, value: str, scope: MemoryScope = MemoryScope.WORKSPACE) -> str | None:
         """Store `value` under `key` and return what stood there before. Raises MemoryFailed for what is too long."""
-        _check_length("key", key, MAX_KEY_CHARS, "Shorten it; the text itself belongs into value")
-        _check_length("value", value, MAX_VALUE_CHARS, "Write it to a file and remember the file's path")
-        place, moment = self._places[scope], iso_time(self._clock.now())
+        _check_lengths(key, value)
         with self._store.write(SCHEMA) as db:
-            row = db.execute("SELECT value FROM memories WHERE place = ? AND key = ?", (place, key)).fetchone()
-            _with_index(
-                db,
-                "INSERT INTO memories(place, key, value, created_at, changed_at) VALUES(?1, ?2, ?3, ?4, ?4) "
-                "ON CONFLICT(place, key) DO UPDATE SET value = ?3, changed_at = ?4 WHERE value <> ?3",
-                (place, key, value, moment),
-            )
-        return row[0] if row else None
+            before = _value(db, self._places[scope], key)
+            self._put(db, self._places[scope], key, value)
+        return before
+
+    def replace(
+        self, key: str, expected: str | None, value: str | None, scope: MemoryScope = MemoryScope.WORKSPACE
+    ) -> bool:
+        """Put `value` where `expected` stands, in one step; False where something else does, which then stays.
+
+        None is no memory at all, before or after. Raises MemoryFailed for what is too long.
+        """
+        _check_lengths(key, value or "")
+        place = self._places[scope]
+        with self._store.write(SCHEMA) as db:
+            if _value(db, place, key) != expected:
+                return False
+            if value is None:
+                _drop(db, place, key)
+            else:
+                self._put(db, place, key, value)
+        return True
+
+    def _put(self, db: sqlite3.Connection, place: Place, key: str, value: str) -> None:
+        moment = iso_time(self._clock.now())
+        _with_index(
+            db,
+            "INSERT INTO memories(place, key, value, created_at, changed_at) VALUES(?, ?, ?, ?, ?) "
+            "ON CONFLICT(place, key) DO UPDATE SET value = excluded.value, changed_at = excluded.changed_at "
+            "WHERE value <> excluded.value",
+            (place, key, value, moment, moment),
+        )
 
     def delete(self, key: str, scope: MemoryScope = MemoryScope.WORKSPACE) -> bool:
         """Forget what stands under `key`; False when there was nothing (000 Property 51)."""
         with self._store.write(SCHEMA) as db:
-            return _with_index(db, "DELETE FROM memories WHERE place = ? AND key = ?", (self._places[scope], key)) > 0
+            return _drop(db, self._places[scope], key) > 0
 
     def keys(self, scope: MemoryScope | None = None) -> tuple[str, ...]:
         """All keys, each once, in the order of their code points (000 Property 52)."""
@@ -115,6 +136,15 @@ class Memory:
         return tuple(self._places[wanted] for wanted in _scopes(scope))
 
 
+def _value(db: sqlite3.Connection, place: Place, key: str) -> str | None:
+    row = db.execute("SELECT value FROM memories WHERE place = ? AND key = ?", (place, key)).fetchone()
+    return row[0] if row else None
+
+
+def _drop(db: sqlite3.Connection, place: Place, key: str) -> int:
+    return _with_index(db, "DELETE FROM memories WHERE place = ? AND key = ?", (place, key))
+
+
 def _with_index(db: sqlite3.Connection, statement: str, values: Sequence[str | bytes]) -> int:
     """Change memories, making a damaged search index anew if it stands in the way; returns how many changed."""
     try:
@@ -128,6 +158,11 @@ def _with_index(db: sqlite3.Connection, statement: str, values: Sequence[str | b
 
 def _scopes(scope: MemoryScope | None) -> tuple[MemoryScope, ...]:
     return tuple(MemoryScope) if scope is None else (scope,)
+
+
+def _check_lengths(key: str, value: str) -> None:
+    _check_length("key", key, MAX_KEY_CHARS, "Shorten it; the text itself belongs into value")
+    _check_length("value", value, MAX_VALUE_CHARS, "Write it to a file and remember the file's path")
 
 
 def _check_length(what: str, text: str, limit: int, remedy: str) -> None:

@@ -69,7 +69,7 @@ class ApprovalUses:
     def _write(self, approvals: tuple[ApprovalKey, ...], moment: str) -> None:
         with self._store.write(SCHEMA) as db:
             db.executemany(
-                """INSERT INTO approval_uses VALUES(?1, ?2, 1, ?3) ON CONFLICT(file, pattern)
-                DO UPDATE SET uses = uses + 1, last_used = max(last_used, ?3)""",
+                """INSERT INTO approval_uses VALUES(?, ?, 1, ?) ON CONFLICT(file, pattern)
+                DO UPDATE SET uses = uses + 1, last_used = max(last_used, excluded.last_used)""",
                 [(*key, moment) for key in approvals],
             )

@@ -41,10 +41,12 @@ def find_paths(argv: tuple[str, ...]) -> list[str]:
 
 
 def test_paths(argv: tuple[str, ...]) -> list[str]:
-    """The operands of `test`, each taken for a path; raises NotReading at operators that evaluate (`-v`)."""
+    """The operands of `test` or `[`, each taken for a path; raises NotReading at operators that evaluate (`-v`)."""
     paths: list[str] = []
     known = tables().word_lists["test"]
-    for word in argv[1:]:
+    if argv[0] == "[" and argv[-1] != "]":
+        raise NotReading("its closing ] is missing")
+    for word in argv[1:-1] if argv[0] == "[" else argv[1:]:
         if word in known:
             continue
         if word.startswith("-") and not word.lstrip("-").isdigit():

@@ -28,6 +28,9 @@ _INSIDE_WORDS = frozenset(
         "$",
     }
 )
+_EXPRESSIONS = frozenset({"unary_expression", "binary_expression"})
+_TEST_WORDS = frozenset({"[", "]", "!", "=", "==", "!=", "test_operator"})
+"""What stands between the operands of `[ ... ]`, each a word to bash; `(`, `<` and patterns are not understood."""
 _OPERATORS = frozenset({"&&", "||", ";", "|", "|&", "&", "\n", "(", ")", "{", "}", "!"})
 _NOT_WORDS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect", "variable_assignment"})
 COMMAND_NODES = frozenset({"command", "declaration_command", "unset_command", "test_command"})
@@ -76,9 +79,10 @@ def read_tree(tree: Tree) -> TreeReading:
         node = todo.pop()
         for child in node.children:
             kind = child.type
-            if kind == "command":
+            if kind in ("command", "test_command"):
                 spans: list[Span] = []
-                if not _command_words(child, spans, reading):
+                words = child.children if kind == "command" else _flat(child)
+                if not _command_words(words, spans, reading):
                     return reading
                 reading.commands.append(spans)
             elif kind == "file_redirect":
@@ -93,13 +97,26 @@ def read_tree(tree: Tree) -> TreeReading:
     return reading
 
 
-def _command_words(command: Node, spans: list[Span], reading: TreeReading) -> bool:
-    for child in command.children:
+def _flat(test: Node) -> list[Node]:
+    """The words of `[ ... ]` in order, taken out of the expressions that the grammar sees in them."""
+    words: list[Node] = []
+    todo = [test]
+    while todo:
+        node = todo.pop()
+        if node is test or node.type in _EXPRESSIONS:
+            todo.extend(reversed(node.children))
+        else:
+            words.append(node)
+    return words
+
+
+def _command_words(words: list[Node], spans: list[Span], reading: TreeReading) -> bool:
+    for child in words:
         kind = child.type
         if kind == "file_redirect":
             reading.redirections.append((child.start_byte, child.end_byte))
             continue
-        if kind not in _LEAVES:
+        if kind not in _LEAVES and kind not in _TEST_WORDS:
             inner = child.children[0] if kind == "command_name" else child
             stranger = "" if inner.type in _LEAVES else _stranger_within(inner)
             if stranger:
@@ -142,7 +159,8 @@ def commands_anywhere(tree: Tree, line: str, limit: int) -> list[FoundCommand]:
         if node.type == "redirected_statement":
             fed = (*fed, *_here_texts(children, line))
         elif node.type in COMMAND_NODES:
-            words = tuple([_slice(child, line) for child in children if child.type not in _NOT_WORDS])
+            parts = _flat(node) if node.type == "test_command" else children
+            words = tuple([_slice(part, line) for part in parts if part.type not in _NOT_WORDS])
             found.append(FoundCommand(words, _slice(node, line), (*fed, *_here_texts(children, line))))
             fed = ()
         todo.extend([(child, fed) for child in reversed(children)])

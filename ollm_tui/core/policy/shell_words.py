@@ -86,7 +86,7 @@ class UnreadableWord(ValueError):
 
 def quoted(value: str) -> str:
     """A spelling of `value` that bash reads as exactly this one literal word."""
-    if _UNQUOTED.fullmatch(value):
+    if _UNQUOTED.fullmatch(value) or value in ("[", "]"):  # one bracket alone is no pattern
         return value
     return "'" + value.replace("'", "'\\''") + "'"
 
@@ -253,6 +253,7 @@ class _WordReader:
         if self.bare_dollar and self.variable:
             # bash 5.2 does not split `$V"b c"$` as it splits `$V"b c"`
             self.problem = "a variable beside a bare $"
+        self.glob = self.glob and raw != "["
         problem = self.problem or _expansion_problem("".join(self.skeleton))
         if problem:
             shown = raw

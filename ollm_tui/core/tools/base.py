@@ -19,6 +19,7 @@ from ollm_tui.core.base.results import JsonObject, ToolData, ToolResult, UpdateO
 from ollm_tui.core.base.seen import SeenFiles
 from ollm_tui.core.bus import MessageBus
 from ollm_tui.core.confirmation import ConfirmationDetails, Preview, RememberScope, Risk
+from ollm_tui.core.tools.schema import parameters_in_words
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.workspace import Access, Workspace
@@ -241,16 +242,27 @@ class Tool(Generic[P]):
         if isinstance(params, self.parameters):
             return params
         if not isinstance(params, dict):
-            raise InvalidArguments(f"{self.name} takes its arguments as a JSON object, not {_json_kind(params)}.")
+            raise InvalidArguments(
+                f"{self.name} takes its arguments as a JSON object, not {_json_kind(params)}. {self._takes}"
+            )
         try:
             # Through JSON: pydantic's strict mode then takes JSON's own types, and nothing else.
             return self.parameters.model_validate_json(json.dumps(params), strict=True)
         except ValidationError as error:
-            raise _all_faults(self.name, error) from None
+            faults = _all_faults(error)
+            more = len(faults) - FAULTS_NAMED
+            named = [*faults[:FAULTS_NAMED], f"and {more} more faults"] if more > 0 else faults
+            details: dict[str, JsonValue] = {"faults": list[JsonValue](faults)}
+            raise InvalidArguments(f"{self.name}: {'; '.join(named)}. {self._takes}", details) from None
         except (TypeError, ValueError) as error:
             raise InvalidArguments(f"{self.name}: the arguments are not JSON: {error}.") from None
         except RecursionError:
             raise InvalidArguments(f"{self.name}: the arguments are nested too deeply.") from None
+
+    @property
+    def _takes(self) -> str:
+        """For models: the same fault twice in a row is a loop, and the schema may be far back in the conversation."""
+        return f"It takes {parameters_in_words(self.parameters) or 'nothing'}."
 
 
 AnyTool = Tool[Any]
@@ -264,16 +276,12 @@ FAULTS_NAMED = 50
 """Faults in the message of wrong arguments; a list of ten thousand wrong items has as many. The details have all."""
 
 
-def _all_faults(name: str, error: ValidationError) -> InvalidArguments:
-    faults = [
+def _all_faults(error: ValidationError) -> list[str]:
+    return [
         # What the models themselves raise is a sentence already.
         f"{'.'.join(map(str, fault['loc'])) or 'arguments'}: {fault['msg'].removeprefix('Value error, ')}"
         for fault in error.errors()
     ]
-    details: dict[str, JsonValue] = {"faults": list[JsonValue](faults)}
-    more = len(faults) - FAULTS_NAMED
-    named = [*faults[:FAULTS_NAMED], f"and {more} more faults"] if more > 0 else faults
-    return InvalidArguments(f"{name}: {'; '.join(named)}.", details)
 
 
 def _json_kind(value: object) -> str:

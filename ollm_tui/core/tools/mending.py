@@ -1,12 +1,13 @@
 """Forgiveness before validation: small models' near-misses become what they meant, each with a note.
 
-Nothing is guessed: a parameter is renamed only by the table below, and only where the right one is missing
-and required (contract section 1, "Mending").
+Nothing is guessed: a parameter is renamed only by the tables below, and only where the right one is missing
+and required (contract section 1, "Mending"), or says where the call is to act.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -29,7 +30,16 @@ NEAR_MISSES: dict[str, tuple[str, ...]] = {
     "id": ("job_id", "jobId"),
     "url": ("uri", "link"),
     "query": ("q", "search"),
+    "task": ("content", "text", "title", "description", "todo"),
 }
+
+_FOLDER = ("dir", "folder", "dir_path", "directory_path")
+PLACES: dict[str, tuple[str, ...]] = {
+    "path": ("directory", *_FOLDER),
+    "directory": ("path", *_FOLDER),
+    "cwd": ("workdir", "working_directory", "working_dir", "directory", *_FOLDER),
+}
+"""Also where these are optional: a command whose folder was dropped would run in another one."""
 
 
 @dataclass
@@ -56,16 +66,16 @@ def mend(tool: AnyTool, arguments: JsonValue) -> Mended:
 
 def _mend_object(arguments: JsonObject, schema: JsonObject, notes: list[str], where: str) -> JsonObject:
     properties = _objects(schema.get("properties"))
-    required_names = schema.get("required")
-    required = [str(name) for name in required_names] if isinstance(required_names, list) else []
+    required = _required(schema)
     wire_names = {to_snake(name): name for name in properties}
     named = {wire_names.get(key, key): value for key, value in arguments.items()}
-    for name in required:
-        if name not in named:
-            stray = _near_miss(name, named, properties)
+    for name in properties:
+        if name not in named and (name in required or name in PLACES):
+            stray = _near_miss(name, named, properties, optional=name not in required)
             if stray is not None:
                 named[name] = named.pop(stray)
                 notes.append(f"{where}{stray} was read as {name}")
+    _gather_lone_item(named, schema, notes, where)
     result: JsonObject = {}
     for name, value in named.items():
         if name in properties:
@@ -75,11 +85,29 @@ def _mend_object(arguments: JsonObject, schema: JsonObject, notes: list[str], wh
     return result
 
 
-def _near_miss(name: str, named: JsonObject, properties: dict[str, JsonObject]) -> str | None:
-    strays = [key for key in named if key not in properties]
-    table = NEAR_MISSES.get(name, ())
-    for stray in strays:
-        if stray in table or to_snake(stray) in table or _folded(stray) == _folded(name):
+def _gather_lone_item(named: JsonObject, schema: JsonObject, notes: list[str], where: str) -> None:
+    """An edit whose parts stand beside the path, as other tools have it, becomes the list of edits that is missing."""
+    properties = _objects(schema.get("properties"))
+    for name in _required(schema):
+        items = properties.get(name, {}).get("items")
+        if name in named or not isinstance(items, dict) or "properties" not in items:
+            continue
+        said: list[str] = []
+        strays = {key: value for key, value in named.items() if key not in properties}
+        item = _mend_object(strays, items, said, where)
+        if all(part in item for part in _required(items)):
+            for key in strays:
+                del named[key]
+            named[name] = [item]
+            notes += [*said, f"{where}{' and '.join(item)} were read as one of {name}"]
+
+
+def _near_miss(name: str, named: JsonObject, properties: dict[str, JsonObject], *, optional: bool) -> str | None:
+    known = (PLACES if optional else NEAR_MISSES).get(name, ())
+    for stray, value in named.items():
+        if stray in properties or (optional and not (isinstance(value, str) and value)):
+            continue  # models send null for what they leave out
+        if stray in known or to_snake(stray) in known or _folded(stray) == _folded(name):
             return stray
     return None
 
@@ -97,7 +125,16 @@ def _mend_value(value: JsonValue, schema: JsonObject, notes: list[str], where: s
             if decoded is not value:
                 notes.append(f"{where}: a JSON text was read as an {kind}")
                 return _mend_value(decoded, schema, notes, where)
+            if kind == "array" and value and _item_kind(schema) == "string":
+                notes.append(f"{where}: one text was read as a list of one")
+                return [value]
             return value
+        case "string" if where == "command" and isinstance(value, list) and all(isinstance(one, str) for one in value):
+            notes.append("command: a list of words was read as the line they make")
+            return shlex.join(str(one) for one in value)
+        case "array" if isinstance(value, dict) and _item_kind(schema) == "object":
+            notes.append(f"{where}: one object was read as a list of one")
+            return _mend_value([value], schema, notes, where)
         case "array" if isinstance(value, list):
             items = schema.get("items")
             if isinstance(items, dict) and items.get("type") == "object":
@@ -135,13 +172,21 @@ def _decoded(text: str, kinds: tuple[str, ...]) -> JsonValue:
 
 def _wrapped(items: list[JsonValue], schema: JsonObject, notes: list[str]) -> JsonValue:
     """A bare array, for a tool whose one required parameter is an array."""
-    properties, required = _objects(schema.get("properties")), schema.get("required")
-    if isinstance(required, list):
-        arrays = [str(name) for name in required if properties.get(str(name), {}).get("type") == "array"]
-        if len(arrays) == 1 == len(required):
-            notes.append(f"a bare array was read as {arrays[0]}")
-            return {arrays[0]: items}
+    properties, required = _objects(schema.get("properties")), _required(schema)
+    if len(required) == 1 and properties.get(required[0], {}).get("type") == "array":
+        notes.append(f"a bare array was read as {required[0]}")
+        return {required[0]: items}
     return items
+
+
+def _required(schema: JsonObject) -> list[str]:
+    names = schema.get("required")
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+def _item_kind(schema: JsonObject) -> JsonValue:
+    items = schema.get("items")
+    return items.get("type") if isinstance(items, dict) else None
 
 
 def _objects(value: JsonValue) -> dict[str, JsonObject]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, JsonValue
 
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.tools.base import AnyTool
+
+if TYPE_CHECKING:
+    from ollm_tui.core.tools.base import AnyTool
 
 _NOISE = frozenset({"title", "additionalProperties", "$defs"})
 _BOUNDS = frozenset(
@@ -43,6 +46,39 @@ def compact_schema(model: type[BaseModel]) -> JsonObject:
     Optional means "not required", which small models understand.
     """
     return _copied(_compact_schema(model))
+
+
+def parameters_in_words(model: type[BaseModel]) -> str:
+    """What a tool takes, in a line for models whose arguments did not fit: `path, edits: [{target, replacement}]`.
+
+    `?` marks what may be left out; what has no type behind it is a text.
+    """
+    return _members(_compact_schema(model))
+
+
+def _members(schema: JsonObject) -> str:
+    properties, required = schema.get("properties"), schema.get("required")
+    members = properties if isinstance(properties, dict) else {}
+    needed = required if isinstance(required, list) else []
+    return ", ".join(
+        f"{name}{'' if name in needed else '?'}{_kind_of(part)}"
+        for name, part in members.items()
+        if isinstance(part, dict)
+    )
+
+
+def _kind_of(part: JsonObject) -> str:
+    choices, items = part.get("enum"), part.get("items")
+    if isinstance(choices, list):
+        return f": {' | '.join(map(str, choices))}"
+    match part.get("type"):
+        case "array" if isinstance(items, dict):
+            inner = f"{{{_members(items)}}}" if "properties" in items else str(items.get("type", "anything"))
+            return f": [{inner}]"
+        case "string":
+            return ""
+        case kind:
+            return f": {kind or 'anything'}"
 
 
 @lru_cache(maxsize=256)

@@ -103,7 +103,7 @@ class MemoryKeeper:
         await self._change(last.name, last.after, last.before, MemoryOutcome.RESTORED)
 
     async def _change(self, name: MemoryName, expected: str | None, value: str | None, outcome: MemoryOutcome) -> None:
-        if await asyncio.to_thread(self._swap, name, expected, value):
+        if await asyncio.to_thread(self._memory.replace, name.key, expected, value, name.scope):
             self._last = None if outcome is MemoryOutcome.RESTORED else _Change(name, expected, value)
             self._tell(news.MemorySettled(outcome, name=name, stored=value))
         else:
@@ -136,26 +136,6 @@ class MemoryKeeper:
     def _stored(self, name: MemoryName) -> str | None:
         found = self._memory.get(name.key, name.scope)
         return None if found is None else found.value
-
-    def _swap(self, name: MemoryName, expected: str | None, value: str | None) -> bool:
-        """Put `value` where `expected` stands; False where something else stood there, which then stays.
-
-        The memory knows no such change in one step: a text that came between the look and the writing is put back.
-        """
-        if self._stored(name) != expected:
-            return False
-        if value is None:
-            self._memory.delete(name.key, name.scope)
-            return True
-        theirs = self._memory.set(name.key, value, name.scope)
-        if theirs == expected:
-            return True
-        ours = value
-        while theirs is not None and (found := self._memory.set(name.key, theirs, name.scope)) != ours:
-            ours, theirs = theirs, found
-        if theirs is None:
-            self._memory.delete(name.key, name.scope)
-        return False
 
 
 def _row(glance: Glance, now: datetime) -> MemoryRow:

@@ -90,7 +90,7 @@ class ConversationPane(Vertical):
 
     def watch_fault(self, fault: str) -> None:
         self._fault_row.display = bool(fault)
-        self._fault_row.update(f"! {visible(fault)}   [r] retry")
+        self._fault_row.update(f"! [r] retry   {visible(fault)}")  # first: a long fault is cut at its end
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "retry":

@@ -85,7 +85,7 @@ def _circumstances(case: Consideration) -> list[Line]:
     item, preview, where = case.item, case.preview, case.item.locations
     rows: list[Line] = []
     if item.follows_change:
-        rows.append(_fact("Again", "its arguments were changed; the changed call needs a yes of its own"))
+        rows.append(_fact("Again", "the call, or a file it is about, has changed; it needs a yes of its own"))
     if preview is not None and preview.kind == "command":
         rows.append(_fact("Where", "the workspace itself" if preview.cwd == "." else preview.cwd))
     elif where:
