@@ -74,6 +74,11 @@ def in_session(session: int) -> list[int]:
     return [process.pid for process in running_processes() if process.session == session]
 
 
+def runs_in(session: int, program: str) -> bool:
+    """Whether a program of that name runs in a session: once it does, its shell has given it the terminal."""
+    return any(process.session == session and process.name == program for process in running_processes())
+
+
 def alive(pid: int) -> bool:
     return any(process.pid == pid for process in running_processes())
 

@@ -21,7 +21,7 @@ from ollm_tui.core.shell.commands import (
     arrival,
 )
 from ollm_tui.core.shell.rawlog import BACKLOG
-from tests.shell.conftest import Bench, alive, data_of, in_session, until
+from tests.shell.conftest import Bench, alive, data_of, in_session, runs_in, until
 
 
 class Screen:
@@ -163,7 +163,7 @@ async def test_typing_never_waits_although_nobody_reads(bench: Bench) -> None:
 
 async def test_ctrl_c_ends_the_foreground_and_only_that(bench: Bench) -> None:
     live = await bench.hub.start(CommandRequest("bash -c 'sleep 30'; echo after", bench.root, attended=True))
-    await until(lambda: live.state.pid and len(in_session(live.state.pid)) >= 2)
+    await until(lambda: live.state.pid and runs_in(live.state.pid, "sleep"))
     bench.hub.interrupt("c1")
     state = await arrival(live.done)
     assert state.exit_code == 130
@@ -286,7 +286,7 @@ async def test_the_persons_shell_is_theirs_and_answers(tmp_path: Path, home: Pat
         assert mark in screen.data
     assert str(home).encode() + b"\a" in screen.data
     hub.write(shell, b"sleep 30\r")
-    await until(lambda: any(len(in_session(hub.state(shell).pid)) > 1 for _ in (0,)))
+    await until(lambda: runs_in(hub.state(shell).pid, "sleep"))
     hub.interrupt(shell)
     hub.write(shell, b"exit 4\r")
     await until(lambda: not hub.state(shell).running)

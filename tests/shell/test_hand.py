@@ -15,7 +15,7 @@ from ollm_tui.core.base.errors import OperationCancelled, ShellExecutionFailed
 from ollm_tui.core.shell.commands import CommandState, Phase
 from ollm_tui.core.shell.hand import KEPT_CHARACTERS, KEPT_LINES, PersonsHand, TerminalInput, TypedLines
 from ollm_tui.core.tools.shell_kill import SHELL_KILL
-from tests.shell.conftest import Bench, data_of, until
+from tests.shell.conftest import Bench, data_of, runs_in, until
 
 
 async def _typed_into(bench: Bench, command: str, *keys: bytes, **arguments: object) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ async def test_answers_of_the_terminal_are_nobodys_typing(bench: Bench) -> None:
 
 async def test_a_command_that_the_person_interrupts_says_so(bench: Bench) -> None:
     call = asyncio.ensure_future(bench.attended().shell("sleep 30"))
-    await until(lambda: bench.hub.list() and bench.hub.state("c1").pid)
+    await until(lambda: bench.hub.list() and runs_in(bench.hub.state("c1").pid, "sleep"))
     bench.hub.interrupt("c1")
     result = await call
     assert "the person interrupted it with Ctrl+C" in result.notes
