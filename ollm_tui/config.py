@@ -12,9 +12,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, TypeAdapter, ValidationError
 
-from ollm_tui.core.base.places import config_folder
-from ollm_tui.core.base.secrets import mask
+from ollm_tui.core.base.app_dirs import config_folder
 from ollm_tui.core.base.toml_lines import line_of_key
+from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.policy.trust import OwnConfig
 from ollm_tui.options import Options

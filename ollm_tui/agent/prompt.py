@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ollm_tui.core.base.visible import quote_name
-from ollm_tui.core.base.workspace import Workspace
+from ollm_tui.core.base.escape import quote_name
+from ollm_tui.core.fence.workspace import Workspace
 
 
 def system_prompt(workspace: Workspace) -> str:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from ollm_tui.agent.tokens import estimated_tokens, within
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.quoting import quoted_unless_plain
-from ollm_tui.core.base.secrets import looks_secret, looks_secret_under, mask
+from ollm_tui.core.base.escape import quoted_unless_plain
+from ollm_tui.core.fence.secrets import looks_secret, looks_secret_under, mask
 from ollm_tui.core.memory import Memory, MemoryScope
 from ollm_tui.core.memory.overview import Glance, MemoryOverview, Order
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import aiofiles
 
 from ollm_tui.agent.events import UNLOGGED, Event, as_line
+from ollm_tui.core.base.app_dirs import state_folder
 from ollm_tui.core.base.clock import Clock
-from ollm_tui.core.base.places import state_folder
-from ollm_tui.core.base.secrets import mask
+from ollm_tui.core.fence.secrets import mask
 
 log = logging.getLogger(__name__)
 

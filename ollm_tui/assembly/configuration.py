@@ -9,10 +9,10 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from ollm_tui.config import ConfigFault, ConfigFile, Loaded, Settings, load_settings, user_config_path
+from ollm_tui.core.base.app_dirs import config_folder
 from ollm_tui.core.base.errors import ToolFailure
-from ollm_tui.core.base.places import config_folder
-from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.confirmation import RememberScope
+from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.command_rules import CommandPolicy
 from ollm_tui.core.policy.documents import (
     DEFAULT_PRESET,

@@ -20,14 +20,14 @@ from ollm_tui.assembly.configuration import Configuration, configure
 from ollm_tui.assembly.models import choose_provider
 from ollm_tui.assembly.recalling import recall_for
 from ollm_tui.assembly.tools import builtin_registry
+from ollm_tui.core.base.app_dirs import data_folder, state_folder
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import StorageFailed
-from ollm_tui.core.base.places import data_folder, state_folder
-from ollm_tui.core.base.store import Store
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.bus import MessageBus
 from ollm_tui.core.calls import Standin
 from ollm_tui.core.executor import ToolExecutor
+from ollm_tui.core.files.trash import Trash
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.memory.embedding import installed_embedder
 from ollm_tui.core.memory.overview import MemoryOverview
@@ -37,10 +37,10 @@ from ollm_tui.core.policy.audit import AuditWriter
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.shell.commands import CommandHub, CommandKind
 from ollm_tui.core.shell.jobbook import JobBook
+from ollm_tui.core.storage.store import Store
 from ollm_tui.core.todos import Todo, TodoList
 from ollm_tui.core.tools.base import Limits, ToolContext
 from ollm_tui.core.tools.registry import ToolRegistry
-from ollm_tui.core.trash import Trash
 from ollm_tui.core.web.client import WebAccess
 from ollm_tui.core.web.search.choice import ProviderName as SearchName
 from ollm_tui.core.web.search.choice import SearchSettings

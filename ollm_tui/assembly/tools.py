@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.tools.aliases import ALIASES
 from ollm_tui.core.tools.base import AnyTool, Tool
 from ollm_tui.core.tools.delete_file import DELETE_FILE

@@ -7,12 +7,12 @@ from pathlib import Path
 from ollm_tui.cli.arguments import command_parser, options_of, parse
 from ollm_tui.cli.exits import ExitCode, UsageError
 from ollm_tui.cli.output import print_json, say
+from ollm_tui.core.base.app_dirs import data_folder
 from ollm_tui.core.base.errors import ToolFailure
-from ollm_tui.core.base.places import data_folder
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.base.store import Store
-from ollm_tui.core.base.workspace import Workspace
+from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.memory import Memory
+from ollm_tui.core.storage.store import Store
 
 
 def run_command(argv: list[str]) -> int:

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 from ollm_tui.cli.exits import ExitCode
 from ollm_tui.cli.output import print_json, say
+from ollm_tui.core.base.app_dirs import data_folder
 from ollm_tui.core.base.errors import StorageFailed
-from ollm_tui.core.base.places import data_folder
-from ollm_tui.core.base.store import Store
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.policy.audit import AuditLine, AuditLog, CallEnd, unended
+from ollm_tui.core.storage.store import Store
 
 _NO_END = {
     CallEnd.RUNNING: "no end yet: it still runs",

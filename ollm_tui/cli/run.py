@@ -29,8 +29,8 @@ from ollm_tui.cli.arguments import command_parser, options_of, parse, provider_p
 from ollm_tui.cli.exits import ExitCode, UsageError, let_go_of_stdout
 from ollm_tui.cli.output import given_or_stdin, print_json, say
 from ollm_tui.cli.reporting import sound_configuration
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.base.visible import visible
 from ollm_tui.options import Options
 
 EXIT_CODES = {

@@ -7,11 +7,11 @@ from pydantic import JsonValue
 from ollm_tui.cli.arguments import command_parser, parse
 from ollm_tui.cli.exits import ExitCode
 from ollm_tui.cli.output import print_json, say
+from ollm_tui.core.base.app_dirs import state_folder
 from ollm_tui.core.base.clock import iso_time
 from ollm_tui.core.base.errors import ToolFailure
-from ollm_tui.core.base.places import state_folder
-from ollm_tui.core.base.visible import visible
-from ollm_tui.core.trash import Trash
+from ollm_tui.core.base.escape import visible
+from ollm_tui.core.files.trash import Trash
 
 
 def run_command(argv: list[str]) -> int:

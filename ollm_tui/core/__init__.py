@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from ollm_tui.core.base.abort import AbortController, AbortSignal
     from ollm_tui.core.base.output import OutputFormatter, TruncationConfig
     from ollm_tui.core.base.results import ToolError, ToolResult
-    from ollm_tui.core.base.workspace import Workspace
     from ollm_tui.core.bus import MessageBus
     from ollm_tui.core.confirmation import ConfirmationDetails, ConfirmationRequest, ConfirmationResponse, Risk
     from ollm_tui.core.executor import ToolExecutor
+    from ollm_tui.core.fence.workspace import Workspace
     from ollm_tui.core.policy.engine import PolicyEngine
     from ollm_tui.core.policy.rules import PolicyCondition, PolicyConfig, PolicyDecision, PolicyRule
     from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolContext, ToolGroup, ToolInvocation
@@ -26,7 +26,7 @@ _HOMES = {
     "TruncationConfig": "ollm_tui.core.base.output",
     "ToolError": "ollm_tui.core.base.results",
     "ToolResult": "ollm_tui.core.base.results",
-    "Workspace": "ollm_tui.core.base.workspace",
+    "Workspace": "ollm_tui.core.fence.workspace",
     "MessageBus": "ollm_tui.core.bus",
     "ConfirmationDetails": "ollm_tui.core.confirmation",
     "ConfirmationRequest": "ollm_tui.core.confirmation",

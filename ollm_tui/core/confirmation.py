@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ollm_tui.core.base.diff import FileDiff
 from ollm_tui.core.base.results import JsonObject, Wire
+from ollm_tui.core.files.diff import FileDiff
 
 
 class Risk(StrEnum):

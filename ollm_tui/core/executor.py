@@ -23,7 +23,6 @@ from ollm_tui.core.base.errors import (
 )
 from ollm_tui.core.base.output import OutputStore
 from ollm_tui.core.base.results import JsonObject, ToolResult, UpdateOutput
-from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.bus import MessageBus
 from ollm_tui.core.calls import (
     CallRecord,
@@ -38,6 +37,7 @@ from ollm_tui.core.calls import (
 )
 from ollm_tui.core.confirmation import ConfirmationResponse, Origin, Preview, RememberScope, Risk
 from ollm_tui.core.excerpting import excerpted, notes_kept, shown
+from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.judging import call_to_judge
 from ollm_tui.core.policy.approvals import ApprovalBook, RememberOffer
 from ollm_tui.core.policy.audit import AuditEvent

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.confirmation import Origin
+from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.engine import Call, Floor
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.tools.base import AnyInvocation, Effect

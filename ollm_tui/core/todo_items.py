@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ollm_tui.core.base.errors import TodoFailed
-from ollm_tui.core.base.quoting import quoted_unless_plain
+from ollm_tui.core.base.escape import quoted_unless_plain
 
 
 class TodoStatus(StrEnum):

@@ -17,7 +17,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from ollm_tui.core.base.clock import Clock, SystemClock
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.options import Options
 from ollm_tui.tui import news, start
 from ollm_tui.tui.first_frame import DEFAULT_THEME, first_frame

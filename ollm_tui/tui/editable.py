@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ollm_tui.core.base.visible import visible_block
+from ollm_tui.core.base.escape import visible_block
 
 _UNSURE = re.compile(r"[^\n\t\x20-\x7e]|⟨(?=U\+)")
 _WRITTEN = re.compile(r"⟨U\+([0-9A-F]{4,6})⟩")

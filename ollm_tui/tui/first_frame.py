@@ -10,7 +10,7 @@ import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from ollm_tui.core.base.places import config_folder
+from ollm_tui.core.base.app_dirs import config_folder
 
 if TYPE_CHECKING:
     from ollm_tui.options import Options

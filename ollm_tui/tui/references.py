@@ -63,8 +63,8 @@ class Reference:
 def excerpt_of(selected: str, source: str) -> TerminalExcerpt:
     """What was selected, bounded, with control and invisible characters made visible."""
     # Loaded with the first selection: the start does not need them.
+    from ollm_tui.core.base.escape import visible, visible_block
     from ollm_tui.core.base.output import OutputFormatter, TruncationConfig
-    from ollm_tui.core.base.visible import visible, visible_block
 
     bounds = TruncationConfig(MAX_CHARACTERS, MAX_LINES)
     lines = selected.count("\n") + 1

@@ -10,7 +10,7 @@ from typing import cast
 
 from textual.theme import Theme
 
-from ollm_tui.core.base.places import config_folder
+from ollm_tui.core.base.app_dirs import config_folder
 from ollm_tui.tui.first_frame import DEFAULT_THEME
 from ollm_tui.tui.values import Fault
 

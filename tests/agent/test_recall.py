@@ -15,10 +15,10 @@ from ollm_tui.agent.events import MemoryRecalled, RecalledNote, as_line
 from ollm_tui.agent.recall import ENDING, HEADING, Recall, Recalled
 from ollm_tui.agent.tokens import estimated_tokens
 from ollm_tui.core.base.abort import AbortController
-from ollm_tui.core.base.secrets import mask
-from ollm_tui.core.base.store import Store
+from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.memory import Memory, MemoryScope
 from ollm_tui.core.memory.overview import MemoryOverview
+from ollm_tui.core.storage.store import Store
 from tests.core.test_memory_overview import HandClock
 
 USER, WORKSPACE = MemoryScope.USER, MemoryScope.WORKSPACE

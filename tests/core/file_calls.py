@@ -18,12 +18,12 @@ import pytest
 from hypothesis import strategies as st
 
 from ollm_tui.core.base.abort import AbortController, AbortSignal
+from ollm_tui.core.base.escape import quote_name
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.base.visible import quote_name
-from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.files.trash import Trash
 from ollm_tui.core.tools.base import AnyInvocation, AnyTool, Limits, ToolContext
-from ollm_tui.core.trash import Trash
 
 FAST_FOLDER = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """In memory where there is such a place: each example of a property writes files through to the disk."""

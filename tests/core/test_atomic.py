@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.base import atomic
-from ollm_tui.core.base.atomic import rename_without_replacing, replace_file
+from ollm_tui.core.files import atomic
+from ollm_tui.core.files.atomic import rename_without_replacing, replace_file
 from tests.core.file_calls import open_room, unprivileged
 
 
@@ -205,7 +205,7 @@ SIZE = 300_000
 
 _WRITERS = """
 import os, sys
-from ollm_tui.core.base.atomic import replace_file
+from ollm_tui.core.files.atomic import replace_file
 directory, size = os.open(sys.argv[1], os.O_RDONLY), int(sys.argv[2])
 for _ in sys.stdin:
     writer = os.fork()

@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.core.base.errors import StorageFailed
-from ollm_tui.core.base.store import Store
 from ollm_tui.core.confirmation import Origin, Risk
 from ollm_tui.core.policy.audit import (
     SCHEMA,
@@ -31,6 +30,7 @@ from ollm_tui.core.policy.audit import (
 )
 from ollm_tui.core.policy.engine import Explanation, Layer, TraceLine
 from ollm_tui.core.policy.rules import Decision
+from ollm_tui.core.storage.store import Store
 
 
 class Ticking:
@@ -208,7 +208,7 @@ def test_processes_append_to_one_chain(path: Path) -> None:
     script = """
 import sys
 from pathlib import Path
-from ollm_tui.core.base.store import Store
+from ollm_tui.core.storage.store import Store
 from ollm_tui.core.confirmation import Origin
 from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog
 log = AuditLog(Store(Path(sys.argv[1])))

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.base import commitment
 from ollm_tui.core.base.abort import AbortController, AbortSignal
-from ollm_tui.core.base.commitment import carry_out, exclusive
 from ollm_tui.core.base.errors import FileChanged, OperationCancelled
+from ollm_tui.core.files.path_locks import carry_out, exclusive
 
 A, B = Path("/a"), Path("/b")
 

@@ -19,9 +19,9 @@ from ollm_tui.core.base.errors import (
     OperationCancelled,
     ToolFailure,
 )
-from ollm_tui.core.base.protected import fold
-from ollm_tui.core.base.workspace import Access, Workspace
 from ollm_tui.core.confirmation import DeletionPreview
+from ollm_tui.core.fence.protected_paths import fold
+from ollm_tui.core.fence.workspace import Access, Workspace
 from ollm_tui.core.tools.delete_file import DELETE_FILE, DeleteFileData
 from tests.core.file_calls import Room, names, new_room, open_room, spelled, unprivileged
 from tests.core.test_trash import pretend_other_file_system

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.base.diff import (
+from ollm_tui.core.files.diff import (
     CONTEXT_LINES,
     MOST_LINES,
     NO_FINAL_NEWLINE,

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.base import atomic
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import (
     BinaryFile,
@@ -29,6 +28,7 @@ from ollm_tui.core.base.errors import (
     OperationCancelled,
 )
 from ollm_tui.core.confirmation import DiffPreview
+from ollm_tui.core.files import atomic
 from ollm_tui.core.tools.edit_file import EDIT_FILE, EditFileData
 from ollm_tui.core.tools.edit_matching import MatchKind
 from tests.core.file_calls import Room, new_room, open_room, run, texts, unprivileged

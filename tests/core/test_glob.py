@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.base import protected
 from ollm_tui.core.base.errors import FileNotFound, InvalidArguments, InvalidPath, NotADirectory
+from ollm_tui.core.base.escape import unquote_name
 from ollm_tui.core.base.glob_pattern import GlobPattern, InvalidGlob
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.base.visible import unquote_name
+from ollm_tui.core.fence import protected_paths
 from ollm_tui.core.tools.base import Limits
 from ollm_tui.core.tools.glob import GLOB, GlobData
 from tests.core.file_reads import call, called, write
@@ -47,7 +47,7 @@ def names_of(result: ToolResult) -> list[str]:
 def made(root: Path, tree: set[tuple[str, ...]]) -> set[str]:
     """The files of a tree that can stand side by side."""
     for parts in sorted(tree):
-        if protected.judge_reading(parts) is not None:
+        if protected_paths.judge_reading(parts) is not None:
             continue
         path = root.joinpath(*parts)
         try:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.core.base.errors import FileNotFound, InvalidArguments, InvalidPath, NotADirectory
+from ollm_tui.core.base.escape import quote_name
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.base.visible import quote_name
 from ollm_tui.core.tools.base import Limits
 from ollm_tui.core.tools.ls import LS, LsData, LsEntry
 from tests.core.file_reads import call, called, write

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import InvalidArguments, MemoryFailed, StorageFailed
 from ollm_tui.core.base.results import JsonObject, ToolResult
-from ollm_tui.core.base.store import Store
 from ollm_tui.core.bus import MessageBus
 from ollm_tui.core.confirmation import ConfirmationDetails, Risk, TextPreview
 from ollm_tui.core.memory import MAX_VALUE_CHARS, Memory, MemoryScope
+from ollm_tui.core.storage.store import Store
 from ollm_tui.core.tools.base import Effect, Tool, ToolContext
 from ollm_tui.core.tools.memory import MEMORY
 from ollm_tui.core.tools.memory_get import MEMORY_GET
@@ -341,7 +341,7 @@ def test_two_processes_setting_different_keys_lose_none(tmp_path: Path) -> None:
     script = """
 import sys
 from pathlib import Path
-from ollm_tui.core.base.store import Store
+from ollm_tui.core.storage.store import Store
 from ollm_tui.core.memory import Memory
 memory = Memory(Store(Path(sys.argv[1])), Path("/shared"))
 for number in range(100):

@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core.base.errors import StorageFailed
-from ollm_tui.core.base.store import Store
-from ollm_tui.core.base.store_watch import watch_changes
 from ollm_tui.core.memory import SCHEMA, Memory
+from ollm_tui.core.storage.change_watch import watch_changes
+from ollm_tui.core.storage.store import Store
 from tests.core.concepts import Concepts
 
 WRITER = """
 import sys
 from pathlib import Path
-from ollm_tui.core.base.store import Store
+from ollm_tui.core.storage.store import Store
 from ollm_tui.core.memory import Memory
 memory = Memory(Store(Path(sys.argv[1])), Path("/w"))
 for number in range(100_000):

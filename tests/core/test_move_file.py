@@ -10,7 +10,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.base import atomic
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import (
     FileChanged,
@@ -24,8 +23,9 @@ from ollm_tui.core.base.errors import (
     OperationCancelled,
 )
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.confirmation import TextPreview
+from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.files import atomic
 from ollm_tui.core.tools import move_file as move_module
 from ollm_tui.core.tools.move_file import MOVE_FILE
 from tests.core.file_calls import Room, names, new_room, open_room, spelled, unprivileged

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.base.graphemes import boundary_after, boundary_before, is_boundary
+from ollm_tui.core.base.escape import boundary_after, boundary_before, is_boundary
 from ollm_tui.core.base.output import ExcerptBuffer, OutputFormatter, TruncationConfig
 
 

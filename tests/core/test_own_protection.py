@@ -9,7 +9,7 @@ import pytest
 
 from ollm_tui.assembly import Attendance, assemble_core, configure
 from ollm_tui.core import Workspace
-from ollm_tui.core.base.workspace import Access
+from ollm_tui.core.fence.workspace import Access
 from ollm_tui.options import Options
 
 

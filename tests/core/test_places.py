@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.base import places
+from ollm_tui.core.base import app_dirs
 
 
 def test_folders_follow_the_variables_and_ignore_relative_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,6 +14,6 @@ def test_folders_follow_the_variables_and_ignore_relative_ones(monkeypatch: pyte
     monkeypatch.setenv("XDG_CONFIG_HOME", "/etc/ann")
     monkeypatch.setenv("XDG_DATA_HOME", "relative/data")
     monkeypatch.delenv("XDG_STATE_HOME")
-    assert places.config_folder() == Path("/etc/ann/ollm-tui")
-    assert places.data_folder() == Path("/home/ann/.local/share/ollm-tui")
-    assert places.state_folder() == Path("/home/ann/.local/state/ollm-tui")
+    assert app_dirs.config_folder() == Path("/etc/ann/ollm-tui")
+    assert app_dirs.data_folder() == Path("/home/ann/.local/share/ollm-tui")
+    assert app_dirs.state_folder() == Path("/home/ann/.local/state/ollm-tui")

@@ -26,9 +26,9 @@ from ollm_tui.core.base.errors import (
     OperationCancelled,
     ToolFailure,
 )
-from ollm_tui.core.base.line_index import STRIDE, LineIndexes, line_offset
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.base.text_files import Newline
+from ollm_tui.core.files.line_index import STRIDE, LineIndexes, line_offset
+from ollm_tui.core.files.text_files import Newline
 from ollm_tui.core.tools.base import Limits
 from ollm_tui.core.tools.read_file import READ_FILE, ReadFileData
 from tests.core.file_reads import call, called

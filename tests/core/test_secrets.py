@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.base.secrets import MASK, looks_secret, looks_secret_under, mask, variable_looks_secret
+from ollm_tui.core.fence.secrets import MASK, looks_secret, looks_secret_under, mask, variable_looks_secret
 
 SECRETS = {
     "ghp_" + "aB3" * 12: "GitHub",

@@ -22,10 +22,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.base import sqlite_file
 from ollm_tui.core.base.errors import StorageFailed
-from ollm_tui.core.base.store import ReadOnly, Schema, SetAside, Store, workspace_key
-from ollm_tui.core.base.store_watch import ChangeWatch, watch_changes
+from ollm_tui.core.storage import sqlite_file
+from ollm_tui.core.storage.change_watch import ChangeWatch, watch_changes
+from ollm_tui.core.storage.store import ReadOnly, Schema, SetAside, Store, workspace_key
 
 NOTES = Schema("notes", (("CREATE TABLE notes(number INTEGER PRIMARY KEY, text TEXT NOT NULL)",),))
 NOTES_2 = Schema("notes", (*NOTES.steps, ("ALTER TABLE notes ADD COLUMN mood TEXT NOT NULL DEFAULT 'calm'",)))
@@ -33,7 +33,7 @@ NOTES_2 = Schema("notes", (*NOTES.steps, ("ALTER TABLE notes ADD COLUMN mood TEX
 WRITER = """
 import sys
 from pathlib import Path
-from ollm_tui.core.base.store import Schema, Store
+from ollm_tui.core.storage.store import Schema, Store
 NOTES = Schema("notes", (("CREATE TABLE notes(number INTEGER PRIMARY KEY, text TEXT NOT NULL)",),))
 store = Store(Path(sys.argv[1]))
 for number in range(int(sys.argv[2])):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.core.base.errors import BinaryFile, EncodingFailure
-from ollm_tui.core.base.text_files import (
+from ollm_tui.core.files.text_files import (
     UTF_8,
     Encoding,
     Newline,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from ollm_tui.core.base.errors import StorageFailed, TodoFailed
-from ollm_tui.core.base.store import Store
+from ollm_tui.core.storage.store import Store
 from ollm_tui.core.todos import Todo, TodoDraft, TodoList, TodoStatus
 
 tasks = st.text(min_size=1, max_size=40)
@@ -414,7 +414,7 @@ def test_two_processes_share_one_list_and_its_numbers(tmp_path: Path) -> None:
     script = """
 import sys
 from pathlib import Path
-from ollm_tui.core.base.store import Store
+from ollm_tui.core.storage.store import Store
 from ollm_tui.core.todos import TodoList
 todos = TodoList(Store(Path(sys.argv[1])), Path("/shared"))
 for number in range(50):

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core import trash as trash_module
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.errors import FileExists, FileNotFound, OperationCancelled
-from ollm_tui.core.trash import Trash, TrashEntry
+from ollm_tui.core.files import trash as trash_module
+from ollm_tui.core.files.trash import Trash, TrashEntry
 from tests.core.file_calls import Room, names, new_room
 
 

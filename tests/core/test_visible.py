@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.base.visible import MARKS_PER_BASE, quote_name, unquote_name, visible, visible_blanks, visible_block
+from ollm_tui.core.base.escape import MARKS_PER_BASE, quote_name, unquote_name, visible, visible_blanks, visible_block
 from tests.core.file_calls import names
 
 HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.base import beneath
-from ollm_tui.core.base import workspace as workspace_module
 from ollm_tui.core.base.errors import FileNotFound, InvalidPath, IsADirectory, NoPermission, NotADirectory, ToolFailure
-from ollm_tui.core.base.workspace import Access, Workspace
+from ollm_tui.core.fence import openat
+from ollm_tui.core.fence import workspace as workspace_module
+from ollm_tui.core.fence.workspace import Access, Workspace
 from tests.core.file_calls import (
     Room,
     names,
@@ -37,7 +37,7 @@ def room(tmp_path: Path) -> Room:
 def way_of_opening(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "walk":
         monkeypatch.setattr(beneath, "_openat2_number", lambda: None)
-    elif not beneath.openat2_works():
+    elif not openat.openat2_works():
         pytest.skip("this system has no openat2")
     return request.param
 

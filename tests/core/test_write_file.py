@@ -28,8 +28,8 @@ from ollm_tui.core.base.errors import (
     NotADirectory,
     OperationCancelled,
 )
-from ollm_tui.core.base.text_files import decode
 from ollm_tui.core.confirmation import DiffPreview, TextPreview
+from ollm_tui.core.files.text_files import decode
 from ollm_tui.core.tools.omission import find_omission
 from ollm_tui.core.tools.read_file import READ_FILE, ReadFileData
 from ollm_tui.core.tools.write_file import WRITE_FILE, WriteFileData, WriteFileParameters

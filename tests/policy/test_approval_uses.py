@@ -11,13 +11,13 @@ from ollm_tui.assembly import Attendance, Core, assemble_core, configure
 from ollm_tui.assembly.configuration import Configuration
 from ollm_tui.cli import main
 from ollm_tui.core import ConfirmationResponse
+from ollm_tui.core.base.app_dirs import data_folder
 from ollm_tui.core.base.clock import SystemClock, iso_time
 from ollm_tui.core.base.errors import StorageFailed
-from ollm_tui.core.base.places import data_folder
-from ollm_tui.core.base.store import Store
 from ollm_tui.core.confirmation import RememberScope
 from ollm_tui.core.notices import ConfirmationRequested, Notice
 from ollm_tui.core.policy.approval_uses import SCHEMA, ApprovalKey, ApprovalUse, ApprovalUses
+from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options
 
 POLICY = 'preset = "none"\n[exec]\napprovals = [{ pattern = "echo *" }, { pattern = "seq *" }, { pattern = "true" }]\n'

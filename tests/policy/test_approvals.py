@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from ollm_tui.assembly import configure
 from ollm_tui.assembly.tools import BUILTIN_TOOLS
-from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.confirmation import RememberScope
+from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approvals import ApprovalBook, RememberOffer
 from ollm_tui.core.policy.command_rules import CommandPolicy
 from ollm_tui.core.policy.engine import Call, Floor, PolicyEngine, PolicySources

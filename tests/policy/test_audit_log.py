@@ -20,15 +20,15 @@ from ollm_tui.assembly.auditing import audit_entry
 from ollm_tui.cli import main
 from ollm_tui.core import ConfirmationResponse
 from ollm_tui.core.base.abort import AbortController
-from ollm_tui.core.base.places import data_folder
+from ollm_tui.core.base.app_dirs import data_folder
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.base.store import Store
 from ollm_tui.core.calls import CallRecord
 from ollm_tui.core.confirmation import Origin
 from ollm_tui.core.notices import ConfirmationRequested, Notice
 from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog
 from ollm_tui.core.policy.engine import Layer
 from ollm_tui.core.policy.rules import Decision
+from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options
 
 POLICY = '[[rules]]\ntool = "write_file"\naction = "ask"\n\n[[rules]]\ntool = "ls"\naction = "deny"\n'

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.base.visible import visible
-from ollm_tui.core.base.workspace import Workspace
+from ollm_tui.core.base.escape import visible
+from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.command_concerns import command_facts
 from ollm_tui.core.policy.shell_syntax import analyse
 

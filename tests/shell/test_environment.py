@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ollm_tui.core.fence.environment import NOBODY_ANSWERS, cleaned, command_environment, is_never_passed
 from ollm_tui.core.shell.commands import CommandHub, CommandRequest, arrival
-from ollm_tui.core.shell.environment import NOBODY_ANSWERS, cleaned, command_environment, is_never_passed
 from tests.shell.conftest import Bench, bench_in, data_of
 
 SECRET_NAMES = [

@@ -27,10 +27,10 @@ from ollm_tui.agent.events import (
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.errors import ConfirmationTimeout
 from ollm_tui.core.base.results import ToolError
-from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.bus import MessageBus
 from ollm_tui.core.confirmation import ConfirmationDetails, ConfirmationResponse, Origin, RememberScope, Risk
 from ollm_tui.core.executor import ToolExecutor
+from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.notices import Outcome
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.rules import PolicyConfig

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 from textual.widgets import TextArea
 
-from ollm_tui.core.base.visible import visible_block
+from ollm_tui.core.base.escape import visible_block
 from ollm_tui.tui.editable import Editable
 from ollm_tui.tui.widgets.long_text import folded
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.base.places import state_folder
+from ollm_tui.core.base.app_dirs import state_folder
 from ollm_tui.core.shell.jobbook import JobBook
 from ollm_tui.tui.screens.jobs import JobsScreen
 from ollm_tui.tui.screens.leave import LeaveScreen

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core.base.clock import SystemClock
-from ollm_tui.core.base.store import Store
 from ollm_tui.core.memory import Memory, MemoryScope
 from ollm_tui.core.memory.overview import MemoryOverview
+from ollm_tui.core.storage.store import Store
 from ollm_tui.tui import memory_wishes as wishes
 from ollm_tui.tui import news
 from ollm_tui.tui.bridge.memory import MemoryKeeper

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ollm_tui.core.base.store import Store
 from ollm_tui.core.memory import Memory
+from ollm_tui.core.storage.store import Store
 from ollm_tui.core.todos import TodoList
 from ollm_tui.tui.widgets.rows import RowList
 from tests.tui.memory_desk import editing, memory, opened, outside, workspace

@@ -15,8 +15,8 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from ollm_tui.core.base.diff import diff_texts
 from ollm_tui.core.confirmation import DiffPreview
+from ollm_tui.core.files.diff import diff_texts
 from ollm_tui.options import Options
 from ollm_tui.tui import news
 from ollm_tui.tui.app import DashboardApp

@@ -115,7 +115,7 @@ def test_a_long_line_is_wrapped_without_measuring_its_rest_for_each_row(monkeypa
 @example("0\u2e80", 2, 1, False)
 @settings(max_examples=200)
 def test_wrapping_loses_nothing_and_fits(text: str, width: int, hang: int, prose: bool) -> None:
-    from ollm_tui.core.base.visible import visible
+    from ollm_tui.core.base.escape import visible
 
     shown = visible(text)
     rows = Line((Piece(shown),), hang, prose).wrapped(width)

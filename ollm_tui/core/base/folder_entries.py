@@ -10,7 +10,7 @@ import time
 from itertools import islice
 from typing import NamedTuple
 
-from ollm_tui.core.base.ground import Ground, is_settled
+from ollm_tui.core.fence.dir_handle import Ground, is_settled
 
 NAMES_KEPT = 500_000
 """Names remembered in all; with more of them everything is forgotten and begun anew."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from ollm_tui.core.base.linear_regex import BytesPattern, PatternError, compile_bytes
+from ollm_tui.core.base.regex import BytesPattern, PatternError, compile_bytes
 
 MAX_ALTERNATIVES = 1000
 """So many patterns may one with braces stand for."""

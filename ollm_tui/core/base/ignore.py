@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ollm_tui.core.base.ignore_rules import Rule, parse
-from ollm_tui.core.base.linear_regex import BytesPattern, compile_bytes
+from ollm_tui.core.base.regex import BytesPattern, compile_bytes
 
 MAX_RULE_FILE_BYTES = 10_000_000
 """Of a larger file only this much is read."""

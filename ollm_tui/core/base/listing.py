@@ -11,13 +11,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from ollm_tui.core.base import protected
 from ollm_tui.core.base.folder_entries import FolderEntries
-from ollm_tui.core.base.ground import Ground
 from ollm_tui.core.base.ignore import NO_RULES, RuleChain, rule_file
 from ollm_tui.core.base.ignore_rules import is_common
-from ollm_tui.core.base.linked_secrets import Identity, home_folder, identity_of_linked, linked_credentials
-from ollm_tui.core.base.own_protection import OwnProtection
 from ollm_tui.core.base.repository import (
     NOTHING_TRACKED,
     Repository,
@@ -26,6 +22,10 @@ from ollm_tui.core.base.repository import (
     global_exclude_file,
     read_file,
 )
+from ollm_tui.core.fence import protected_paths
+from ollm_tui.core.fence.dir_handle import Ground
+from ollm_tui.core.fence.hard_links import Identity, home_folder, identity_of_linked, linked_credentials
+from ollm_tui.core.fence.protected_paths import OwnProtection
 
 _GIT = b".git"
 _RULES = b".gitignore"
@@ -336,7 +336,7 @@ class Listing:
     def _is_sensitive(self, parent: bytes, name: bytes) -> bool:
         if not parent and name in self._harmless:
             return False
-        sensitive = protected.judge_reading(os.fsdecode(parent + b"/" + name).split("/")) is not None
+        sensitive = protected_paths.judge_reading(os.fsdecode(parent + b"/" + name).split("/")) is not None
         if not parent and not sensitive:
             self._harmless.add(name)
         return sensitive

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from ollm_tui.core.base.graphemes import boundary_after, boundary_before
+from ollm_tui.core.base.escape import boundary_after, boundary_before
 
 HEAD_PERCENT = 40
 """Share of an excerpt that comes from the beginning; the rest comes from the end, where errors stand."""

@@ -10,7 +10,6 @@ import codecs
 import os
 import re
 
-from ollm_tui.core.base.ground import Ground
 from ollm_tui.core.base.search import (
     MAX_LINE_CHARS,
     MAX_WIDE_BYTES,
@@ -20,6 +19,7 @@ from ollm_tui.core.base.search import (
     long_line,
     wide_codec,
 )
+from ollm_tui.core.fence.dir_handle import Ground
 
 ON_SEPARATORS = ("--no-heading", "--null", "--color=never", "--no-context-separator", "--with-filename")
 

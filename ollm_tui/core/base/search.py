@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ollm_tui.core.base.graphemes import boundary_after, boundary_before
-from ollm_tui.core.base.linear_regex import BytesPattern, PatternError, compile_bytes
+from ollm_tui.core.base.escape import boundary_after, boundary_before
+from ollm_tui.core.base.regex import BytesPattern, PatternError, compile_bytes
 
 MAX_LINE_CHARS = 500
 """Characters of a line that are shown; of a longer one the part around the match."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import StorageFailed
-from ollm_tui.core.base.store import Store
 from ollm_tui.core.memory.embedding import Comparison, Embedder
 from ollm_tui.core.memory.tables import SCHEMA, Place, marks
+from ollm_tui.core.storage.store import Store
 
 HEAD_CHARS = 500
 """How much of a value its vector is made from, key aside: a vector stands for one thought, and longer texts take

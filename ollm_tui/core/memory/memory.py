@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.clock import Clock, SystemClock, iso_time
 from ollm_tui.core.base.errors import MemoryFailed
-from ollm_tui.core.base.sqlite_file import is_index_damage
-from ollm_tui.core.base.store import Store, workspace_key
 from ollm_tui.core.memory.entries import MemoryScope, Remembered, SearchOutcome
 from ollm_tui.core.memory.tables import REBUILD_WORDS, SCHEMA, Place, marks
+from ollm_tui.core.storage.sqlite_file import is_index_damage
+from ollm_tui.core.storage.store import Store, workspace_key
 
 if TYPE_CHECKING:
     from ollm_tui.core.memory.embedding import Embedder

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ollm_tui.core.base.store import Store, workspace_key
 from ollm_tui.core.memory.entries import MemoryScope
 from ollm_tui.core.memory.tables import SCHEMA
+from ollm_tui.core.storage.store import Store, workspace_key
 
 OPENING_CHARS = 2_000
 """How much of a text's beginning comes along; a text of 10 MB costs no more than that."""

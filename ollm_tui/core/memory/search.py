@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.clock import Clock
-from ollm_tui.core.base.store import Store
 from ollm_tui.core.memory.embedding import Embedder, EmbeddingFailed
 from ollm_tui.core.memory.entries import Found, MemoryScope, Ranking, Remembered, SearchOutcome
 from ollm_tui.core.memory.fusion import fused
 from ollm_tui.core.memory.meaning import Meaning, Nearest
 from ollm_tui.core.memory.tables import REBUILD_WORDS, SCHEMA, Place, marks
 from ollm_tui.core.memory.words import IndexDamaged, WordMatches, match_words, snippet_of
+from ollm_tui.core.storage.store import Store
 
 
 class MemorySearch:

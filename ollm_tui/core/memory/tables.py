@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TypeAlias
 
-from ollm_tui.core.base.store import Schema
+from ollm_tui.core.storage.store import Schema
 
 Place: TypeAlias = str | bytes
 """What stands for a scope in the tables."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 
-from ollm_tui.core.base.sqlite_file import is_index_damage
 from ollm_tui.core.memory.tables import UNSPACED, Place, marks, searchable, unspaced_letter
+from ollm_tui.core.storage.sqlite_file import is_index_damage
 
 SNIPPET_CHARS = 240
 """How much of a value a search shows around the first word found."""

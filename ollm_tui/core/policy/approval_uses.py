@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ollm_tui.core.base.background import BackgroundWriter
 from ollm_tui.core.base.clock import Clock, SystemClock, iso_time
 from ollm_tui.core.base.errors import StorageFailed
-from ollm_tui.core.base.store import Schema, Store
+from ollm_tui.core.storage.background_writer import BackgroundWriter
+from ollm_tui.core.storage.store import Schema, Store
 
 SCHEMA = Schema(
     "approvals",

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ollm_tui.core.base.visible import visible
-from ollm_tui.core.base.workspace import Workspace
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.confirmation import RememberScope
+from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approval_uses import ApprovalKey
 from ollm_tui.core.policy.command_paths import CommandPaths
 from ollm_tui.core.policy.command_rules import SHELL

@@ -18,14 +18,14 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ollm_tui.core.base.background import BackgroundWriter
 from ollm_tui.core.base.clock import Clock, SystemClock, iso_time
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.results import Wire
-from ollm_tui.core.base.store import Schema, Store
 from ollm_tui.core.confirmation import Origin
 from ollm_tui.core.policy.engine import Explanation, Layer, TraceLine
 from ollm_tui.core.policy.rules import Decision
+from ollm_tui.core.storage.background_writer import BackgroundWriter
+from ollm_tui.core.storage.store import Schema, Store
 
 SCHEMA = Schema(
     "audit",

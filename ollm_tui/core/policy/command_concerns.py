@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from ollm_tui.core.base.visible import quote_name, visible
-from ollm_tui.core.base.workspace import Workspace
+from ollm_tui.core.base.escape import quote_name, visible
+from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.command_paths import CommandPaths
 from ollm_tui.core.policy.shell_syntax import ShellLine, analyse
 from ollm_tui.core.policy.shell_tables import program_key, tables

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ollm_tui.core.base.errors import InvalidPath, ToolFailure
-from ollm_tui.core.base.protected import holds_credentials
-from ollm_tui.core.base.workspace import Access, Location, Workspace
+from ollm_tui.core.fence.protected_paths import holds_credentials
+from ollm_tui.core.fence.workspace import Access, Location, Workspace
 from ollm_tui.core.policy.git_programs import configured_program
 
 MAX_ENTRIES_BELOW = 100_000

@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.base.workspace import Workspace
 from ollm_tui.core.confirmation import Risk
+from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approval_uses import ApprovalKey
 from ollm_tui.core.policy.command_paths import CommandPaths
 from ollm_tui.core.policy.rules import CompiledRule, Decision, ExecMode, RuleSet, Seen, seen_by_conditions

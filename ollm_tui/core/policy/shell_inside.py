@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.policy.shell_code import set_commands, within_code
 from ollm_tui.core.policy.shell_options import flags_of, takes_commands
 from ollm_tui.core.policy.shell_tables import program_key

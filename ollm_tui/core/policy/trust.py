@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ollm_tui.core.base.own_files import replace_text
-from ollm_tui.core.base.places import config_folder
+from ollm_tui.core.base.app_dirs import config_folder
+from ollm_tui.core.files.atomic import replace_text
 
 REPOSITORY_CONFIG = Path(".ollm") / "config.toml"
 MAX_BYTES = 1_000_000

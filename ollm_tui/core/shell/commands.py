@@ -18,8 +18,8 @@ from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
+from ollm_tui.core.fence.environment import command_environment, own_environment, person_environment
 from ollm_tui.core.shell.broadcast import Broadcast, OnBytes
-from ollm_tui.core.shell.environment import command_environment, own_environment, person_environment
 from ollm_tui.core.shell.family import Family, ProcessName
 from ollm_tui.core.shell.jobbook import JobBook, JobRecord
 from ollm_tui.core.shell.ladder import GRACE

@@ -8,7 +8,7 @@ import termios
 from collections import deque
 from dataclasses import dataclass, field
 
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 
 KEPT_LINES = 10
 """Typed lines that are told; of more, the last ones."""

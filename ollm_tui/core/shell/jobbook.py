@@ -16,8 +16,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ollm_tui.core.base.clock import Clock, SystemClock
-from ollm_tui.core.base.own_files import replace_text
-from ollm_tui.core.base.secrets import looks_secret
+from ollm_tui.core.fence.secrets import looks_secret
+from ollm_tui.core.files.atomic import replace_text
 from ollm_tui.core.shell.family import Family, ProcessName, birth_of
 from ollm_tui.core.shell.ladder import GRACE, KillLadder
 from ollm_tui.core.shell.state import CommandKind, CommandState

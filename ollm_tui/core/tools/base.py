@@ -16,17 +16,17 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import InvalidArguments
 from ollm_tui.core.base.results import JsonObject, ToolData, ToolResult, UpdateOutput
-from ollm_tui.core.base.seen import SeenFiles
 from ollm_tui.core.bus import MessageBus
 from ollm_tui.core.confirmation import ConfirmationDetails, Preview, RememberScope, Risk
+from ollm_tui.core.files.snapshots import SeenFiles
 from ollm_tui.core.tools.schema import parameters_in_words
 
 if TYPE_CHECKING:
-    from ollm_tui.core.base.workspace import Access, Workspace
+    from ollm_tui.core.fence.workspace import Access, Workspace
+    from ollm_tui.core.files.trash import Trash
     from ollm_tui.core.memory import Memory
     from ollm_tui.core.shell.commands import CommandHub
     from ollm_tui.core.todos import TodoList
-    from ollm_tui.core.trash import Trash
     from ollm_tui.core.web.client import WebAccess
 
 

@@ -8,10 +8,8 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from ollm_tui.core.base import places
+from ollm_tui.core.base import app_dirs
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.atomic import check_writable
-from ollm_tui.core.base.commitment import carry_out, exclusive
 from ollm_tui.core.base.errors import (
     FileWriteFailed,
     InvalidPath,
@@ -19,16 +17,18 @@ from ollm_tui.core.base.errors import (
     ToolFailure,
     from_os_error,
 )
-from ollm_tui.core.base.protected import fold, holds_credentials
+from ollm_tui.core.base.escape import quote_name, visible
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
-from ollm_tui.core.base.snapshots import ABSENT
-from ollm_tui.core.base.trees import MOUNTED, TreeEntry, TreeError, list_tree
-from ollm_tui.core.base.visible import quote_name, visible
-from ollm_tui.core.base.workspace import Access, Location, Workspace
 from ollm_tui.core.confirmation import DeletionPreview, DoomedFile, Preview, Risk
+from ollm_tui.core.fence.protected_paths import fold, holds_credentials
+from ollm_tui.core.fence.workspace import Access, Location, Workspace
+from ollm_tui.core.files.atomic import check_writable
+from ollm_tui.core.files.directory_tree import MOUNTED, TreeEntry, TreeError, list_tree
+from ollm_tui.core.files.path_locks import carry_out, exclusive
+from ollm_tui.core.files.snapshots import ABSENT
+from ollm_tui.core.files.trash import Trash
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.file_concerns import git_standing
-from ollm_tui.core.trash import Trash
 
 _FILES_SHOWN = 1_000
 """Entries listed in a confirmation; their number and size are always those of all."""
@@ -150,7 +150,7 @@ class DeleteFileInvocation(ToolInvocation[DeleteFileParameters]):
         """Blocking; where the trash lies on the same file system all goes in one step."""
         doomed = self._survey(signal)
         fence, location = self.context.fence, doomed.location
-        trash = self.context.trash or Trash(places.state_folder())
+        trash = self.context.trash or Trash(app_dirs.state_folder())
         directory, name = fence.open_parent(location)
         try:
             signal.throw_if_aborted()

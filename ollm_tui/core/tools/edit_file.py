@@ -10,8 +10,6 @@ from dataclasses import replace as replace_field
 from pydantic import Field, field_validator, model_validator
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.commitment import carry_out, exclusive
-from ollm_tui.core.base.diff import FileDiff, diff_replacement, diff_texts
 from ollm_tui.core.base.errors import (
     EditNoChange,
     EditTargetAmbiguous,
@@ -20,12 +18,14 @@ from ollm_tui.core.base.errors import (
     FileEditFailed,
     ToolFailure,
 )
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
-from ollm_tui.core.base.snapshots import ABSENT, Snapshot, read_snapshot, replace, require_file
-from ollm_tui.core.base.text_files import Encoding, decode
-from ollm_tui.core.base.visible import visible
-from ollm_tui.core.base.workspace import Access, Location
 from ollm_tui.core.confirmation import DiffPreview, Preview, Risk
+from ollm_tui.core.fence.workspace import Access, Location
+from ollm_tui.core.files.diff import FileDiff, diff_replacement, diff_texts
+from ollm_tui.core.files.path_locks import carry_out, exclusive
+from ollm_tui.core.files.snapshots import ABSENT, Snapshot, read_snapshot, replace, require_file
+from ollm_tui.core.files.text_files import Encoding, decode
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.edit_matching import Ambiguous, Match, MatchKind, NoMatch, Text, Wanted, find
 from ollm_tui.core.tools.edit_messages import ambiguous, not_found

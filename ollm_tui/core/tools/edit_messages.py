@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 
 from ollm_tui.core.base.errors import EditTargetAmbiguous, EditTargetNotFound
-from ollm_tui.core.base.visible import visible_blanks
+from ollm_tui.core.base.escape import visible_blanks
 from ollm_tui.core.tools.edit_matching import Ambiguous, NoMatch, Text, Wanted
 
 _NEAREST = 3

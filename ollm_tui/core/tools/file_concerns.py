@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.repository import Repository
-from ollm_tui.core.base.visible import visible
-from ollm_tui.core.base.workspace import Location
+from ollm_tui.core.fence.workspace import Location
 
 
 def link_concerns(location: Location, status: os.stat_result) -> list[str]:

@@ -14,12 +14,12 @@ from operator import attrgetter
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.glob_pattern import GlobPattern
-from ollm_tui.core.base.ground import Ground
 from ollm_tui.core.base.line_search import search_files
 from ollm_tui.core.base.listing import Listing
 from ollm_tui.core.base.ripgrep import Ripgrep, RipgrepFailed
 from ollm_tui.core.base.ripgrep_output import AMBIGUOUS
 from ollm_tui.core.base.search import FoundFile, FoundLine, Query, SearchTally
+from ollm_tui.core.fence.dir_handle import Ground
 
 _FIRST_BATCH = 256
 _LARGEST_BATCH = 16384

@@ -10,13 +10,12 @@ from pydantic import Field
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import GlobFailed, InvalidArguments, InvalidPath, from_os_error
+from ollm_tui.core.base.escape import quote_name, quoted_unless_plain, visible
 from ollm_tui.core.base.glob_pattern import GlobPattern, InvalidGlob
 from ollm_tui.core.base.listing import Listing, ListingOptions
-from ollm_tui.core.base.quoting import quoted_unless_plain
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
-from ollm_tui.core.base.visible import quote_name, visible
-from ollm_tui.core.base.workspace import Access, Location, Workspace
 from ollm_tui.core.confirmation import Risk
+from ollm_tui.core.fence.workspace import Access, Location, Workspace
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.listed_files import (
     directory_at,

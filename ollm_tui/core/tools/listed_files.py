@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 
-from ollm_tui.core.base import places
+from ollm_tui.core.base import app_dirs
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import NotADirectory, ToolFailure, from_os_error
-from ollm_tui.core.base.ground import Ground
+from ollm_tui.core.base.escape import quote_name
 from ollm_tui.core.base.listing import Listing, ListingOptions, with_slash
-from ollm_tui.core.base.visible import quote_name
-from ollm_tui.core.base.workspace import Location, Workspace
+from ollm_tui.core.fence.dir_handle import Ground
+from ollm_tui.core.fence.workspace import Location, Workspace
 
 _NAMED_FOLDERS = 3
 """So many unreadable folders are named in a note; of more only the number."""
@@ -48,7 +48,7 @@ def listing_of(workspace: Workspace, location: Location, options: ListingOptions
     Raises ToolFailure where the directory cannot be opened. Blocking.
     """
     readable = any(location.real == root or root in location.real.parents for root in workspace.readable_roots)
-    own = () if readable else (places.config_folder(), places.data_folder(), places.state_folder())
+    own = () if readable else (app_dirs.config_folder(), app_dirs.data_folder(), app_dirs.state_folder())
     off_limits = frozenset(with_slash(os.fsencode(os.path.realpath(folder))) for folder in own)
     return Listing(
         Ground(os.fsencode(location.real), workspace.open_directory(location)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.quoting import quoted_unless_plain
+from ollm_tui.core.base.escape import quoted_unless_plain
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
 from ollm_tui.core.confirmation import Risk
 from ollm_tui.core.memory import Found, MemoryScope, Ranking

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pydantic import Field, JsonValue
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.atomic import rename_without_replacing, sync_directory
-from ollm_tui.core.base.commitment import carry_out, exclusive
 from ollm_tui.core.base.errors import (
     FileChanged,
     FileExists,
@@ -24,12 +22,14 @@ from ollm_tui.core.base.errors import (
     ToolFailure,
     from_os_error,
 )
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
-from ollm_tui.core.base.snapshots import ABSENT
-from ollm_tui.core.base.trees import TreeError, copy_tree, list_tree, remove_tree
-from ollm_tui.core.base.visible import visible
-from ollm_tui.core.base.workspace import Access, Location
 from ollm_tui.core.confirmation import Preview, Risk, TextPreview
+from ollm_tui.core.fence.workspace import Access, Location
+from ollm_tui.core.files.atomic import rename_without_replacing, sync_directory
+from ollm_tui.core.files.directory_tree import TreeError, copy_tree, list_tree, remove_tree
+from ollm_tui.core.files.path_locks import carry_out, exclusive
+from ollm_tui.core.files.snapshots import ABSENT
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 
 

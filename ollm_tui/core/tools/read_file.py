@@ -13,10 +13,13 @@ from pydantic import Field, model_validator
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import FileReadFailed, FileTooLarge, from_os_error
-from ollm_tui.core.base.line_index import LineIndexes, line_offset
+from ollm_tui.core.base.escape import quote_name
 from ollm_tui.core.base.output import OutputFormatter, TruncationConfig
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
-from ollm_tui.core.base.text_files import (
+from ollm_tui.core.confirmation import Risk
+from ollm_tui.core.fence.workspace import Access, Location
+from ollm_tui.core.files.line_index import LineIndexes, line_offset
+from ollm_tui.core.files.text_files import (
     SAMPLE_BYTES,
     Encoding,
     Newline,
@@ -25,9 +28,6 @@ from ollm_tui.core.base.text_files import (
     newline_style,
     recognise,
 )
-from ollm_tui.core.base.visible import quote_name
-from ollm_tui.core.base.workspace import Access, Location
-from ollm_tui.core.confirmation import Risk
 from ollm_tui.core.tools.base import Effect, Limits, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.listed_files import iso_time
 

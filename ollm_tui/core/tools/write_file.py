@@ -12,8 +12,6 @@ from typing import Literal
 from pydantic import JsonValue
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.commitment import carry_out, exclusive
-from ollm_tui.core.base.diff import FileDiff, diff_texts
 from ollm_tui.core.base.errors import (
     EncodingFailure,
     FileChanged,
@@ -24,9 +22,14 @@ from ollm_tui.core.base.errors import (
     IsADirectory,
     ToolFailure,
 )
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
-from ollm_tui.core.base.snapshots import ABSENT, read_snapshot, replace, require_file
-from ollm_tui.core.base.text_files import (
+from ollm_tui.core.confirmation import DiffPreview, Preview, Risk, TextPreview
+from ollm_tui.core.fence.workspace import Access, Location
+from ollm_tui.core.files.diff import FileDiff, diff_texts
+from ollm_tui.core.files.path_locks import carry_out, exclusive
+from ollm_tui.core.files.snapshots import ABSENT, read_snapshot, replace, require_file
+from ollm_tui.core.files.text_files import (
     UTF_8,
     DecodedText,
     Encoding,
@@ -34,9 +37,6 @@ from ollm_tui.core.base.text_files import (
     decode,
     newline_style,
 )
-from ollm_tui.core.base.visible import visible
-from ollm_tui.core.base.workspace import Access, Location
-from ollm_tui.core.confirmation import DiffPreview, Preview, Risk, TextPreview
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.file_concerns import link_concerns, link_notes
 from ollm_tui.core.tools.omission import find_omission

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, model_validator
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.quoting import quoted_unless_plain
+from ollm_tui.core.base.escape import quoted_unless_plain
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
 from ollm_tui.core.confirmation import Risk
 from ollm_tui.core.todos import Replacement, Todo, TodoDraft, TodoList, TodoStatus

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, InvalidArguments, ToolFailure, UrlNotAllowed
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.web.addresses import IPAddress
 from ollm_tui.core.web.body import BodyFault, BodyTooLarge, BoundedBody
 from ollm_tui.core.web.cache import PageCache

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.web.addresses import IPAddress, Reach, looks_numeric, parse_number_host, parse_v6, reach_of
 from ollm_tui.core.web.local_servers import LocalServer
 from ollm_tui.core.web.urls import WebUrl, ascii_host, is_local_name

@@ -10,8 +10,8 @@ from http import HTTPStatus
 
 from ollm_tui import __version__
 from ollm_tui.core.base.errors import InvalidArguments
-from ollm_tui.core.base.secrets import variable_looks_secret
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
+from ollm_tui.core.fence.secrets import variable_looks_secret
 from ollm_tui.core.web.body import ACCEPT_ENCODING
 from ollm_tui.core.web.charset import media_type
 from ollm_tui.core.web.urls import WebUrl

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Collection, Sequence
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.shell.environment import cleaned
+from ollm_tui.core.fence.environment import cleaned
 
 MAX_TOLD = 200
 """Characters of a failure's last line."""

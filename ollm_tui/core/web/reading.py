@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, InvalidArguments
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.web.charset import decode_text
 from ollm_tui.core.web.messages import WebResponse
 from ollm_tui.core.web.pdf import PdfUnreadable, pdf_text

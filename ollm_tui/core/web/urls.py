@@ -10,7 +10,7 @@ from urllib.parse import quote, urljoin
 from pydantic import JsonValue
 
 from ollm_tui.core.base.errors import InvalidArguments, ToolFailure, UrlNotAllowed
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.web.addresses import IPAddress, Reach, looks_numeric, parse_number_host, parse_v6, reach_of
 
 MAX_URL = 8_192

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from ollm_tui.core.base.clock import Clock
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.shell.commands import CannotLeave, CommandHub, CommandState, UnknownCommand
 from ollm_tui.core.shell.family import Family
 from ollm_tui.core.shell.jobbook import EarlierJob, JobBook

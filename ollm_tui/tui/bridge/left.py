@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.shell.jobbook import EarlierJob, JobBook, JobRecord
 from ollm_tui.core.shell.rawlog import BACKLOG, read_log
 from ollm_tui.tui.values import CommandMark, CommandTab

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import ToolFailure
-from ollm_tui.core.base.secrets import looks_secret_under
+from ollm_tui.core.fence.secrets import looks_secret_under
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.memory.overview import Glance, MemoryOverview
 from ollm_tui.tui import memory_wishes as wishes

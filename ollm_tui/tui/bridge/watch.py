@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from ollm_tui.core.base.store import Store
-from ollm_tui.core.base.store_watch import watch_changes
+from ollm_tui.core.storage.change_watch import watch_changes
+from ollm_tui.core.storage.store import Store
 from ollm_tui.core.todos import TodoList
 
 

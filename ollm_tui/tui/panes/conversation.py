@@ -15,7 +15,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.entries import Change
 from ollm_tui.tui.intents import Intent
 from ollm_tui.tui.values import QueueSnapshot

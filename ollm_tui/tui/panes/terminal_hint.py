@@ -8,7 +8,7 @@ from textual import events
 from textual.message import Message
 from textual.widgets import Static
 
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 
 EDITING = {"enter": "\r", "backspace": "\x7f"}
 

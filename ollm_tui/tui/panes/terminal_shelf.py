@@ -13,7 +13,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widget import Widget
 
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.ink import app_of
 from ollm_tui.tui.panes.terminal_hint import ShellHint
 from ollm_tui.tui.panes.terminal_tabs import SHELL, shown_tabs

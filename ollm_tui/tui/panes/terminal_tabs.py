@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.ages import short_age
 from ollm_tui.tui.ink import Ink
 from ollm_tui.tui.values import CommandMark, CommandTab

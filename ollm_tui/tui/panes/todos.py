@@ -13,7 +13,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.ink import Ink, Line, line
 from ollm_tui.tui.intents import Intent
 from ollm_tui.tui.values import TodoRow, TodoState

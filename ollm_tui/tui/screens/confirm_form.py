@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import TextArea
 
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.ink import Ink, line
 from ollm_tui.tui.values import ReviewValue
 from ollm_tui.tui.widgets.inkbox import InkBox

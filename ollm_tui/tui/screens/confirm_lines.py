@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.ink import Ink, Line, line
 from ollm_tui.tui.screens.consideration import Consideration, Lasting, Standing
 from ollm_tui.tui.values import QueueItem, QueueState, Reach, RuleOffer

@@ -10,7 +10,7 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.tui import news
 from ollm_tui.tui.ink import app_of
 from ollm_tui.tui.intents import Intent

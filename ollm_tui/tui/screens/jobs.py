@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.ages import exact_age
 from ollm_tui.tui.ink import Ink, Line, app_of, line
 from ollm_tui.tui.intents import Intent

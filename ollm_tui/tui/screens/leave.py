@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.ages import exact_age
 from ollm_tui.tui.ink import Ink, Line, line, spread
 from ollm_tui.tui.screens.jobs import NAME_CELLS, state_words

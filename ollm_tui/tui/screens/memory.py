@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.memory import MemoryScope
 from ollm_tui.tui import memory_wishes as wishes
 from ollm_tui.tui import news

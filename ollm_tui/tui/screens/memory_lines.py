@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.memory import MemoryScope
 from ollm_tui.tui.ink import Ink, Line, Piece, line
 from ollm_tui.tui.memory_values import MemoryListing, MemoryRow

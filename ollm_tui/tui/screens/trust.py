@@ -13,7 +13,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 
-from ollm_tui.core.base.visible import visible, visible_block
+from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.tui.ink import Ink, line, lines_of
 from ollm_tui.tui.intents import Intent
 from ollm_tui.tui.screens.ask import AskScreen

@@ -6,13 +6,13 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from ollm_tui.core.base.visible import visible, visible_block
+from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.tui.ink import TAB_SIZE, Ink, Line, line, lines_of
 
 if TYPE_CHECKING:
-    from ollm_tui.core.base.diff import FileDiff
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.confirmation import CommandPreview, DeletionPreview, Preview, UrlPreview
+    from ollm_tui.core.files.diff import FileDiff
 
 MANY_BLANKS = 9
 """A run of this many blanks in a command is counted instead of drawn: it could push its rest out of sight."""

@@ -9,7 +9,7 @@ from rich.cells import cell_len, chop_cells
 from textual.geometry import Size
 from textual.strip import Strip
 
-from ollm_tui.core.base.visible import visible_block
+from ollm_tui.core.base.escape import visible_block
 from ollm_tui.tui.ink import TAB_SIZE, Ink, line
 from ollm_tui.tui.widgets.lines import LinesView
 

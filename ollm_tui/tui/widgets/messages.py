@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ollm_tui.core.base.visible import visible, visible_block
+from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.tui.entries import AnswerEntry, CallEntry, CallState, Entry, NoteEntry, NoteKind, UserEntry
 from ollm_tui.tui.ink import Ink, line, lines_of
 from ollm_tui.tui.references import folded_references

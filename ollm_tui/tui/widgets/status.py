@@ -6,7 +6,7 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.ink import Ink, Line, Palette, line
 from ollm_tui.tui.values import Activity, StatusWord, Surroundings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ollm_tui.core.base.visible import visible, visible_block
+from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.tui.entries import CallEntry, CallState
 from ollm_tui.tui.ink import Ink, Line, line, lines_of, spread
 from ollm_tui.tui.values import QueueItem

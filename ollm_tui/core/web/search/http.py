@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, SearchFailed
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.web.client import WebAccess
 from ollm_tui.core.web.messages import Method, WebRequest, WebResponse
 from ollm_tui.core.web.search.base import SEARCH_SECONDS

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import SearchFailed
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.web.client import WebAccess
 from ollm_tui.core.web.own_child import ChildFailed, run_python
 from ollm_tui.core.web.search.base import SEARCH_SECONDS, Found

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import SearchFailed
-from ollm_tui.core.base.visible import visible
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.web.client import WebAccess
 from ollm_tui.core.web.search.base import Found
 from ollm_tui.core.web.search.http import ask_json, results_of, text_under

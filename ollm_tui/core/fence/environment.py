@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Collection, Mapping
 
-from ollm_tui.core.base.secrets import looks_secret, variable_looks_secret
+from ollm_tui.core.fence.secrets import looks_secret, variable_looks_secret
 
 MARK = "RUN_BY_OLLM_TUI"
 """Set for every command to a value of its own: processes that left its session are found by it."""

@@ -10,8 +10,12 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import translate
-from functools import lru_cache
-from typing import Literal
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
 
 OWN_SETTINGS_NAME = ".ollm"
 """The folder in a workspace that holds settings for this program."""
@@ -322,3 +326,33 @@ def _holds_credentials(folded: Sequence[str]) -> bool:
 IDENTIFIED_TO_READ = tuple((name, found) for name in IDENTIFIED if (found := judge_reading(name.split("/"))))
 IDENTIFIED_TO_WRITE = tuple((name, found) for name in IDENTIFIED if (found := judge_writing(name.split("/"))))
 """Those of IDENTIFIED that something stands against, with what that is."""
+
+
+DECLARED = Sensitivity("ask", "is protected by your settings")
+
+
+class OwnProtection:
+    """A person's own list of protected files, relative to the workspace; they ask for reading and for writing."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self.patterns = tuple(patterns)
+
+    @cached_property
+    def _spec(self) -> GitIgnoreSpec:
+        from pathspec import GitIgnoreSpec  # a twentieth of a second that most people never need
+
+        return GitIgnoreSpec.from_lines(self.patterns)
+
+    def check(self) -> None:
+        """Raises ValueError naming a pattern that cannot be read."""
+        if self.patterns:
+            try:
+                _ = self._spec
+            except ValueError as error:
+                raise ValueError(f"tools.protected: {error}") from None
+
+    def judge(self, relative: str) -> Sensitivity | None:
+        """What the list says about a place; a folder's pattern covers everything in it."""
+        if not self.patterns:
+            return None
+        return DECLARED if self._spec.match_file(relative) or self._spec.match_file(f"{relative}/") else None

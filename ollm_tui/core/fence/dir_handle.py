@@ -12,7 +12,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from ollm_tui.core.base.beneath import O_PATH, open_from
+from ollm_tui.core.fence.openat import O_PATH, open_from
 
 _FOLDERS_KEPT = 32
 """Folders that stay open, as the files of one are mostly asked for together."""

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from ollm_tui.core.base import beneath, places, protected
+from ollm_tui.core.base import app_dirs
 from ollm_tui.core.base.errors import (
     FileNotFound,
     FileReadFailed,
@@ -27,11 +27,11 @@ from ollm_tui.core.base.errors import (
     ToolFailure,
     from_os_error,
 )
-from ollm_tui.core.base.linked_secrets import home_folder, identity_of_linked, linked_credentials
-from ollm_tui.core.base.near_names import near_places
-from ollm_tui.core.base.own_protection import OwnProtection
-from ollm_tui.core.base.protected import Sensitivity
-from ollm_tui.core.base.visible import quote_name, unquote_name, visible
+from ollm_tui.core.base.escape import quote_name, unquote_name, visible
+from ollm_tui.core.fence import openat, protected_paths
+from ollm_tui.core.fence.hard_links import home_folder, identity_of_linked, linked_credentials
+from ollm_tui.core.fence.near_names import near_places
+from ollm_tui.core.fence.protected_paths import OwnProtection, Sensitivity
 
 __all__ = ["Access", "Location", "Sensitivity", "Workspace"]
 
@@ -105,7 +105,7 @@ class Workspace:
         FileNotFound or NotADirectory where the path goes on behind something that is no directory; NoPermission.
         """
         text = self._readable(path)
-        found = beneath.resolve_links(str(self.root), text, follow_last=follow)
+        found = openat.resolve_links(str(self.root), text, follow_last=follow)
         real = Path(found.real)
         root = self._root_of(real, access)
         if root is None:
@@ -122,7 +122,7 @@ class Workspace:
 
         Asks for status, and for the names in some folders where the file has several names itself.
         """
-        judge = protected.judge_reading if access is Access.READ else protected.judge_writing
+        judge = protected_paths.judge_reading if access is Access.READ else protected_paths.judge_writing
         relative = location.relative
         named = judge(relative.split("/"))
         if named is not None and named.decision == "deny":
@@ -171,7 +171,7 @@ class Workspace:
             if failure.code != "PERMISSION_DENIED":
                 raise
         # A directory may be entered and written without being readable.
-        return self._open(location.root, parent, beneath.O_PATH | os.O_DIRECTORY, shown, Access.WRITE), name
+        return self._open(location.root, parent, openat.O_PATH | os.O_DIRECTORY, shown, Access.WRITE), name
 
     def create_parents(self, location: Location) -> list[str]:
         """Make the directories above the place that are missing; returns them relative to its root, outermost first.
@@ -180,13 +180,13 @@ class Workspace:
         """
         parent = location.relative.rpartition("/")[0]
         try:
-            return beneath.make_directories(str(location.root), parent)
+            return openat.make_directories(str(location.root), parent)
         except OSError as error:
             raise from_os_error(error, self.shown(location.real.parent), FileWriteFailed) from None
 
     def remove_created(self, location: Location, made: Sequence[str]) -> None:
         """Undo `create_parents` as far as the directories are still empty."""
-        beneath.remove_directories(str(location.root), made)
+        openat.remove_directories(str(location.root), made)
 
     def status(self, location: Location) -> os.stat_result | None:
         """What lies there now, links not followed; None where nothing does. Raises ToolFailure."""
@@ -255,7 +255,7 @@ class Workspace:
 
     def _open(self, root: Path, relative: str, flags: int, shown: str, access: Access) -> int:
         try:
-            return beneath.open_beneath(str(root), relative, flags)
+            return openat.open_beneath(str(root), relative, flags)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.EXDEV):
                 raise InvalidPath(
@@ -275,8 +275,8 @@ class Workspace:
         real, root = str(location.real), str(location.root)
         around = [(place, identity) for place in _upwards(real) if (identity := _identity(place, follow=False))]
         if self._is_own_folder(real, {identity for _, identity in around}, access):
-            return protected.OWN_SETTINGS_READ if access is Access.READ else protected.OWN_SETTINGS_WRITE
-        known = protected.IDENTIFIED_TO_READ if access is Access.READ else protected.IDENTIFIED_TO_WRITE
+            return protected_paths.OWN_SETTINGS_READ if access is Access.READ else protected_paths.OWN_SETTINGS_WRITE
+        known = protected_paths.IDENTIFIED_TO_READ if access is Access.READ else protected_paths.IDENTIFIED_TO_WRITE
         within = {identity for place, identity in around if len(place) > len(root)}
         beneath_root = root.rstrip("/")
         found = [sensitivity for name, sensitivity in known if _identity(f"{beneath_root}/{name}") in within]
@@ -286,7 +286,7 @@ class Workspace:
         """Policy and approvals stand in this program's own folders: a workspace around them gives no key to them."""
         if access is Access.READ and any(_lies_in(real, str(root)) for root in self.readable_roots):
             return False
-        for folder in (places.config_folder(), places.data_folder(), places.state_folder()):
+        for folder in (app_dirs.config_folder(), app_dirs.data_folder(), app_dirs.state_folder()):
             identity = _identity(str(folder))
             if identity is None and _lies_in(real, os.path.realpath(folder)):
                 return True  # not there yet, and this would make it

@@ -15,8 +15,9 @@ import stat
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 
-from ollm_tui.core.base.system_call import system_call
+from ollm_tui.core.base.syscalls import system_call
 
 _SHORT_NAME = 200
 _AT_ONCE = 512
@@ -191,3 +192,20 @@ def _umask() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Put `text` in the place of the file; a new one gets mode 0600 and its folders are made. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    real = path.resolve()  # a link that a person set up (a dotfiles folder) stays one
+    directory = os.open(real.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            like = os.stat(real.name, dir_fd=directory)
+        except FileNotFoundError:
+            like = None
+        replace_file(directory, real.name, [text.encode()], like=like)
+        if like is None:
+            os.chmod(real.name, 0o600, dir_fd=directory)
+    finally:
+        os.close(directory)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import StorageFailed
-from ollm_tui.core.base.store import Store
+from ollm_tui.core.storage.store import Store
 
 log = logging.getLogger(__name__)
 

@@ -6,6 +6,7 @@ names that are not plain text the way git does, and `unquote_name` reads that fo
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import unicodedata
@@ -137,3 +138,89 @@ def _escaped(character: str) -> str:
 def _unescaped(escape: re.Match[bytes]) -> bytes:
     known = _GIT_UNESCAPES.get(escape[1])
     return known if known is not None else bytes([int(escape[1], 8)])
+
+
+def quoted_unless_plain(text: str) -> str:
+    """`text`, or its JSON string where lines, blanks at its ends or invisible characters would make it ambiguous.
+
+    No two texts look the same, and nothing invisible is left; JSON reads the quoted form back.
+    """
+    if text and text.isprintable() and text == text.strip() and not text.startswith('"'):
+        return text
+    quoted = json.dumps(text, ensure_ascii=False)
+    return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in quoted)
+
+
+_ZERO_WIDTH_JOINER = "\u200d"
+_MARKS = frozenset({"Mn", "Me", "Mc"})
+
+
+def is_boundary(text: str, index: int) -> bool:
+    """Whether a cut before `text[index]` splits no grapheme (Unicode's annex 29, without prepends)."""
+    if index <= 0 or index >= len(text):
+        return True
+    before, after = text[index - 1], text[index]
+    if before < "\u0300" and after < "\u0300":
+        return not (before == "\r" and after == "\n")
+    return not (
+        _continues(after)
+        or before == _ZERO_WIDTH_JOINER
+        or _is_surrogate_pair(before, after)
+        or _is_hangul_syllable(before, after)
+        or _splits_flag(text, index)
+    )
+
+
+def boundary_before(text: str, index: int) -> int:
+    """The last boundary at or before `index`."""
+    index = min(max(index, 0), len(text))
+    while not is_boundary(text, index):
+        index -= 1
+    return index
+
+
+def boundary_after(text: str, index: int) -> int:
+    """The first boundary at or after `index`."""
+    index = min(max(index, 0), len(text))
+    while not is_boundary(text, index):
+        index += 1
+    return index
+
+
+def _continues(char: str) -> bool:
+    """Marks, joiners, skin tones and tag characters belong to what stands before them."""
+    return (
+        char == _ZERO_WIDTH_JOINER
+        or char == "\u200c"
+        or "\U0001f3fb" <= char <= "\U0001f3ff"
+        or "\U000e0020" <= char <= "\U000e007f"
+        or unicodedata.category(char) in _MARKS
+    )
+
+
+def _is_surrogate_pair(before: str, after: str) -> bool:
+    return "\ud800" <= before <= "\udbff" and "\udc00" <= after <= "\udfff"
+
+
+def _is_hangul_syllable(before: str, after: str) -> bool:
+    leading, vowel = "\u1100" <= before <= "\u115f", "\u1160" <= before <= "\u11a7"
+    trailing, syllable = "\u11a8" <= before <= "\u11ff", "\uac00" <= before <= "\ud7a3"
+    if leading:
+        return "\u1100" <= after <= "\u11a7" or "\uac00" <= after <= "\ud7a3"
+    if vowel or (syllable and (ord(before) - 0xAC00) % 28 == 0):
+        return "\u1160" <= after <= "\u11ff"
+    return (trailing or syllable) and "\u11a8" <= after <= "\u11ff"
+
+
+def _splits_flag(text: str, index: int) -> bool:
+    """Flags are pairs of regional indicators: inside a run only every second place is a boundary."""
+    if not (_is_regional(text[index]) and _is_regional(text[index - 1])):
+        return False
+    start = index
+    while start > 0 and _is_regional(text[start - 1]):
+        start -= 1
+    return (index - start) % 2 == 1
+
+
+def _is_regional(char: str) -> bool:
+    return "\U0001f1e6" <= char <= "\U0001f1ff"

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TypeAlias
 
-from ollm_tui.core.base import protected
-from ollm_tui.core.base.protected import Sensitivity
+from ollm_tui.core.fence import protected_paths
+from ollm_tui.core.fence.protected_paths import Sensitivity
 
 Identity: TypeAlias = tuple[int, int]
 """Device and inode."""
@@ -59,11 +59,11 @@ def home_folder() -> bytes:
 
 def _places_in(folder: bytes) -> Iterator[tuple[bytes, Sensitivity]]:
     for entry in _entries(folder):
-        sensitivity = protected.judge_reading([os.fsdecode(entry.name)])
+        sensitivity = protected_paths.judge_reading([os.fsdecode(entry.name)])
         if sensitivity is not None:
             yield from ((path, sensitivity) for path in _files_at(entry.path, _DEPTH))
-    for place in protected.DEEPER_CREDENTIALS:
-        yield from ((path, protected.CREDENTIALS) for path in _files_at(folder + os.fsencode(place), _DEPTH))
+    for place in protected_paths.DEEPER_CREDENTIALS:
+        yield from ((path, protected_paths.CREDENTIALS) for path in _files_at(folder + os.fsencode(place), _DEPTH))
 
 
 def _files_at(path: bytes, depth: int) -> Iterator[bytes]:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import StorageFailed
-from ollm_tui.core.base.sqlite_file import (
+from ollm_tui.core.storage.sqlite_file import (
     Damaged,
     beside,
     cannot_create,

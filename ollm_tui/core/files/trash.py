@@ -17,12 +17,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.atomic import rename_without_replacing, replace_file, sync_directory
 from ollm_tui.core.base.clock import Clock, IdSource, RandomIds, SystemClock
 from ollm_tui.core.base.errors import FileExists, FileNotFound, FileWriteFailed, from_os_error
+from ollm_tui.core.base.escape import quote_name
 from ollm_tui.core.base.results import Wire
-from ollm_tui.core.base.trees import TreeError, copy_tree, remove_tree
-from ollm_tui.core.base.visible import quote_name
+from ollm_tui.core.files.atomic import rename_without_replacing, replace_file, sync_directory
+from ollm_tui.core.files.directory_tree import TreeError, copy_tree, remove_tree
 
 _MANIFEST = "manifest.json"
 _CONTENT = "content"

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ollm_tui.core.base.system_call import system_call
+from ollm_tui.core.base.syscalls import system_call
 
 MOST_LINKS = 40
 """Links followed in one path before it counts as a loop, as in Linux."""

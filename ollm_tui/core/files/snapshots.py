@@ -6,12 +6,14 @@ import errno
 import hashlib
 import os
 import stat
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from threading import Lock
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.atomic import check_writable, replace_file
 from ollm_tui.core.base.errors import (
     FileChanged,
     FileExists,
@@ -21,7 +23,8 @@ from ollm_tui.core.base.errors import (
     ToolFailure,
     from_os_error,
 )
-from ollm_tui.core.base.workspace import Location, Workspace
+from ollm_tui.core.fence.workspace import Location, Workspace
+from ollm_tui.core.files.atomic import check_writable, replace_file
 
 _BLOCK = 1 << 20
 
@@ -136,3 +139,33 @@ def _too_large(location: Location, size: int, most: int) -> FileTooLarge:
         f"{location.shown} has {size:,} bytes, more than the limit of {most:,}. Change it with a command such as sed.",
         {"path": location.shown, "size": size, "limit": most},
     )
+
+
+MOST_FILES = 10_000
+"""Files remembered; those seen longest ago are forgotten first."""
+
+
+class SeenFiles:
+    """Fingerprints of contents by real path. May be used from several threads."""
+
+    def __init__(self) -> None:
+        self._fingerprints: OrderedDict[Path, str] = OrderedDict()
+        self._lock = Lock()
+
+    def note(self, real: Path, fingerprint: str) -> None:
+        """The file was read, or written, with this content."""
+        with self._lock:
+            self._fingerprints[real] = fingerprint
+            self._fingerprints.move_to_end(real)
+            if len(self._fingerprints) > MOST_FILES:
+                self._fingerprints.popitem(last=False)
+
+    def forget(self, real: Path) -> None:
+        """What it holds now is not known."""
+        with self._lock:
+            self._fingerprints.pop(real, None)
+
+    def is_news(self, real: Path, fingerprint: str) -> bool:
+        """Whether the file was seen with another content; touching it without changing it is no news."""
+        with self._lock:
+            return self._fingerprints.get(real, fingerprint) != fingerprint

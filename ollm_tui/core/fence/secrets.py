@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from ollm_tui.core.base.linear_regex import BytesPattern, compile_bytes
+from ollm_tui.core.base.regex import BytesPattern, compile_bytes
 
 MASK = "***"
 """What stands for a secret in a shown text."""

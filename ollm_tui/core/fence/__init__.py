@@ -1,0 +1,1 @@
+"""The fence around the workspace: opening beneath a directory, protected paths, secrets."""

@@ -1,0 +1,1 @@
+"""Files: atomic replacement, locks, snapshots, trash, text and encodings, diffs."""

@@ -1,0 +1,1 @@
+"""The SQLite store, and noticing what other processes change in it."""
