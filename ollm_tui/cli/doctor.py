@@ -21,10 +21,10 @@ from ollm_tui.cli.output import print_json
 from ollm_tui.config import user_config_path
 from ollm_tui.core.base.app_dirs import data_folder
 from ollm_tui.core.base.errors import ToolFailure
-from ollm_tui.core.base.ripgrep import find_ripgrep
 from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.memory.embedding import installed_embedder
 from ollm_tui.core.policy.trust import REPOSITORY_CONFIG, Trust
+from ollm_tui.core.search.ripgrep import find_ripgrep
 from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options
 from ollm_tui.tui.theming import load_themes

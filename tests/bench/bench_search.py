@@ -20,13 +20,13 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from ollm_tui.core.base import listing
 from ollm_tui.core.base.abort import AbortController
-from ollm_tui.core.base.folder_entries import FolderEntries
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.base.ripgrep import find_ripgrep
 from ollm_tui.core.bus import MessageBus
 from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.search import listing
+from ollm_tui.core.search.directory_cache import FolderEntries
+from ollm_tui.core.search.ripgrep import find_ripgrep
 from ollm_tui.core.tools.base import Parameters, Tool, ToolContext
 from ollm_tui.core.tools.glob import GLOB
 from ollm_tui.core.tools.grep import GREP, GrepInvocation

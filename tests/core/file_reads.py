@@ -14,11 +14,11 @@ import pytest
 from pydantic import JsonValue
 
 from ollm_tui.core.base.abort import AbortController, AbortSignal
-from ollm_tui.core.base.listing import Listing, ListingOptions
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.bus import MessageBus
 from ollm_tui.core.fence.dir_handle import Ground
 from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.search.listing import Listing, ListingOptions
 from ollm_tui.core.tools.base import Limits, Parameters, Tool, ToolContext
 
 P = TypeVar("P", bound=Parameters)

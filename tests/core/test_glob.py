@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from ollm_tui.core.base.errors import FileNotFound, InvalidArguments, InvalidPath, NotADirectory
 from ollm_tui.core.base.escape import unquote_name
-from ollm_tui.core.base.glob_pattern import GlobPattern, InvalidGlob
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.fence import protected_paths
+from ollm_tui.core.search.glob_pattern import GlobPattern, InvalidGlob
 from ollm_tui.core.tools.base import Limits
 from ollm_tui.core.tools.glob import GLOB, GlobData
 from tests.core.file_reads import call, called, write

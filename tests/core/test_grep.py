@@ -18,14 +18,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from ollm_tui.core.base import other_encodings
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import FileNotFound, InvalidArguments, InvalidPath, OperationCancelled
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.base.ripgrep import Ripgrep, find_ripgrep
-from ollm_tui.core.base.search import CUT_MARK, MAX_LINE_CHARS
 from ollm_tui.core.fence.dir_handle import Ground
-from ollm_tui.core.tools import file_search
+from ollm_tui.core.search import file_search, other_encodings
+from ollm_tui.core.search.line_query import CUT_MARK, MAX_LINE_CHARS
+from ollm_tui.core.search.ripgrep import Ripgrep, find_ripgrep
 from ollm_tui.core.tools.base import Limits
 from ollm_tui.core.tools.grep import GREP, GrepData, GrepInvocation, GrepMatch
 from tests.core.file_reads import call, called, git, write

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.base.folder_entries import FolderEntries
-from ollm_tui.core.base.ignore import RuleChain, RuleFile
-from ollm_tui.core.base.ignore_rules import is_common, parse
-from ollm_tui.core.base.listing import Listing, ListingOptions
-from ollm_tui.core.base.repository import Repository
 from ollm_tui.core.fence.dir_handle import Ground
+from ollm_tui.core.search.directory_cache import FolderEntries
+from ollm_tui.core.search.ignore_files import RuleChain, RuleFile
+from ollm_tui.core.search.ignore_rules import is_common, parse
+from ollm_tui.core.search.listing import Listing, ListingOptions
+from ollm_tui.core.search.repository import Repository
 from tests.core.file_reads import git, listed_by_git, listed_by_us, write
 
 CRAFTED: dict[str, str | bytes] = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core.base.errors import ToolFailure
-from ollm_tui.core.base.ripgrep import find_ripgrep
+from ollm_tui.core.search.ripgrep import find_ripgrep
 from ollm_tui.core.tools.base import AnyTool
 from ollm_tui.core.tools.glob import GLOB
 from ollm_tui.core.tools.grep import GREP, GrepInvocation

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.base.repository import Repository
 from ollm_tui.core.fence.workspace import Location
+from ollm_tui.core.search.repository import Repository
 
 
 def link_concerns(location: Location, status: os.stat_result) -> list[str]:

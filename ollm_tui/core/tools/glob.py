@@ -11,11 +11,11 @@ from pydantic import Field
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import GlobFailed, InvalidArguments, InvalidPath, from_os_error
 from ollm_tui.core.base.escape import quote_name, quoted_unless_plain, visible
-from ollm_tui.core.base.glob_pattern import GlobPattern, InvalidGlob
-from ollm_tui.core.base.listing import Listing, ListingOptions
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.confirmation import Risk
 from ollm_tui.core.fence.workspace import Access, Location, Workspace
+from ollm_tui.core.search.glob_pattern import GlobPattern, InvalidGlob
+from ollm_tui.core.search.listing import Listing, ListingOptions
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.listed_files import (
     directory_at,

@@ -14,16 +14,16 @@ from typing_extensions import TypedDict  # pydantic wants this one before Python
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import GrepFailed, InvalidArguments, from_os_error
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.base.glob_pattern import GlobPattern
-from ollm_tui.core.base.listing import Listing, ListingOptions
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
-from ollm_tui.core.base.ripgrep import Ripgrep, RipgrepFailed, find_ripgrep
-from ollm_tui.core.base.search import FoundLine, InvalidPattern, Query
 from ollm_tui.core.confirmation import Risk
 from ollm_tui.core.fence.dir_handle import Ground
 from ollm_tui.core.fence.workspace import Access, Location, Workspace
+from ollm_tui.core.search.file_search import FileSearch, Findings
+from ollm_tui.core.search.glob_pattern import GlobPattern
+from ollm_tui.core.search.line_query import FoundLine, InvalidPattern, Query
+from ollm_tui.core.search.listing import Listing, ListingOptions
+from ollm_tui.core.search.ripgrep import Ripgrep, RipgrepFailed, find_ripgrep
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
-from ollm_tui.core.tools.file_search import FileSearch, Findings
 from ollm_tui.core.tools.glob import pattern_below
 from ollm_tui.core.tools.listed_files import listing_of, notes_of, shown_paths, shown_prefix, status_of, stopped_at
 

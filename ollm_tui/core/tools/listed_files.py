@@ -14,9 +14,9 @@ from ollm_tui.core.base import app_dirs
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import NotADirectory, ToolFailure, from_os_error
 from ollm_tui.core.base.escape import quote_name
-from ollm_tui.core.base.listing import Listing, ListingOptions, with_slash
 from ollm_tui.core.fence.dir_handle import Ground
 from ollm_tui.core.fence.workspace import Location, Workspace
+from ollm_tui.core.search.listing import Listing, ListingOptions, with_slash
 
 _NAMED_FOLDERS = 3
 """So many unreadable folders are named in a note; of more only the number."""

@@ -15,11 +15,11 @@ from typing_extensions import TypedDict  # pydantic wants this one before Python
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import LsFailed, from_os_error
 from ollm_tui.core.base.escape import quote_name
-from ollm_tui.core.base.listing import Folder, Listing, ListingOptions
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.confirmation import Risk
 from ollm_tui.core.fence.dir_handle import Ground
 from ollm_tui.core.fence.workspace import Access, Location, Workspace
+from ollm_tui.core.search.listing import Folder, Listing, ListingOptions
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.listed_files import (
     MOMENTS,

@@ -19,12 +19,12 @@ from ollm_tui.core.base.errors import (
     from_os_error,
 )
 from ollm_tui.core.base.escape import quote_name, visible
-from ollm_tui.core.base.glob_pattern import has_magic
-from ollm_tui.core.base.listing import ListingOptions
 from ollm_tui.core.base.output import OutputFormatter, TruncationConfig
 from ollm_tui.core.base.results import ToolData, ToolError, ToolResult, UpdateOutput, Wire
 from ollm_tui.core.confirmation import Risk
 from ollm_tui.core.fence.workspace import Access
+from ollm_tui.core.search.glob_pattern import has_magic
+from ollm_tui.core.search.listing import ListingOptions
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.glob import find_files, pattern_below
 from ollm_tui.core.tools.listed_files import notes_of

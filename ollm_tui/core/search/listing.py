@@ -11,10 +11,14 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from ollm_tui.core.base.folder_entries import FolderEntries
-from ollm_tui.core.base.ignore import NO_RULES, RuleChain, rule_file
-from ollm_tui.core.base.ignore_rules import is_common
-from ollm_tui.core.base.repository import (
+from ollm_tui.core.fence import protected_paths
+from ollm_tui.core.fence.dir_handle import Ground
+from ollm_tui.core.fence.hard_links import Identity, home_folder, identity_of_linked, linked_credentials
+from ollm_tui.core.fence.protected_paths import OwnProtection
+from ollm_tui.core.search.directory_cache import FolderEntries
+from ollm_tui.core.search.ignore_files import NO_RULES, RuleChain, rule_file
+from ollm_tui.core.search.ignore_rules import is_common
+from ollm_tui.core.search.repository import (
     NOTHING_TRACKED,
     Repository,
     Tracked,
@@ -22,10 +26,6 @@ from ollm_tui.core.base.repository import (
     global_exclude_file,
     read_file,
 )
-from ollm_tui.core.fence import protected_paths
-from ollm_tui.core.fence.dir_handle import Ground
-from ollm_tui.core.fence.hard_links import Identity, home_folder, identity_of_linked, linked_credentials
-from ollm_tui.core.fence.protected_paths import OwnProtection
 
 _GIT = b".git"
 _RULES = b".gitignore"

@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ollm_tui.core.base.other_encodings import TooLarge, as_utf_8
 from ollm_tui.core.base.regex import BytesPattern
-from ollm_tui.core.base.search import (
+from ollm_tui.core.fence.dir_handle import Ground
+from ollm_tui.core.search.line_query import (
     FoundFile,
     FoundLine,
     Query,
@@ -18,7 +18,7 @@ from ollm_tui.core.base.search import (
     line_of,
     wide_codec,
 )
-from ollm_tui.core.fence.dir_handle import Ground
+from ollm_tui.core.search.other_encodings import TooLarge, as_utf_8
 
 _FIRST = 1 << 16
 """Read at once of each file: nearly always everything, and a larger buffer costs time even where it stays empty."""

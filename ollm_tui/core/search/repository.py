@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ollm_tui.core.base.ignore import MAX_RULE_FILE_BYTES
+from ollm_tui.core.search.ignore_files import MAX_RULE_FILE_BYTES
 
 _MAX_INDEX_BYTES = 500_000_000
 _MAX_CONFIG_BYTES = 1_000_000

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ollm_tui.core.base.ignore_rules import Rule, parse
 from ollm_tui.core.base.regex import BytesPattern, compile_bytes
+from ollm_tui.core.search.ignore_rules import Rule, parse
 
 MAX_RULE_FILE_BYTES = 10_000_000
 """Of a larger file only this much is read."""

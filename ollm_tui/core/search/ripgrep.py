@@ -17,11 +17,11 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from ollm_tui.core.base.line_search import search_files
-from ollm_tui.core.base.other_encodings import is_wide
-from ollm_tui.core.base.ripgrep_output import AMBIGUOUS, BETWEEN, MAX_COLUMNS, ON_SEPARATORS, Records
-from ollm_tui.core.base.search import BINARY_SAMPLE, FoundFile, InvalidPattern, Query, SearchTally, is_binary
 from ollm_tui.core.fence.dir_handle import Ground
+from ollm_tui.core.search.line_query import BINARY_SAMPLE, FoundFile, InvalidPattern, Query, SearchTally, is_binary
+from ollm_tui.core.search.other_encodings import is_wide
+from ollm_tui.core.search.python_search import search_files
+from ollm_tui.core.search.ripgrep_output import AMBIGUOUS, BETWEEN, MAX_COLUMNS, ON_SEPARATORS, Records
 
 _READ = 1 << 18
 _PIPE = 1 << 20

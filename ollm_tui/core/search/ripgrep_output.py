@@ -10,7 +10,8 @@ import codecs
 import os
 import re
 
-from ollm_tui.core.base.search import (
+from ollm_tui.core.fence.dir_handle import Ground
+from ollm_tui.core.search.line_query import (
     MAX_LINE_CHARS,
     MAX_WIDE_BYTES,
     FoundFile,
@@ -19,7 +20,6 @@ from ollm_tui.core.base.search import (
     long_line,
     wide_codec,
 )
-from ollm_tui.core.fence.dir_handle import Ground
 
 ON_SEPARATORS = ("--no-heading", "--null", "--color=never", "--no-context-separator", "--with-filename")
 

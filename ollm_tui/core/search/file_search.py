@@ -13,13 +13,13 @@ from itertools import islice
 from operator import attrgetter
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.glob_pattern import GlobPattern
-from ollm_tui.core.base.line_search import search_files
-from ollm_tui.core.base.listing import Listing
-from ollm_tui.core.base.ripgrep import Ripgrep, RipgrepFailed
-from ollm_tui.core.base.ripgrep_output import AMBIGUOUS
-from ollm_tui.core.base.search import FoundFile, FoundLine, Query, SearchTally
 from ollm_tui.core.fence.dir_handle import Ground
+from ollm_tui.core.search.glob_pattern import GlobPattern
+from ollm_tui.core.search.line_query import FoundFile, FoundLine, Query, SearchTally
+from ollm_tui.core.search.listing import Listing
+from ollm_tui.core.search.python_search import search_files
+from ollm_tui.core.search.ripgrep import Ripgrep, RipgrepFailed
+from ollm_tui.core.search.ripgrep_output import AMBIGUOUS
 
 _FIRST_BATCH = 256
 _LARGEST_BATCH = 16384

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from ollm_tui.core.base.search import BINARY_SAMPLE, MAX_WIDE_BYTES, wide_codec
 from ollm_tui.core.files.text_files import UTF_8, Encoding, NotText, recognise
+from ollm_tui.core.search.line_query import BINARY_SAMPLE, MAX_WIDE_BYTES, wide_codec
 
 _PIECE = 1 << 20
 

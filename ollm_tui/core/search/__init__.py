@@ -1,0 +1,1 @@
+"""Listing and searching files: ignore rules, globs, ripgrep and the search without it."""
