@@ -13,8 +13,8 @@ from pydantic_core import PydanticSerializationError
 from ollm_tui.agent.well_formed import well_formed_json
 from ollm_tui.core.base.errors import Slug
 from ollm_tui.core.base.results import JsonObject, ToolError, ToolResult, Wire
-from ollm_tui.core.confirmation import ConfirmationRequest, Origin
-from ollm_tui.core.notices import Outcome
+from ollm_tui.core.bus.confirmation import ConfirmationRequest, Origin
+from ollm_tui.core.bus.notices import Outcome
 
 
 class TurnStatus(StrEnum):

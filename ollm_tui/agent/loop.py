@@ -40,9 +40,9 @@ from ollm_tui.core.base.errors import (
     ToolFailure,
 )
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.calls import Place
-from ollm_tui.core.confirmation import Origin
-from ollm_tui.core.executor import ToolExecutor
+from ollm_tui.core.bus.confirmation import Origin
+from ollm_tui.core.execution.calls import Place
+from ollm_tui.core.execution.executor import ToolExecutor
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from ollm_tui.agent.events import (
     ToolOutput,
 )
 from ollm_tui.core.base.clock import Clock, SystemClock, iso_time
-from ollm_tui.core.bus import MessageBus
-from ollm_tui.core.notices import (
+from ollm_tui.core.bus.message_bus import MessageBus
+from ollm_tui.core.bus.notices import (
     CommandChanged,
     ConfirmationHeld,
     ConfirmationRequested,

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from ollm_tui.config import ConfigFault, ConfigFile, Loaded, Settings, load_settings, user_config_path
 from ollm_tui.core.base.app_dirs import config_folder
 from ollm_tui.core.base.errors import ToolFailure
-from ollm_tui.core.confirmation import RememberScope
+from ollm_tui.core.bus.confirmation import RememberScope
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.command_rules import CommandPolicy
 from ollm_tui.core.policy.documents import (

@@ -24,14 +24,14 @@ from ollm_tui.core.base.app_dirs import data_folder, state_folder
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.bus import MessageBus
-from ollm_tui.core.calls import Standin
-from ollm_tui.core.executor import ToolExecutor
+from ollm_tui.core.bus.message_bus import MessageBus
+from ollm_tui.core.bus.notices import CommandChanged, TodosChanged
+from ollm_tui.core.execution.calls import Standin
+from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.files.trash import Trash
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.memory.embedding import installed_embedder
 from ollm_tui.core.memory.overview import MemoryOverview
-from ollm_tui.core.notices import CommandChanged, TodosChanged
 from ollm_tui.core.policy.approvals import ApprovalBook
 from ollm_tui.core.policy.audit import AuditWriter
 from ollm_tui.core.policy.engine import PolicyEngine

@@ -6,8 +6,8 @@ from ollm_tui.agent.providers.base import Provider
 from ollm_tui.agent.providers.offline import OfflineProvider
 from ollm_tui.agent.recall import Recall
 from ollm_tui.config import MemorySettings
-from ollm_tui.core.confirmation import Origin
-from ollm_tui.core.executor import ToolExecutor
+from ollm_tui.core.bus.confirmation import Origin
+from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.memory.overview import MemoryOverview
 from ollm_tui.core.policy.rules import Decision

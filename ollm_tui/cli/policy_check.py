@@ -13,7 +13,7 @@ from ollm_tui.cli.output import given_or_stdin, parse_json, print_json
 from ollm_tui.cli.reporting import sound_configuration
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.confirmation import Origin
+from ollm_tui.core.bus.confirmation import Origin
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.options import Options
 

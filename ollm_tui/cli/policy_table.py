@@ -10,7 +10,7 @@ from ollm_tui.cli.exits import ExitCode, UsageError
 from ollm_tui.cli.output import given_or_stdin, print_json, say
 from ollm_tui.cli.reporting import sound_configuration
 from ollm_tui.core.base.errors import ToolFailure
-from ollm_tui.core.confirmation import Origin, Risk
+from ollm_tui.core.bus.confirmation import Origin, Risk
 from ollm_tui.core.policy.decision_tables import Difference, ExpectedCall, Judged, TableFault, read_table, run_table
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.options import Options

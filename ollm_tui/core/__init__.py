@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from ollm_tui.core.base.abort import AbortController, AbortSignal
     from ollm_tui.core.base.output import OutputFormatter, TruncationConfig
     from ollm_tui.core.base.results import ToolError, ToolResult
-    from ollm_tui.core.bus import MessageBus
-    from ollm_tui.core.confirmation import ConfirmationDetails, ConfirmationRequest, ConfirmationResponse, Risk
-    from ollm_tui.core.executor import ToolExecutor
+    from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationRequest, ConfirmationResponse, Risk
+    from ollm_tui.core.bus.message_bus import MessageBus
+    from ollm_tui.core.execution.executor import ToolExecutor
     from ollm_tui.core.fence.workspace import Workspace
     from ollm_tui.core.policy.engine import PolicyEngine
     from ollm_tui.core.policy.rules import PolicyCondition, PolicyConfig, PolicyDecision, PolicyRule
@@ -27,12 +27,12 @@ _HOMES = {
     "ToolError": "ollm_tui.core.base.results",
     "ToolResult": "ollm_tui.core.base.results",
     "Workspace": "ollm_tui.core.fence.workspace",
-    "MessageBus": "ollm_tui.core.bus",
-    "ConfirmationDetails": "ollm_tui.core.confirmation",
-    "ConfirmationRequest": "ollm_tui.core.confirmation",
-    "ConfirmationResponse": "ollm_tui.core.confirmation",
-    "Risk": "ollm_tui.core.confirmation",
-    "ToolExecutor": "ollm_tui.core.executor",
+    "MessageBus": "ollm_tui.core.bus.message_bus",
+    "ConfirmationDetails": "ollm_tui.core.bus.confirmation",
+    "ConfirmationRequest": "ollm_tui.core.bus.confirmation",
+    "ConfirmationResponse": "ollm_tui.core.bus.confirmation",
+    "Risk": "ollm_tui.core.bus.confirmation",
+    "ToolExecutor": "ollm_tui.core.execution.executor",
     "PolicyEngine": "ollm_tui.core.policy.engine",
     "PolicyCondition": "ollm_tui.core.policy.rules",
     "PolicyConfig": "ollm_tui.core.policy.rules",

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from ollm_tui.core.confirmation import Preview
+    from ollm_tui.core.bus.confirmation import Preview
 
 
 class CallState(StrEnum):

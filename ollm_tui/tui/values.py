@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
-    from ollm_tui.core.confirmation import Preview
+    from ollm_tui.core.bus.confirmation import Preview
 
 
 def _no_arguments() -> JsonObject:

@@ -35,7 +35,7 @@ from ollm_tui.assembly import Attendance, House, assemble
 from ollm_tui.core import ConfirmationResponse
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.notices import ConfirmationRequested, Notice
+from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.options import Options
 
 
@@ -271,7 +271,7 @@ KILLED = """
 import asyncio, os, sys
 from pathlib import Path
 from ollm_tui.assembly import Attendance, assemble
-from ollm_tui.core.notices import ConfirmationRequested
+from ollm_tui.core.bus.notices import ConfirmationRequested
 from ollm_tui.options import Options
 
 async def main():

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from ollm_tui.core.base.abort import AbortController
-from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.tools.base import ToolContext
 from ollm_tui.core.tools.edit_file import EDIT_FILE

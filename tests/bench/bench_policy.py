@@ -18,12 +18,12 @@ import pydantic
 from ollm_tui.assembly.tools import builtin_registry
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import ToolResult, UpdateOutput
-from ollm_tui.core.bus import MessageBus
-from ollm_tui.core.calls import CallRecord
-from ollm_tui.core.confirmation import ConfirmationDetails, ConfirmationResponse, Origin, Risk
-from ollm_tui.core.executor import ToolExecutor
+from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationResponse, Origin, Risk
+from ollm_tui.core.bus.message_bus import MessageBus
+from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
+from ollm_tui.core.execution.calls import CallRecord
+from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.fence.workspace import Workspace
-from ollm_tui.core.notices import ConfirmationRequested, Notice
 from ollm_tui.core.policy.command_rules import CommandPolicy, forget_lines
 from ollm_tui.core.policy.engine import Call, PolicyEngine, PolicySources
 from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, PolicyRule, RulePlace, RuleSet, ToolPolicy

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.output import ExcerptBuffer
-from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.files.line_index import LineIndexes
 from ollm_tui.core.shell.pump import READ_AT_ONCE

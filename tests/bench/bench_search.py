@@ -22,7 +22,7 @@ from pydantic import JsonValue
 
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.search import listing
 from ollm_tui.core.search.directory_cache import FolderEntries

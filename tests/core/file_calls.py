@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.escape import quote_name
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.files.trash import Trash
 from ollm_tui.core.tools.base import AnyInvocation, AnyTool, Limits, ToolContext

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.fence.dir_handle import Ground
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.search.listing import Listing, ListingOptions

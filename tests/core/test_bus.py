@@ -14,8 +14,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 
 from ollm_tui.core import AbortController, ConfirmationDetails, ConfirmationResponse, MessageBus, Risk
 from ollm_tui.core.base.errors import ConfirmationCancelled, ConfirmationTimeout
-from ollm_tui.core.bus import MAX_HOLD_SECONDS
-from ollm_tui.core.notices import ConfirmationRequested, ConfirmationSettled, Notice, Outcome
+from ollm_tui.core.bus.message_bus import MAX_HOLD_SECONDS
+from ollm_tui.core.bus.notices import ConfirmationRequested, ConfirmationSettled, Notice, Outcome
 
 T = TypeVar("T")
 NAMES = st.text(min_size=1, max_size=20)

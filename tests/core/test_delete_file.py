@@ -19,7 +19,7 @@ from ollm_tui.core.base.errors import (
     OperationCancelled,
     ToolFailure,
 )
-from ollm_tui.core.confirmation import DeletionPreview
+from ollm_tui.core.bus.confirmation import DeletionPreview
 from ollm_tui.core.fence.protected_paths import fold
 from ollm_tui.core.fence.workspace import Access, Workspace
 from ollm_tui.core.tools.delete_file import DELETE_FILE, DeleteFileData

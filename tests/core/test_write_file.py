@@ -28,7 +28,7 @@ from ollm_tui.core.base.errors import (
     NotADirectory,
     OperationCancelled,
 )
-from ollm_tui.core.confirmation import DiffPreview, TextPreview
+from ollm_tui.core.bus.confirmation import DiffPreview, TextPreview
 from ollm_tui.core.files.text_files import decode
 from ollm_tui.core.tools.omission import find_omission
 from ollm_tui.core.tools.read_file import READ_FILE, ReadFileData

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import InvalidArguments, OperationCancelled, TodoFailed
 from ollm_tui.core.base.results import JsonObject, ToolResult
-from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.storage.store import Store
 from ollm_tui.core.todos import TodoList
 from ollm_tui.core.tools.base import Effect, ToolContext

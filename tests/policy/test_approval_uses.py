@@ -14,8 +14,8 @@ from ollm_tui.core import ConfirmationResponse
 from ollm_tui.core.base.app_dirs import data_folder
 from ollm_tui.core.base.clock import SystemClock, iso_time
 from ollm_tui.core.base.errors import StorageFailed
-from ollm_tui.core.confirmation import RememberScope
-from ollm_tui.core.notices import ConfirmationRequested, Notice
+from ollm_tui.core.bus.confirmation import RememberScope
+from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.core.policy.approval_uses import SCHEMA, ApprovalKey, ApprovalUse, ApprovalUses
 from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options

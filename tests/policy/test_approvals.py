@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ollm_tui.assembly import configure
 from ollm_tui.assembly.tools import BUILTIN_TOOLS
-from ollm_tui.core.confirmation import RememberScope
+from ollm_tui.core.bus.confirmation import RememberScope
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approvals import ApprovalBook, RememberOffer
 from ollm_tui.core.policy.command_rules import CommandPolicy

@@ -22,9 +22,9 @@ from ollm_tui.core import ConfirmationResponse
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.app_dirs import data_folder
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.calls import CallRecord
-from ollm_tui.core.confirmation import Origin
-from ollm_tui.core.notices import ConfirmationRequested, Notice
+from ollm_tui.core.bus.confirmation import Origin
+from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
+from ollm_tui.core.execution.calls import CallRecord
 from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog
 from ollm_tui.core.policy.engine import Layer
 from ollm_tui.core.policy.rules import Decision

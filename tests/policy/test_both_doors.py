@@ -29,8 +29,8 @@ from ollm_tui.core import (
 )
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.confirmation import Origin, Risk
-from ollm_tui.core.notices import ConfirmationRequested, ConfirmationSettled, Notice
+from ollm_tui.core.bus.confirmation import Origin, Risk
+from ollm_tui.core.bus.notices import ConfirmationRequested, ConfirmationSettled, Notice
 from ollm_tui.core.policy.command_rules import CommandPolicy
 from ollm_tui.core.policy.engine import Call, PolicySources
 from ollm_tui.core.policy.modes import Mode

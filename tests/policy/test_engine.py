@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from ollm_tui.assembly import configure
 from ollm_tui.assembly.tools import BUILTIN_TOOLS
 from ollm_tui.core import PolicyCondition, PolicyConfig, PolicyEngine, PolicyRule, Risk
-from ollm_tui.core.confirmation import Origin
+from ollm_tui.core.bus.confirmation import Origin
 from ollm_tui.core.policy.comparing import js_string
 from ollm_tui.core.policy.engine import Call, Floor, PolicySources
 from ollm_tui.core.policy.modes import Mode

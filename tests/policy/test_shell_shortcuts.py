@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.confirmation import Risk
+from ollm_tui.core.bus.confirmation import Risk
 from ollm_tui.core.policy.rules import (
     Decision,
     Operator,

@@ -12,7 +12,7 @@ import pytest
 
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.results import ToolResult, UpdateOutput
-from ollm_tui.core.bus import MessageBus
+from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.shell.commands import CommandHub
 from ollm_tui.core.shell.family import running_processes

@@ -22,7 +22,7 @@ from ollm_tui.core.base.errors import (
     OperationCancelled,
     ShellExecutionFailed,
 )
-from ollm_tui.core.confirmation import CommandPreview
+from ollm_tui.core.bus.confirmation import CommandPreview
 from ollm_tui.core.shell.answers import last_command_word
 from ollm_tui.core.shell.commands import CommandHub
 from ollm_tui.core.tools.shell import SHELL

@@ -12,7 +12,7 @@ from textual.events import Key
 from textual.keys import _character_to_key  # the name a terminal's driver gives a character
 from textual.pilot import Pilot
 
-from ollm_tui.core.confirmation import CommandPreview, DiffPreview
+from ollm_tui.core.bus.confirmation import CommandPreview, DiffPreview
 from ollm_tui.core.files.diff import diff_texts
 from ollm_tui.options import Options
 from ollm_tui.tui import news

@@ -27,11 +27,11 @@ from ollm_tui.agent.events import (
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.errors import ConfirmationTimeout
 from ollm_tui.core.base.results import ToolError
-from ollm_tui.core.bus import MessageBus
-from ollm_tui.core.confirmation import ConfirmationDetails, ConfirmationResponse, Origin, RememberScope, Risk
-from ollm_tui.core.executor import ToolExecutor
+from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationResponse, Origin, RememberScope, Risk
+from ollm_tui.core.bus.message_bus import MessageBus
+from ollm_tui.core.bus.notices import Outcome
+from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.fence.workspace import Workspace
-from ollm_tui.core.notices import Outcome
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.rules import PolicyConfig
 from ollm_tui.core.tools.registry import ToolRegistry

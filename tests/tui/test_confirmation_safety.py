@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from textual.events import AppBlur, AppFocus
 
-from ollm_tui.core.confirmation import CommandPreview, DiffPreview
+from ollm_tui.core.bus.confirmation import CommandPreview, DiffPreview
 from ollm_tui.core.files.diff import diff_texts
 from ollm_tui.tui import news
 from ollm_tui.tui.screens.confirm import ConfirmScreen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ollm_tui.core.confirmation import CommandPreview, TextPreview
+from ollm_tui.core.bus.confirmation import CommandPreview, TextPreview
 from ollm_tui.tui import news
 from ollm_tui.tui.entries import AnswerEntry, CallEntry, CallState, EntriesChanged, NoteEntry, NoteKind, UserEntry
 from ollm_tui.tui.values import (

@@ -15,7 +15,7 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from ollm_tui.core.confirmation import DiffPreview
+from ollm_tui.core.bus.confirmation import DiffPreview
 from ollm_tui.core.files.diff import diff_texts
 from ollm_tui.options import Options
 from ollm_tui.tui import news

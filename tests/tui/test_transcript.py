@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import chop_cells
 from rich.style import Style
 
-from ollm_tui.core.confirmation import Preview
+from ollm_tui.core.bus.confirmation import Preview
 from ollm_tui.tui import ink, news
 from ollm_tui.tui.entries import (
     AnswerEntry,

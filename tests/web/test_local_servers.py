@@ -20,9 +20,9 @@ from ollm_tui.assembly.configuration import configure
 from ollm_tui.assembly.house import Attendance, Core, assemble_core
 from ollm_tui.core.base.errors import UrlNotAllowed
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.bus import MessageBus
-from ollm_tui.core.confirmation import ConfirmationRequest, ConfirmationResponse, RememberScope, Risk, UrlPreview
-from ollm_tui.core.notices import ConfirmationRequested, Notice
+from ollm_tui.core.bus.confirmation import ConfirmationRequest, ConfirmationResponse, RememberScope, Risk, UrlPreview
+from ollm_tui.core.bus.message_bus import MessageBus
+from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.tools.base import ToolContext
 from ollm_tui.core.tools.http_fetch import HTTP_FETCH

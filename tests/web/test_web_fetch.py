@@ -27,10 +27,10 @@ from ollm_tui.core.base.errors import (
     UrlNotAllowed,
 )
 from ollm_tui.core.base.results import JsonObject, ToolResult
-from ollm_tui.core.bus import MessageBus
-from ollm_tui.core.calls import Standin
-from ollm_tui.core.confirmation import UrlPreview
-from ollm_tui.core.executor import ToolExecutor
+from ollm_tui.core.bus.confirmation import UrlPreview
+from ollm_tui.core.bus.message_bus import MessageBus
+from ollm_tui.core.execution.calls import Standin
+from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.rules import PolicyConfig

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.confirmation import Risk
+from ollm_tui.core.bus.confirmation import Risk
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approval_uses import ApprovalKey
 from ollm_tui.core.policy.command_paths import CommandPaths

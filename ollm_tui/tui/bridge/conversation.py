@@ -28,7 +28,7 @@ from ollm_tui.agent.events import (
     UserMessage,
 )
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.notices import Outcome
+from ollm_tui.core.bus.notices import Outcome
 from ollm_tui.tui.entries import (
     AnswerEntry,
     AnswerGrew,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ollm_tui.agent.events import ConfirmationAnswered
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.executor import ToolExecutor
+from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.tui import news
 from ollm_tui.tui.bridge.queue import LINGER_SECONDS, QueueKeeper, review_value
 from ollm_tui.tui.intents import Tell

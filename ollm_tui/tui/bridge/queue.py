@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from ollm_tui.agent.events import ConfirmationAnswered, ConfirmationAsked
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.bus import MessageBus
-from ollm_tui.core.calls import Review
-from ollm_tui.core.confirmation import ConfirmationRequest, ConfirmationResponse, RememberScope
-from ollm_tui.core.notices import Outcome
+from ollm_tui.core.bus.confirmation import ConfirmationRequest, ConfirmationResponse, RememberScope
+from ollm_tui.core.bus.message_bus import MessageBus
+from ollm_tui.core.bus.notices import Outcome
+from ollm_tui.core.execution.calls import Review
 from ollm_tui.tui.values import QueueItem, QueueSnapshot, QueueState, Reach, ReviewValue, RiskLevel, RuleOffer
 
 LINGER_SECONDS = 5.0

@@ -20,7 +20,7 @@ from ollm_tui.agent.events import (
     UserMessage,
 )
 from ollm_tui.agent.loop import Agent
-from ollm_tui.core.notices import Outcome
+from ollm_tui.core.bus.notices import Outcome
 from ollm_tui.tui.news import ActivityChanged
 from ollm_tui.tui.values import Activity
 

@@ -14,7 +14,7 @@ from ollm_tui.tui.values import QueueItem, Reach, ReviewValue, RiskLevel, RuleOf
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
-    from ollm_tui.core.confirmation import Preview
+    from ollm_tui.core.bus.confirmation import Preview
 
 ARM_SECONDS = 0.5
 """Approve keys are dead this long after what is shown changes (contract section 6)."""

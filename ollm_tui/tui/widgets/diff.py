@@ -11,7 +11,7 @@ from ollm_tui.tui.ink import TAB_SIZE, Ink, Line, line, lines_of
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
-    from ollm_tui.core.confirmation import CommandPreview, DeletionPreview, Preview, UrlPreview
+    from ollm_tui.core.bus.confirmation import CommandPreview, DeletionPreview, Preview, UrlPreview
     from ollm_tui.core.files.diff import FileDiff
 
 MANY_BLANKS = 9

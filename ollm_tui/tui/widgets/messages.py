@@ -17,7 +17,7 @@ from ollm_tui.tui.widgets.splitting import BlockSplitter, Code, Prose
 from ollm_tui.tui.widgets.tool_call import call_body, call_head
 
 if TYPE_CHECKING:
-    from ollm_tui.core.confirmation import Preview
+    from ollm_tui.core.bus.confirmation import Preview
 
 
 @dataclass

@@ -13,7 +13,7 @@ from ollm_tui.tui.widgets.diff import preview_lines
 from ollm_tui.tui.widgets.painting import Block, LinesBlock, Painter, Strip
 
 if TYPE_CHECKING:
-    from ollm_tui.core.confirmation import Preview
+    from ollm_tui.core.bus.confirmation import Preview
 
 STATE_INKS = {
     CallState.WAIT: Ink.WARNING,

@@ -13,10 +13,10 @@ from ollm_tui.core.base.errors import (
     PolicyDenied,
     ToolFailure,
 )
-from ollm_tui.core.bus import MessageBus
-from ollm_tui.core.calls import Journey, Standin
-from ollm_tui.core.confirmation import ConfirmationResponse
-from ollm_tui.core.notices import ConfirmationRequested, ConfirmationSettled, Notice
+from ollm_tui.core.bus.confirmation import ConfirmationResponse
+from ollm_tui.core.bus.message_bus import MessageBus
+from ollm_tui.core.bus.notices import ConfirmationRequested, ConfirmationSettled, Notice
+from ollm_tui.core.execution.calls import Journey, Standin
 from ollm_tui.core.policy.engine import Call, Explanation, PolicyEngine
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.tools.base import AnyInvocation

@@ -14,8 +14,8 @@ from datetime import timedelta
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.clock import Clock, IdSource, RandomIds, SystemClock, iso_time
 from ollm_tui.core.base.errors import ConfirmationCancelled, ConfirmationTimeout
-from ollm_tui.core.confirmation import ConfirmationDetails, ConfirmationRequest, ConfirmationResponse, Origin
-from ollm_tui.core.notices import ConfirmationHeld, ConfirmationRequested, ConfirmationSettled, Notice, Outcome
+from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationRequest, ConfirmationResponse, Origin
+from ollm_tui.core.bus.notices import ConfirmationHeld, ConfirmationRequested, ConfirmationSettled, Notice, Outcome
 
 log = logging.getLogger(__name__)
 

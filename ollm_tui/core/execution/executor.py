@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from ollm_tui.core.asking import Asking, kept_by_tool
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.clock import Clock, IdSource, RandomIds, SystemClock
 from ollm_tui.core.base.errors import (
@@ -23,8 +22,9 @@ from ollm_tui.core.base.errors import (
 )
 from ollm_tui.core.base.output import OutputStore
 from ollm_tui.core.base.results import JsonObject, ToolResult, UpdateOutput
-from ollm_tui.core.bus import MessageBus
-from ollm_tui.core.calls import (
+from ollm_tui.core.bus.confirmation import ConfirmationResponse, Origin, Preview, RememberScope, Risk
+from ollm_tui.core.bus.message_bus import MessageBus
+from ollm_tui.core.execution.calls import (
     CallRecord,
     CallState,
     Journey,
@@ -33,18 +33,17 @@ from ollm_tui.core.calls import (
     Standin,
     approval_digest,
     arguments_digest,
+    call_to_judge,
     raw_digest,
 )
-from ollm_tui.core.confirmation import ConfirmationResponse, Origin, Preview, RememberScope, Risk
-from ollm_tui.core.excerpting import excerpted, notes_kept, shown
+from ollm_tui.core.execution.permission import Asking, kept_by_tool
+from ollm_tui.core.execution.running import excerpted, notes_kept, run_invocation, shown
 from ollm_tui.core.fence.workspace import Workspace
-from ollm_tui.core.judging import call_to_judge
 from ollm_tui.core.policy.approvals import ApprovalBook, RememberOffer
 from ollm_tui.core.policy.audit import AuditEvent
 from ollm_tui.core.policy.engine import Call, Explanation, PolicyEngine
 from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.policy.rules import Decision
-from ollm_tui.core.running import run_invocation
 from ollm_tui.core.tools.base import AnyInvocation, Effect, Limits, ToolContext
 from ollm_tui.core.tools.mending import mend
 from ollm_tui.core.tools.registry import ToolRegistry

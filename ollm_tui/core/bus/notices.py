@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
-from ollm_tui.core.confirmation import ConfirmationRequest, ConfirmationResponse
+from ollm_tui.core.bus.confirmation import ConfirmationRequest, ConfirmationResponse
 
 if TYPE_CHECKING:
     from ollm_tui.core.shell.commands import CommandState

@@ -1,0 +1,1 @@
+"""The message bus: confirmations, their types, and notices."""

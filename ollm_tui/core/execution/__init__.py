@@ -1,0 +1,1 @@
+"""The executor: the only way a tool runs."""
