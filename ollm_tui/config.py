@@ -16,7 +16,7 @@ from ollm_tui.core.base.app_dirs import config_folder
 from ollm_tui.core.base.toml_lines import line_of_key
 from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.policy.modes import Mode
-from ollm_tui.core.policy.trust import OwnConfig
+from ollm_tui.core.policy.repository_trust import OwnConfig
 from ollm_tui.options import Options
 
 ENVIRONMENT_PREFIX = "OLLM_"

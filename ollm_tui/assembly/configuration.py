@@ -13,8 +13,10 @@ from ollm_tui.core.base.app_dirs import config_folder
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.bus.confirmation import RememberScope
 from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.policy.approval_patterns import ApprovalPattern
 from ollm_tui.core.policy.command_rules import CommandPolicy
-from ollm_tui.core.policy.documents import (
+from ollm_tui.core.policy.engine import PolicySources
+from ollm_tui.core.policy.policy_file import (
     DEFAULT_PRESET,
     LoadedPolicy,
     PolicyFault,
@@ -23,10 +25,8 @@ from ollm_tui.core.policy.documents import (
     read_checked,
     read_policy_file,
 )
-from ollm_tui.core.policy.engine import PolicySources
+from ollm_tui.core.policy.repository_trust import Trust, TrustBook
 from ollm_tui.core.policy.rules import Decision, ExecMode, PolicyRule, RulePlace, RuleSet, ToolPolicy, strictest
-from ollm_tui.core.policy.shell_approvals import ApprovalPattern
-from ollm_tui.core.policy.trust import Trust, TrustBook
 from ollm_tui.options import Options
 
 _EXEC_STRICTNESS = {ExecMode.FULL: 0, ExecMode.ALLOWLIST: 1, ExecMode.DENY: 2}

@@ -23,7 +23,7 @@ from ollm_tui.core.base.app_dirs import data_folder
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.memory.embedding import installed_embedder
-from ollm_tui.core.policy.trust import REPOSITORY_CONFIG, Trust
+from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, Trust
 from ollm_tui.core.search.ripgrep import find_ripgrep
 from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options

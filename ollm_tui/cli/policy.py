@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ollm_tui.cli.arguments import command_parser, options_of, parse
-from ollm_tui.core.policy.documents import PRESETS
+from ollm_tui.core.policy.policy_file import PRESETS
 
 _LINT = """\
 Looks for names that nothing bears, rules that never decide or contradict an earlier one, patterns that can never match,

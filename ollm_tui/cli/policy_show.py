@@ -13,7 +13,7 @@ from ollm_tui.cli.reporting import sound_configuration
 from ollm_tui.core.base.app_dirs import data_folder
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.policy.approval_uses import ApprovalKey, ApprovalUse, ApprovalUses
-from ollm_tui.core.policy.documents import DEFAULT_PRESET, PRESETS, LoadedPolicy, preset_text
+from ollm_tui.core.policy.policy_file import DEFAULT_PRESET, PRESETS, LoadedPolicy, preset_text
 from ollm_tui.core.policy.rules import PolicyRule, ToolPolicy
 from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options

@@ -7,7 +7,7 @@ from pathlib import Path
 from ollm_tui.cli.arguments import command_parser, parse
 from ollm_tui.cli.exits import ExitCode, UsageError
 from ollm_tui.cli.output import say
-from ollm_tui.core.policy.trust import REPOSITORY_CONFIG, Trust, TrustBook
+from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, Trust, TrustBook
 
 
 def run_command(argv: list[str]) -> int:

@@ -24,11 +24,11 @@ from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.core.execution.calls import CallRecord
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.policy.approval_patterns import ApprovalPattern
 from ollm_tui.core.policy.command_rules import CommandPolicy, forget_lines
 from ollm_tui.core.policy.engine import Call, PolicyEngine, PolicySources
 from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, PolicyRule, RulePlace, RuleSet, ToolPolicy
-from ollm_tui.core.policy.shell_approvals import ApprovalPattern
-from ollm_tui.core.policy.shell_syntax import bash_accepts
+from ollm_tui.core.policy.shell.shell_line import bash_accepts
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.registry import ToolRegistry
 

@@ -11,9 +11,9 @@ import sys
 import time
 from collections.abc import Callable
 
-from ollm_tui.core.policy.shell_approvals import ApprovalPattern
-from ollm_tui.core.policy.shell_readonly import read_only_parts
-from ollm_tui.core.policy.shell_syntax import analyse_anew, bash_accepts
+from ollm_tui.core.policy.approval_patterns import ApprovalPattern
+from ollm_tui.core.policy.shell.read_only import read_only_parts
+from ollm_tui.core.policy.shell.shell_line import analyse_anew, bash_accepts
 
 ROUNDS = 400
 LINES = {

@@ -13,8 +13,8 @@ import pytest
 
 from ollm_tui.cli import main
 from ollm_tui.core.base.app_dirs import data_folder
-from ollm_tui.core.policy.documents import PRESETS, preset_text
-from ollm_tui.core.policy.trust import TrustBook
+from ollm_tui.core.policy.policy_file import PRESETS, preset_text
+from ollm_tui.core.policy.repository_trust import TrustBook
 
 Run = Callable[..., int]
 

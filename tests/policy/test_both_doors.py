@@ -31,11 +31,11 @@ from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.confirmation import Origin, Risk
 from ollm_tui.core.bus.notices import ConfirmationRequested, ConfirmationSettled, Notice
+from ollm_tui.core.policy.approval_patterns import ApprovalPattern
 from ollm_tui.core.policy.command_rules import CommandPolicy
 from ollm_tui.core.policy.engine import Call, PolicySources
 from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.policy.rules import Decision, ExecMode, Operator, PolicyCondition, RulePlace, RuleSet, strictest
-from ollm_tui.core.policy.shell_approvals import ApprovalPattern
 from ollm_tui.core.tools.base import Effect
 from ollm_tui.core.tools.edit_file import EDIT_FILE
 from ollm_tui.core.tools.shell import SHELL

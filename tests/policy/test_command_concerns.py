@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.fence.workspace import Workspace
-from ollm_tui.core.policy.command_concerns import command_facts
-from ollm_tui.core.policy.shell_syntax import analyse
+from ollm_tui.core.policy.command_warnings import command_facts
+from ollm_tui.core.policy.shell.shell_line import analyse
 
 
 @pytest.fixture

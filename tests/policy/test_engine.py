@@ -13,7 +13,7 @@ from ollm_tui.assembly import configure
 from ollm_tui.assembly.tools import BUILTIN_TOOLS
 from ollm_tui.core import PolicyCondition, PolicyConfig, PolicyEngine, PolicyRule, Risk
 from ollm_tui.core.bus.confirmation import Origin
-from ollm_tui.core.policy.comparing import js_string
+from ollm_tui.core.policy.conditions import js_string
 from ollm_tui.core.policy.engine import Call, Floor, PolicySources
 from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.policy.rules import (
@@ -347,7 +347,7 @@ def test_a_persons_rule_for_all_beats_a_presets_rule_for_the_tool(tmp_path: Path
 
 
 def test_a_repository_counts_only_once_trusted_and_only_tightens(tmp_path: Path) -> None:
-    from ollm_tui.core.policy.trust import Trust, TrustBook
+    from ollm_tui.core.policy.repository_trust import Trust, TrustBook
 
     own = tmp_path / ".ollm" / "config.toml"
     own.parent.mkdir()

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ollm_tui.assembly.tools import BUILTIN_TOOLS
-from ollm_tui.core.policy.documents import PRESETS, LoadedPolicy, PolicyFault, load_policy, load_preset
 from ollm_tui.core.policy.lint import Finding, FindingKind, lint
+from ollm_tui.core.policy.policy_file import PRESETS, LoadedPolicy, PolicyFault, load_policy, load_preset
 from ollm_tui.core.policy.rules import RuleSet, seen_by_conditions
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.policy.shell_tables import Reading, tables
+from ollm_tui.core.policy.shell.program_table import Reading, tables
 
 WANTS_A_VALUE = re.compile(
     r"requires an argument|requires a value|option requires|takes one parameter|Missing argument|Usage:\s+xxd"

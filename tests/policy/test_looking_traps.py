@@ -14,9 +14,9 @@ import pytest
 from ollm_tui.assembly import configure
 from ollm_tui.assembly.tools import BUILTIN_TOOLS
 from ollm_tui.core.policy.engine import Call, Explanation, PolicyEngine
-from ollm_tui.core.policy.git_programs import configured_program
 from ollm_tui.core.policy.rules import Decision
-from ollm_tui.core.policy.shell_scripts import sed_is_harmless
+from ollm_tui.core.policy.shell.git_config import configured_program
+from ollm_tui.core.policy.shell.script_languages import sed_is_harmless
 from ollm_tui.core.tools.base import Effect
 from ollm_tui.options import Options
 

@@ -27,7 +27,7 @@ from ollm_tui.core import (
 from ollm_tui.core.base.errors import ConfirmationCancelled, ConfirmationTimeout
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
-from ollm_tui.core.policy.comparing import js_string
+from ollm_tui.core.policy.conditions import js_string
 from ollm_tui.core.policy.rules import Decision, Operator, RulePlace, RuleSet, seen_by_conditions
 from ollm_tui.core.tools.shell import SHELL
 from ollm_tui.core.tools.write_file import WRITE_FILE

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.policy.shell_syntax import analyse
+from ollm_tui.core.policy.shell.shell_line import analyse
 
 BASH = shutil.which("bash")
 RECORD = '() { printf "%s\\0" "$@" >> "$RECORD/$BASHPID"; case $1 in f*) return 1;; esac; }'

@@ -8,10 +8,10 @@ from typing import Any  # what tomllib returns
 
 import pytest
 
-from ollm_tui.core.policy.shell_approvals import ApprovalPattern, suggest_pattern
-from ollm_tui.core.policy.shell_readonly import read_only_parts
-from ollm_tui.core.policy.shell_risk import command_risk
-from ollm_tui.core.policy.shell_syntax import analyse, bash_accepts
+from ollm_tui.core.policy.approval_patterns import ApprovalPattern, suggest_pattern
+from ollm_tui.core.policy.shell.read_only import read_only_parts
+from ollm_tui.core.policy.shell.risk import command_risk
+from ollm_tui.core.policy.shell.shell_line import analyse, bash_accepts
 
 DATA = Path(__file__).parent.parent / "data" / "shell_lines"
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.policy.shell_approvals import ApprovalPattern, suggest_pattern
-from ollm_tui.core.policy.shell_options import flags_of
-from ollm_tui.core.policy.shell_readonly import read_only, read_only_parts
-from ollm_tui.core.policy.shell_risk import CommandRisk, command_risk
-from ollm_tui.core.policy.shell_syntax import MAX_CHARACTERS, ShellLine, analyse
+from ollm_tui.core.policy.approval_patterns import ApprovalPattern, suggest_pattern
+from ollm_tui.core.policy.shell.read_only import read_only, read_only_parts
+from ollm_tui.core.policy.shell.risk import CommandRisk, command_risk
+from ollm_tui.core.policy.shell.risky_options import flags_of
+from ollm_tui.core.policy.shell.shell_line import MAX_CHARACTERS, ShellLine, analyse
 
 RANK = {CommandRisk.LOW: 0, CommandRisk.MEDIUM: 1, CommandRisk.HIGH: 2}
 PATTERNS = [

@@ -18,10 +18,10 @@ from ollm_tui.core.policy.rules import (
     RuleSet,
     seen_by_conditions,
 )
-from ollm_tui.core.policy.shell_options import flags_of
-from ollm_tui.core.policy.shell_syntax import analyse, analyse_anew
-from ollm_tui.core.policy.shell_tables import program_key, tables
-from ollm_tui.core.policy.shell_words import PLAIN_WORD, command_of, read_word
+from ollm_tui.core.policy.shell.program_table import program_key, tables
+from ollm_tui.core.policy.shell.risky_options import flags_of
+from ollm_tui.core.policy.shell.shell_line import analyse, analyse_anew
+from ollm_tui.core.policy.shell.words import PLAIN_WORD, command_of, read_word
 
 DATA = Path(__file__).parent.parent / "data" / "shell_lines"
 PIECES: list[str] = tomllib.loads((DATA / "pieces.toml").read_text("utf-8"))["shell_pieces"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.policy.trust import REPOSITORY_CONFIG, Trust, TrustBook
+from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, Trust, TrustBook
 from ollm_tui.tui.screens.trust import TrustScreen
 from ollm_tui.tui.widgets.lines import LinesView
 from tests.tui.pilot import wait_until

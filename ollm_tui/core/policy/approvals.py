@@ -12,15 +12,15 @@ from pathlib import Path
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.bus.confirmation import RememberScope
 from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.policy.approval_patterns import ApprovalPattern, suggest_pattern
 from ollm_tui.core.policy.approval_uses import ApprovalKey
-from ollm_tui.core.policy.command_paths import CommandPaths
 from ollm_tui.core.policy.command_rules import SHELL
 from ollm_tui.core.policy.engine import Call, Explanation, PolicyEngine, PolicySources
 from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, PolicyRule, RulePlace, RuleSet
-from ollm_tui.core.policy.shell_approvals import ApprovalPattern, suggest_pattern
-from ollm_tui.core.policy.shell_syntax import analyse
-from ollm_tui.core.policy.shell_words import SimpleCommand
+from ollm_tui.core.policy.shell.command_paths import CommandPaths
+from ollm_tui.core.policy.shell.shell_line import analyse
+from ollm_tui.core.policy.shell.words import SimpleCommand
 from ollm_tui.core.tools.base import Effect
 
 FILE_PARAMETERS = {"edit_file": ("path",), "write_file": ("path",), "move_file": ("from", "to")}

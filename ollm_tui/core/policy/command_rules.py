@@ -11,16 +11,16 @@ from typing import NamedTuple
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.confirmation import Risk
 from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.policy.approval_patterns import ApprovalPattern
 from ollm_tui.core.policy.approval_uses import ApprovalKey
-from ollm_tui.core.policy.command_paths import CommandPaths
 from ollm_tui.core.policy.rules import CompiledRule, Decision, ExecMode, RuleSet, Seen, seen_by_conditions
-from ollm_tui.core.policy.shell_approvals import ApprovalPattern
-from ollm_tui.core.policy.shell_characters import reads_bytes_alike
-from ollm_tui.core.policy.shell_readonly import ReadOnlyVerdict, read_only_parts
-from ollm_tui.core.policy.shell_risk import command_risk, is_destructive
-from ollm_tui.core.policy.shell_syntax import MAX_REMEMBERED, ShellLine, analyse, bash_accepts, forget_analyses
-from ollm_tui.core.policy.shell_tables import tables
-from ollm_tui.core.policy.shell_words import SimpleCommand
+from ollm_tui.core.policy.shell.characters import reads_bytes_alike
+from ollm_tui.core.policy.shell.command_paths import CommandPaths
+from ollm_tui.core.policy.shell.program_table import tables
+from ollm_tui.core.policy.shell.read_only import ReadOnlyVerdict, read_only_parts
+from ollm_tui.core.policy.shell.risk import command_risk, is_destructive
+from ollm_tui.core.policy.shell.shell_line import MAX_REMEMBERED, ShellLine, analyse, bash_accepts, forget_analyses
+from ollm_tui.core.policy.shell.words import SimpleCommand
 
 SHELL = "shell"
 

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 from ollm_tui.core.base.results import Wire
-from ollm_tui.core.policy.comparing import js_string, linear_pattern, searchable
-from ollm_tui.core.policy.documents import LoadedPolicy
+from ollm_tui.core.policy.approval_patterns import ApprovalPattern
+from ollm_tui.core.policy.conditions import js_string, linear_pattern, searchable
 from ollm_tui.core.policy.engine import PolicySources
+from ollm_tui.core.policy.policy_file import LoadedPolicy
 from ollm_tui.core.policy.rules import (
     ANY_TOOL,
     Decision,
@@ -22,8 +23,7 @@ from ollm_tui.core.policy.rules import (
     ToolFilter,
     tool_names,
 )
-from ollm_tui.core.policy.shell_approvals import ApprovalPattern
-from ollm_tui.core.policy.shell_wrappers import changes_state, is_wrapper
+from ollm_tui.core.policy.shell.wrappers import changes_state, is_wrapper
 from ollm_tui.core.tools.base import AnyTool, ToolGroup
 from ollm_tui.core.tools.schema import function_schema
 

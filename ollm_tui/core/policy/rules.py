@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 from pydantic.alias_generators import to_camel
 
 from ollm_tui.core.bus.confirmation import Risk
-from ollm_tui.core.policy.comparing import PatternUnion, js_string, linear_pattern, searchable
+from ollm_tui.core.policy.conditions import PatternUnion, js_string, linear_pattern, searchable
 from ollm_tui.core.tools.aliases import POLICY_NAMES
 
 ANY_TOOL = "*"

@@ -11,7 +11,7 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT, Array, Table
 
 from ollm_tui.core.files.atomic import replace_text
-from ollm_tui.core.policy.documents import PolicyDocument, PolicyFault, load_policy, parse_toml, read_checked
+from ollm_tui.core.policy.policy_file import PolicyDocument, PolicyFault, load_policy, parse_toml, read_checked
 from ollm_tui.core.policy.rules import PolicyRule
 
 

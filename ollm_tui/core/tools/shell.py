@@ -82,7 +82,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         return None
 
     async def preview(self) -> Preview | None:
-        from ollm_tui.core.policy.command_concerns import command_facts  # the policy itself knows tools
+        from ollm_tui.core.policy.command_warnings import command_facts  # the policy itself knows tools
 
         fence, cwd = self.context.fence, self.params.cwd or ""
         signal = AbortSignal()

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ollm_tui.assembly import Configuration, ConfigurationError, Core, configure, with_approvals_since
 from ollm_tui.core.policy.engine import PolicyEngine
-from ollm_tui.core.policy.trust import REPOSITORY_CONFIG, OwnConfig, Trust, TrustBook
+from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, OwnConfig, Trust, TrustBook
 from ollm_tui.tui import news
 from ollm_tui.tui.entries import EntriesChanged, NoteEntry
 from ollm_tui.tui.intents import Tell

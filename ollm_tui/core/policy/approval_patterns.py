@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 
-from ollm_tui.core.policy.shell_options import flags_of, takes_commands
-from ollm_tui.core.policy.shell_tables import program_key, tables
-from ollm_tui.core.policy.shell_words import SimpleCommand, Word
-from ollm_tui.core.policy.shell_wrappers import changes_state, is_wrapper, runner_start
+from ollm_tui.core.policy.shell.program_table import program_key, tables
+from ollm_tui.core.policy.shell.risky_options import flags_of, takes_commands
+from ollm_tui.core.policy.shell.words import SimpleCommand, Word
+from ollm_tui.core.policy.shell.wrappers import changes_state, is_wrapper, runner_start
 
 _PIECES = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^\s'\"]+)|([ \t\n\r\f\v]+)")
 

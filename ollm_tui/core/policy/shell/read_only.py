@@ -9,14 +9,13 @@ from __future__ import annotations
 import posixpath
 from typing import NamedTuple
 
-from ollm_tui.core.policy.command_paths import Descent
-from ollm_tui.core.policy.shell_reading import Given, NotReading, read_arguments
-from ollm_tui.core.policy.shell_reading_find import find_paths, printf_problem, test_paths
-from ollm_tui.core.policy.shell_reading_git import git_paths
-from ollm_tui.core.policy.shell_scripts import awk_is_harmless, jq_is_harmless, sed_is_harmless
-from ollm_tui.core.policy.shell_syntax import ShellLine
-from ollm_tui.core.policy.shell_tables import Reading, tables
-from ollm_tui.core.policy.shell_words import SimpleCommand
+from ollm_tui.core.policy.shell.command_paths import Descent
+from ollm_tui.core.policy.shell.option_reader import Given, NotReading, read_arguments
+from ollm_tui.core.policy.shell.program_table import Reading, tables
+from ollm_tui.core.policy.shell.read_only_forms import find_paths, git_paths, printf_problem, test_paths
+from ollm_tui.core.policy.shell.script_languages import awk_is_harmless, jq_is_harmless, sed_is_harmless
+from ollm_tui.core.policy.shell.shell_line import ShellLine
+from ollm_tui.core.policy.shell.words import SimpleCommand
 
 MAX_DIRECTORIES = 6
 """Directories a line with `cd` may find itself in before it is no longer followed."""

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from ollm_tui.core.base.escape import quote_name, visible
 from ollm_tui.core.fence.workspace import Workspace
-from ollm_tui.core.policy.command_paths import CommandPaths
-from ollm_tui.core.policy.shell_syntax import ShellLine, analyse
-from ollm_tui.core.policy.shell_tables import program_key, tables
-from ollm_tui.core.policy.shell_words import SimpleCommand
+from ollm_tui.core.policy.shell.command_paths import CommandPaths
+from ollm_tui.core.policy.shell.program_table import program_key, tables
+from ollm_tui.core.policy.shell.shell_line import ShellLine, analyse
+from ollm_tui.core.policy.shell.words import SimpleCommand
 from ollm_tui.core.tools.file_concerns import git_standing
 
 LONG_CHARACTERS = 2_000

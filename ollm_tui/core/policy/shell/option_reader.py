@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ollm_tui.core.policy.shell_tables import Reading
-from ollm_tui.core.policy.shell_words import Word
+from ollm_tui.core.policy.shell.program_table import Reading
+from ollm_tui.core.policy.shell.words import Word
 
 
 class NotReading(ValueError):

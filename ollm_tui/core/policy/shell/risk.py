@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import StrEnum
 
-from ollm_tui.core.policy.shell_options import flags_of
-from ollm_tui.core.policy.shell_readonly import ReadOnlyVerdict, read_only_parts
-from ollm_tui.core.policy.shell_syntax import ShellLine
-from ollm_tui.core.policy.shell_tables import program_key, tables
-from ollm_tui.core.policy.shell_words import SimpleCommand
+from ollm_tui.core.policy.shell.program_table import program_key, tables
+from ollm_tui.core.policy.shell.read_only import ReadOnlyVerdict, read_only_parts
+from ollm_tui.core.policy.shell.risky_options import flags_of
+from ollm_tui.core.policy.shell.shell_line import ShellLine
+from ollm_tui.core.policy.shell.words import SimpleCommand
 
 
 class CommandRisk(StrEnum):

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from ollm_tui.core.policy.shell_tables import Runner, Wrapper, program_key, tables
-from ollm_tui.core.policy.shell_words import SimpleCommand
+from ollm_tui.core.policy.shell.program_table import Runner, Wrapper, program_key, tables
+from ollm_tui.core.policy.shell.words import SimpleCommand
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=", re.ASCII)
 _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})

@@ -11,12 +11,12 @@ import subprocess
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from ollm_tui.core.policy.shell_characters import character_problems
-from ollm_tui.core.policy.shell_inside import Commands, behind_options, every_command
-from ollm_tui.core.policy.shell_scanner import Scan, scan
-from ollm_tui.core.policy.shell_tree import TreeReading, parse, read_tree
-from ollm_tui.core.policy.shell_words import SimpleCommand
-from ollm_tui.core.policy.shell_wrappers import changes_state, is_wrapper
+from ollm_tui.core.policy.shell.characters import character_problems
+from ollm_tui.core.policy.shell.nested_commands import Commands, behind_options, every_command
+from ollm_tui.core.policy.shell.strict_scanner import Scan, scan
+from ollm_tui.core.policy.shell.tree_sitter_reader import TreeReading, parse, read_tree
+from ollm_tui.core.policy.shell.words import SimpleCommand
+from ollm_tui.core.policy.shell.wrappers import changes_state, is_wrapper
 
 MAX_CHARACTERS = 8_000
 """Longer lines are not analysed for allowing (a limit on size, not on time, so that load never changes an answer)."""

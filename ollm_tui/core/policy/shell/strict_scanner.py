@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ollm_tui.core.policy.shell_words import (
+from ollm_tui.core.policy.shell.words import (
     PLAIN_WORD,
     RESERVED_WORDS,
     SimpleCommand,

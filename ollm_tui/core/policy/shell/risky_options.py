@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ollm_tui.core.policy.shell_scripts import awk_is_harmless, jq_is_harmless, sed_is_harmless
-from ollm_tui.core.policy.shell_tables import EFFECTS, Flagged, program_key, tables
-from ollm_tui.core.policy.shell_words import SimpleCommand, Word
+from ollm_tui.core.policy.shell.program_table import EFFECTS, Flagged, program_key, tables
+from ollm_tui.core.policy.shell.script_languages import awk_is_harmless, jq_is_harmless, sed_is_harmless
+from ollm_tui.core.policy.shell.words import SimpleCommand, Word
 
 _ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:[+:?!]|::|:::)?=", re.ASCII)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?![0-9])", re.ASCII)

@@ -1,0 +1,1 @@
+"""Reading command lines; knows no rules."""
