@@ -25,7 +25,7 @@ from ollm_tui.core import (
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import InvalidArguments, ToolNotFound
 from ollm_tui.core.base.results import UpdateOutput
-from ollm_tui.core.tools.mending import mend
+from ollm_tui.core.tools.argument_repair import mend
 from ollm_tui.core.tools.schema import SchemaFormat, function_schema
 
 NAMES = st.text(min_size=1, max_size=20)

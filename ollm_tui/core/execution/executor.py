@@ -44,8 +44,8 @@ from ollm_tui.core.policy.audit import AuditEvent
 from ollm_tui.core.policy.engine import Call, Explanation, PolicyEngine
 from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.policy.rules import Decision
+from ollm_tui.core.tools.argument_repair import mend
 from ollm_tui.core.tools.base import AnyInvocation, Effect, Limits, ToolContext
-from ollm_tui.core.tools.mending import mend
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.core.tools.schema import function_schema
 

@@ -12,7 +12,7 @@ from ollm_tui.core.policy.shell.command_paths import CommandPaths
 from ollm_tui.core.policy.shell.program_table import program_key, tables
 from ollm_tui.core.policy.shell.shell_line import ShellLine, analyse
 from ollm_tui.core.policy.shell.words import SimpleCommand
-from ollm_tui.core.tools.file_concerns import git_standing
+from ollm_tui.core.tools.file_warnings import git_standing
 
 LONG_CHARACTERS = 2_000
 LONG_LINES = 20

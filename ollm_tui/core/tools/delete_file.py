@@ -28,7 +28,7 @@ from ollm_tui.core.files.path_locks import carry_out, exclusive
 from ollm_tui.core.files.snapshots import ABSENT
 from ollm_tui.core.files.trash import Trash
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
-from ollm_tui.core.tools.file_concerns import git_standing
+from ollm_tui.core.tools.file_warnings import git_standing
 
 _FILES_SHOWN = 1_000
 """Entries listed in a confirmation; their number and size are always those of all."""

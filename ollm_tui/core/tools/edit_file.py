@@ -29,7 +29,7 @@ from ollm_tui.core.files.text_files import Encoding, decode
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.edit_matching import Ambiguous, Match, MatchKind, NoMatch, Text, Wanted, find
 from ollm_tui.core.tools.edit_messages import ambiguous, not_found
-from ollm_tui.core.tools.file_concerns import link_concerns, link_notes
+from ollm_tui.core.tools.file_warnings import link_concerns, link_notes
 
 
 class Edit(Parameters):

@@ -9,7 +9,13 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import Artifact, ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import Risk
 from ollm_tui.core.tools.base import Effect, Tool, ToolGroup
-from ollm_tui.core.web.calls import MAX_SHOWN_BODY, FetchData, RequestInvocation, RequestParameters, flat_headers
+from ollm_tui.core.tools.web_request import (
+    MAX_SHOWN_BODY,
+    FetchData,
+    RequestInvocation,
+    RequestParameters,
+    flat_headers,
+)
 from ollm_tui.core.web.framing import UNTRUSTED_NOTE, WebResult
 from ollm_tui.core.web.messages import Method
 from ollm_tui.core.web.reading import read_raw

@@ -11,7 +11,7 @@ from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
 from ollm_tui.core.bus.confirmation import Risk
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.query import Query
-from ollm_tui.core.web.calls import web_of
+from ollm_tui.core.tools.web_request import web_of
 from ollm_tui.core.web.framing import UNTRUSTED_NOTE, WebResult
 from ollm_tui.core.web.search.base import SearchProvider
 

@@ -38,8 +38,7 @@ from ollm_tui.core.files.text_files import (
     newline_style,
 )
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
-from ollm_tui.core.tools.file_concerns import link_concerns, link_notes
-from ollm_tui.core.tools.omission import find_omission
+from ollm_tui.core.tools.file_warnings import find_omission, link_concerns, link_notes
 
 
 class WriteFileParameters(Parameters):
