@@ -35,8 +35,8 @@ from ollm_tui.core.memory.overview import MemoryOverview
 from ollm_tui.core.policy.approvals import ApprovalBook
 from ollm_tui.core.policy.audit import AuditWriter
 from ollm_tui.core.policy.engine import PolicyEngine
-from ollm_tui.core.shell.commands import CommandHub, CommandKind
-from ollm_tui.core.shell.jobbook import JobBook
+from ollm_tui.core.shell.detached_jobs import JobBook
+from ollm_tui.core.shell.hub import CommandHub, CommandKind
 from ollm_tui.core.storage.store import Store
 from ollm_tui.core.todos import Todo, TodoList
 from ollm_tui.core.tools.base import Limits, ToolContext

@@ -21,7 +21,7 @@ from ollm_tui.core.base.output import ExcerptBuffer
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.files.line_index import LineIndexes
-from ollm_tui.core.shell.pump import READ_AT_ONCE
+from ollm_tui.core.shell.command_loop import READ_AT_ONCE
 from ollm_tui.core.tools import read_file
 from ollm_tui.core.tools.base import ToolContext
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from ptyprocess import PtyProcess
 
 from ollm_tui.core.base.abort import AbortController
-from ollm_tui.core.shell.commands import CommandHub, CommandRequest, arrival
-from ollm_tui.core.shell.service import ShellService
+from ollm_tui.core.shell.hub import CommandHub, CommandRequest, arrival
+from ollm_tui.core.shell.shell_service import ShellService
 
 BALLAST = 400_000_000
 SPAWNS = 25

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from ollm_tui.core.shell.commands import CommandHub, arrival
+from ollm_tui.core.shell.hub import CommandHub, arrival
 from tests.bench.bench_shell import drain
 from tests.terminal.live import LiveTerminal
 

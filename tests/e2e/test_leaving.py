@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core.base.app_dirs import state_folder
-from ollm_tui.core.shell.jobbook import JobBook
+from ollm_tui.core.shell.detached_jobs import JobBook
 from tests.e2e.outer import OuterTerminal
 from tests.shell.conftest import alive, until
 

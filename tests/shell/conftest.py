@@ -14,8 +14,8 @@ from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.results import ToolResult, UpdateOutput
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.fence.workspace import Workspace
-from ollm_tui.core.shell.commands import CommandHub
-from ollm_tui.core.shell.family import running_processes
+from ollm_tui.core.shell.hub import CommandHub
+from ollm_tui.core.shell.process_tree import running_processes
 from ollm_tui.core.tools.base import Tool, ToolContext
 from ollm_tui.core.tools.shell import SHELL, ShellData
 from ollm_tui.core.tools.shell_kill import SHELL_KILL

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.shell.commands import (
+from ollm_tui.core.shell.hub import (
     CommandHub,
     CommandKind,
     CommandRequest,
@@ -20,7 +20,7 @@ from ollm_tui.core.shell.commands import (
     UnknownCommand,
     arrival,
 )
-from ollm_tui.core.shell.rawlog import BACKLOG
+from ollm_tui.core.shell.output_log import BACKLOG
 from tests.shell.conftest import Bench, alive, data_of, in_session, runs_in, until
 
 

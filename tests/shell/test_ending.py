@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.shell.commands import CommandHub, CommandRequest, Ending, Phase, TimeLimits, arrival
-from ollm_tui.core.shell.family import Family, Process
-from ollm_tui.core.shell.ladder import GRACE, PATIENCE, KillLadder
+from ollm_tui.core.shell.hub import CommandHub, CommandRequest, Ending, Phase, TimeLimits, arrival
+from ollm_tui.core.shell.process_tree import Family, Process
+from ollm_tui.core.shell.termination import GRACE, PATIENCE, KillLadder
 from tests.shell.conftest import Bench, data_of, in_session, own_descriptors, until
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.core.fence.environment import NOBODY_ANSWERS, cleaned, command_environment, is_never_passed
-from ollm_tui.core.shell.commands import CommandHub, CommandRequest, arrival
+from ollm_tui.core.shell.hub import CommandHub, CommandRequest, arrival
 from tests.shell.conftest import Bench, bench_in, data_of
 
 SECRET_NAMES = [

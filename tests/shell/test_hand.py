@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import OperationCancelled, ShellExecutionFailed
-from ollm_tui.core.shell.commands import CommandState, Phase
-from ollm_tui.core.shell.hand import KEPT_CHARACTERS, KEPT_LINES, PersonsHand, TerminalInput, TypedLines
+from ollm_tui.core.shell.hub import CommandState, Phase
+from ollm_tui.core.shell.user_input import KEPT_CHARACTERS, KEPT_LINES, PersonsHand, TerminalInput, TypedLines
 from ollm_tui.core.tools.shell_kill import SHELL_KILL
 from tests.shell.conftest import Bench, data_of, runs_in, until
 

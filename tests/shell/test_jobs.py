@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import InvalidArguments, OperationCancelled
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.shell import service
-from ollm_tui.core.shell.commands import Phase
-from ollm_tui.core.shell.plain import fold
-from ollm_tui.core.shell.service import ending_whole
+from ollm_tui.core.shell import shell_service
+from ollm_tui.core.shell.folded_text import fold
+from ollm_tui.core.shell.hub import Phase
+from ollm_tui.core.shell.shell_service import ending_whole
 from ollm_tui.core.tools.shell_kill import ShellKillData
 from ollm_tui.core.tools.shell_output import ShellOutputData
 from tests.shell.conftest import Bench, alive, data_of, in_session, until
@@ -34,7 +34,7 @@ async def job(bench: Bench, command: str, **arguments: object) -> ToolResult:
 async def test_jobs_are_watched_beside_each_other_and_named_in_order(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert service.FAILED_START_WITHIN < 1
+    assert shell_service.FAILED_START_WITHIN < 1
     monkeypatch.setattr(service, "FAILED_START_WITHIN", 3.0)
     began = time.monotonic()
     first, second = await asyncio.gather(job(bench, "sleep 60"), job(bench, "sleep 61"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.shell.family import running_processes
+from ollm_tui.core.shell.process_tree import running_processes
 from tests.shell.conftest import Bench, alive, data_of, in_session, until
 
 RELAY = """import os, time

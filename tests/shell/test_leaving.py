@@ -13,16 +13,16 @@ from signal import Signals
 
 import pytest
 
-from ollm_tui.core.shell import handover
-from ollm_tui.core.shell.commands import CannotLeave, CommandHub, CommandRequest
-from ollm_tui.core.shell.jobbook import NOT_WRITTEN, JobBook, JobRecord
+from ollm_tui.core.shell import detached_jobs
+from ollm_tui.core.shell.detached_jobs import NOT_WRITTEN, JobBook, JobRecord
+from ollm_tui.core.shell.hub import CannotLeave, CommandHub, CommandRequest
 from tests.shell.conftest import Bench, alive, bench_in, data_of, in_session, until
 
 PROGRAM = """
 import asyncio, json, os, sys
 from pathlib import Path
-from ollm_tui.core.shell.commands import CommandHub, CommandRequest
-from ollm_tui.core.shell.jobbook import JobBook
+from ollm_tui.core.shell.hub import CommandHub, CommandRequest
+from ollm_tui.core.shell.detached_jobs import JobBook
 
 async def main(root, how, *lines):
     book = JobBook(root / "jobs", root)
@@ -213,7 +213,7 @@ async def test_a_secret_in_a_command_is_not_written_down(kept: Bench) -> None:
 
 async def test_a_job_that_cannot_be_handed_over_stays_as_it_was(kept: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     await kept.attended().shell("echo up; read x; echo got $x; sleep 88", background=True)
-    monkeypatch.setattr(handover.keeper, "__file__", "/nowhere/keeper.py")
+    monkeypatch.setattr(detached_jobs.keeper, "__file__", "/nowhere/keeper.py")
     with pytest.raises(CannotLeave, match="could not be started"):
         await kept.hub.leave("j1")
     assert [record.left for record in written(kept)] == [False]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.shell.commands import CommandHub
+from ollm_tui.core.shell.hub import CommandHub
 from ollm_tui.tui.terminal.osc import directory_from
 from tests.shell.conftest import until
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.shell.newtext import NewText
-from ollm_tui.core.shell.plain import LONGEST_ROW, FoldedText, fold
+from ollm_tui.core.shell.folded_text import LONGEST_ROW, FoldedText, fold
+from ollm_tui.core.shell.shell_service import NewText
 
 
 def on_screen(data: bytes, columns: int = 200, lines: int = 40) -> list[str]:

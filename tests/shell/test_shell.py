@@ -23,8 +23,8 @@ from ollm_tui.core.base.errors import (
     ShellExecutionFailed,
 )
 from ollm_tui.core.bus.confirmation import CommandPreview
-from ollm_tui.core.shell.answers import last_command_word
-from ollm_tui.core.shell.commands import CommandHub
+from ollm_tui.core.shell.exit_codes import last_command_word
+from ollm_tui.core.shell.hub import CommandHub
 from ollm_tui.core.tools.shell import SHELL
 from tests.shell.conftest import Bench, alive, bench_in, data_of, in_session, until
 

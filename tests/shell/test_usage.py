@@ -15,9 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.shell import family, listening
-from ollm_tui.core.shell.listening import PortsUnknown, listening_addresses
-from ollm_tui.core.shell.usage import Look, Watcher, server_of
+from ollm_tui.core.shell import process_tree, process_usage
+from ollm_tui.core.shell.process_usage import Look, PortsUnknown, Watcher, listening_addresses, server_of
 from tests.shell.conftest import Bench, until
 
 LISTEN = (
@@ -46,7 +45,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
     if request.param == "lsof":
         if shutil.which("lsof") is None:
             pytest.skip("needs lsof")
-        monkeypatch.setattr(listening, "_by_proc", listening._by_lsof)
+        monkeypatch.setattr(listening, "_by_proc", process_usage._by_lsof)
 
 
 @pytest.mark.usefixtures("way")
@@ -114,7 +113,7 @@ async def test_a_system_that_does_not_tell_ports_says_so_and_tells_the_rest(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await bench.shell("sleep 60", background=True)
-    monkeypatch.setattr(listening, "_by_proc", listening._by_lsof)
+    monkeypatch.setattr(listening, "_by_proc", process_usage._by_lsof)
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     with pytest.raises(PortsUnknown):
         listening_addresses({os.getpid()})
@@ -127,9 +126,9 @@ def test_processor_time_is_read_from_ps_where_there_is_no_proc() -> None:
     before = time.process_time()
     while time.process_time() < before + 0.2:
         pass
-    [own] = [process for process in family._processes_by_ps() if process.pid == os.getpid()]
+    [own] = [process for process in process_tree._processes_by_ps() if process.pid == os.getpid()]
     # Here `ps` counts whole seconds.
-    assert own.cpu / family.TICKS == pytest.approx(time.process_time(), abs=1.1)
+    assert own.cpu / process_tree.TICKS == pytest.approx(time.process_time(), abs=1.1)
 
 
 @settings(max_examples=200)
@@ -141,12 +140,12 @@ def test_processor_time_is_understood_in_every_form_ps_has(
     lead = f"{days}-{hours:02}:" if days else f"{hours:02}:" if hours else ""
     written = f"{lead}{minutes}:{seconds % 60:02}" + (f".{hundredths:02}" if fraction else "")
     expected = days * 86_400 + seconds + (hundredths / 100 if fraction else 0)
-    assert family._seconds_of(written) == pytest.approx(expected)
+    assert process_tree._seconds_of(written) == pytest.approx(expected)
 
 
 @settings(max_examples=200)
 @given(st.text())
 def test_nothing_that_lsof_could_print_is_taken_for_more_than_addresses(told: str) -> None:
-    for addresses in listening._read_lsof("p1\nPUDP\n" + told.replace("p", "n")).values():
+    for addresses in process_usage._read_lsof("p1\nPUDP\n" + told.replace("p", "n")).values():
         for host in (place.host for place in addresses):
             assert host == "localhost" or re.fullmatch(r"[0-9.]+|\[[0-9a-f:.]+\]", host)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from textual.app import App, ComposeResult
 
-from ollm_tui.core.shell.commands import CommandHub, CommandRequest
-from ollm_tui.core.shell.live import LiveCommand
+from ollm_tui.core.shell.command import LiveCommand
+from ollm_tui.core.shell.hub import CommandHub, CommandRequest
 from ollm_tui.tui.terminal.view import TerminalView
 
 

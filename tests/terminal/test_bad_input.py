@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.shell.commands import CommandHub, arrival
+from ollm_tui.core.shell.hub import CommandHub, arrival
 from ollm_tui.tui.terminal.engine import TerminalEngine
 from tests.terminal.live import LiveTerminal
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core.base.app_dirs import state_folder
-from ollm_tui.core.shell.jobbook import JobBook
+from ollm_tui.core.shell.detached_jobs import JobBook
 from ollm_tui.tui.screens.jobs import JobsScreen
 from ollm_tui.tui.screens.leave import LeaveScreen
 from tests.shell.conftest import alive

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ollm_tui.core.bus.confirmation import ConfirmationRequest, ConfirmationResponse
 
 if TYPE_CHECKING:
-    from ollm_tui.core.shell.commands import CommandState
+    from ollm_tui.core.shell.hub import CommandState
     from ollm_tui.core.todos import Todo
 
 

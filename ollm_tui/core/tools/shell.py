@@ -22,9 +22,9 @@ from ollm_tui.core.base.output import NO_OUTPUT
 from ollm_tui.core.base.results import Artifact, ToolData, ToolError, ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import CommandPreview, Preview, Risk
 from ollm_tui.core.fence.workspace import Access
-from ollm_tui.core.shell.answers import is_an_answer
-from ollm_tui.core.shell.commands import CommandHub, CommandRequest, CommandState, Ending, StartFailed, TimeLimits
-from ollm_tui.core.shell.service import Outcome, ShellService
+from ollm_tui.core.shell.exit_codes import is_an_answer
+from ollm_tui.core.shell.hub import CommandHub, CommandRequest, CommandState, Ending, StartFailed, TimeLimits
+from ollm_tui.core.shell.shell_service import Outcome, ShellService
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolContext, ToolGroup, ToolInvocation, TouchedPath
 
 DEFAULT_TIMEOUT_MS = 30_000

@@ -15,7 +15,7 @@ from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.core.base.results import ToolData, ToolResult
 from ollm_tui.core.bus.confirmation import ConfirmationDetails, Preview, RememberScope, Risk, UrlPreview
 from ollm_tui.core.fence.secrets import MASK, looks_secret, looks_secret_under, mask, variable_looks_secret
-from ollm_tui.core.shell.usage import server_of
+from ollm_tui.core.shell.process_usage import server_of
 from ollm_tui.core.tools.base import Effect, Parameters, SessionOffer, Tool, ToolContext, ToolInvocation
 from ollm_tui.core.web.client import WebAccess
 from ollm_tui.core.web.domains import USUAL_PORTS
@@ -32,7 +32,7 @@ from ollm_tui.core.web.messages import (
 from ollm_tui.core.web.urls import DEFAULT_PORTS, WebUrl, parse_url
 
 if TYPE_CHECKING:
-    from ollm_tui.core.shell.commands import CommandHub
+    from ollm_tui.core.shell.hub import CommandHub
 
 _ALLOWED = "$allowed_domain"
 

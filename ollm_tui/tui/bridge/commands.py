@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from ollm_tui.core.shell.commands import CommandHub, CommandKind, CommandState, StartFailed, UnknownCommand
-from ollm_tui.core.shell.state import Phase
+from ollm_tui.core.shell.hub import CommandHub, CommandKind, CommandState, StartFailed, UnknownCommand
+from ollm_tui.core.shell.status import Phase
 from ollm_tui.tui.bridge.left import LeftJobs
 from ollm_tui.tui.values import CommandMark, CommandTab
 

@@ -10,10 +10,10 @@ from contextlib import suppress
 
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.shell.commands import CannotLeave, CommandHub, CommandState, UnknownCommand
-from ollm_tui.core.shell.family import Family
-from ollm_tui.core.shell.jobbook import EarlierJob, JobBook
-from ollm_tui.core.shell.usage import Look, Usage, Watcher
+from ollm_tui.core.shell.detached_jobs import EarlierJob, JobBook
+from ollm_tui.core.shell.hub import CannotLeave, CommandHub, CommandState, UnknownCommand
+from ollm_tui.core.shell.process_tree import Family
+from ollm_tui.core.shell.process_usage import Look, Usage, Watcher
 from ollm_tui.tui import news
 from ollm_tui.tui.bridge.commands import mark_of
 from ollm_tui.tui.bridge.left import LeftJobs

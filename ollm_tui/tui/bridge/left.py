@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.shell.jobbook import EarlierJob, JobBook, JobRecord
-from ollm_tui.core.shell.rawlog import BACKLOG, read_log
+from ollm_tui.core.shell.detached_jobs import EarlierJob, JobBook, JobRecord
+from ollm_tui.core.shell.output_log import BACKLOG, read_log
 from ollm_tui.tui.values import CommandMark, CommandTab
 
 LOOK_EVERY = 1.0

@@ -19,15 +19,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from ollm_tui.core.fence.environment import command_environment, own_environment, person_environment
-from ollm_tui.core.shell.broadcast import Broadcast, OnBytes
-from ollm_tui.core.shell.family import Family, ProcessName
-from ollm_tui.core.shell.jobbook import JobBook, JobRecord
-from ollm_tui.core.shell.ladder import GRACE
-from ollm_tui.core.shell.live import LiveCommand, OnState
-from ollm_tui.core.shell.person import start_person_shell, usual_shell
-from ollm_tui.core.shell.process import Child, StartFailed, bash_line, start_command
-from ollm_tui.core.shell.rawlog import RawLog
-from ollm_tui.core.shell.state import CommandKind, CommandState, Ending, Phase, TimeLimits
+from ollm_tui.core.shell.command import LiveCommand, OnState
+from ollm_tui.core.shell.detached_jobs import JobBook, JobRecord
+from ollm_tui.core.shell.output_log import Broadcast, OnBytes, RawLog
+from ollm_tui.core.shell.process_tree import Family, ProcessName
+from ollm_tui.core.shell.pty_process import Child, StartFailed, bash_line, start_command
+from ollm_tui.core.shell.status import CommandKind, CommandState, Ending, Phase, TimeLimits
+from ollm_tui.core.shell.termination import GRACE
+from ollm_tui.core.shell.user_shell import start_person_shell, usual_shell
 
 __all__ = [
     "CannotLeave",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ptyprocess import PtyProcess, PtyProcessError  # pyright: ignore[reportMissingTypeStubs]  # it has none
 
-from ollm_tui.core.shell.process import BASH, StartFailed
+from ollm_tui.core.shell.pty_process import BASH, StartFailed
 
 _BASH_START = r"""
 [ -r ~/.bashrc ] && . ~/.bashrc

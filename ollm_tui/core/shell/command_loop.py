@@ -12,13 +12,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 
-from ollm_tui.core.shell.broadcast import Broadcast
-from ollm_tui.core.shell.family import Family, ProcessName
-from ollm_tui.core.shell.hand import LineModes, TerminalInput, line_modes
-from ollm_tui.core.shell.ladder import KillLadder
-from ollm_tui.core.shell.process import Child
-from ollm_tui.core.shell.state import Ending, TimeLimits, exit_code_of
-from ollm_tui.core.shell.waiting import reads_terminal
+from ollm_tui.core.shell.output_log import Broadcast
+from ollm_tui.core.shell.process_tree import Family, ProcessName
+from ollm_tui.core.shell.pty_process import Child
+from ollm_tui.core.shell.status import Ending, TimeLimits, exit_code_of
+from ollm_tui.core.shell.termination import KillLadder
+from ollm_tui.core.shell.user_input import LineModes, TerminalInput, line_modes, reads_terminal
 
 READ_AT_ONCE = 65_536
 SLICE = 262_144

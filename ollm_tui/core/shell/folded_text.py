@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from ollm_tui.core.shell.rows import Row, cells_of, column_at_end, overwritten, rendered, with_cells
+from ollm_tui.core.shell.text_rows import Row, cells_of, column_at_end, overwritten, rendered, with_cells
 
 WINDOW = 40
 """Lines that a program can still go back to: the height of the terminals that commands are given."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from signal import Signals
 
-from ollm_tui.core.shell.family import ProcessName
-from ollm_tui.core.shell.hand import NO_HAND, PersonsHand
+from ollm_tui.core.shell.process_tree import ProcessName
+from ollm_tui.core.shell.user_input import NO_HAND, PersonsHand
 
 
 class Phase(StrEnum):

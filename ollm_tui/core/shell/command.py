@@ -20,14 +20,14 @@ from pathlib import Path
 from signal import Signals
 from typing import TypeAlias
 
-from ollm_tui.core.shell.broadcast import Broadcast
-from ollm_tui.core.shell.family import Family, ProcessName
-from ollm_tui.core.shell.hand import LineModes, PersonsHand, TerminalInput, TypedLines
-from ollm_tui.core.shell.handover import start_keeper
-from ollm_tui.core.shell.ladder import ASKING, ASKING_A_SHELL, GRACE, KillLadder
-from ollm_tui.core.shell.process import Child, StartFailed
-from ollm_tui.core.shell.pump import Pump
-from ollm_tui.core.shell.state import CommandKind, CommandState, Ending, Phase, TimeLimits
+from ollm_tui.core.shell.command_loop import Pump
+from ollm_tui.core.shell.detached_jobs import start_keeper
+from ollm_tui.core.shell.output_log import Broadcast
+from ollm_tui.core.shell.process_tree import Family, ProcessName
+from ollm_tui.core.shell.pty_process import Child, StartFailed
+from ollm_tui.core.shell.status import CommandKind, CommandState, Ending, Phase, TimeLimits
+from ollm_tui.core.shell.termination import ASKING, ASKING_A_SHELL, GRACE, KillLadder
+from ollm_tui.core.shell.user_input import LineModes, PersonsHand, TerminalInput, TypedLines
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,12 @@ entered, and so does whatever ran when the program was killed.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import select
+import subprocess
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,9 +22,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.fence.secrets import looks_secret
 from ollm_tui.core.files.atomic import replace_text
-from ollm_tui.core.shell.family import Family, ProcessName, birth_of
-from ollm_tui.core.shell.ladder import GRACE, KillLadder
-from ollm_tui.core.shell.state import CommandKind, CommandState
+from ollm_tui.core.shell import detached_job_host
+from ollm_tui.core.shell.process_tree import Family, ProcessName, birth_of
+from ollm_tui.core.shell.status import CommandKind, CommandState
+from ollm_tui.core.shell.termination import GRACE, KillLadder
 
 NOT_WRITTEN = "(a command line with a secret in it)"
 """Stands for a command that must not be on disk."""
@@ -162,3 +167,54 @@ def _text(value: str | Path) -> str:
 
 def _owner_runs(record: JobRecord) -> bool:
     return birth_of(record.owner) == record.owner_born != ""
+
+
+PATIENCE = 10.0
+"""Seconds that a keeper gets to stand."""
+
+
+def start_keeper(end: int, log: Path, leader: int, room: int) -> None:
+    """Have the output that comes out of `end` appended to `log`, up to `room` bytes, whatever becomes of this process.
+
+    Whoever called this reads `end` no more. Blocks until the keeper stands. Raises OSError where it does not.
+    """
+    ours, theirs = os.pipe()
+    try:
+        try:
+            process = _start(end, log, leader, room, theirs)
+        finally:
+            os.close(theirs)
+        if not _stands(ours):
+            process.kill()
+            process.wait()
+            os.set_blocking(end, False)
+            raise OSError(errno.ECHILD, "the process that would go on reading it could not be started", sys.executable)
+        # It is meant to outlive this process; else `subprocess` warns that it does.
+        process.returncode = 0
+    finally:
+        os.close(ours)
+
+
+def _start(end: int, log: Path, leader: int, room: int, says: int) -> subprocess.Popen[bytes]:
+    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", detached_job_host.__file__, str(leader), str(room)],
+            stdin=end,
+            stdout=output,
+            stderr=says,
+            cwd="/",
+            # Without the mark of any command: it is none of their processes.
+            env={},
+            start_new_session=True,
+        )
+    finally:
+        os.close(output)
+
+
+def _stands(says: int) -> bool:
+    waiting = select.poll()
+    waiting.register(says, select.POLLIN)
+    return (
+        bool(waiting.poll(PATIENCE * 1000)) and os.read(says, len(detached_job_host.READY)) == detached_job_host.READY
+    )
