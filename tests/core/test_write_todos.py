@@ -15,7 +15,7 @@ from ollm_tui.core.base.errors import InvalidArguments, OperationCancelled, Todo
 from ollm_tui.core.base.results import JsonObject, ToolResult
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.storage.store import Store
-from ollm_tui.core.todos import TodoList
+from ollm_tui.core.todos.todo_list import TodoList
 from ollm_tui.core.tools.base import Effect, ToolContext
 from ollm_tui.core.tools.write_todos import WRITE_TODOS, TodosData
 

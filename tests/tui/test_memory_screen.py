@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.storage.store import Store
-from ollm_tui.core.todos import TodoList
+from ollm_tui.core.todos.todo_list import TodoList
 from ollm_tui.tui.widgets.rows import RowList
 from tests.tui.memory_desk import editing, memory, opened, outside, workspace
 from tests.tui.pilot import wait_until

@@ -10,7 +10,7 @@ from ollm_tui.core.bus.confirmation import ConfirmationRequest, ConfirmationResp
 
 if TYPE_CHECKING:
     from ollm_tui.core.shell.hub import CommandState
-    from ollm_tui.core.todos import Todo
+    from ollm_tui.core.todos.todo_list import Todo
 
 
 class Outcome(StrEnum):

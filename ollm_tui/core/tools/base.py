@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ollm_tui.core.files.trash import Trash
     from ollm_tui.core.memory import Memory
     from ollm_tui.core.shell.hub import CommandHub
-    from ollm_tui.core.todos import TodoList
+    from ollm_tui.core.todos.todo_list import TodoList
     from ollm_tui.core.web.client import WebAccess
 
 

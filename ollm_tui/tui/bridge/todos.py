@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ollm_tui.agent.events import TodosReplaced
-from ollm_tui.core.todos import TodoList
+from ollm_tui.core.todos.todo_list import TodoList
 from ollm_tui.tui.panes.todos import TodoPane
 from ollm_tui.tui.values import TodoRow, TodoState
 

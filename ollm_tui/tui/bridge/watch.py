@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 
 from ollm_tui.core.storage.change_watch import watch_changes
 from ollm_tui.core.storage.store import Store
-from ollm_tui.core.todos import TodoList
+from ollm_tui.core.todos.todo_list import TodoList
 
 
 class StoreWatcher:

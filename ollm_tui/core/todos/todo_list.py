@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from ollm_tui.core.base.clock import Clock, SystemClock, iso_time
 from ollm_tui.core.base.errors import TodoFailed
 from ollm_tui.core.storage.store import Schema, Store, workspace_key
-from ollm_tui.core.todo_items import (
+from ollm_tui.core.todos.todo import (
     Replacement,
     Todo,
     TodoDraft,

@@ -17,7 +17,7 @@ from ollm_tui.core.storage.store import Store, workspace_key
 
 if TYPE_CHECKING:
     from ollm_tui.core.memory.embedding import Embedder
-    from ollm_tui.core.memory.search import MemorySearch
+    from ollm_tui.core.memory.lookup import MemorySearch
 
 MAX_KEY_CHARS = 10_000
 """Longest key; a longer text belongs into the value."""
@@ -123,7 +123,7 @@ class Memory:
         of text. By meaning, key and beginning of a value count (500 characters at most); a search reads what is new for
         up to five seconds and says how many memories are left. Raises OperationCancelled once `signal` is aborted.
         """
-        from ollm_tui.core.memory.search import MemorySearch  # nothing of it is needed to start
+        from ollm_tui.core.memory.lookup import MemorySearch  # nothing of it is needed to start
 
         if self._search is None:
             self._search = MemorySearch(self._store, self._scopes, self._clock, self._embedder)
