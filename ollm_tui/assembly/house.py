@@ -42,9 +42,9 @@ from ollm_tui.core.todos.todo_list import Todo, TodoList
 from ollm_tui.core.tools.base import Limits, ToolContext
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.core.web.client import WebAccess
-from ollm_tui.core.web.search.choice import ProviderName as SearchName
-from ollm_tui.core.web.search.choice import SearchSettings
-from ollm_tui.core.web.search.choice import choose_provider as choose_search
+from ollm_tui.core.web.search_providers.choice import ProviderName as SearchName
+from ollm_tui.core.web.search_providers.choice import SearchSettings
+from ollm_tui.core.web.search_providers.choice import choose_provider as choose_search
 from ollm_tui.options import Options
 
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ollm_tui.core.base.errors import InvalidArguments, ToolFailure, UrlNotAllowed
-from ollm_tui.core.web.addresses import Reach, parse_number_host, reach_of
+from ollm_tui.core.web.allowed_hosts import AllowedDomains, parse_domain
 from ollm_tui.core.web.client import WebAccess
-from ollm_tui.core.web.domains import AllowedDomains, parse_domain
+from ollm_tui.core.web.ip_addresses import Reach, parse_number_host, reach_of
 from ollm_tui.core.web.urls import parse_url, resolve_redirect
 
 v4 = st.integers(0, 2**32 - 1).map(IPv4Address)

@@ -23,7 +23,7 @@ from ollm_tui.core.base.errors import (
 )
 from ollm_tui.core.tools.http_fetch import HTTP_FETCH
 from ollm_tui.core.tools.web_fetch import WEB_FETCH
-from ollm_tui.core.web.politeness import SPACING, Politeness
+from ollm_tui.core.web.server_load import SPACING, Politeness
 from ollm_tui.core.web.transport import PIECES_AT_ONCE, PiecewiseBody
 from tests.web.server import PUBLIC, Request, Server, World, access, call, moved, quick, reply, running_server
 

@@ -10,9 +10,9 @@ import pytest
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, OperationCancelled
 from ollm_tui.core.tools.web_fetch import WEB_FETCH
-from ollm_tui.core.web import large_pages, reading
+from ollm_tui.core.web import isolated_readers
 from ollm_tui.core.web.extraction import NoMatch, extract_main, extract_selected
-from ollm_tui.core.web.large_pages import LARGE_TAGS, PageUnreadable, needs_process, read_large
+from ollm_tui.core.web.isolated_readers import LARGE_TAGS, PageUnreadable, needs_process, read_large
 from tests.web.server import access, call, reply, running_server
 
 SIGNAL = AbortController().signal
@@ -57,14 +57,14 @@ async def test_a_selector_that_fits_nothing_or_cannot_be_used_is_told_apart() ->
 
 
 async def test_what_fills_the_memory_or_says_too_much_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    start = large_pages._CODE.removesuffix("answer()")
+    start = isolated_readers._CODE.removesuffix("answer()")
     monkeypatch.setattr(
-        large_pages, "_CODE", f"{start}import ollm_tui.core.web.page_child as c; c.MAX_TEXT = 9; answer()"
+        large_pages, "_CODE", f"{start}import ollm_tui.core.web.page_process as c; c.MAX_TEXT = 9; answer()"
     )
     with pytest.raises(PageUnreadable, match="its text has more than"):
         await read_large("<p>ten letters", None, URL, SIGNAL)
     monkeypatch.setattr(
-        large_pages, "_CODE", f"{start}import ollm_tui.core.web.page_child as c; c.MEMORY_BYTES = 1 << 20; answer()"
+        large_pages, "_CODE", f"{start}import ollm_tui.core.web.page_process as c; c.MEMORY_BYTES = 1 << 20; answer()"
     )
     with pytest.raises(PageUnreadable, match="too large or too deep"):
         await read_large("<p>x" * LARGE_TAGS, None, URL, SIGNAL)

@@ -27,9 +27,8 @@ from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.tools.base import ToolContext
 from ollm_tui.core.tools.http_fetch import HTTP_FETCH
 from ollm_tui.core.tools.web_fetch import WEB_FETCH
+from ollm_tui.core.web.allowed_hosts import AllowedDomains, local_server
 from ollm_tui.core.web.client import WebAccess
-from ollm_tui.core.web.domains import AllowedDomains
-from ollm_tui.core.web.local_servers import local_server
 from ollm_tui.core.web.urls import parse_url
 from ollm_tui.options import Options
 from ollm_tui.tui.bridge.queue import review_value

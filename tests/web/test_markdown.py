@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from ollm_tui.core.web import extraction
 from ollm_tui.core.web.extraction import extract_main, extract_selected
-from ollm_tui.core.web.links import ROOM
-from ollm_tui.core.web.tree import Node, Page, parents_of, parse_html, select
+from ollm_tui.core.web.html_elements import ROOM
+from ollm_tui.core.web.html_tree import Node, Page, parents_of, parse_html, select
 
 BASE = "https://example.org/docs/page.html"
 FILLER = "<p>" + "Enough words to be believed as the main part of a page. " * 8 + "</p>"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core.base.abort import AbortController
-from ollm_tui.core.web.own_child import ChildFailed, run_python
-from ollm_tui.core.web.pdf import PdfUnreadable, pdf_text
+from ollm_tui.core.web.child_process import ChildFailed, run_python
+from ollm_tui.core.web.isolated_readers import PdfUnreadable, pdf_text
 
 SIGNAL = AbortController().signal
 

@@ -22,13 +22,12 @@ from ollm_tui.core.base.errors import InvalidArguments, OperationCancelled, Sear
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.tools.web_search import WEB_SEARCH
 from ollm_tui.core.web.client import WebAccess
-from ollm_tui.core.web.search import ddgs_child, keyless
-from ollm_tui.core.web.search.base import Found, SearchProvider
-from ollm_tui.core.web.search.choice import ProviderName, SearchSettings, Unconfigured, choose_provider
-from ollm_tui.core.web.search.keyed import Brave, Tavily
-from ollm_tui.core.web.search.keyless import Ddgs, EngineAnswer, Hit, Outcome
-from ollm_tui.core.web.search.results import clean_url, normalised
-from ollm_tui.core.web.search.searxng import SearXNG
+from ollm_tui.core.web.search_providers import ddgs_process
+from ollm_tui.core.web.search_providers.choice import ProviderName, SearchSettings, Unconfigured, choose_provider
+from ollm_tui.core.web.search_providers.ddgs_provider import Ddgs, EngineAnswer, Hit, Outcome
+from ollm_tui.core.web.search_providers.json_providers import Brave, SearXNG, Tavily
+from ollm_tui.core.web.search_providers.results import clean_url, normalised
+from ollm_tui.core.web.search_providers.search_provider import Found, SearchProvider
 from tests.web.server import Request, Server, call, reply, running_server
 
 
@@ -331,7 +330,7 @@ async def test_the_package_against_engines_that_refuse(
 ) -> None:
     monkeypatch.setattr(engine, "search_url", f"{server.origin}/html/")
     server.answers["*"] = answer
-    told = await asyncio.to_thread(ddgs_child.search, "größe", 10, 5.0)
+    told = await asyncio.to_thread(ddgs_process.search, "größe", 10, 5.0)
     assert told["results"] == []
     (one,) = {(each["host"], each["said"]) for each in cast("list[dict[str, str]]", told["answers"])}
     assert one[0] == "127.0.0.1"
@@ -345,7 +344,7 @@ async def test_the_package_against_an_engine_that_answers(
     server.answers["*"] = reply(FOUND)
 
     async def query(words: str, count: int, signal: AbortSignal) -> Outcome:
-        told = await asyncio.to_thread(ddgs_child.search, words, count, 5.0)
+        told = await asyncio.to_thread(ddgs_process.search, words, count, 5.0)
         return TypeAdapter(Outcome).validate_python(told)
 
     shown = results(await search(Ddgs(query), "größe & co"))
@@ -360,8 +359,8 @@ async def test_the_package_is_sent_to_no_unencrypted_address(
 ) -> None:
     monkeypatch.setattr(importlib.import_module("primp"), "Client", importlib.import_module("primp").Client)
     monkeypatch.setattr(engine, "search_url", f"{server.origin}/html/")
-    ddgs_child.encrypted_only()
-    told = await asyncio.to_thread(ddgs_child.search, "x", 10, 5.0)
+    ddgs_process.encrypted_only()
+    told = await asyncio.to_thread(ddgs_process.search, "x", 10, 5.0)
     assert told["results"] == []
     assert server.requests == []
 
@@ -391,7 +390,7 @@ def children_that_search() -> list[int]:
     found: list[int] = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError):
-            if entry.name.isdecimal() and b"ddgs_child.py" in (entry / "cmdline").read_bytes():
+            if entry.name.isdecimal() and b"ddgs_process.py" in (entry / "cmdline").read_bytes():
                 found.append(int(entry.name))
     return found
 

@@ -231,7 +231,7 @@ async def test_selectors_apply_to_feeds(server: Server) -> None:
 async def test_pages_are_read_in_a_thread_and_an_abort_does_not_wait_for_it(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ollm_tui.core.web import extraction, reading
+    from ollm_tui.core.web import extraction
 
     started, release = threading.Event(), threading.Event()
     threads: list[int] = []
@@ -400,7 +400,7 @@ async def test_refusals_of_literal_addresses_come_before_the_question() -> None:
 def test_the_tools_import_nothing_heavy() -> None:
     code = (
         "import sys, json; import ollm_tui.core.tools.web_fetch, ollm_tui.core.tools.http_fetch, "
-        "ollm_tui.core.tools.web_search, ollm_tui.core.web.client, ollm_tui.core.web.search.choice;"
+        "ollm_tui.core.tools.web_search, ollm_tui.core.web.client, ollm_tui.core.web.search_providers.choice;"
         "print(json.dumps(sorted({'httpx', 'httpcore', 'lxml', 'readability', 'ddgs', 'idna'} & set(sys.modules))))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

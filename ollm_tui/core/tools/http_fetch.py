@@ -16,9 +16,9 @@ from ollm_tui.core.tools.web_request import (
     RequestParameters,
     flat_headers,
 )
-from ollm_tui.core.web.framing import UNTRUSTED_NOTE, WebResult
-from ollm_tui.core.web.messages import Method
-from ollm_tui.core.web.reading import read_raw
+from ollm_tui.core.web.http_messages import Method
+from ollm_tui.core.web.readable import read_raw
+from ollm_tui.core.web.untrusted_text import UNTRUSTED_NOTE, WebResult
 
 
 class HttpFetchParameters(RequestParameters):

@@ -20,9 +20,9 @@ from ollm_tui.core.tools.web_request import (
     flat_headers,
 )
 from ollm_tui.core.web.charset import decode_text
-from ollm_tui.core.web.framing import UNTRUSTED_NOTE, WebResult
-from ollm_tui.core.web.messages import Method, WebResponse
-from ollm_tui.core.web.reading import Reading, check_selector, kind_of, read_page
+from ollm_tui.core.web.http_messages import Method, WebResponse
+from ollm_tui.core.web.readable import Reading, check_selector, kind_of, read_page
+from ollm_tui.core.web.untrusted_text import UNTRUSTED_NOTE, WebResult
 
 DEFAULT_LENGTH = 50_000
 MAX_SELECTOR = 1_000

@@ -17,10 +17,9 @@ from ollm_tui.core.bus.confirmation import ConfirmationDetails, Preview, Remembe
 from ollm_tui.core.fence.secrets import MASK, looks_secret, looks_secret_under, mask, variable_looks_secret
 from ollm_tui.core.shell.process_usage import server_of
 from ollm_tui.core.tools.base import Effect, Parameters, SessionOffer, Tool, ToolContext, ToolInvocation
+from ollm_tui.core.web.allowed_hosts import USUAL_PORTS, LocalServer, local_server
 from ollm_tui.core.web.client import WebAccess
-from ollm_tui.core.web.domains import USUAL_PORTS
-from ollm_tui.core.web.local_servers import LocalServer, local_server
-from ollm_tui.core.web.messages import (
+from ollm_tui.core.web.http_messages import (
     MAX_REQUEST_BODY,
     MAX_TIMEOUT,
     Method,

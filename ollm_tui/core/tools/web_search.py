@@ -12,8 +12,8 @@ from ollm_tui.core.bus.confirmation import Risk
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.query import Query
 from ollm_tui.core.tools.web_request import web_of
-from ollm_tui.core.web.framing import UNTRUSTED_NOTE, WebResult
-from ollm_tui.core.web.search.base import SearchProvider
+from ollm_tui.core.web.search_providers.search_provider import SearchProvider
+from ollm_tui.core.web.untrusted_text import UNTRUSTED_NOTE, WebResult
 
 DEFAULT_RESULTS = 5
 MAX_QUERY = 2_000
@@ -50,7 +50,7 @@ class WebSearchInvocation(ToolInvocation[WebSearchParameters]):
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
         """Raises SearchFailed; nothing found is no error."""
-        from ollm_tui.core.web.search.results import normalised
+        from ollm_tui.core.web.search_providers.results import normalised
 
         signal.throw_if_aborted()
         provider = self._provider()
@@ -71,7 +71,7 @@ class WebSearchInvocation(ToolInvocation[WebSearchParameters]):
         )
 
     def _provider(self) -> SearchProvider:
-        from ollm_tui.core.web.search.choice import HOW_TO_CONFIGURE
+        from ollm_tui.core.web.search_providers.choice import HOW_TO_CONFIGURE
 
         provider = web_of(self.context).search
         if provider is None:

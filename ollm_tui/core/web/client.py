@@ -15,19 +15,17 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, InvalidArguments, ToolFailure, UrlNotAllowed
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.web.addresses import IPAddress
-from ollm_tui.core.web.body import BodyFault, BodyTooLarge, BoundedBody
-from ollm_tui.core.web.cache import PageCache
-from ollm_tui.core.web.domains import AllowedDomains
-from ollm_tui.core.web.local_servers import LocalServer, local_server
-from ollm_tui.core.web.messages import Method, WebRequest, WebResponse, reason_of
-from ollm_tui.core.web.politeness import Politeness
+from ollm_tui.core.web.allowed_hosts import AllowedDomains, LocalServer, local_server
+from ollm_tui.core.web.http_messages import Method, WebRequest, WebResponse, reason_of
+from ollm_tui.core.web.ip_addresses import IPAddress
+from ollm_tui.core.web.response_body import BodyFault, BodyTooLarge, BoundedBody
+from ollm_tui.core.web.server_load import PageCache, Politeness
 from ollm_tui.core.web.urls import WebUrl, refuse_address, refuse_literal, resolve_redirect
 
 if TYPE_CHECKING:
     import httpcore
 
-    from ollm_tui.core.web.search.base import SearchProvider
+    from ollm_tui.core.web.search_providers.search_provider import SearchProvider
     from ollm_tui.core.web.transport import GuardedTransport, Resolver
 
 

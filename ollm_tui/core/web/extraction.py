@@ -12,10 +12,8 @@ from collections.abc import Sequence
 from typing import Any, cast
 from urllib.parse import urljoin
 
-from ollm_tui.core.web.code_blocks import is_gutter_class
-from ollm_tui.core.web.elements import COLOURED_TAGS
-from ollm_tui.core.web.markdown import to_markdown
-from ollm_tui.core.web.tree import (
+from ollm_tui.core.web.html_elements import COLOURED_TAGS, is_gutter_class
+from ollm_tui.core.web.html_tree import (
     Node,
     Page,
     above,
@@ -29,6 +27,7 @@ from ollm_tui.core.web.tree import (
     text_sizes,
     to_html,
 )
+from ollm_tui.core.web.markdown import to_markdown
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from ollm_tui.core.web.code_blocks import CodeBlock, code_block, is_gutter_class
-from ollm_tui.core.web.elements import (
+from ollm_tui.core.web.html_elements import (
     CODE,
     CONTAINER,
     HEADING,
@@ -27,11 +26,14 @@ from ollm_tui.core.web.elements import (
     STRONG,
     TABLE,
     TEXT,
+    CodeBlock,
+    Links,
+    code_block,
     inline_around_blocks,
+    is_gutter_class,
     unknown_kind,
 )
-from ollm_tui.core.web.links import Links
-from ollm_tui.core.web.tree import Node, text_of
+from ollm_tui.core.web.html_tree import Node, text_of
 
 _BREAK = "\x01"
 """Stands for a line break while blanks are folded."""

@@ -15,7 +15,7 @@ from typing import Protocol, cast
 import httpcore
 import httpx
 
-from ollm_tui.core.web.addresses import IPAddress, parse_address
+from ollm_tui.core.web.ip_addresses import IPAddress, parse_address
 
 HEADERS_LIMIT = 64 * 1024
 """Bytes of response headers; httpcore itself gives up at 100 KiB of an unfinished head."""

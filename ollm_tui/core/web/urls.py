@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from ollm_tui.core.base.errors import InvalidArguments, ToolFailure, UrlNotAllowed
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.web.addresses import IPAddress, Reach, looks_numeric, parse_number_host, parse_v6, reach_of
+from ollm_tui.core.web.ip_addresses import IPAddress, Reach, looks_numeric, parse_number_host, parse_v6, reach_of
 
 MAX_URL = 8_192
 """Characters; longer addresses are refused by most servers, and are a way to carry data out."""

@@ -10,10 +10,9 @@ from enum import StrEnum
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import SearchFailed, ToolFailure
 from ollm_tui.core.web.client import WebAccess
-from ollm_tui.core.web.search.base import Found, SearchProvider
-from ollm_tui.core.web.search.keyed import Brave, Tavily
-from ollm_tui.core.web.search.keyless import Ddgs
-from ollm_tui.core.web.search.searxng import SearXNG
+from ollm_tui.core.web.search_providers.ddgs_provider import Ddgs
+from ollm_tui.core.web.search_providers.json_providers import Brave, SearXNG, Tavily
+from ollm_tui.core.web.search_providers.search_provider import Found, SearchProvider
 
 HOW_TO_CONFIGURE = (
     "Set [web] searxng_url, brave_key or tavily_key in config.toml, or install the keyless provider: "

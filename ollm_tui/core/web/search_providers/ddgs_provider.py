@@ -14,9 +14,9 @@ from pydantic import TypeAdapter, ValidationError
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import SearchFailed
 from ollm_tui.core.base.escape import visible
+from ollm_tui.core.web.child_process import ChildFailed, run_python
 from ollm_tui.core.web.client import WebAccess
-from ollm_tui.core.web.own_child import ChildFailed, run_python
-from ollm_tui.core.web.search.base import SEARCH_SECONDS, Found
+from ollm_tui.core.web.search_providers.search_provider import SEARCH_SECONDS, Found
 
 ENGINE_SECONDS = 8.0
 """What each engine gets; several are asked, some of them one after the other."""

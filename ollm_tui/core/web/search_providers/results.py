@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from ollm_tui.core.base.errors import ToolFailure
-from ollm_tui.core.web.search.base import Found
+from ollm_tui.core.web.search_providers.search_provider import Found
 from ollm_tui.core.web.urls import parse_url
 
 MAX_TITLE = 300

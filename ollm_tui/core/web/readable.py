@@ -16,8 +16,8 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, InvalidArguments
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.web.charset import decode_text
-from ollm_tui.core.web.messages import WebResponse
-from ollm_tui.core.web.pdf import PdfUnreadable, pdf_text
+from ollm_tui.core.web.http_messages import WebResponse
+from ollm_tui.core.web.isolated_readers import PdfUnreadable, pdf_text
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT_ENDINGS = ("+json", "+xml", "/json", "/xml", "/javascript", "/ecmascript", "/yaml", "/toml", "/x-yaml", "/csv")
@@ -132,9 +132,9 @@ def _decodes(head: bytes) -> bool:
 
 async def _page_text(html: str, selector: str | None, response: WebResponse, signal: AbortSignal) -> str:
     # Not before a page has come, and in a thread: making Markdown takes a seventh of all modules' memory.
-    await signal.in_thread(import_module, "ollm_tui.core.web.large_pages")
+    await signal.in_thread(import_module, "ollm_tui.core.web.isolated_readers")
     from ollm_tui.core.web.extraction import NoMatch, extract_main, extract_selected
-    from ollm_tui.core.web.large_pages import PageUnreadable, needs_process, read_large
+    from ollm_tui.core.web.isolated_readers import PageUnreadable, needs_process, read_large
 
     url = response.url.text
     try:

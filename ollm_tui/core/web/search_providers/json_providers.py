@@ -1,0 +1,196 @@
+"""What providers that answer JSON over HTTP have in common: one request, and their refusals as errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlencode
+
+from pydantic import JsonValue
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, SearchFailed
+from ollm_tui.core.base.escape import visible
+from ollm_tui.core.web.client import WebAccess
+from ollm_tui.core.web.http_messages import Method, WebRequest, WebResponse
+from ollm_tui.core.web.search_providers.search_provider import SEARCH_SECONDS, Found
+from ollm_tui.core.web.urls import WebUrl, parse_url
+
+
+async def ask_json(
+    web: WebAccess,
+    provider: str,
+    url: WebUrl,
+    signal: AbortSignal,
+    *,
+    headers: Mapping[str, str] | None = None,
+    body: JsonValue = None,
+    own: WebUrl | None = None,
+) -> dict[str, JsonValue]:
+    """The object a provider answers with. Raises SearchFailed that names the provider and the remedy."""
+    request = WebRequest(
+        url=url,
+        method=Method.GET if body is None else Method.POST,
+        headers={"accept": "application/json", **(headers or {})},
+        body=None if body is None else json.dumps(body),
+        timeout=SEARCH_SECONDS,
+    )
+    try:
+        response = await web.fetch(request, signal, own=own)
+    except (FetchFailed, FetchTimeout) as failure:
+        raise SearchFailed(f"{provider} gave no answer: {failure.message}", failure.details) from None
+    _refuse_status(provider, url, response)
+    try:
+        answer: JsonValue = json.loads(response.body)
+    except (ValueError, RecursionError):
+        raise _unreadable(provider, url, "it is not JSON") from None
+    if not isinstance(answer, dict):
+        raise _unreadable(provider, url, "it is not a JSON object")
+    return answer
+
+
+def results_of(answer: Mapping[str, JsonValue], provider: str, url: WebUrl, *path: str) -> list[dict[str, JsonValue]]:
+    """The list of results below `path`. Raises SearchFailed where there is something else."""
+    value: JsonValue = dict(answer)
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(value, list):
+        raise _unreadable(provider, url, f"it has no list of results under {'.'.join(path)}")
+    return [result for result in value if isinstance(result, dict)]
+
+
+def text_under(result: Mapping[str, JsonValue], name: str) -> str:
+    value = result.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _refuse_status(provider: str, url: WebUrl, response: WebResponse) -> None:
+    if response.redirect is not None:
+        raise SearchFailed(f"{provider} redirects to {response.redirect.text}. Set its address in [web] anew.")
+    status = response.status
+    if status < 300:
+        return
+    match status:
+        case 429 | 503:
+            wait = visible(response.headers.get("retry-after", ""))[:40]
+            reason = "it gets too many requests" + (f" (try again after {wait})" if wait else "")
+            remedy = "Wait, or use another provider: [web] search_provider."
+        case 401:
+            reason, remedy = "it does not accept the key", "Check the key in the [web] settings."
+        case 402:
+            reason, remedy = "its plan is used up", "Wait for the next period, or use another provider."
+        case 403:
+            reason = "it refuses the request (blocked, a wrong key, or its JSON form is switched off)"
+            remedy = "Check the key; for SearXNG allow json under search.formats of its settings.yml."
+        case _:
+            reason, remedy = f"HTTP {status}: {response.reason}", "Check its address in the [web] settings."
+    raise SearchFailed(
+        f"{provider} did not search: {reason}. {remedy}",
+        {"status": status, "url": f"{url.scheme}://{url.host_and_port}"},
+    )
+
+
+def _unreadable(provider: str, url: WebUrl, reason: str) -> SearchFailed:
+    return SearchFailed(
+        f"{provider}: the answer cannot be read: {reason}. Check that a search server answers at "
+        f"{url.scheme}://{url.host_and_port}, or use another provider: [web] search_provider.",
+        {"reason": reason},
+    )
+
+
+BRAVE_URL = "https://api.search.brave.com/res/v1/web/search"
+TAVILY_URL = "https://api.tavily.com/search"
+_MOST = 20
+"""What either gives at once."""
+
+
+class Brave:
+    """Brave Search. `url` stands in for the service in tests."""
+
+    name = "Brave Search"
+
+    def __init__(self, key: str, url: str = BRAVE_URL) -> None:
+        self._key = key
+        self._url = parse_url(url)
+
+    async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[Found]:
+        asked = urlencode({"q": query[:400], "count": min(_MOST, max(count, 5))})
+        url = parse_url(f"{self._url.text}?{asked}")
+        headers = {"x-subscription-token": self._key}
+        answer = await ask_json(web, self.name, url, signal, headers=headers, own=self._url)
+        if answer.get("web") is None and isinstance(answer.get("query"), dict):
+            return []  # an answer without web results has no such part
+        results = results_of(answer, self.name, url, "web", "results")
+        return [
+            Found(text_under(one, "title"), text_under(one, "url"), text_under(one, "description")) for one in results
+        ]
+
+
+class Tavily:
+    """Tavily. `url` stands in for the service in tests."""
+
+    name = "Tavily"
+
+    def __init__(self, key: str, url: str = TAVILY_URL) -> None:
+        self._key = key
+        self._url = parse_url(url)
+
+    async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[Found]:
+        answer = await ask_json(
+            web,
+            self.name,
+            self._url,
+            signal,
+            headers={"authorization": f"Bearer {self._key}"},
+            body={"query": query, "max_results": min(_MOST, max(count, 5))},
+            own=self._url,
+        )
+        results = results_of(answer, self.name, self._url, "results")
+        return [Found(text_under(one, "title"), text_under(one, "url"), text_under(one, "content")) for one in results]
+
+
+MAX_PAGES = 3
+"""Pages asked for until there are enough results."""
+
+
+class SearXNG:
+    """The server that `[web] searxng_url` names; it may be on this machine or in the local network."""
+
+    def __init__(self, url: str) -> None:
+        """Raises ToolFailure for an address that is none."""
+        given = url if "://" in url else f"http://{url}"
+        self._base = parse_url(given.rstrip("/").removesuffix("/search"))
+
+    @property
+    def name(self) -> str:
+        return f"SearXNG at {self._base.scheme}://{self._base.host_and_port}"
+
+    async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[Found]:
+        found: list[Found] = []
+        for page in range(1, MAX_PAGES + 1):
+            more = await self._page(web, query, page, signal)
+            found += more
+            if not more or len(found) >= 2 * count:  # duplicates go later
+                break
+        return found
+
+    async def _page(self, web: WebAccess, query: str, page: int, signal: AbortSignal) -> list[Found]:
+        asked = urlencode({"q": query, "format": "json", "pageno": page})
+        url = parse_url(f"{self._base.text.rstrip('/')}/search?{asked}")
+        answer = await ask_json(web, self.name, url, signal, own=self._base)
+        results = results_of(answer, self.name, url, "results")
+        troubles = _silent_engines(answer.get("unresponsive_engines"))
+        if not results and troubles and page == 1:
+            raise SearchFailed(
+                f"{self.name} found nothing because its engines did not answer: {troubles}. "
+                "Try again later, or switch other engines on there."
+            )
+        return [Found(text_under(one, "title"), text_under(one, "url"), text_under(one, "content")) for one in results]
+
+
+def _silent_engines(listed: JsonValue) -> str:
+    """`name (reason)` of each engine that was blocked or broken: an empty list then means failure, not "nothing"."""
+    if not isinstance(listed, list):
+        return ""
+    pairs = [entry for entry in listed if isinstance(entry, list) and len(entry) >= 2]
+    return ", ".join(f"{visible(str(pair[0]))} ({visible(str(pair[1]))})" for pair in pairs)[:300]
