@@ -18,7 +18,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from ollm_tui.agent.providers.tour import TOUR
+from ollm_tui.agent.providers.scripted import TOUR
 from ollm_tui.options import Options
 from ollm_tui.tui.app import DashboardApp
 from ollm_tui.tui.layout import Pane

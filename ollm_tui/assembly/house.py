@@ -13,7 +13,7 @@ from pathlib import Path
 from ollm_tui import __version__
 from ollm_tui.agent.events import SessionStarted
 from ollm_tui.agent.loop import Agent
-from ollm_tui.agent.session import OutputFolder, SessionLog, new_session_id, prune_loose_outputs, sessions_folder
+from ollm_tui.agent.session.log import OutputFolder, SessionLog, new_session_id, prune_loose_outputs, sessions_folder
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.assembly.auditing import approval_uses, audit_entry, audit_writer
 from ollm_tui.assembly.configuration import Configuration, configure

@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ollm_tui.agent.providers.base import Provider
+from ollm_tui.agent.providers.provider import Provider
 from ollm_tui.assembly.configuration import ConfigurationError
 from ollm_tui.config import Settings
 from ollm_tui.options import Options
@@ -91,6 +91,6 @@ def _scripted(options: Options) -> Provider:
 
     if options.script is not None:
         return ScriptedProvider.from_file(options.script)
-    from ollm_tui.agent.providers.tour import tour_script
+    from ollm_tui.agent.providers.scripted import tour_script
 
     return ScriptedProvider(tour_script(), model="tour")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ollm_tui.agent.providers.base import Provider
 from ollm_tui.agent.providers.offline import OfflineProvider
+from ollm_tui.agent.providers.provider import Provider
 from ollm_tui.agent.recall import Recall
 from ollm_tui.config import MemorySettings
 from ollm_tui.core.bus.confirmation import Origin

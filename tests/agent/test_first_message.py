@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.agent.events import Event, MemoryRecalled, Noticed, TurnStatus, read_event
-from ollm_tui.agent.providers.base import UserMessage
+from ollm_tui.agent.providers.provider import UserMessage
 from ollm_tui.agent.recall import ENDING, HEADING
 from ollm_tui.assembly import Attendance, House, assemble
 from ollm_tui.core.memory import MemoryScope

@@ -29,7 +29,7 @@ from ollm_tui.agent.events import (
     UserMessage,
     read_event,
 )
-from ollm_tui.agent.providers import base as wire
+from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.providers.scripted import ScriptedProvider
 from ollm_tui.assembly import Attendance, House, assemble
 from ollm_tui.core import ConfirmationResponse

@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.agent.events import MemoryRecalled, RecalledNote, as_line
-from ollm_tui.agent.recall import ENDING, HEADING, Recall, Recalled
-from ollm_tui.agent.tokens import estimated_tokens
+from ollm_tui.agent.recall import ENDING, HEADING, Recall, Recalled, estimated_tokens
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.memory import Memory, MemoryScope

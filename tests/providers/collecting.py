@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from ollm_tui.agent.providers.base import (
+from ollm_tui.agent.providers.provider import (
     ChatRequest,
     FinishReason,
     Provider,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollm_tui.agent.providers.addresses import AddressFault, ollama_address, openai_address
+from ollm_tui.agent.providers.server_address import AddressFault, ollama_address, openai_address
 
 
 @pytest.mark.parametrize(

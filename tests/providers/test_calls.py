@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollm_tui.agent.providers.arguments import read_arguments
-from ollm_tui.agent.providers.assembly import CallAssembler, CallFragment, CallIds
-from ollm_tui.agent.providers.base import (
+from ollm_tui.agent.providers.argument_json import read_arguments
+from ollm_tui.agent.providers.call_assembly import CallAssembler, CallFragment, CallIds
+from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     CallOrigin,
     FinishReason,
@@ -21,7 +21,7 @@ from ollm_tui.agent.providers.base import (
     ToolCallProgress,
     ToolCallReady,
 )
-from ollm_tui.agent.providers.reply import ReplyReader
+from ollm_tui.agent.providers.reply_reader import ReplyReader
 from tests.providers.collecting import asking
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))

@@ -7,8 +7,15 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollm_tui.agent.providers.base import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
-from ollm_tui.agent.providers.conversation import NO_RESULT, ordered, without_old_reasoning
+from ollm_tui.agent.providers.message_order import NO_RESULT, ordered, without_old_reasoning
+from ollm_tui.agent.providers.provider import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 
 IDS = st.text("abc", min_size=1, max_size=2)
 MESSAGES = st.one_of(

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollm_tui.agent.providers.ndjson import FramingFault, LineDecoder
-from ollm_tui.agent.providers.sse import EventDecoder, ServerEvent
+from ollm_tui.agent.providers.stream_framing import EventDecoder, FramingFault, LineDecoder, ServerEvent
 
 
 @st.composite

@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.agent.providers.base import (
+from ollm_tui.agent.providers.openai import OpenAIProvider
+from ollm_tui.agent.providers.probe import ProbeTarget, ServerKind, probe_servers
+from ollm_tui.agent.providers.provider import (
     ChatRequest,
     FailureKind,
     FinishReason,
@@ -24,8 +26,6 @@ from ollm_tui.agent.providers.base import (
     TextDelta,
     UserMessage,
 )
-from ollm_tui.agent.providers.openai import OpenAIProvider
-from ollm_tui.agent.providers.probe import ProbeTarget, ServerKind, probe_servers
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.errors import OperationCancelled
 from tests.providers.collecting import asking, collect

@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ollm_tui.agent.providers import offline, offline_forms
-from ollm_tui.agent.providers.base import (
+from ollm_tui.agent.providers.offline import OfflineProvider
+from ollm_tui.agent.providers.offline_forms import FORMS, understand
+from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     ChatRequest,
     FinishReason,
@@ -20,8 +22,6 @@ from ollm_tui.agent.providers.base import (
     ToolOutcome,
     UserMessage,
 )
-from ollm_tui.agent.providers.offline import OfflineProvider
-from ollm_tui.agent.providers.offline_forms import FORMS, understand
 from tests.providers.collecting import asking, collect, tool
 
 ALL_TOOLS = tuple(tool(name) for name in sorted({form.tool for form in FORMS}))

@@ -8,7 +8,9 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-from ollm_tui.agent.providers.base import (
+from ollm_tui.agent.providers.http_connection import Retries
+from ollm_tui.agent.providers.ollama import ModelFacts, OllamaProvider, read_model_facts
+from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     ChatRequest,
     FailureKind,
@@ -18,8 +20,6 @@ from ollm_tui.agent.providers.base import (
     ToolMessage,
     UserMessage,
 )
-from ollm_tui.agent.providers.http import Retries
-from ollm_tui.agent.providers.ollama import ModelFacts, OllamaProvider, read_model_facts
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import OperationCancelled
 from tests.providers.collecting import TOOLS, asking, collect

@@ -9,7 +9,9 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-from ollm_tui.agent.providers.base import (
+from ollm_tui.agent.providers.http_connection import Retries, Timeouts
+from ollm_tui.agent.providers.openai import OpenAIProvider
+from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     ChatRequest,
     FailureKind,
@@ -19,8 +21,6 @@ from ollm_tui.agent.providers.base import (
     ToolMessage,
     UserMessage,
 )
-from ollm_tui.agent.providers.http import Retries, Timeouts
-from ollm_tui.agent.providers.openai import OpenAIProvider
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import OperationCancelled
 from tests.providers.collecting import TOOLS, asking, collect

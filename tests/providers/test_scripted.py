@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollm_tui.agent.providers.base import (
+from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     CallOrigin,
     ChatRequest,

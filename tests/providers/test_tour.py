@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ollm_tui.agent.providers.tour import tour_script
+from ollm_tui.agent.providers.scripted import tour_script
 
 TOOLS = {"read_file", "write_file", "edit_file", "delete_file", "ls", "shell", "write_todos"}
 

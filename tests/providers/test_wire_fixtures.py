@@ -10,8 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.agent.providers.addresses import ServerAddress
-from ollm_tui.agent.providers.base import (
+from ollm_tui.agent.providers.http_connection import Connection, Retries
+from ollm_tui.agent.providers.ollama import OllamaProvider
+from ollm_tui.agent.providers.ollama_reply import StreamReader as OllamaReader
+from ollm_tui.agent.providers.openai import OpenAIProvider
+from ollm_tui.agent.providers.openai_reply import StreamReader as OpenAIReader
+from ollm_tui.agent.providers.provider import (
     CallOrigin,
     FailureKind,
     FinishReason,
@@ -19,11 +23,7 @@ from ollm_tui.agent.providers.base import (
     StreamEvent,
     TextDelta,
 )
-from ollm_tui.agent.providers.http import Connection, Retries
-from ollm_tui.agent.providers.ollama import OllamaProvider
-from ollm_tui.agent.providers.ollama_reply import StreamReader as OllamaReader
-from ollm_tui.agent.providers.openai import OpenAIProvider
-from ollm_tui.agent.providers.openai_reply import StreamReader as OpenAIReader
+from ollm_tui.agent.providers.server_address import ServerAddress
 from tests.providers.collecting import Collected, asking, collect
 from tests.providers.fake_server import WIRE, FakeReply, FakeServer, json_reply, lines_of, wire_fixture
 

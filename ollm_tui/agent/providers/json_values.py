@@ -7,7 +7,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.providers.base import JsonObject
+from ollm_tui.agent.providers.provider import JsonObject
 
 
 def parse_json(text: str | bytes) -> JsonValue:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator
 
-from ollm_tui.agent.providers.assembly import CallIds
-from ollm_tui.agent.providers.base import (
+from ollm_tui.agent.providers.call_assembly import CallIds
+from ollm_tui.agent.providers.offline_forms import FORMS, Form, PlannedCall, asks_for_help, understand
+from ollm_tui.agent.providers.provider import (
     ChatRequest,
     FinishReason,
     Message,
@@ -21,7 +22,6 @@ from ollm_tui.agent.providers.base import (
     ToolOutcome,
     UserMessage,
 )
-from ollm_tui.agent.providers.offline_forms import FORMS, Form, PlannedCall, asks_for_help, understand
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import ConfirmationDenied, PolicyDenied, ToolFailure
 

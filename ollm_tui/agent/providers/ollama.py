@@ -9,8 +9,13 @@ from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.providers.addresses import ollama_address
-from ollm_tui.agent.providers.base import (
+from ollm_tui.agent.providers.http_connection import Connection, Retries, SendAgain, Timeouts, bad_reply
+from ollm_tui.agent.providers.json_values import as_count, as_list, as_object, as_text, member
+from ollm_tui.agent.providers.message_order import ordered, without_old_reasoning
+from ollm_tui.agent.providers.model_choice import choose_model
+from ollm_tui.agent.providers.ollama_reply import StreamReader
+from ollm_tui.agent.providers.openai import function_schema
+from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     ChatRequest,
     FailureKind,
@@ -26,12 +31,7 @@ from ollm_tui.agent.providers.base import (
     ToolSchema,
     UserMessage,
 )
-from ollm_tui.agent.providers.conversation import ordered, without_old_reasoning
-from ollm_tui.agent.providers.http import Connection, Retries, SendAgain, Timeouts, bad_reply
-from ollm_tui.agent.providers.json_values import as_count, as_list, as_object, as_text, member
-from ollm_tui.agent.providers.models import choose_model
-from ollm_tui.agent.providers.ollama_reply import StreamReader
-from ollm_tui.agent.providers.openai import function_schema
+from ollm_tui.agent.providers.server_address import ollama_address
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import OperationCancelled
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ollm_tui.agent.providers.assembly import read_fragment
-from ollm_tui.agent.providers.base import (
+from ollm_tui.agent.providers.call_assembly import read_fragment
+from ollm_tui.agent.providers.http_connection import Connection, bad_reply, cut_off
+from ollm_tui.agent.providers.json_values import as_count, as_list, as_object, as_text, parse_json
+from ollm_tui.agent.providers.provider import (
     ChatRequest,
     FinishReason,
     JsonObject,
@@ -13,11 +15,9 @@ from ollm_tui.agent.providers.base import (
     StreamEvent,
     UsageReported,
 )
-from ollm_tui.agent.providers.failures import read_error
-from ollm_tui.agent.providers.http import Connection, bad_reply, cut_off
-from ollm_tui.agent.providers.json_values import as_count, as_list, as_object, as_text, parse_json
-from ollm_tui.agent.providers.ndjson import FramingFault, LineDecoder
-from ollm_tui.agent.providers.reply import ReplyReader
+from ollm_tui.agent.providers.provider_errors import read_error
+from ollm_tui.agent.providers.reply_reader import ReplyReader
+from ollm_tui.agent.providers.stream_framing import FramingFault, LineDecoder
 
 _FINISH_REASONS = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH, "load": FinishReason.STOP}
 

@@ -9,8 +9,12 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.providers.addresses import openai_address
-from ollm_tui.agent.providers.base import (
+from ollm_tui.agent.providers.http_connection import Connection, Retries, SendAgain, Timeouts, bad_reply
+from ollm_tui.agent.providers.json_values import as_count, as_text, member
+from ollm_tui.agent.providers.message_order import ordered
+from ollm_tui.agent.providers.model_choice import choose_model
+from ollm_tui.agent.providers.openai_reply import StreamReader
+from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     ChatRequest,
     FailureKind,
@@ -26,11 +30,7 @@ from ollm_tui.agent.providers.base import (
     ToolSchema,
     UserMessage,
 )
-from ollm_tui.agent.providers.conversation import ordered
-from ollm_tui.agent.providers.http import Connection, Retries, SendAgain, Timeouts, bad_reply
-from ollm_tui.agent.providers.json_values import as_count, as_text, member
-from ollm_tui.agent.providers.models import choose_model
-from ollm_tui.agent.providers.openai_reply import StreamReader
+from ollm_tui.agent.providers.server_address import openai_address
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import OperationCancelled
 

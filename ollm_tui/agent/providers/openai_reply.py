@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.providers.assembly import read_fragment
-from ollm_tui.agent.providers.base import (
+from ollm_tui.agent.providers.call_assembly import read_fragment
+from ollm_tui.agent.providers.http_connection import Connection, bad_reply, cut_off
+from ollm_tui.agent.providers.json_values import as_count, as_list, as_object, as_text, member, parse_json
+from ollm_tui.agent.providers.provider import (
     ChatRequest,
     FinishReason,
     JsonObject,
@@ -16,12 +18,9 @@ from ollm_tui.agent.providers.base import (
     StreamEvent,
     UsageReported,
 )
-from ollm_tui.agent.providers.failures import read_error
-from ollm_tui.agent.providers.http import Connection, bad_reply, cut_off
-from ollm_tui.agent.providers.json_values import as_count, as_list, as_object, as_text, member, parse_json
-from ollm_tui.agent.providers.ndjson import FramingFault
-from ollm_tui.agent.providers.reply import ReplyReader
-from ollm_tui.agent.providers.sse import EventDecoder, ServerEvent
+from ollm_tui.agent.providers.provider_errors import read_error
+from ollm_tui.agent.providers.reply_reader import ReplyReader
+from ollm_tui.agent.providers.stream_framing import EventDecoder, FramingFault, ServerEvent
 
 _FINISH_REASONS = {
     "stop": FinishReason.STOP,

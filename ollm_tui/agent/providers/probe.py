@@ -9,10 +9,10 @@ from enum import StrEnum
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.providers.addresses import ServerAddress
-from ollm_tui.agent.providers.base import ProviderFailure
-from ollm_tui.agent.providers.http import Connection, Timeouts
+from ollm_tui.agent.providers.http_connection import Connection, Timeouts
 from ollm_tui.agent.providers.json_values import as_text, member
+from ollm_tui.agent.providers.provider import ProviderFailure
+from ollm_tui.agent.providers.server_address import ServerAddress
 
 
 class ServerKind(StrEnum):

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.providers.assembly import CallIds
-from ollm_tui.agent.providers.base import (
+from ollm_tui.agent.providers.call_assembly import CallIds
+from ollm_tui.agent.providers.json_values import parse_json
+from ollm_tui.agent.providers.provider import (
     ChatRequest,
     FailureKind,
     FinishReason,
@@ -27,7 +28,6 @@ from ollm_tui.agent.providers.base import (
     ToolMessage,
     UserMessage,
 )
-from ollm_tui.agent.providers.json_values import parse_json
 from ollm_tui.core.base.abort import AbortSignal
 
 _REPLY_KEYS = ("text", "toolCalls", "pieceDelayMs", "expect")
@@ -230,3 +230,11 @@ def _missing(key: str, wanted: str | None, texts: list[str], what: str) -> str |
         return None
     had = texts[-1] if len(texts[-1]) <= _QUOTED_CHARACTERS else texts[-1][:_QUOTED_CHARACTERS] + "..."
     return f"expect.{key}: {wanted!r} was expected in the last {what}, which is {had!r}"
+
+
+TOUR = Path(__file__).with_name("tour.json")
+
+
+def tour_script() -> tuple[ScriptedReply, ...]:
+    """Raises ScriptFault when the installed file is damaged."""
+    return load_script(TOUR)

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.providers.addresses import ServerAddress
-from ollm_tui.agent.providers.base import FailureKind, JsonObject, ProviderFailure, ProviderNotice
-from ollm_tui.agent.providers.failures import ServerError, failure_from, read_error_body, shown
 from ollm_tui.agent.providers.json_values import parse_json
+from ollm_tui.agent.providers.provider import FailureKind, JsonObject, ProviderFailure, ProviderNotice
+from ollm_tui.agent.providers.provider_errors import ServerError, failure_from, read_error_body, shown
+from ollm_tui.agent.providers.server_address import ServerAddress
 from ollm_tui.core.base.abort import AbortSignal
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.providers.base import FailureKind, JsonObject, ProviderFailure
 from ollm_tui.agent.providers.json_values import as_count, parse_json
+from ollm_tui.agent.providers.provider import FailureKind, JsonObject, ProviderFailure
 
 RETRY_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504})
 """Answers that may be different a moment later."""

@@ -15,8 +15,8 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.providers.arguments import ReadArguments, read_arguments
-from ollm_tui.agent.providers.base import JsonObject
+from ollm_tui.agent.providers.argument_json import ReadArguments, read_arguments
+from ollm_tui.agent.providers.provider import JsonObject
 
 MAX_HELD_CHARACTERS = 8 * 1024
 """Most text kept back while it could still become a call; what is longer is shown."""

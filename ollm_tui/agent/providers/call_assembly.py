@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ollm_tui.agent.providers.arguments import is_whole_object, read_arguments
-from ollm_tui.agent.providers.base import AssistantMessage, CallOrigin, JsonObject, Message, ToolCall
+from ollm_tui.agent.providers.argument_json import is_whole_object, read_arguments
 from ollm_tui.agent.providers.json_values import as_count, as_object, as_text
+from ollm_tui.agent.providers.provider import AssistantMessage, CallOrigin, JsonObject, Message, ToolCall
 
 MAX_CALLS = 64
 """Most calls taken from one reply; the rest is dropped (a model that repeats itself without end)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ollm_tui.agent.providers.base import (
+from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     Message,
     SystemMessage,

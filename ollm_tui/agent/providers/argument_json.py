@@ -14,7 +14,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.providers.base import JsonObject
+from ollm_tui.agent.providers.provider import JsonObject
 
 MAX_ARGUMENT_CHARACTERS = 4_000_000
 """Longest arguments of one call that are read at all."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from ollm_tui.agent.providers.assembly import CallAssembler, CallFragment, CallIds
-from ollm_tui.agent.providers.base import (
+from ollm_tui.agent.providers.call_assembly import CallAssembler, CallFragment, CallIds
+from ollm_tui.agent.providers.provider import (
     CallOrigin,
     ChatRequest,
     FinishReason,
@@ -21,7 +21,7 @@ from ollm_tui.agent.providers.base import (
     ToolCallProgress,
     ToolCallReady,
 )
-from ollm_tui.agent.providers.salvage import TextHold
+from ollm_tui.agent.providers.text_tool_calls import TextHold
 
 _THINK_OPENINGS = ("<think>", "<thinking>")
 _THINK_CLOSINGS = ("</think>", "</thinking>")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.providers.base import ToolCall
+from ollm_tui.agent.providers.provider import ToolCall
 from ollm_tui.core.base.results import JsonObject
 
 DEEPEST = 100

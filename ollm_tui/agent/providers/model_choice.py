@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ollm_tui.agent.providers.base import FailureKind, ModelInfo, ProviderFailure
-from ollm_tui.agent.providers.failures import shown
+from ollm_tui.agent.providers.provider import FailureKind, ModelInfo, ProviderFailure
+from ollm_tui.agent.providers.provider_errors import shown
 
 _NO_CHAT = re.compile(r"embed|rerank|whisper|tts|moderation|dall-e|\bbert", re.IGNORECASE)
 
