@@ -39,7 +39,7 @@ def test_no_module_of_the_core_or_the_agent_loads_a_screen_library() -> None:
     code = (
         "import importlib, sys\n"
         "sys.modules['httpx._main'] = None  # httpx's own command line would load rich\n"
-        f"for name in {CORE_MODULES!r} + {modules_below(PACKAGE / 'agent')!r} + ['ollm_tui.config', 'ollm_tui.assembly']:\n"
+        f"for name in {CORE_MODULES!r} + {modules_below(PACKAGE / 'agent')!r} + ['ollm_tui.config', 'ollm_tui.runtime']:\n"
         "    importlib.import_module(name)\n"
         f"    loaded = {SCREEN_LIBRARIES!r} & set(sys.modules)\n"
         "    assert not loaded, (name, loaded)\n"
@@ -73,7 +73,7 @@ def test_heavy_modules_wait_until_they_are_needed() -> None:
     """Building the whole house loads neither HTTP library, page readers nor search engine: an idle dashboard is small."""
     code = (
         "import asyncio, sys\n"
-        "from ollm_tui.assembly import Attendance, assemble\n"
+        "from ollm_tui.runtime import Attendance, assemble\n"
         "from ollm_tui.options import Options\n"
         "async def main():\n"
         "    async with assemble(Options(provider='offline'), Attendance.PERSON):\n"

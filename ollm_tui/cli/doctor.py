@@ -13,8 +13,6 @@ from pathlib import Path
 
 from ollm_tui import __version__
 from ollm_tui.agent.providers.probe import probe_servers
-from ollm_tui.assembly import Configuration, ConfigurationError, configure
-from ollm_tui.assembly.models import probing_allowed
 from ollm_tui.cli.arguments import command_parser, options_of, parse
 from ollm_tui.cli.exits import ExitCode
 from ollm_tui.cli.output import print_json
@@ -27,6 +25,8 @@ from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, Trust
 from ollm_tui.core.search.ripgrep import find_ripgrep
 from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options
+from ollm_tui.runtime import Configuration, ConfigurationError, configure
+from ollm_tui.runtime.model_provider import probing_allowed
 from ollm_tui.tui.theming import load_themes
 
 OPTIONAL_PROGRAMS = {

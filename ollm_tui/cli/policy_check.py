@@ -6,7 +6,6 @@ import asyncio
 
 from pydantic import JsonValue
 
-from ollm_tui.assembly import Attendance, Core, assemble_core
 from ollm_tui.cli.batches import lines_of, open_rows, read_row
 from ollm_tui.cli.exits import ExitCode
 from ollm_tui.cli.output import given_or_stdin, parse_json, print_json
@@ -16,6 +15,7 @@ from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.confirmation import Origin
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.options import Options
+from ollm_tui.runtime import Attendance, Core, assemble_core
 
 
 def check_one(options: Options, tool: str, arguments: str) -> int:

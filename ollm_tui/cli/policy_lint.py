@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ollm_tui.assembly.tools import builtin_registry
 from ollm_tui.cli.exits import ExitCode
 from ollm_tui.cli.output import print_json, say
 from ollm_tui.cli.reporting import sound_configuration
 from ollm_tui.core.policy.lint import lint, lint_sources
 from ollm_tui.options import Options
+from ollm_tui.runtime.plugins import builtin_registry
 
 
 def lint_policy(options: Options) -> int:

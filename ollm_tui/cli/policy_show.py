@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 import tomlkit
 
-from ollm_tui.assembly.configuration import Configuration, PolicyFiles
 from ollm_tui.cli.exits import ExitCode
 from ollm_tui.cli.output import say
 from ollm_tui.cli.reporting import sound_configuration
@@ -17,6 +16,7 @@ from ollm_tui.core.policy.policy_file import DEFAULT_PRESET, PRESETS, LoadedPoli
 from ollm_tui.core.policy.rules import PolicyRule, ToolPolicy
 from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options
+from ollm_tui.runtime.configuration import Configuration, PolicyFiles
 
 
 def show_preset(name: str) -> int:

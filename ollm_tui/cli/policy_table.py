@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from ollm_tui.assembly import Attendance, assemble_core
 from ollm_tui.cli.exits import ExitCode, UsageError
 from ollm_tui.cli.output import given_or_stdin, print_json, say
 from ollm_tui.cli.reporting import sound_configuration
@@ -14,6 +13,7 @@ from ollm_tui.core.bus.confirmation import Origin, Risk
 from ollm_tui.core.policy.decision_tables import Difference, ExpectedCall, Judged, TableFault, read_table, run_table
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.options import Options
+from ollm_tui.runtime import Attendance, assemble_core
 
 
 def run_decision_table(options: Options, path: str) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ollm_tui.assembly import Configuration, ConfigurationError, configure
 from ollm_tui.cli.exits import UsageError
 from ollm_tui.options import Options
+from ollm_tui.runtime import Configuration, ConfigurationError, configure
 
 
 def sound_configuration(options: Options) -> Configuration:

@@ -24,7 +24,6 @@ from ollm_tui.agent.events import (
     as_line,
 )
 from ollm_tui.agent.loop import Agent
-from ollm_tui.assembly import Attendance, ConfigurationError, House, assemble
 from ollm_tui.cli.arguments import command_parser, options_of, parse, provider_parser
 from ollm_tui.cli.exits import ExitCode, UsageError, let_go_of_stdout
 from ollm_tui.cli.output import given_or_stdin, print_json, say
@@ -32,6 +31,7 @@ from ollm_tui.cli.reporting import sound_configuration
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.options import Options
+from ollm_tui.runtime import Attendance, ConfigurationError, House, assemble
 
 EXIT_CODES = {
     TurnStatus.COMPLETED: ExitCode.DONE,

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 
 from pydantic import JsonValue
 
-from ollm_tui.assembly import Attendance, Core, assemble_core
 from ollm_tui.cli.arguments import command_parser, options_of, parse
 from ollm_tui.cli.batches import Row, lines_of, open_rows, read_row
 from ollm_tui.cli.exits import ExitCode, Interrupted
@@ -22,6 +21,7 @@ from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.bus.confirmation import Origin
 from ollm_tui.core.tools.aliases import ALIASES
 from ollm_tui.core.tools.schema import SchemaFormat, function_schema
+from ollm_tui.runtime import Attendance, Core, assemble_core
 
 HINT = "; --yes approves"
 

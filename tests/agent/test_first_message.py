@@ -12,10 +12,10 @@ import pytest
 from ollm_tui.agent.events import Event, MemoryRecalled, Noticed, TurnStatus, read_event
 from ollm_tui.agent.providers.provider import UserMessage
 from ollm_tui.agent.recall import ENDING, HEADING
-from ollm_tui.assembly import Attendance, House, assemble
 from ollm_tui.core.memory import MemoryScope
 from ollm_tui.core.todos.todo_list import TodoStatus
 from ollm_tui.options import Options
+from ollm_tui.runtime import Attendance, House, assemble
 from tests.providers.fake_server import FakeServer, json_reply, sse
 
 CHAT = "/v1/chat/completions"

@@ -31,12 +31,12 @@ from ollm_tui.agent.events import (
 )
 from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.providers.scripted import ScriptedProvider
-from ollm_tui.assembly import Attendance, House, assemble
 from ollm_tui.core import ConfirmationResponse
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.options import Options
+from ollm_tui.runtime import Attendance, House, assemble
 
 
 @asynccontextmanager
@@ -270,7 +270,7 @@ async def test_secrets_do_not_reach_the_log(tmp_path: Path) -> None:
 KILLED = """
 import asyncio, os, sys
 from pathlib import Path
-from ollm_tui.assembly import Attendance, assemble
+from ollm_tui.runtime import Attendance, assemble
 from ollm_tui.core.bus.notices import ConfirmationRequested
 from ollm_tui.options import Options
 

@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import pydantic
 
-from ollm_tui.assembly.tools import builtin_registry
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationResponse, Origin, Risk
@@ -31,6 +30,7 @@ from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, Poli
 from ollm_tui.core.policy.shell.shell_line import bash_accepts
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.registry import ToolRegistry
+from ollm_tui.runtime.plugins import builtin_registry
 
 ROUNDS = 3_000
 RULES, TOOLS, FOR_ALL = 1_000, 20, 20

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from ollm_tui.assembly import Attendance, Core, assemble_core, configure
 from ollm_tui.core.base.results import JsonObject, ToolResult
 from ollm_tui.options import Options
+from ollm_tui.runtime import Attendance, Core, assemble_core, configure
 
 
 @dataclass(frozen=True)

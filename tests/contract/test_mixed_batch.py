@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ollm_tui.assembly.tools import BUILTIN_TOOLS
 from ollm_tui.core.base.errors import ERROR_TABLE
+from ollm_tui.runtime.plugins import BUILTIN_TOOLS
 
 ARGUMENTS: dict[str, dict[str, object]] = {
     "delete_file": {"path": "a.txt"},

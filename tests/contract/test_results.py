@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from ollm_tui.assembly import Attendance
 from ollm_tui.core import AbortController
 from ollm_tui.core.base.errors import ERROR_TABLE, Slug
+from ollm_tui.runtime import Attendance
 from tests.contract.desk import open_desk
 
 TYPES = """

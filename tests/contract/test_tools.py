@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.assembly import Attendance
 from ollm_tui.core.tools.registry import LATER_TOOLS
+from ollm_tui.runtime import Attendance
 from tests.contract.desk import open_desk
 
 

@@ -15,8 +15,8 @@ from pydantic import JsonValue
 from ollm_tui.agent.events import Event, ToolCalled, ToolReturned, TurnFinished, as_line, read_event
 from ollm_tui.agent.providers.provider import ToolCall
 from ollm_tui.agent.sanitize import DEEPEST, presentable, well_formed, well_formed_json
-from ollm_tui.assembly import Attendance, assemble
 from ollm_tui.options import Options
+from ollm_tui.runtime import Attendance, assemble
 
 
 async def told(folder: Path, script: JsonValue, prompt: str = "go") -> list[Event]:

@@ -358,7 +358,7 @@ def test_nothing_of_the_model_is_loaded_before_a_search(tmp_path: Path) -> None:
     script = f"""
 import sys
 from pathlib import Path
-import ollm_tui.assembly
+import ollm_tui.runtime
 from ollm_tui.core.storage.store import Store
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.memory.embedding import installed_embedder

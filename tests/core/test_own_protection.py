@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.assembly import Attendance, assemble_core, configure
 from ollm_tui.core import Workspace
 from ollm_tui.core.fence.workspace import Access
 from ollm_tui.options import Options
+from ollm_tui.runtime import Attendance, assemble_core, configure
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
-from ollm_tui.assembly.tools import BUILTIN_TOOLS, builtin_registry
 from ollm_tui.core import (
     Effect,
     MessageBus,
@@ -27,6 +26,7 @@ from ollm_tui.core.base.errors import InvalidArguments, ToolNotFound
 from ollm_tui.core.base.results import UpdateOutput
 from ollm_tui.core.tools.argument_repair import mend
 from ollm_tui.core.tools.schema import SchemaFormat, function_schema
+from ollm_tui.runtime.plugins import BUILTIN_TOOLS, builtin_registry
 
 NAMES = st.text(min_size=1, max_size=20)
 

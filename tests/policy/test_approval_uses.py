@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.assembly import Attendance, Core, assemble_core, configure
-from ollm_tui.assembly.configuration import Configuration
 from ollm_tui.cli import main
 from ollm_tui.core import ConfirmationResponse
 from ollm_tui.core.base.app_dirs import data_folder
@@ -19,6 +17,8 @@ from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.core.policy.approval_uses import SCHEMA, ApprovalKey, ApprovalUse, ApprovalUses
 from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options
+from ollm_tui.runtime import Attendance, Core, assemble_core, configure
+from ollm_tui.runtime.configuration import Configuration
 
 POLICY = 'preset = "none"\n[exec]\napprovals = [{ pattern = "echo *" }, { pattern = "seq *" }, { pattern = "true" }]\n'
 

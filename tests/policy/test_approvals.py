@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.assembly import configure
-from ollm_tui.assembly.tools import BUILTIN_TOOLS
 from ollm_tui.core.bus.confirmation import RememberScope
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approvals import ApprovalBook, RememberOffer
@@ -22,6 +20,8 @@ from ollm_tui.core.policy.engine import Call, Floor, PolicyEngine, PolicySources
 from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, PolicyRule, RulePlace, RuleSet
 from ollm_tui.core.tools.base import Effect
 from ollm_tui.options import Options
+from ollm_tui.runtime import configure
+from ollm_tui.runtime.plugins import BUILTIN_TOOLS
 
 TOOLS = {tool.name: tool for tool in BUILTIN_TOOLS}
 

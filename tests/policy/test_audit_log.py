@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.assembly import Attendance, Core, assemble_core, configure
-from ollm_tui.assembly.auditing import audit_entry
 from ollm_tui.cli import main
 from ollm_tui.core import ConfirmationResponse
 from ollm_tui.core.base.abort import AbortController
@@ -30,6 +28,8 @@ from ollm_tui.core.policy.engine import Layer
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options
+from ollm_tui.runtime import Attendance, Core, assemble_core, configure
+from ollm_tui.runtime.audit_trail import audit_entry
 
 POLICY = '[[rules]]\ntool = "write_file"\naction = "ask"\n\n[[rules]]\ntool = "ls"\naction = "deny"\n'
 WRITE: JsonObject = {"path": "a.txt", "content": "a secret"}

@@ -14,8 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.assembly import Attendance, assemble_core, configure
-from ollm_tui.assembly.tools import BUILTIN_TOOLS
 from ollm_tui.cli import main
 from ollm_tui.core import (
     ConfirmationResponse,
@@ -40,6 +38,8 @@ from ollm_tui.core.tools.base import Effect
 from ollm_tui.core.tools.edit_file import EDIT_FILE
 from ollm_tui.core.tools.shell import SHELL
 from ollm_tui.options import Options
+from ollm_tui.runtime import Attendance, assemble_core, configure
+from ollm_tui.runtime.plugins import BUILTIN_TOOLS
 
 CORPUS = Path(__file__).parents[1] / "data" / "shell_lines"
 TOOLS = {tool.name: tool for tool in BUILTIN_TOOLS}

@@ -9,8 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from ollm_tui.assembly import configure
-from ollm_tui.assembly.tools import BUILTIN_TOOLS
 from ollm_tui.core import PolicyCondition, PolicyConfig, PolicyEngine, PolicyRule, Risk
 from ollm_tui.core.bus.confirmation import Origin
 from ollm_tui.core.policy.conditions import js_string
@@ -28,6 +26,8 @@ from ollm_tui.core.policy.rules import (
 )
 from ollm_tui.core.tools.base import AnyTool, Effect
 from ollm_tui.options import Options
+from ollm_tui.runtime import configure
+from ollm_tui.runtime.plugins import BUILTIN_TOOLS
 
 TOOLS: dict[str, AnyTool] = {tool.name: tool for tool in BUILTIN_TOOLS}
 

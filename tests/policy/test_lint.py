@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollm_tui.assembly.tools import BUILTIN_TOOLS
 from ollm_tui.core.policy.lint import Finding, FindingKind, lint
 from ollm_tui.core.policy.policy_file import PRESETS, LoadedPolicy, PolicyFault, load_policy, load_preset
 from ollm_tui.core.policy.rules import RuleSet, seen_by_conditions
+from ollm_tui.runtime.plugins import BUILTIN_TOOLS
 
 
 def loaded(text: str) -> LoadedPolicy:

@@ -10,7 +10,6 @@ from typing import Literal
 import pytest
 from pydantic import JsonValue
 
-from ollm_tui.assembly import Attendance, assemble_core, configure, tools
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationResponse, Origin, RememberScope, Risk
@@ -18,6 +17,7 @@ from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.tools.base import Effect, Parameters, SessionOffer, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.options import Options
+from ollm_tui.runtime import Attendance, assemble_core, configure, plugins
 
 
 class SlyParameters(Parameters):
@@ -79,7 +79,7 @@ def install(monkeypatch: pytest.MonkeyPatch, *loaded: object) -> None:
 
 def registered(monkeypatch: pytest.MonkeyPatch, *loaded: object) -> tuple[ToolRegistry, list[str]]:
     install(monkeypatch, *loaded)
-    return tools.builtin_registry()
+    return plugins.builtin_registry()
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.assembly import configure
 from ollm_tui.config import load_settings
 from ollm_tui.core.base.app_dirs import config_folder
 from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.policy.repository_trust import MAX_BYTES, REPOSITORY_CONFIG, Trust, TrustBook
 from ollm_tui.options import Options
+from ollm_tui.runtime import configure
 
 
 @pytest.fixture

@@ -16,8 +16,6 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollm_tui.assembly.configuration import configure
-from ollm_tui.assembly.house import Attendance, Core, assemble_core
 from ollm_tui.core.base.errors import UrlNotAllowed
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.bus.confirmation import ConfirmationRequest, ConfirmationResponse, RememberScope, Risk, UrlPreview
@@ -31,6 +29,8 @@ from ollm_tui.core.web.allowed_hosts import AllowedDomains, local_server
 from ollm_tui.core.web.client import WebAccess
 from ollm_tui.core.web.urls import parse_url
 from ollm_tui.options import Options
+from ollm_tui.runtime.configuration import configure
+from ollm_tui.runtime.runtime import Attendance, Core, assemble_core
 from ollm_tui.tui.bridge.queue import review_value
 from ollm_tui.tui.values import Reach
 from tests.web.server import PUBLIC, Server, World, call, moved, reply, running_server

@@ -15,10 +15,10 @@ from ollm_tui.agent.events import (
     ToolReturned,
     UsageReported,
 )
-from ollm_tui.assembly import Attendance, Configuration, House, assemble
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.options import Options
+from ollm_tui.runtime import Attendance, Configuration, House, assemble
 from ollm_tui.tui import news
 from ollm_tui.tui.bridge.commands import CommandRelay, StartFailed
 from ollm_tui.tui.bridge.conversation import ConversationFolder

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ollm_tui.assembly import House
 from ollm_tui.core.policy.modes import Mode
+from ollm_tui.runtime import House
 from ollm_tui.tui import news
 from ollm_tui.tui.intents import Tell
 from ollm_tui.tui.values import Surroundings

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from ollm_tui.assembly import Configuration, ConfigurationError, Core, configure, with_approvals_since
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, OwnConfig, Trust, TrustBook
+from ollm_tui.runtime import Configuration, ConfigurationError, Core, configure, with_approvals_since
 from ollm_tui.tui import news
 from ollm_tui.tui.entries import EntriesChanged, NoteEntry
 from ollm_tui.tui.intents import Tell

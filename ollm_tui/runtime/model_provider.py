@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ollm_tui.agent.providers.provider import Provider
-from ollm_tui.assembly.configuration import ConfigurationError
 from ollm_tui.config import Settings
 from ollm_tui.options import Options
+from ollm_tui.runtime.configuration import ConfigurationError
 
 if TYPE_CHECKING:
     from ollm_tui.agent.providers.probe import FoundServer

@@ -15,11 +15,6 @@ from ollm_tui.agent.events import SessionStarted
 from ollm_tui.agent.loop import Agent
 from ollm_tui.agent.session.log import OutputFolder, SessionLog, new_session_id, prune_loose_outputs, sessions_folder
 from ollm_tui.agent.stream import EventStream
-from ollm_tui.assembly.auditing import approval_uses, audit_entry, audit_writer
-from ollm_tui.assembly.configuration import Configuration, configure
-from ollm_tui.assembly.models import choose_provider
-from ollm_tui.assembly.recalling import recall_for
-from ollm_tui.assembly.tools import builtin_registry
 from ollm_tui.core.base.app_dirs import data_folder, state_folder
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import StorageFailed
@@ -46,6 +41,11 @@ from ollm_tui.core.web.search_providers.choice import ProviderName as SearchName
 from ollm_tui.core.web.search_providers.choice import SearchSettings
 from ollm_tui.core.web.search_providers.choice import choose_provider as choose_search
 from ollm_tui.options import Options
+from ollm_tui.runtime.audit_trail import approval_uses, audit_entry, audit_writer
+from ollm_tui.runtime.configuration import Configuration, configure
+from ollm_tui.runtime.memory_recall import recall_for
+from ollm_tui.runtime.model_provider import choose_provider
+from ollm_tui.runtime.plugins import builtin_registry
 
 
 class Attendance(StrEnum):

@@ -1,12 +1,12 @@
 """The one place that knows how the parts fit: core and agent from settings, trust and policy files."""
 
-from ollm_tui.assembly.configuration import (
+from ollm_tui.runtime.configuration import (
     Configuration,
     ConfigurationError,
     configure,
     with_approvals_since,
 )
-from ollm_tui.assembly.house import Attendance, Core, House, assemble, assemble_core
+from ollm_tui.runtime.runtime import Attendance, Core, House, assemble, assemble_core
 
 __all__ = [
     "Attendance",
