@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pydantic import JsonValue
 
 from ollm_tui.cli.arguments import command_parser, options_of, parse
-from ollm_tui.cli.batches import Row, lines_of, open_rows, read_row
+from ollm_tui.cli.batch import Row, lines_of, open_rows, read_row
 from ollm_tui.cli.exits import ExitCode, Interrupted
 from ollm_tui.cli.output import exit_code_of, given_or_stdin, parse_json, print_json, result_line, say
 from ollm_tui.cli.reporting import sound_configuration

@@ -1,0 +1,177 @@
+"""`ollm-tui policy check | show | lint | test | log`: look at the policy. Nothing runs."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from ollm_tui.cli.arguments import command_parser, options_of, parse
+from ollm_tui.cli.batch import lines_of, open_rows, read_row
+from ollm_tui.cli.exits import ExitCode, UsageError
+from ollm_tui.cli.output import given_or_stdin, parse_json, print_json, say
+from ollm_tui.cli.reporting import sound_configuration
+from ollm_tui.core.base.errors import ToolFailure
+from ollm_tui.core.base.results import JsonObject
+from ollm_tui.core.bus.confirmation import Origin, Risk
+from ollm_tui.core.policy.decision_tables import Difference, ExpectedCall, Judged, TableFault, read_table, run_table
+from ollm_tui.core.policy.lint import lint, lint_sources
+from ollm_tui.core.policy.policy_file import PRESETS
+from ollm_tui.core.policy.rules import Decision
+from ollm_tui.options import Options
+from ollm_tui.runtime import Attendance, Core, assemble_core
+from ollm_tui.runtime.plugins import builtin_registry
+
+_LINT = """\
+Looks for names that nothing bears, rules that never decide or contradict an earlier one, patterns that can never match,
+and patterns that say more than they seem to. Findings go to stdout, one JSON object a line.
+Exit codes: 0 nothing found, 1 something found, 2 the policy cannot be used at all."""
+
+_TEST = """\
+Runs a table of calls against the policy. FILE holds TOML, [[case]] tables with tool, arguments and expect ("allow",
+"ask" or "deny"), or JSON lines with the same keys; also compared where given: risk, and reason (words it contains);
+mode sets the mode for one row. Rows that differ go to stdout, one JSON object a line.
+Exit codes: 0 all as expected, 1 some differ, 2 the table or the policy cannot be used."""
+
+
+def run_command(argv: list[str]) -> int:
+    parser = command_parser("policy", "Look at the policy.")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="check|show|lint|test|log")
+    check = actions.add_parser("check", help="judge a call without running it", allow_abbrev=False)
+    check.add_argument("tool", nargs="?", help="the tool")
+    check.add_argument("arguments", nargs="?", help="its arguments as JSON; - reads them from stdin")
+    check.add_argument("--batch", metavar="FILE", help="one call a line; - reads them from stdin")
+    show = actions.add_parser("show", help="the policy in force as TOML, with its sources", allow_abbrev=False)
+    show.add_argument("preset", nargs="?", choices=PRESETS, help="a shipped preset instead of what is in force")
+    actions.add_parser("lint", help="find mistakes", description=_LINT, formatter_class=_RAW, allow_abbrev=False)
+    test = actions.add_parser(
+        "test", help="run a table of decisions", description=_TEST, formatter_class=_RAW, allow_abbrev=False
+    )
+    test.add_argument("file", metavar="FILE", help="the table; - reads it from stdin")
+    log = actions.add_parser("log", help="what was decided so far", allow_abbrev=False)
+    form = log.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON object a line")
+    form.add_argument("--verify", action="store_true", help="whether the log is as it was written; exit 1 if not")
+    log.add_argument("--last", metavar="N", type=int, help="only the last N lines")
+    given = parse(parser, argv)
+    options = options_of(given)
+    match given.action:
+        case "check":
+            from ollm_tui.cli.policy_command import check_batch, check_one
+
+            if (given.batch is None) == (given.arguments is None):
+                parser.error("policy check takes TOOL and JSON, or --batch FILE")
+            if given.batch is not None:
+                return check_batch(options, given.batch)
+            return check_one(options, given.tool, given.arguments)
+        case "show":
+            from ollm_tui.cli.policy_report import show_policy, show_preset
+
+            return show_policy(options) if given.preset is None else show_preset(given.preset)
+        case "lint":
+            from ollm_tui.cli.policy_command import lint_policy
+
+            return lint_policy(options)
+        case "test":
+            from ollm_tui.cli.policy_command import run_decision_table
+
+            return run_decision_table(options, given.file)
+        case _:
+            from ollm_tui.cli.policy_report import show_log, verify_log
+
+            return verify_log() if given.verify else show_log(as_json=given.json, last=given.last)
+
+
+_RAW = argparse.RawDescriptionHelpFormatter
+
+
+def check_one(options: Options, tool: str, arguments: str) -> int:
+    """Judge one call given as JSON (`-`: from stdin)."""
+    return asyncio.run(_check_one(options, tool, parse_json(given_or_stdin(arguments), "the argument")))
+
+
+def check_batch(options: Options, path: str) -> int:
+    """Judge one call a line."""
+    return asyncio.run(_check_batch(options, path))
+
+
+async def _check_one(options: Options, tool: str, arguments: JsonValue) -> int:
+    configuration = sound_configuration(options)
+    async with assemble_core(configuration, Attendance.NOBODY, judging_only=True) as core:
+        print_json(await _judged(core, tool, arguments))
+    return ExitCode.DONE
+
+
+async def _check_batch(options: Options, path: str) -> int:
+    configuration = sound_configuration(options)
+    with open_rows(path) as descriptor:
+        async with assemble_core(configuration, Attendance.NOBODY, judging_only=True) as core:
+            async for line in lines_of(descriptor):
+                row = read_row(line)
+                judged = _refused(row.fault) if row.fault else await _judged(core, row.name, row.arguments)
+                print_json(judged if row.id is None else {"id": row.id, **judged})
+    return ExitCode.DONE
+
+
+async def _judged(core: Core, tool: str, arguments: JsonValue) -> JsonObject:
+    try:
+        explanation = await core.executor.explain(tool, arguments, origin=Origin.USER)
+    except ToolFailure as failure:
+        return _refused(failure.message)
+    return explanation.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _refused(reason: str) -> JsonObject:
+    """What has no judgement because it could never run."""
+    return {"decision": Decision.DENY.value, "risk": "high", "reason": reason, "trace": []}
+
+
+def lint_policy(options: Options) -> int:
+    """Exit 1 where there is a finding."""
+    configuration = sound_configuration(options)
+    files = configuration.files
+    documents = [*files.documents, *([files.repository] if files.repository else []), files.preset]
+    registry, _ = builtin_registry()
+    findings = [*lint(documents, registry.list()), *lint_sources(configuration.sources)]
+    for finding in findings:
+        print_json(finding.model_dump(mode="json", by_alias=True, exclude_none=True))
+    say(f"{len(findings)} findings" if findings else "nothing found")
+    return ExitCode.FAILED if findings else ExitCode.DONE
+
+
+def run_decision_table(options: Options, path: str) -> int:
+    """Exit 1 where a row differs."""
+    configuration = sound_configuration(options)
+    rows = _rows(path)
+
+    async def run() -> list[Difference]:
+        async with assemble_core(configuration, Attendance.NOBODY, judging_only=True) as core:
+
+            async def judge(row: ExpectedCall) -> Judged:
+                core.executor.mode = row.mode or configuration.settings.mode
+                try:
+                    return Judged.of(await core.executor.explain(row.tool, row.arguments, origin=Origin.USER))
+                except ToolFailure as failure:
+                    return Judged(Decision.DENY.value, Risk.HIGH, failure.message)
+
+            return await run_table(rows, judge)
+
+    differences = asyncio.run(run())
+    for difference in differences:
+        print_json(difference.model_dump(mode="json", by_alias=True, exclude_none=True))
+    say(f"{len(rows) - len(differences)} of {len(rows)} rows as expected")
+    return ExitCode.FAILED if differences else ExitCode.DONE
+
+
+def _rows(path: str) -> tuple[ExpectedCall, ...]:
+    try:
+        text = given_or_stdin(path) if path == "-" else Path(path).read_text("utf-8")
+        return read_table(text, "stdin" if path == "-" else path)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not UTF-8 at byte {error.start}") from None
+    except TableFault as fault:
+        raise UsageError(str(fault)) from None
