@@ -21,9 +21,9 @@ from textual.pilot import Pilot
 from ollm_tui.agent.providers.scripted import TOUR
 from ollm_tui.options import Options
 from ollm_tui.tui.app import DashboardApp
+from ollm_tui.tui.decisions import ARM_SECONDS
 from ollm_tui.tui.layout import Pane
 from ollm_tui.tui.screens.confirm import ConfirmScreen
-from ollm_tui.tui.screens.consideration import ARM_SECONDS
 from ollm_tui.tui.screens.terminal_ways import LEAVE_SECONDS
 from tests.tui.pilot import HandClock, screen_text, wait_until
 

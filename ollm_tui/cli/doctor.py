@@ -27,7 +27,7 @@ from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options
 from ollm_tui.runtime import Configuration, ConfigurationError, configure
 from ollm_tui.runtime.model_provider import probing_allowed
-from ollm_tui.tui.theming import load_themes
+from ollm_tui.tui.themes import load_themes
 
 OPTIONAL_PROGRAMS = {
     "git": "without it, ignore rules come from .gitignore files alone",

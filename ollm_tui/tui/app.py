@@ -19,13 +19,13 @@ from textual.screen import Screen
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.escape import visible
 from ollm_tui.options import Options
-from ollm_tui.tui import news, start
+from ollm_tui.tui import protocol, start
 from ollm_tui.tui.first_frame import DEFAULT_THEME, first_frame
-from ollm_tui.tui.intents import Intent, OpenHouse, Steward
 from ollm_tui.tui.key_order import KeyOrder
 from ollm_tui.tui.panes.conversation import ConversationPane
+from ollm_tui.tui.protocol import Intent, OpenHouse, Steward
 from ollm_tui.tui.screens.dashboard import Dashboard
-from ollm_tui.tui.theming import packaged_theme
+from ollm_tui.tui.themes import packaged_theme
 from ollm_tui.tui.values import Activity
 from ollm_tui.tui.widgets.prompt import Prompt
 
@@ -135,7 +135,7 @@ class DashboardApp(App[int]):
             log.exception("the house could not be kept")
             self._broken = True
             start.end_start()
-            self.tell(news.ActivityChanged(Activity.FAILED, fault=f"{type(error).__name__}: {error}"))
+            self.tell(protocol.ActivityChanged(Activity.FAILED, fault=f"{type(error).__name__}: {error}"))
         finally:
             if self._steward is not None:
                 self.last_words = self._steward.last_words()
@@ -150,17 +150,17 @@ class DashboardApp(App[int]):
         start.tidy_memory()
         from importlib import import_module
 
-        await asyncio.to_thread(import_module, "ollm_tui.tui.bridge.house")
-        from ollm_tui.tui.bridge.house import open_house
+        await asyncio.to_thread(import_module, "ollm_tui.tui.controllers.runtime_controller")
+        from ollm_tui.tui.controllers.runtime_controller import open_house
 
         return open_house(self.options, self.tell, self.clock)
 
-    def tell(self, message: news.News) -> bool:
+    def tell(self, message: protocol.News) -> bool:
         """Hand news to the dashboard; from any task or thread."""
         return self.dashboard.post_message(message)
 
-    @on(news.SettingsKnown)
-    def _adopt(self, message: news.SettingsKnown) -> None:
+    @on(protocol.SettingsKnown)
+    def _adopt(self, message: protocol.SettingsKnown) -> None:
         """Take over what the settings say about the screen, once they are known."""
         settings = message.settings
         for theme in settings.themes:
@@ -273,8 +273,8 @@ class DashboardApp(App[int]):
         self._memory = MemoryScreen(containing, self.dashboard.waiting)
         self.push_screen(self._memory)
 
-    @on(news.News)
-    def _show_in_memory(self, message: news.News) -> None:
+    @on(protocol.News)
+    def _show_in_memory(self, message: protocol.News) -> None:
         if self._memory is not None and self._memory.is_attached:
             self._memory.take(message)
 

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from textual.color import Color, ColorParseError
 
 from ollm_tui.core.base.toml_lines import line_of_key
-from ollm_tui.tui.theming import ThemeFault
+from ollm_tui.tui.themes import ThemeFault
 from ollm_tui.tui.values import Fault
 
 

@@ -15,9 +15,9 @@ from textual.pilot import Pilot
 from ollm_tui.core.bus.confirmation import CommandPreview, DiffPreview
 from ollm_tui.core.files.diff import diff_texts
 from ollm_tui.options import Options
-from ollm_tui.tui import news
+from ollm_tui.tui import protocol
 from ollm_tui.tui.app import DashboardApp
-from ollm_tui.tui.intents import Intent, Steward, Tell
+from ollm_tui.tui.protocol import Intent, Steward, Tell
 from ollm_tui.tui.screens.confirm import ConfirmScreen
 from ollm_tui.tui.terminal.view import TerminalView
 from ollm_tui.tui.values import CommandMark, CommandTab, QueueItem, QueueSnapshot, RiskLevel, Surroundings, Unfinished
@@ -73,7 +73,7 @@ class Stage:
     def __init__(self, app: DashboardApp, pilot: Pilot[int], steward: Recorder, clock: HandClock) -> None:
         self.app, self.pilot, self.steward, self.clock = app, pilot, steward, clock
 
-    async def tell(self, *messages: news.News) -> None:
+    async def tell(self, *messages: protocol.News) -> None:
         for message in messages:
             self.app.tell(message)
         await self.settle()
@@ -85,7 +85,7 @@ class Stage:
         await wait_until(self.pilot, lambda: not self.app.key_order.busy)
 
     async def show_queue(self, *items: QueueItem) -> None:
-        await self.tell(news.QueueChanged(QueueSnapshot(items)))
+        await self.tell(protocol.QueueChanged(QueueSnapshot(items)))
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
@@ -134,7 +134,7 @@ async def stage(
     async with app.run_test(size=size, notifications=notifications) as pilot:
         await wait_until(pilot, lambda: bool(told))
         here = Stage(app, pilot, steward, clock)
-        await here.tell(news.SurroundingsChanged(Surroundings("qwen3-coder:30b", "~/src/app", "ask")))
+        await here.tell(protocol.SurroundingsChanged(Surroundings("qwen3-coder:30b", "~/src/app", "ask")))
         yield here
 
 
@@ -203,7 +203,7 @@ def agents_command(command: str = "pytest -q", mark: CommandMark = CommandMark.R
 
 async def terminal_of(here: Stage, *tabs: CommandTab, output: bytes = b"") -> TerminalView:
     """The terminal in front with these commands, focused, once its program has written `output`."""
-    await here.tell(news.CommandsChanged(tabs))
+    await here.tell(protocol.CommandsChanged(tabs))
     await here.press("ctrl+t")
     await wait_until(here.pilot, lambda: here.app.dashboard.term.view is not None)
     view = here.app.dashboard.term.view

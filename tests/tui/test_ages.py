@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ollm_tui.tui.ages import exact_age, short_age, short_age_since
+from ollm_tui.tui.durations import exact_age, short_age, short_age_since
 
 
 @pytest.mark.parametrize(

@@ -35,12 +35,11 @@ from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.rules import PolicyConfig
 from ollm_tui.core.tools.registry import ToolRegistry
-from ollm_tui.tui import news
-from ollm_tui.tui.bridge.conversation import ConversationFolder, summary_of
-from ollm_tui.tui.bridge.questions import QuestionDesk
-from ollm_tui.tui.bridge.queue import QueueKeeper
-from ollm_tui.tui.bridge.turns import ActivityFolder
-from ollm_tui.tui.entries import AnswerEntry, AnswerGrew, CallEntry, CallState, EntriesChanged, Entry
+from ollm_tui.tui import protocol
+from ollm_tui.tui.controllers.confirmations_controller import QuestionDesk, QueueKeeper
+from ollm_tui.tui.controllers.conversation_controller import ConversationFolder, summary_of
+from ollm_tui.tui.controllers.turns_controller import ActivityFolder
+from ollm_tui.tui.conversation_entries import AnswerEntry, AnswerGrew, CallEntry, CallState, EntriesChanged, Entry
 from ollm_tui.tui.values import Activity, QueueSnapshot, QueueState, Reach
 from tests.tui.pilot import HandClock
 
@@ -145,8 +144,8 @@ async def test_many_questions_are_told_together_and_each_end_once_before_it_is_g
     bench = Bench()
     told: list[QueueSnapshot] = []
 
-    def tell(message: news.News) -> None:
-        assert isinstance(message, news.QueueChanged)
+    def tell(message: protocol.News) -> None:
+        assert isinstance(message, protocol.QueueChanged)
         told.append(message.queue)
 
     executor = ToolExecutor(ToolRegistry(), PolicyEngine(PolicyConfig()), bench.bus, Workspace(tmp_path))
@@ -260,7 +259,7 @@ def test_the_activity_follows_the_turn_and_stopping_outlasts_what_still_arrives(
     folder = ActivityFolder(HandClock().monotonic)
     call = ToolCalled(call_id="c", name="shell", arguments={}, origin=Origin.MODEL)
     seen = [folder.fold(event) for event in (UserMessage(text="x"), TextDelta(text="y"), call)]
-    assert [news.activity for news in seen if news] == [Activity.THINKING, Activity.STREAMING, Activity.RUNNING]
+    assert [protocol.activity for news in seen if news] == [Activity.THINKING, Activity.STREAMING, Activity.RUNNING]
     assert folder.stopping() is not None
     assert folder.fold(TextDelta(text="late")) is None
     ended = folder.fold(TurnFinished(status=TurnStatus.INTERRUPTED))
@@ -283,4 +282,4 @@ def test_a_failed_turn_says_why_and_keeps_saying_it() -> None:
     folder.fold(Failed(error=TurnFault(type="ProviderError", message="http://127.0.0.1:9 refused")))
     news = folder.fold(TurnFinished(status=TurnStatus.FAILED))
     assert news is not None
-    assert (news.activity, news.fault) == (Activity.FAILED, "http://127.0.0.1:9 refused")
+    assert (protocol.activity, protocol.fault) == (Activity.FAILED, "http://127.0.0.1:9 refused")

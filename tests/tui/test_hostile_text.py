@@ -5,8 +5,16 @@ from __future__ import annotations
 import pytest
 
 from ollm_tui.core.bus.confirmation import CommandPreview, TextPreview
-from ollm_tui.tui import news
-from ollm_tui.tui.entries import AnswerEntry, CallEntry, CallState, EntriesChanged, NoteEntry, NoteKind, UserEntry
+from ollm_tui.tui import protocol
+from ollm_tui.tui.conversation_entries import (
+    AnswerEntry,
+    CallEntry,
+    CallState,
+    EntriesChanged,
+    NoteEntry,
+    NoteKind,
+    UserEntry,
+)
 from ollm_tui.tui.values import (
     Activity,
     CommandMark,
@@ -66,8 +74,8 @@ async def test_it_goes_through_every_pane_and_comes_out_as_itself(text: str) -> 
 async def fill(here: Stage, text: str) -> None:
     await here.press("x")
     await here.tell(
-        news.SurroundingsChanged(Surroundings(text, text, text, denied_because=text)),
-        news.ConversationChanged(
+        protocol.SurroundingsChanged(Surroundings(text, text, text, denied_because=text)),
+        protocol.ConversationChanged(
             EntriesChanged(
                 (
                     UserEntry("u", text),
@@ -78,11 +86,11 @@ async def fill(here: Stage, text: str) -> None:
                 )
             )
         ),
-        news.TodosChanged((TodoRow("t", text, TodoState.PENDING),)),
-        news.CommandsChanged((CommandTab("c9", text, CommandMark.EXITED, 1),)),
-        news.Said(text, failed=True),
-        news.FaultsFound((Fault(text, 3, text, text),)),
-        news.ActivityChanged(Activity.FAILED, fault=text),
+        protocol.TodosChanged((TodoRow("t", text, TodoState.PENDING),)),
+        protocol.CommandsChanged((CommandTab("c9", text, CommandMark.EXITED, 1),)),
+        protocol.Said(text, failed=True),
+        protocol.FaultsFound((Fault(text, 3, text, text),)),
+        protocol.ActivityChanged(Activity.FAILED, fault=text),
     )
 
 
@@ -103,7 +111,7 @@ async def test_brackets_are_shown_and_not_eaten() -> None:
 async def test_a_link_of_a_model_is_not_clickable_and_shows_where_it_leads() -> None:
     async with stage() as here:
         text = "see [the docs](https://evil.example/x)"
-        await here.tell(news.ConversationChanged(EntriesChanged((AnswerEntry("a", "m", text),))))
+        await here.tell(protocol.ConversationChanged(EntriesChanged((AnswerEntry("a", "m", text),))))
         assert "https://evil.example/x" in here.text
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ollm_tui.tui import news
+from ollm_tui.tui import protocol
 from ollm_tui.tui.panes.terminal import TerminalPane
 from ollm_tui.tui.screens.ask import AskScreen
 from ollm_tui.tui.screens.jobs import JobsScreen
@@ -39,7 +39,7 @@ def watched(here: Stage) -> list[bool]:
 async def open_jobs(here: Stage, *jobs: JobRow, unknown: str = "") -> None:
     await here.press("f3")
     assert isinstance(here.app.screen, JobsScreen)
-    await here.tell(news.JobsChanged(jobs, unknown))
+    await here.tell(protocol.JobsChanged(jobs, unknown))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -60,7 +60,7 @@ async def test_the_list_says_all_there_is_to_know_of_each_job(size: tuple[int, i
 @pytest.mark.parametrize("size", SIZES)
 async def test_every_action_can_be_done_by_keys(size: tuple[int, int]) -> None:
     async with stage(size, notifications=True) as here:
-        await here.tell(news.CommandsChanged((CommandTab("j2", "read x", CommandMark.WAITING),)))
+        await here.tell(protocol.CommandsChanged((CommandTab("j2", "read x", CommandMark.WAITING),)))
         await open_jobs(here, SERVER, READER, OVER)
         await here.press("c")
         assert here.app.clipboard == "localhost:5173"
@@ -82,7 +82,7 @@ async def test_every_action_can_be_done_by_keys(size: tuple[int, int]) -> None:
 
 async def test_every_action_can_be_done_by_the_mouse() -> None:
     async with stage() as here:
-        await here.tell(news.CommandsChanged((CommandTab("j2", "read x", CommandMark.WAITING),)))
+        await here.tell(protocol.CommandsChanged((CommandTab("j2", "read x", CommandMark.WAITING),)))
         await open_jobs(here, SERVER, READER)
         await here.pilot.click("#job-rows", offset=(5, 2))
         await here.settle()
@@ -117,7 +117,7 @@ async def test_the_house_looks_at_the_jobs_only_while_their_list_is_in_sight() -
         assert watched(here)[-1] is True
         await here.press("escape")
         assert watched(here)[-1] is False
-        await here.tell(news.JobsChanged((SERVER,)))
+        await here.tell(protocol.JobsChanged((SERVER,)))
 
 
 async def test_the_palette_and_a_word_in_the_prompt_open_the_list() -> None:
@@ -136,7 +136,7 @@ async def test_what_is_over_takes_no_key_and_what_the_system_does_not_tell_is_sa
         assert isinstance(here.app.screen, JobsScreen)
         assert [wish for wish in here.steward.intents if not isinstance(wish, JobsScreen.Watched)] == []
         assert "lsof is missing" in here.text and "j3 is over." in here.text and "j3 listens nowhere." in here.text
-        await here.tell(news.JobsChanged(()))
+        await here.tell(protocol.JobsChanged(()))
         assert "No jobs." in here.text
 
 
@@ -153,7 +153,7 @@ async def test_a_job_of_an_earlier_dashboard_takes_no_keys_and_can_be_ended() ->
 async def test_the_tab_of_a_left_job_waits_to_be_opened_and_shows_its_log() -> None:
     async with stage() as here:
         tab = CommandTab("5a5a", "j1 redis-server", CommandMark.LEFT)
-        await here.tell(news.CommandsChanged((tab,)))
+        await here.tell(protocol.CommandsChanged((tab,)))
         assert "[shell]" in here.text and "j1 redis-server LEFT" in here.text
         assert here.steward.of(TerminalPane.Attached) == []
         await open_jobs(here, LEFT)
@@ -166,7 +166,7 @@ async def test_the_tab_of_a_left_job_waits_to_be_opened_and_shows_its_log() -> N
         assert "Ready to accept connections" in here.text
         await here.press("i", "t", "x")
         assert here.steward.of(TerminalPane.Typed) == here.steward.of(TerminalPane.Interrupted) == []
-        await here.tell(news.CommandsChanged((replace(tab, state=CommandMark.EXITED),)))
+        await here.tell(protocol.CommandsChanged((replace(tab, state=CommandMark.EXITED),)))
         assert "[j1 redis-server over]" in here.text
 
 

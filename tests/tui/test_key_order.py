@@ -8,9 +8,9 @@ import random
 import pytest
 from textual.events import Key, Paste
 
-from ollm_tui.tui.news import QueueChanged
 from ollm_tui.tui.panes.terminal import TerminalPane
 from ollm_tui.tui.panes.todos import TodoPane
+from ollm_tui.tui.protocol import QueueChanged
 from ollm_tui.tui.screens.confirm import ConfirmScreen
 from ollm_tui.tui.screens.help import HelpScreen
 from ollm_tui.tui.screens.memory import MemoryScreen

@@ -13,7 +13,7 @@ import pytest
 from ollm_tui.core.shell.detached_jobs import EarlierJob, JobBook, JobRecord
 from ollm_tui.core.shell.output_log import BACKLOG
 from ollm_tui.core.shell.process_tree import ProcessName, birth_of
-from ollm_tui.tui.bridge.left import LeftJobs
+from ollm_tui.tui.controllers.detached_jobs_controller import LeftJobs
 from ollm_tui.tui.values import CommandMark
 from tests.shell.conftest import until
 

@@ -11,9 +11,9 @@ from ollm_tui.core.base.clock import SystemClock
 from ollm_tui.core.memory import Memory, MemoryScope
 from ollm_tui.core.memory.overview import MemoryOverview
 from ollm_tui.core.storage.store import Store
-from ollm_tui.tui import memory_wishes as wishes
-from ollm_tui.tui import news
-from ollm_tui.tui.bridge.memory import MemoryKeeper
+from ollm_tui.tui import protocol
+from ollm_tui.tui import protocol as wishes
+from ollm_tui.tui.controllers.memory_controller import MemoryKeeper
 from ollm_tui.tui.memory_values import MemoryName, MemoryOutcome
 
 NAME = MemoryName("plan", MemoryScope.WORKSPACE)
@@ -28,7 +28,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 class Desk:
     def __init__(self, memory: Memory, workspace: Path) -> None:
-        self.told: list[news.News] = []
+        self.told: list[protocol.News] = []
         self.memory = memory
         self.keeper = MemoryKeeper(memory, MemoryOverview(memory._store, workspace), self.told.append, SystemClock())
 
@@ -37,9 +37,9 @@ class Desk:
         found = self.memory.get(NAME.key)
         return None if found is None else found.value
 
-    async def do(self, wish: wishes.MemoryWish) -> news.MemorySettled:
+    async def do(self, wish: wishes.MemoryWish) -> protocol.MemorySettled:
         await self.keeper.do(wish)
-        return [message for message in self.told if isinstance(message, news.MemorySettled)][-1]
+        return [message for message in self.told if isinstance(message, protocol.MemorySettled)][-1]
 
 
 @pytest.fixture

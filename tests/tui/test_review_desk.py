@@ -7,8 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollm_tui.tui.review_desk import IDLE_SECONDS, ReviewDesk, Scene
-from ollm_tui.tui.screens.consideration import ARM_SECONDS, Consideration, Lasting, Standing
+from ollm_tui.tui.decisions import ARM_SECONDS, IDLE_SECONDS, Consideration, Lasting, ReviewDesk, Scene, Standing
 from ollm_tui.tui.values import QueueItem, QueueState, Reach, ReviewValue, RiskLevel, RuleOffer
 
 CALM = Scene(

@@ -18,11 +18,19 @@ from textual.pilot import Pilot
 from ollm_tui.core.bus.confirmation import DiffPreview
 from ollm_tui.core.files.diff import diff_texts
 from ollm_tui.options import Options
-from ollm_tui.tui import news
+from ollm_tui.tui import protocol
 from ollm_tui.tui.app import DashboardApp
-from ollm_tui.tui.entries import AnswerEntry, AnswerGrew, CallEntry, CallState, EntriesChanged, Entry, UserEntry
-from ollm_tui.tui.intents import Steward, Tell
+from ollm_tui.tui.conversation_entries import (
+    AnswerEntry,
+    AnswerGrew,
+    CallEntry,
+    CallState,
+    EntriesChanged,
+    Entry,
+    UserEntry,
+)
 from ollm_tui.tui.panes.terminal import TerminalPane
+from ollm_tui.tui.protocol import Steward, Tell
 from ollm_tui.tui.screens.confirm import ConfirmScreen
 from ollm_tui.tui.values import (
     Activity,
@@ -97,8 +105,8 @@ class Camera:
             here = Stage(app, pilot, steward, clock)
             await wait_until(pilot, lambda: bool(opened))
             await here.tell(
-                news.SettingsKnown(news.ScreenSettings(theme=theme, auto_open="never")),
-                news.SurroundingsChanged(
+                protocol.SettingsKnown(protocol.ScreenSettings(theme=theme, auto_open="never")),
+                protocol.SurroundingsChanged(
                     Surroundings("qwen3-coder:30b", "~/src/app", "ask", False, "", 18_200, 32_768)
                 ),
             )
@@ -187,8 +195,8 @@ PYTEST = (
 )
 
 
-def said(*entries: Entry) -> news.ConversationChanged:
-    return news.ConversationChanged(EntriesChanged(entries))
+def said(*entries: Entry) -> protocol.ConversationChanged:
+    return protocol.ConversationChanged(EntriesChanged(entries))
 
 
 def waiting(item: QueueItem, summary: str) -> CallEntry:
@@ -202,7 +210,7 @@ async def write(here: Stage, draft: str) -> None:
 
 
 async def begin_work(here: Stage) -> None:
-    await here.tell(said(ASKED, PLAN, READ, FOUND), news.TodosChanged(TODOS))
+    await here.tell(said(ASKED, PLAN, READ, FOUND), protocol.TodosChanged(TODOS))
 
 
 async def ask_three(here: Stage) -> None:
@@ -210,7 +218,7 @@ async def ask_three(here: Stage) -> None:
     await begin_work(here)
     clocked = replace(EDIT, deadline=here.clock.seconds + 47, timeout=60.0)
     await here.tell(
-        news.ActivityChanged(Activity.RUNNING, "edit_file +2"),
+        protocol.ActivityChanged(Activity.RUNNING, "edit_file +2"),
         said(
             waiting(EDIT, "cli/export.py"),
             waiting(DELETE, "rm -rf build dist && find . -name '*.pyc' -delete"),
@@ -225,7 +233,7 @@ async def review(here: Stage, *items: QueueItem) -> ConfirmScreen:
     await begin_work(here)
     await here.show_queue(*items)
     await here.press("f8")
-    await here.tell(news.Reviewed(items[0].id, ALLOWED))
+    await here.tell(protocol.Reviewed(items[0].id, ALLOWED))
     modal = here.modal
     assert modal is not None
     await here.arm()
@@ -255,7 +263,7 @@ def test_a_streaming_answer_is_followed_to_its_last_line(camera: Camera, size: S
     async def play(here: Stage) -> None:
         await begin_work(here)
         await here.tell(
-            news.ActivityChanged(Activity.STREAMING, "41 t/s"),
+            protocol.ActivityChanged(Activity.STREAMING, "41 t/s"),
             said(AnswerEntry("a2", "qwen3-coder:30b", time="10:42", live=True)),
         )
         here.clock.seconds += 3
@@ -263,7 +271,7 @@ def test_a_streaming_answer_is_followed_to_its_last_line(camera: Camera, size: S
         text += "def export(out: Path, fmt: str = 'csv') -> int:\n    return 0\n```\n\n"
         text += "\n\n".join(f"Step {number}: change the caller and its test." for number in range(1, 9))
         for start in range(0, len(text), 40):
-            here.app.tell(news.ConversationChanged(AnswerGrew("a2", text=text[start : start + 40])))
+            here.app.tell(protocol.ConversationChanged(AnswerGrew("a2", text=text[start : start + 40])))
         await here.settle()
         here.app.dashboard.tick()
         await wait_until(here.pilot, lambda: "Step 8: change the caller and its test." in here.text)
@@ -347,7 +355,7 @@ def test_faults_of_changed_arguments_are_shown_under_the_form(camera: Camera, si
         await review(here, EDIT, FETCH)
         await here.press("e")
         fault = "edits.0.replacement: Field required"
-        await here.tell(news.Reviewed(EDIT.id, ReviewValue(faults=(fault,)), {"path": "cli/export.py"}))
+        await here.tell(protocol.Reviewed(EDIT.id, ReviewValue(faults=(fault,)), {"path": "cli/export.py"}))
 
     same = camera.take(size, play)
     assert camera.shows("edits.0.replacement: Field required", '"path": "cli/export.py"', "Esc")
@@ -359,7 +367,7 @@ def test_the_terminal_takes_the_whole_screen(camera: Camera, size: Size) -> None
     async def play(here: Stage) -> None:
         await begin_work(here)
         await here.press("f10", "ctrl+t")
-        await here.tell(news.CommandsChanged((CommandTab("sh", "bash", CommandMark.RUNNING, person=True),)))
+        await here.tell(protocol.CommandsChanged((CommandTab("sh", "bash", CommandMark.RUNNING, person=True),)))
         await wait_until(here.pilot, lambda: bool(here.steward.of(TerminalPane.Attached)))
         here.steward.of(TerminalPane.Attached)[0].feed(PYTEST.encode())
         await wait_until(here.pilot, lambda: "14 passed" in here.text)
@@ -404,7 +412,7 @@ def test_a_failed_model_server_is_named_above_a_draft_that_is_kept(camera: Camer
     async def play(here: Stage) -> None:
         await begin_work(here)
         await write(here, "and now?")
-        await here.tell(news.ActivityChanged(Activity.FAILED, fault="ollama at http://127.0.0.1:11434 refused."))
+        await here.tell(protocol.ActivityChanged(Activity.FAILED, fault="ollama at http://127.0.0.1:11434 refused."))
 
     same = camera.take(size, play)
     assert camera.text.startswith(" ERROR")
@@ -437,7 +445,7 @@ def test_jobs_are_listed_with_what_they_take_and_where_they_listen(camera: Camer
     async def play(here: Stage) -> None:
         await begin_work(here)
         await here.press("f3")
-        await here.tell(news.JobsChanged(JOBS))
+        await here.tell(protocol.JobsChanged(JOBS))
 
     same = camera.take(size, play)
     assert camera.shows(

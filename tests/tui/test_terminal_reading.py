@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from textual import events
 
-from ollm_tui.tui.keymap import key_groups
+from ollm_tui.tui.bindings import key_groups
 from ollm_tui.tui.panes.terminal import TerminalPane
 from ollm_tui.tui.screens.help import HelpScreen
 from tests.tui.pilot import SHELL, agents_command, stage, terminal_of, wait_until

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from textual.color import Color
 
 from ollm_tui.options import Options
+from ollm_tui.tui.bindings import faults_of, key_groups
 from ollm_tui.tui.first_frame import FirstFrame, first_frame
-from ollm_tui.tui.keymap import faults_of, key_groups
-from ollm_tui.tui.theming import ThemeFault, load_themes, packaged_theme, read_theme, theme_folders
+from ollm_tui.tui.themes import ThemeFault, load_themes, packaged_theme, read_theme, theme_folders
 
 GOOD = 'name = "mine"\ndark = false\n\n[colors]\nprimary = "#112233"\n'
 

@@ -9,8 +9,8 @@ from rich.cells import chop_cells
 from rich.style import Style
 
 from ollm_tui.core.bus.confirmation import Preview
-from ollm_tui.tui import ink, news
-from ollm_tui.tui.entries import (
+from ollm_tui.tui import protocol
+from ollm_tui.tui.conversation_entries import (
     AnswerEntry,
     AnswerGrew,
     CallEntry,
@@ -20,7 +20,7 @@ from ollm_tui.tui.entries import (
     NoteEntry,
     UserEntry,
 )
-from ollm_tui.tui.ink import Ink, Line, Palette, Piece, line
+from ollm_tui.tui.styled_text import Ink, Line, Palette, Piece, line
 from ollm_tui.tui.widgets import splitting, tool_call
 from ollm_tui.tui.widgets.document import Document
 from ollm_tui.tui.widgets.messages import Composer
@@ -169,7 +169,7 @@ def answer(text: str, name: str = "a", *, live: bool = False) -> EntriesChanged:
 
 async def stream(here: Stage, pieces: int) -> None:
     for number in range(pieces):
-        here.app.tell(news.ConversationChanged(AnswerGrew("a", text=f"line {number}\n\n")))
+        here.app.tell(protocol.ConversationChanged(AnswerGrew("a", text=f"line {number}\n\n")))
     shown = here.app.dashboard.chat.transcript
     await wait_until(here.pilot, lambda: f"line {pieces - 1}" in shown.document.passages[-1].entry.text)  # type: ignore[union-attr]  # the last is an answer
     await here.settle()
@@ -177,7 +177,7 @@ async def stream(here: Stage, pieces: int) -> None:
 
 async def test_it_follows_a_growing_answer() -> None:
     async with stage() as here:
-        await here.tell(news.ConversationChanged(answer("", live=True)))
+        await here.tell(protocol.ConversationChanged(answer("", live=True)))
         await stream(here, 120)
         assert "line 119" in here.text
 
@@ -186,13 +186,13 @@ async def test_scrolled_up_it_does_not_move_during_200_pieces_and_end_follows_ag
     async with stage() as here:
         old = "\n\n".join(f"old {number}" for number in range(80))
         await here.tell(
-            news.ConversationChanged(answer(old, "before")), news.ConversationChanged(answer("", live=True))
+            protocol.ConversationChanged(answer(old, "before")), protocol.ConversationChanged(answer("", live=True))
         )
         await here.press("f6", "g")
         first = [one for one in here.text.splitlines() if "old" in one]
         await stream(here, 200)
         assert [one for one in here.text.splitlines() if "old" in one] == first
-        await here.tell(news.ConversationChanged(EntriesChanged((NoteEntry("n", "news"),))))
+        await here.tell(protocol.ConversationChanged(EntriesChanged((NoteEntry("n", "news"),))))
         assert "1 new below - End" in here.text
         await here.press("G")
         assert "line 199" in here.text
@@ -202,7 +202,7 @@ async def test_scrolled_up_it_does_not_move_during_200_pieces_and_end_follows_ag
 async def test_a_resize_keeps_what_is_read_in_the_top_row() -> None:
     async with stage() as here:
         long = "\n\n".join(f"paragraph {number} " + "word " * 30 for number in range(60))
-        await here.tell(news.ConversationChanged(answer(long)))
+        await here.tell(protocol.ConversationChanged(answer(long)))
         await here.press("f6", "pageup", "pageup")
         shown = here.app.dashboard.chat.transcript
         before = shown.document.place_of(shown.scroll_offset.y)
@@ -215,7 +215,7 @@ async def test_a_resize_keeps_what_is_read_in_the_top_row() -> None:
 async def test_ten_thousand_messages_are_painted_only_where_they_are_seen() -> None:
     async with stage() as here:
         entries = tuple(UserEntry(f"u{number}", f"message {number}") for number in range(10_000))
-        await here.tell(news.ConversationChanged(Cleared(entries)))
+        await here.tell(protocol.ConversationChanged(Cleared(entries)))
         assert "message 9999" in here.text
         document = here.app.dashboard.chat.transcript.document
         painted = sum(slot.strips is not None for passage in document.passages for slot in passage.slots)
@@ -225,7 +225,7 @@ async def test_ten_thousand_messages_are_painted_only_where_they_are_seen() -> N
 async def test_a_call_is_folded_until_it_is_opened_and_copied_with_a_key() -> None:
     async with stage() as here:
         call = CallEntry("c", "shell", "pytest -q", CallState.OK, output="1 failed, 40 passed", duration_ms=2310)
-        await here.tell(news.ConversationChanged(EntriesChanged((call,))))
+        await here.tell(protocol.ConversationChanged(EntriesChanged((call,))))
         assert "pytest -q" in here.text
         assert "40 passed" not in here.text
         await here.press("f6", "j", "space")
@@ -238,7 +238,7 @@ async def test_what_waits_is_open_and_says_its_number_and_clock() -> None:
     async with stage() as here:
         await here.press("x")
         call = CallEntry("call-1", "edit_file", "cli/export.py", CallState.WAIT)
-        await here.tell(news.ConversationChanged(EntriesChanged((call,))))
+        await here.tell(protocol.ConversationChanged(EntriesChanged((call,))))
         await here.show_queue(question(deadline=here.clock.seconds + 47, timeout=60.0))
         assert "WAIT #1  0:47" in here.text
         assert "as_json" in here.text
@@ -252,7 +252,7 @@ async def test_each_second_only_what_is_in_sight_is_drawn_anew(monkeypatch: pyte
     async with stage() as here:
         await here.press("x")
         waiting = tuple(CallEntry(f"call-{number}", "ls", "", CallState.WAIT) for number in range(1, 401))
-        await here.tell(news.ConversationChanged(EntriesChanged(waiting)))
+        await here.tell(protocol.ConversationChanged(EntriesChanged(waiting)))
         end = here.clock.seconds + 47
         await here.show_queue(*(question(number, deadline=end, timeout=60.0) for number in range(1, 401)))
         touched: list[str] = []
@@ -289,7 +289,7 @@ async def test_what_a_waiting_call_would_do_is_laid_out_once_and_not_each_second
     async with stage() as here:
         await here.press("x")
         await here.tell(
-            news.ConversationChanged(EntriesChanged((CallEntry("call-1", "edit_file", "", CallState.WAIT),)))
+            protocol.ConversationChanged(EntriesChanged((CallEntry("call-1", "edit_file", "", CallState.WAIT),)))
         )
         await here.show_queue(question(deadline=here.clock.seconds + 47, timeout=60.0))
         for _ in range(5):
@@ -303,7 +303,7 @@ async def test_what_a_waiting_call_would_do_is_laid_out_once_and_not_each_second
 async def test_search_finds_backwards_and_says_when_there_is_nothing() -> None:
     async with stage(notifications=True) as here:
         many = tuple(UserEntry(f"u{number}", f"message {number}") for number in range(200))
-        await here.tell(news.ConversationChanged(EntriesChanged(many)))
+        await here.tell(protocol.ConversationChanged(EntriesChanged(many)))
         await here.press("ctrl+f", *"message 42", "enter")
         assert here.app.dashboard.chat.transcript.chosen_entry == many[42]
         assert "message 42" in here.text

@@ -31,7 +31,7 @@ from ollm_tui.core.web.urls import parse_url
 from ollm_tui.options import Options
 from ollm_tui.runtime.configuration import configure
 from ollm_tui.runtime.runtime import Attendance, Core, assemble_core
-from ollm_tui.tui.bridge.queue import review_value
+from ollm_tui.tui.controllers.confirmations_controller import review_value
 from ollm_tui.tui.values import Reach
 from tests.web.server import PUBLIC, Server, World, call, moved, reply, running_server
 

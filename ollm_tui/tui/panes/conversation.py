@@ -16,8 +16,8 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.entries import Change
-from ollm_tui.tui.intents import Intent
+from ollm_tui.tui.conversation_entries import Change
+from ollm_tui.tui.protocol import Intent
 from ollm_tui.tui.values import QueueSnapshot
 from ollm_tui.tui.widgets.transcript import Transcript
 

@@ -13,7 +13,7 @@ from textual.widget import Widget
 from ollm_tui.tui.panes import terminal_wishes as wishes
 from ollm_tui.tui.panes.terminal_shelf import TerminalShelf, short_path
 from ollm_tui.tui.panes.terminal_tabs import SHELL
-from ollm_tui.tui.references import excerpt_of
+from ollm_tui.tui.terminal_references import excerpt_of
 from ollm_tui.tui.values import CommandTab
 
 if TYPE_CHECKING:

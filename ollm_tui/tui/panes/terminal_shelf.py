@@ -14,10 +14,10 @@ from textual.content import Content
 from textual.widget import Widget
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.ink import app_of
 from ollm_tui.tui.panes.terminal_hint import ShellHint
 from ollm_tui.tui.panes.terminal_tabs import SHELL, shown_tabs
 from ollm_tui.tui.panes.terminal_wishes import Attached, Detached, Typed
+from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.values import CommandMark, CommandTab
 from ollm_tui.tui.widgets.tabs import TabStrip
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.ages import short_age
-from ollm_tui.tui.ink import Ink
+from ollm_tui.tui.durations import short_age
+from ollm_tui.tui.styled_text import Ink
 from ollm_tui.tui.values import CommandMark, CommandTab
 from ollm_tui.tui.widgets.tabs import Tab
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from textual.message import Message
 
-from ollm_tui.tui.intents import Intent
-from ollm_tui.tui.references import TerminalExcerpt
+from ollm_tui.tui.protocol import Intent
+from ollm_tui.tui.terminal_references import TerminalExcerpt
 
 
 @dataclass

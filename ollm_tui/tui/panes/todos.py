@@ -14,8 +14,8 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.ink import Ink, Line, line
-from ollm_tui.tui.intents import Intent
+from ollm_tui.tui.protocol import Intent
+from ollm_tui.tui.styled_text import Ink, Line, line
 from ollm_tui.tui.values import TodoRow, TodoState
 from ollm_tui.tui.widgets.rows import Row, RowList
 

@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.ink import Ink, line
+from ollm_tui.tui.styled_text import Ink, line
 from ollm_tui.tui.widgets.inkbox import InkBox
 
 

@@ -17,10 +17,10 @@ from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Input
 
-from ollm_tui.tui.intents import Intent
+from ollm_tui.tui.decisions import ARM_SECONDS, Consideration, Lasting, Standing
+from ollm_tui.tui.protocol import Intent
 from ollm_tui.tui.screens.confirm_box import ConfirmBox
 from ollm_tui.tui.screens.confirm_lines import Phase, head_lines, key_lines, subtitle, title
-from ollm_tui.tui.screens.consideration import ARM_SECONDS, Consideration, Lasting, Standing
 from ollm_tui.tui.values import QueueSnapshot, QueueState, Reach, ReviewValue, RiskLevel, RuleOffer
 from ollm_tui.tui.widgets.lines import LinesView
 

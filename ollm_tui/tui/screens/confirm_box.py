@@ -9,9 +9,9 @@ from textual.containers import Vertical
 from textual.geometry import Size
 from textual.widgets import Input
 
+from ollm_tui.tui.decisions import Consideration
 from ollm_tui.tui.screens.confirm_form import EditForm
 from ollm_tui.tui.screens.confirm_lines import facts_left_out
-from ollm_tui.tui.screens.consideration import Consideration
 from ollm_tui.tui.widgets.diff import argument_lines, preview_lines, preview_title
 from ollm_tui.tui.widgets.inkbox import InkBox
 from ollm_tui.tui.widgets.lines import LinesView

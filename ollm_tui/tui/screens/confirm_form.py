@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.widgets import TextArea
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.ink import Ink, line
+from ollm_tui.tui.styled_text import Ink, line
 from ollm_tui.tui.values import ReviewValue
 from ollm_tui.tui.widgets.inkbox import InkBox
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.ink import Ink, Line, line
-from ollm_tui.tui.screens.consideration import Consideration, Lasting, Standing
+from ollm_tui.tui.decisions import Consideration, Lasting, Standing
+from ollm_tui.tui.styled_text import Ink, Line, line
 from ollm_tui.tui.values import QueueItem, QueueState, Reach, RuleOffer
 from ollm_tui.tui.widgets.inkbox import Spot
 from ollm_tui.tui.widgets.tool_call import clock_text

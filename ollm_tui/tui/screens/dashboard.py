@@ -11,13 +11,13 @@ from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui import news
-from ollm_tui.tui.ink import app_of
-from ollm_tui.tui.intents import Intent
+from ollm_tui.tui import protocol
 from ollm_tui.tui.layout import Pane
 from ollm_tui.tui.panes.confirmations import QueuePane
+from ollm_tui.tui.protocol import Intent
 from ollm_tui.tui.screens.reviewing import Reviewing
 from ollm_tui.tui.screens.terminal_ways import TerminalWays
+from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.values import Activity, Surroundings
 from ollm_tui.tui.widgets.prompt import Prompt
 from ollm_tui.tui.widgets.transcript import Transcript
@@ -122,40 +122,40 @@ class Dashboard(TerminalWays):
 
     # -- news --------------------------------------------------------------------------------------------------------
 
-    @on(news.News)
-    def take(self, message: news.News) -> None:
+    @on(protocol.News)
+    def take(self, message: protocol.News) -> None:
         """Hand news to whom it concerns."""
         match message:
-            case news.ConversationChanged(change):
+            case protocol.ConversationChanged(change):
                 self.chat.apply(change)
-            case news.QueueChanged(queue):
+            case protocol.QueueChanged(queue):
                 self.reviewing.take(queue)
                 self._show_waiting()
-            case news.TodosChanged(todos):
+            case protocol.TodosChanged(todos):
                 self.todo.todos = todos
                 self.draw_tabs()
-            case news.ActivityChanged(activity, what, fault):
+            case protocol.ActivityChanged(activity, what, fault):
                 self._take_activity(activity, what, fault)
-            case news.SurroundingsChanged(around):
+            case protocol.SurroundingsChanged(around):
                 self._take_surroundings(around)
-            case news.CommandsChanged(commands):
+            case protocol.CommandsChanged(commands):
                 self.term.show_commands(commands)
                 self.draw_tabs()
                 self._pace()
-            case news.JobsChanged(jobs, unknown):
+            case protocol.JobsChanged(jobs, unknown):
                 if self._jobs is not None and self._jobs.is_attached:
                     self._jobs.show_jobs(jobs, unknown)
-            case news.Reviewed(item_id, review, arguments):
+            case protocol.Reviewed(item_id, review, arguments):
                 self.reviewing.show_review(item_id, review, arguments)
-            case news.TrustAsked(path, content):
+            case protocol.TrustAsked(path, content):
                 self._ask_for_trust(path, content)
-            case news.FaultsFound(faults):
+            case protocol.FaultsFound(faults):
                 # Several would lie over half the screen; each is a note in the chat as well.
                 one = faults[0].as_text() if len(faults) == 1 else f"{len(faults)} faults in your files: see the chat."
                 self.notify(visible(one), severity="warning", timeout=15, markup=False)
-            case news.ShellFailed(why):
+            case protocol.ShellFailed(why):
                 self.term.shell_failed(why)
-            case news.Said(text, failed):
+            case protocol.Said(text, failed):
                 self.notify(visible(text), severity="error" if failed else "information", markup=False)
             case _:
                 pass

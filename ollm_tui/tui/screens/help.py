@@ -10,8 +10,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from ollm_tui.tui.ink import Ink, Line, app_of, line
-from ollm_tui.tui.keymap import key_groups, shown_key
+from ollm_tui.tui.bindings import key_groups, shown_key
+from ollm_tui.tui.styled_text import Ink, Line, app_of, line
 from ollm_tui.tui.widgets.lines import LinesView
 
 WORDS = (

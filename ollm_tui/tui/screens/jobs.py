@@ -13,10 +13,10 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.ages import exact_age
-from ollm_tui.tui.ink import Ink, Line, app_of, line
-from ollm_tui.tui.intents import Intent
+from ollm_tui.tui.durations import exact_age
+from ollm_tui.tui.protocol import Intent
 from ollm_tui.tui.screens.ask import AskScreen
+from ollm_tui.tui.styled_text import Ink, Line, app_of, line
 from ollm_tui.tui.values import CommandMark, JobRow
 from ollm_tui.tui.widgets.inkbox import InkBox
 from ollm_tui.tui.widgets.rows import Row, RowList

@@ -11,9 +11,9 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.ages import exact_age
-from ollm_tui.tui.ink import Ink, Line, line, spread
+from ollm_tui.tui.durations import exact_age
 from ollm_tui.tui.screens.jobs import NAME_CELLS, state_words
+from ollm_tui.tui.styled_text import Ink, Line, line, spread
 from ollm_tui.tui.values import JobRow, Unfinished
 from ollm_tui.tui.widgets.inkbox import InkBox
 

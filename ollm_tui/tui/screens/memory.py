@@ -13,16 +13,16 @@ from textual.content import Content
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.memory import MemoryScope
-from ollm_tui.tui import memory_wishes as wishes
-from ollm_tui.tui import news
-from ollm_tui.tui.editable import Editable
-from ollm_tui.tui.ink import Ink, app_of
+from ollm_tui.tui import protocol
+from ollm_tui.tui import protocol as wishes
+from ollm_tui.tui.editable_text import Editable
 from ollm_tui.tui.layout import WIDE_COLUMNS
 from ollm_tui.tui.memory_values import MemoryListing, MemoryOutcome, MemoryText
 from ollm_tui.tui.screens.ask import AskScreen
 from ollm_tui.tui.screens.memory_editor import MemoryEditor
 from ollm_tui.tui.screens.memory_lines import KeyHint, key_lines, list_row, listed_words, size_words
 from ollm_tui.tui.screens.memory_reading import MemoryReading
+from ollm_tui.tui.styled_text import Ink, app_of
 from ollm_tui.tui.widgets.inkbox import InkBox
 
 READING = (
@@ -94,15 +94,15 @@ class MemoryScreen(MemoryReading):
 
     # -- news --------------------------------------------------------------------------------------------------------
 
-    def take(self, message: news.News) -> None:
+    def take(self, message: protocol.News) -> None:
         match message:
-            case news.MemoryListed(listing) if listing.query == self._query:
+            case protocol.MemoryListed(listing) if listing.query == self._query:
                 self._show_listing(listing)
-            case news.MemoryRead(text):
+            case protocol.MemoryRead(text):
                 self._show_text(text)
-            case news.MemorySettled():
+            case protocol.MemorySettled():
                 self._settle(message)
-            case news.QueueChanged(queue):
+            case protocol.QueueChanged(queue):
                 self._waiting = len(queue.pending)
                 self._draw()
             case _:
@@ -130,7 +130,7 @@ class MemoryScreen(MemoryReading):
                 self._shown.show_text("(gone)" if text.value is None else "(empty)", ink=Ink.MUTED)
         self._draw()
 
-    def _settle(self, settled: news.MemorySettled) -> None:
+    def _settle(self, settled: protocol.MemorySettled) -> None:
         name = visible(settled.name.key) if settled.name is not None else ""
         match settled.outcome:
             case MemoryOutcome.SAVED:

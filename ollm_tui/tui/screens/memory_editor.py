@@ -15,9 +15,9 @@ from textual.widgets import Input, TextArea
 from textual.widgets.text_area import Selection
 
 from ollm_tui.core.memory import MemoryScope
-from ollm_tui.tui.editable import Editable, written_out
-from ollm_tui.tui.ink import Ink, line
+from ollm_tui.tui.editable_text import Editable, written_out
 from ollm_tui.tui.memory_values import MemoryName
+from ollm_tui.tui.styled_text import Ink, line
 from ollm_tui.tui.widgets.inkbox import InkBox
 from ollm_tui.tui.widgets.long_text import LongText
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.memory import MemoryScope
-from ollm_tui.tui.ink import Ink, Line, Piece, line
 from ollm_tui.tui.memory_values import MemoryListing, MemoryRow
+from ollm_tui.tui.styled_text import Ink, Line, Piece, line
 from ollm_tui.tui.widgets.inkbox import Spot
 from ollm_tui.tui.widgets.rows import Row
 

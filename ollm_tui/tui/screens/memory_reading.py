@@ -9,10 +9,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from ollm_tui.core.memory import MemoryScope
-from ollm_tui.tui import memory_wishes as wishes
-from ollm_tui.tui.ink import Ink, app_of, line
+from ollm_tui.tui import protocol as wishes
 from ollm_tui.tui.memory_values import MemoryListing, MemoryQuery, MemoryRow, MemoryText
 from ollm_tui.tui.screens.memory_lines import NOTHING_FOUND, NOTHING_KEPT
+from ollm_tui.tui.styled_text import Ink, app_of, line
 from ollm_tui.tui.widgets.inkbox import InkBox
 from ollm_tui.tui.widgets.long_text import LongText
 from ollm_tui.tui.widgets.rows import RowList

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from textual.timer import Timer
 
-from ollm_tui.tui.ink import app_of
-from ollm_tui.tui.review_desk import ReviewDesk, Scene
+from ollm_tui.tui.decisions import ReviewDesk, Scene
+from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.values import QueueSnapshot, ReviewValue
 
 if TYPE_CHECKING:

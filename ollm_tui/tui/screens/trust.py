@@ -14,10 +14,10 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from ollm_tui.core.base.escape import visible, visible_block
-from ollm_tui.tui.ink import Ink, line, lines_of
-from ollm_tui.tui.intents import Intent
+from ollm_tui.tui.decisions import ARM_SECONDS
+from ollm_tui.tui.protocol import Intent
 from ollm_tui.tui.screens.ask import AskScreen
-from ollm_tui.tui.screens.consideration import ARM_SECONDS
+from ollm_tui.tui.styled_text import Ink, line, lines_of
 from ollm_tui.tui.widgets.inkbox import InkBox
 from ollm_tui.tui.widgets.lines import LinesView
 

@@ -6,7 +6,7 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ollm_tui.tui.ink import Ink, Line, Palette, line, spread
+from ollm_tui.tui.styled_text import Ink, Line, Palette, line, spread
 from ollm_tui.tui.widgets.tool_call import clock_text
 
 

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.escape import visible, visible_block
-from ollm_tui.tui.ink import TAB_SIZE, Ink, Line, line, lines_of
+from ollm_tui.tui.styled_text import TAB_SIZE, Ink, Line, line, lines_of
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject

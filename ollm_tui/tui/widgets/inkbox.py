@@ -10,7 +10,7 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ollm_tui.tui.ink import Ink, Line, Palette, app_of, line, wrap_all
+from ollm_tui.tui.styled_text import Ink, Line, Palette, app_of, line, wrap_all
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ollm_tui.tui.ink import Ink, Palette, app_of, line
-from ollm_tui.tui.keymap import shown_key
+from ollm_tui.tui.bindings import shown_key
+from ollm_tui.tui.styled_text import Ink, Palette, app_of, line
 
 ORDER = (
     "app.help",

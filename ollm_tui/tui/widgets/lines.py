@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from ollm_tui.tui.ink import Ink, Line, Palette, wrap_all
+from ollm_tui.tui.styled_text import Ink, Line, Palette, wrap_all
 
 
 class LinesView(ScrollView, can_focus=True):

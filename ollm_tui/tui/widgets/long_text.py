@@ -10,7 +10,7 @@ from textual.geometry import Size
 from textual.strip import Strip
 
 from ollm_tui.core.base.escape import visible_block
-from ollm_tui.tui.ink import TAB_SIZE, Ink, line
+from ollm_tui.tui.styled_text import TAB_SIZE, Ink, line
 from ollm_tui.tui.widgets.lines import LinesView
 
 AT_ONCE_CHARS = 20_000

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.escape import visible, visible_block
-from ollm_tui.tui.entries import AnswerEntry, CallEntry, CallState, Entry, NoteEntry, NoteKind, UserEntry
-from ollm_tui.tui.ink import Ink, line, lines_of
-from ollm_tui.tui.references import folded_references
+from ollm_tui.tui.conversation_entries import AnswerEntry, CallEntry, CallState, Entry, NoteEntry, NoteKind, UserEntry
+from ollm_tui.tui.styled_text import Ink, line, lines_of
+from ollm_tui.tui.terminal_references import folded_references
 from ollm_tui.tui.values import QueueSnapshot
 from ollm_tui.tui.widgets.painting import Block, CodeBlock, LinesBlock, ProseBlock
 from ollm_tui.tui.widgets.splitting import BlockSplitter, Code, Prose

@@ -14,7 +14,7 @@ from rich.theme import Theme
 from textual.strip import Strip
 
 from ollm_tui.core.base.escape import visible_block
-from ollm_tui.tui.ink import TAB_SIZE, Ink, Line, Palette, app_of, wrap_all
+from ollm_tui.tui.styled_text import TAB_SIZE, Ink, Line, Palette, app_of, wrap_all
 
 if TYPE_CHECKING:
     from textual.widget import Widget

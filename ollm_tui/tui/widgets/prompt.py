@@ -14,8 +14,8 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import TextArea
 
-from ollm_tui.tui.intents import Intent
-from ollm_tui.tui.references import Reference, References, TerminalExcerpt
+from ollm_tui.tui.protocol import Intent
+from ollm_tui.tui.terminal_references import Reference, References, TerminalExcerpt
 
 BLINK_SECONDS = 30.0
 """After the last key the cursor blinks this long; then nothing moves and nothing costs."""

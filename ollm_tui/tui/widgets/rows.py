@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message
 
-from ollm_tui.tui.ink import Ink, Line, Piece, spread, wrap_all
+from ollm_tui.tui.styled_text import Ink, Line, Piece, spread, wrap_all
 from ollm_tui.tui.widgets.lines import LinesView
 
 NOTHING = Line()

@@ -7,7 +7,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.ink import Ink, Line, Palette, line
+from ollm_tui.tui.styled_text import Ink, Line, Palette, line
 from ollm_tui.tui.values import Activity, StatusWord, Surroundings
 
 WORD_INKS = {

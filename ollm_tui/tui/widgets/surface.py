@@ -12,7 +12,7 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from ollm_tui.tui.ink import Ink
+from ollm_tui.tui.styled_text import Ink
 from ollm_tui.tui.widgets.document import BlocksOf, Document, Place
 from ollm_tui.tui.widgets.painting import Painter
 

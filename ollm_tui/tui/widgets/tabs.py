@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ollm_tui.tui.ink import Ink, Line, Palette, line
+from ollm_tui.tui.styled_text import Ink, Line, Palette, line
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.escape import visible, visible_block
-from ollm_tui.tui.entries import CallEntry, CallState
-from ollm_tui.tui.ink import Ink, Line, line, lines_of, spread
+from ollm_tui.tui.conversation_entries import CallEntry, CallState
+from ollm_tui.tui.styled_text import Ink, Line, line, lines_of, spread
 from ollm_tui.tui.values import QueueItem
 from ollm_tui.tui.widgets.diff import preview_lines
 from ollm_tui.tui.widgets.painting import Block, LinesBlock, Painter, Strip

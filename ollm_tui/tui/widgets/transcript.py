@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.timer import Timer
 
-from ollm_tui.tui.entries import AnswerGrew, CallEntry, Change, Cleared, EntriesChanged, Entry, NoteEntry
+from ollm_tui.tui.conversation_entries import AnswerGrew, CallEntry, Change, Cleared, EntriesChanged, Entry, NoteEntry
 from ollm_tui.tui.values import QueueSnapshot
 from ollm_tui.tui.widgets.messages import Composer, source_of
 from ollm_tui.tui.widgets.surface import Surface

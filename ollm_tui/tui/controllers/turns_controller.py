@@ -21,7 +21,7 @@ from ollm_tui.agent.events import (
 )
 from ollm_tui.agent.loop import Agent
 from ollm_tui.core.bus.notices import Outcome
-from ollm_tui.tui.news import ActivityChanged
+from ollm_tui.tui.protocol import ActivityChanged
 from ollm_tui.tui.values import Activity
 
 RATE_SECONDS = 1.0

@@ -5,13 +5,70 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from ollm_tui.core.policy.engine import PolicyEngine
+from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, OwnConfig, Trust, TrustBook
-from ollm_tui.runtime import Configuration, ConfigurationError, Core, configure, with_approvals_since
-from ollm_tui.tui import news
-from ollm_tui.tui.entries import EntriesChanged, NoteEntry
-from ollm_tui.tui.intents import Tell
+from ollm_tui.runtime import Configuration, ConfigurationError, Core, House, configure, with_approvals_since
+from ollm_tui.tui import protocol
+from ollm_tui.tui.conversation_entries import EntriesChanged, NoteEntry
+from ollm_tui.tui.protocol import Tell
+from ollm_tui.tui.values import Surroundings
+
+CIRCLE = (Mode.ASK, Mode.AUTO_EDIT, Mode.PLAN)
+"""What F4 goes through; yolo is chosen by name only."""
+
+
+class SurroundingsKeeper:
+    """Knows them as they are now; each change is told whole."""
+
+    def __init__(self, house: House, tell: Tell) -> None:
+        self._executor = house.core.executor
+        self._tell = tell
+        configuration = house.core.configuration
+        described = house.agent.provider.describe()
+        self.now = Surroundings(
+            model=described.model or described.provider,
+            workspace=_short(configuration.workspace.root),
+            tokens_limit=described.context_window,
+            mode=self._executor.mode.value,
+            offline=described.provider == "offline",
+            denied_because=configuration.policy_fault or "",
+        )
+
+    def tell(self) -> None:
+        self._tell(protocol.SurroundingsChanged(self.now))
+
+    def tokens_used(self, count: int) -> None:
+        """The model server reported usage; 0 says nothing."""
+        self._change(replace(self.now, tokens_used=count or self.now.tokens_used))
+
+    def policy_read(self, fault: str | None) -> None:
+        """With a fault everything is denied."""
+        self._change(replace(self.now, denied_because=fault or ""))
+
+    def change_mode(self, wanted: str | None) -> None:
+        """To the mode of that name, or to the next of CIRCLE."""
+        if wanted is None:
+            place = CIRCLE.index(self._executor.mode) if self._executor.mode in CIRCLE else -1
+            self._executor.mode = CIRCLE[(place + 1) % len(CIRCLE)]
+        else:
+            self._executor.mode = Mode(wanted)
+        self._change(replace(self.now, mode=self._executor.mode.value))
+
+    def _change(self, surroundings: Surroundings) -> None:
+        self.now = surroundings
+        self.tell()
+
+
+def _short(path: Path) -> str:
+    """A folder as people call it: `~/src/app`."""
+    try:
+        return f"~/{path.relative_to(Path.home())}"
+    except ValueError:
+        return str(path)
+
 
 NOTHING = f"There is no {REPOSITORY_CONFIG} here that can be read: there is nothing to trust."
 SWAPPED = f"{REPOSITORY_CONFIG} has changed since it was shown: it does not count. /trust shows it anew."
@@ -48,40 +105,40 @@ class TrustKeeper:
         try:
             own = await asyncio.to_thread(TrustBook.of_user().look_at, self._workspace)
         except ValueError as error:
-            self._tell(news.Said(str(error), failed=True))
+            self._tell(protocol.Said(str(error), failed=True))
             return
         await self._go_on(own)
 
     async def _go_on(self, own: OwnConfig) -> None:
         match own.trust:
             case Trust.NO_FILE:
-                self._tell(news.Said(NOTHING))
+                self._tell(protocol.Said(NOTHING))
             case Trust.TRUSTED:
                 await self._read_anew()
             case Trust.UNTRUSTED | Trust.CHANGED:
-                self._tell(news.TrustAsked(str(REPOSITORY_CONFIG), own.content))
+                self._tell(protocol.TrustAsked(str(REPOSITORY_CONFIG), own.content))
 
     async def trust(self, shown: bytes) -> None:
         """Trust the file where it still says what was shown, and let it count at once."""
         try:
             state = await asyncio.to_thread(TrustBook.of_user().trust, self._workspace, shown)
         except (OSError, ValueError) as error:
-            self._tell(news.Said(f"{REPOSITORY_CONFIG} is not trusted: {error}", failed=True))
+            self._tell(protocol.Said(f"{REPOSITORY_CONFIG} is not trusted: {error}", failed=True))
             return
         match state:
             case Trust.TRUSTED:
                 await self._read_anew()
             case Trust.NO_FILE:
-                self._tell(news.Said(NOTHING, failed=True))
+                self._tell(protocol.Said(NOTHING, failed=True))
             case Trust.CHANGED | Trust.UNTRUSTED:
-                self._tell(news.Said(SWAPPED, failed=True))
+                self._tell(protocol.Said(SWAPPED, failed=True))
 
     async def _read_anew(self) -> None:
         options = replace(self._configuration.options, workspace=self._workspace)
         try:
             read = await asyncio.to_thread(configure, options)
         except ConfigurationError as error:
-            self._tell(news.Said(f"The policy could not be read anew, the old one holds: {error}", failed=True))
+            self._tell(protocol.Said(f"The policy could not be read anew, the old one holds: {error}", failed=True))
             return
         fresh, start = read.reading_also(self._outputs), self._configuration
         # Under a fault everything is denied: what was approved before it, too.
@@ -98,10 +155,10 @@ class TrustKeeper:
 
     def _say_how_it_stands(self, fresh: Configuration) -> None:
         if fresh.trust is not Trust.TRUSTED:
-            self._tell(news.Said(SWAPPED, failed=True))
+            self._tell(protocol.Said(SWAPPED, failed=True))
         elif fresh.policy_fault is None:
-            self._tell(news.Said(f"{REPOSITORY_CONFIG} counts from now on."))
-            self._tell(news.ConversationChanged(EntriesChanged((NoteEntry("trust", COUNTS),))))
+            self._tell(protocol.Said(f"{REPOSITORY_CONFIG} counts from now on."))
+            self._tell(protocol.ConversationChanged(EntriesChanged((NoteEntry("trust", COUNTS),))))
         else:
             words = f"{REPOSITORY_CONFIG} is trusted, but everything is denied now: {fresh.policy_fault}"
-            self._tell(news.Said(words, failed=True))
+            self._tell(protocol.Said(words, failed=True))

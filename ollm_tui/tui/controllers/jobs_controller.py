@@ -14,11 +14,11 @@ from ollm_tui.core.shell.detached_jobs import EarlierJob, JobBook
 from ollm_tui.core.shell.hub import CannotLeave, CommandHub, CommandState, UnknownCommand
 from ollm_tui.core.shell.process_tree import Family
 from ollm_tui.core.shell.process_usage import Look, Usage, Watcher
-from ollm_tui.tui import news
-from ollm_tui.tui.bridge.commands import mark_of
-from ollm_tui.tui.bridge.left import LeftJobs
-from ollm_tui.tui.entries import NoteEntry
-from ollm_tui.tui.intents import Tell
+from ollm_tui.tui import protocol
+from ollm_tui.tui.controllers.commands_controller import mark_of
+from ollm_tui.tui.controllers.detached_jobs_controller import LeftJobs
+from ollm_tui.tui.conversation_entries import NoteEntry
+from ollm_tui.tui.protocol import Tell
 from ollm_tui.tui.values import CommandMark, JobRow
 
 LOOK_EVERY = 1.0
@@ -60,10 +60,10 @@ class JobDesk:
             try:
                 look = await asyncio.to_thread(self._look, self._jobs())
             except OSError as error:
-                self._tell(news.Said(f"The jobs cannot be looked at: {error}", failed=True))
+                self._tell(protocol.Said(f"The jobs cannot be looked at: {error}", failed=True))
                 return
             self._left.show(self._earlier)
-            self._tell(news.JobsChanged(self._rows(look), look.unknown))
+            self._tell(protocol.JobsChanged(self._rows(look), look.unknown))
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._again.wait(), LOOK_EVERY)
 
@@ -109,9 +109,9 @@ class JobDesk:
         name = job_id if earlier is None else earlier.id
         if survivors:
             words = f"{name}: could not be ended: {visible(', '.join(map(str, survivors)))}"
-            self._tell(news.Said(words, failed=True))
+            self._tell(protocol.Said(words, failed=True))
         else:
-            self._tell(news.Said(f"{name} is ended."))
+            self._tell(protocol.Said(f"{name} is ended."))
         self._again.set()
 
     # -- at the beginning --------------------------------------------------------------------------------------------

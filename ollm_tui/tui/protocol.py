@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from textual.message import Message
 from textual.theme import Theme
 
-from ollm_tui.tui.entries import Change
-from ollm_tui.tui.values import Activity, CommandTab, Fault, JobRow, QueueSnapshot, ReviewValue, Surroundings, TodoRow
+from ollm_tui.tui.conversation_entries import Change
+from ollm_tui.tui.memory_values import MemoryName, MemoryQuery
+from ollm_tui.tui.values import (
+    Activity,
+    CommandTab,
+    Fault,
+    JobRow,
+    QueueSnapshot,
+    ReviewValue,
+    Surroundings,
+    TodoRow,
+    Unfinished,
+)
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
@@ -156,3 +169,80 @@ class Said(News):
 
     text: str
     failed: bool = False
+
+
+class Intent(Message):
+    """A wish of the person, carrying plain data. Subclasses are nested in the widget that emits them."""
+
+
+class Steward(Protocol):
+    """What stands behind the screen; the bridge in life, something smaller in tests."""
+
+    def handle(self, intent: Intent) -> None:
+        """Take a wish; what comes of it arrives as news. Returns at once."""
+        ...
+
+    def unfinished(self) -> Unfinished:
+        """What quitting now would end."""
+        ...
+
+    async def leave_jobs(self) -> tuple[str, ...]:
+        """Let the jobs go on when the dashboard is gone; says which could not, and those are as before."""
+        ...
+
+    async def end_jobs(self) -> None:
+        """End what would not end by itself with the dashboard."""
+        ...
+
+    def last_words(self) -> tuple[str, ...]:
+        """What the person has to know after the dashboard has closed, for their terminal."""
+        ...
+
+
+Tell = Callable[[News], object]
+"""Posts news to the screen; safe from any task or thread."""
+
+OpenHouse = Callable[[Tell], AbstractAsyncContextManager[Steward]]
+"""Builds everything behind the screen and takes it down again."""
+
+
+class MemoryWish(Intent):
+    """Base of all of them."""
+
+
+@dataclass
+class Listed(MemoryWish):
+    """Tell which there are, now and after each change."""
+
+    query: MemoryQuery
+
+
+@dataclass
+class Read(MemoryWish):
+    """Tell the whole text, now and after each change."""
+
+    name: MemoryName
+
+
+@dataclass
+class Saved(MemoryWish):
+    """Put `value` where `expected` stands, None for nothing; do nothing where another text does."""
+
+    name: MemoryName
+    expected: str | None
+    value: str
+
+
+@dataclass
+class Deleted(MemoryWish):
+    """Forget it."""
+
+    name: MemoryName
+
+
+class Undone(MemoryWish):
+    """Put back what stood where the person changed something last."""
+
+
+class Left(MemoryWish):
+    """Nobody looks any more."""

@@ -19,33 +19,29 @@ from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.options import Options
 from ollm_tui.runtime import Attendance, Configuration, House, assemble
-from ollm_tui.tui import news
-from ollm_tui.tui.bridge.commands import CommandRelay, StartFailed
-from ollm_tui.tui.bridge.conversation import ConversationFolder
-from ollm_tui.tui.bridge.jobs import JobDesk
-from ollm_tui.tui.bridge.left import LeftJobs
-from ollm_tui.tui.bridge.memory import MemoryKeeper
-from ollm_tui.tui.bridge.questions import QuestionDesk
-from ollm_tui.tui.bridge.queue import QueueKeeper
-from ollm_tui.tui.bridge.surroundings import SurroundingsKeeper
-from ollm_tui.tui.bridge.todos import TodoKeeper
-from ollm_tui.tui.bridge.trust import TrustKeeper
-from ollm_tui.tui.bridge.turns import ActivityFolder, TurnRunner
-from ollm_tui.tui.bridge.watch import StoreWatcher
-from ollm_tui.tui.entries import EntriesChanged, NoteEntry, NoteKind
-from ollm_tui.tui.intents import Intent, Steward, Tell
-from ollm_tui.tui.keymap import faults_of
-from ollm_tui.tui.memory_wishes import MemoryWish
+from ollm_tui.tui import protocol
+from ollm_tui.tui.bindings import faults_of
+from ollm_tui.tui.controllers.commands_controller import CommandRelay, StartFailed
+from ollm_tui.tui.controllers.confirmations_controller import QuestionDesk, QueueKeeper
+from ollm_tui.tui.controllers.conversation_controller import ConversationFolder
+from ollm_tui.tui.controllers.detached_jobs_controller import LeftJobs
+from ollm_tui.tui.controllers.jobs_controller import JobDesk
+from ollm_tui.tui.controllers.memory_controller import MemoryKeeper
+from ollm_tui.tui.controllers.status_controller import SurroundingsKeeper, TrustKeeper
+from ollm_tui.tui.controllers.todos_controller import StoreWatcher, TodoKeeper
+from ollm_tui.tui.controllers.turns_controller import ActivityFolder, TurnRunner
+from ollm_tui.tui.conversation_entries import EntriesChanged, NoteEntry, NoteKind
 from ollm_tui.tui.panes.confirmations import QueuePane
 from ollm_tui.tui.panes.conversation import ConversationPane
 from ollm_tui.tui.panes.terminal import TerminalPane
 from ollm_tui.tui.panes.todos import TodoPane
-from ollm_tui.tui.references import with_references
+from ollm_tui.tui.protocol import Intent, MemoryWish, Steward, Tell
 from ollm_tui.tui.screens.confirm import ConfirmScreen
 from ollm_tui.tui.screens.dashboard import Dashboard
 from ollm_tui.tui.screens.jobs import JobsScreen
 from ollm_tui.tui.screens.trust import TrustScreen
-from ollm_tui.tui.theming import load_themes
+from ollm_tui.tui.terminal_references import with_references
+from ollm_tui.tui.themes import load_themes
 from ollm_tui.tui.values import Activity, CommandTab, Fault, Unfinished
 from ollm_tui.tui.widgets.prompt import Prompt
 
@@ -100,19 +96,19 @@ class Bridge:
         self._around.tell()
         self._say_first_notices()
         self._note(*await self._jobs.first_notes())
-        self._tell(news.TodosChanged(await self._todos.load()))
+        self._tell(protocol.TodosChanged(await self._todos.load()))
         self._begin(self._watcher.run())
         settings = self._core.configuration.settings
         themes = await asyncio.to_thread(load_themes)
         wanted = settings.ui.theme
-        chosen = news.ScreenSettings(
+        chosen = protocol.ScreenSettings(
             themes=tuple(themes.sound.values()),
             theme=wanted,
             keys=dict(settings.keys),
             auto_open=settings.ui.auto_open,
             allow_clipboard=settings.terminal.clipboard,
         )
-        self._tell(news.SettingsKnown(chosen))
+        self._tell(protocol.SettingsKnown(chosen))
         found = _faults_in(self._core.configuration)
         self._tell_faults(*found, *themes.faults, *faults_of(settings.keys, "config.toml"))
 
@@ -160,7 +156,7 @@ class Bridge:
             case TodosReplaced():
                 rows = self._todos.rows_of(event)
                 if rows is not None:
-                    self._tell(news.TodosChanged(rows))
+                    self._tell(protocol.TodosChanged(rows))
             case ToolReturned() if self._memory.open:
                 self._begin(self._memory.changed())
             case UsageReported():
@@ -168,7 +164,7 @@ class Bridge:
             case _:
                 pass
         for change in self._folder.fold(event, ordinal):
-            self._tell(news.ConversationChanged(change))
+            self._tell(protocol.ConversationChanged(change))
         if isinstance(event, (ConfirmationAsked, ConfirmationAnswered)):
             self._questions.tell()
         activity = self._activity.fold(event)
@@ -176,11 +172,11 @@ class Bridge:
             self._tell(activity)
 
     def _commands_changed(self, commands: tuple[CommandTab, ...]) -> None:
-        self._tell(news.CommandsChanged(commands))
+        self._tell(protocol.CommandsChanged(commands))
 
     def _turn_broke(self, error: BaseException) -> None:
         log.error("a turn broke", exc_info=error)
-        self._tell(news.ActivityChanged(Activity.FAILED, fault=f"{type(error).__name__}: {error}"))
+        self._tell(protocol.ActivityChanged(Activity.FAILED, fault=f"{type(error).__name__}: {error}"))
 
     # -- wishes to deeds ---------------------------------------------------------------------------------------------
 
@@ -188,7 +184,7 @@ class Bridge:
         match intent:
             case Prompt.Sent(text, references):
                 if self._turns.busy:
-                    self._tell(news.Said("Sent when this turn ends."))
+                    self._tell(protocol.Said("Sent when this turn ends."))
                 self._turns.send(with_references(text, references))
             case ConversationPane.Retry():
                 self._turns.retry()
@@ -257,13 +253,13 @@ class Bridge:
         try:
             await self._todos.change(wish)
         except ToolFailure as failure:
-            self._tell(news.Said(failure.message, failed=True))
+            self._tell(protocol.Said(failure.message, failed=True))
 
     async def _open_shell(self, columns: int, lines: int, typed: str) -> None:
         try:
             await self._commands.open_shell(columns, lines, typed)
         except StartFailed as failure:
-            self._tell(news.ShellFailed(str(failure)))
+            self._tell(protocol.ShellFailed(str(failure)))
 
     # -- small things ------------------------------------------------------------------------------------------------
 
@@ -276,11 +272,11 @@ class Bridge:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a wish could not be done", exc_info=error)
-            self._tell(news.Said(f"That went wrong: {type(error).__name__}: {error}", failed=True))
+            self._tell(protocol.Said(f"That went wrong: {type(error).__name__}: {error}", failed=True))
 
     def _tell_faults(self, *faults: Fault) -> None:
         if faults:
-            self._tell(news.FaultsFound(faults))
+            self._tell(protocol.FaultsFound(faults))
             self._note(*(NoteEntry(f"fault-{one.as_text()}", one.as_text(), NoteKind.ERROR) for one in faults))
 
     def _policy_changed(self, configuration: Configuration) -> None:
@@ -291,7 +287,7 @@ class Bridge:
 
     def _note(self, *notes: NoteEntry) -> None:
         if notes:
-            self._tell(news.ConversationChanged(EntriesChanged(tuple(notes))))
+            self._tell(protocol.ConversationChanged(EntriesChanged(tuple(notes))))
 
     def _say_first_notices(self) -> None:
         texts = list(self._house.notices)

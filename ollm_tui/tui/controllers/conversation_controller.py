@@ -29,7 +29,7 @@ from ollm_tui.agent.events import (
 )
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.notices import Outcome
-from ollm_tui.tui.entries import (
+from ollm_tui.tui.conversation_entries import (
     AnswerEntry,
     AnswerGrew,
     CallEntry,

@@ -5,7 +5,7 @@ Without widgets and with the clock as an argument, so that every safety rule can
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from ollm_tui.tui.values import QueueItem, Reach, ReviewValue, RiskLevel, RuleOf
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.bus.confirmation import Preview
+
 
 ARM_SECONDS = 0.5
 """Approve keys are dead this long after what is shown changes (contract section 6)."""
@@ -110,3 +111,45 @@ class Consideration:
     @property
     def arguments(self) -> JsonObject:
         return self.edited if self.edited is not None else self.item.arguments
+
+
+IDLE_SECONDS = 1.0
+"""Without a key this long, a draft in the prompt no longer holds the confirmation back."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Where the person's attention is. `last_key` is monotonic, in seconds."""
+
+    modal_open: bool
+    app_focused: bool
+    terminal_focused: bool
+    draft_empty: bool
+    mouse_down: bool
+    last_key: float
+    now: float
+
+
+@dataclass
+class ReviewDesk:
+    """Remembers which questions were seen: each opens by itself at most once."""
+
+    auto_open: str = "idle"
+    """`idle`, `always` or `never` (`[ui] auto_open`)."""
+    seen: set[str] = field(default_factory=set[str])
+
+    def unseen(self, pending_ids: tuple[str, ...]) -> str | None:
+        """The oldest question nobody has looked at."""
+        return next((item_id for item_id in pending_ids if item_id not in self.seen), None)
+
+    def wait_before_opening(self, scene: Scene) -> float | None:
+        """Seconds until it may open if nothing else happens; 0 for now; None while something stands against it."""
+        if self.auto_open == "never" or scene.modal_open:
+            return None
+        if self.auto_open == "always":
+            return 0.0
+        if not scene.app_focused or scene.terminal_focused or scene.mouse_down:
+            return None
+        if scene.draft_empty:
+            return 0.0
+        return max(0.0, scene.last_key + IDLE_SECONDS - scene.now)

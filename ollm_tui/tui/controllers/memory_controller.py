@@ -11,10 +11,9 @@ from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.fence.secrets import looks_secret_under
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.memory.overview import Glance, MemoryOverview
-from ollm_tui.tui import memory_wishes as wishes
-from ollm_tui.tui import news
-from ollm_tui.tui.ages import short_age_since
-from ollm_tui.tui.intents import Tell
+from ollm_tui.tui import protocol
+from ollm_tui.tui import protocol as wishes
+from ollm_tui.tui.durations import short_age_since
 from ollm_tui.tui.memory_values import (
     MemoryListing,
     MemoryName,
@@ -23,6 +22,7 @@ from ollm_tui.tui.memory_values import (
     MemoryRow,
     MemoryText,
 )
+from ollm_tui.tui.protocol import Tell
 
 LISTED = 500
 """Rows of the list at most; the search finds the others."""
@@ -63,7 +63,7 @@ class MemoryKeeper:
             try:
                 await self._do(wish)
             except ToolFailure as failure:
-                self._tell(news.MemorySettled(MemoryOutcome.FAILED, failure.message))
+                self._tell(protocol.MemorySettled(MemoryOutcome.FAILED, failure.message))
 
     async def changed(self) -> None:
         """Somebody else may have changed something: show it to whoever is looking."""
@@ -73,7 +73,7 @@ class MemoryKeeper:
             try:
                 await self._show()
             except ToolFailure as failure:
-                self._tell(news.MemorySettled(MemoryOutcome.FAILED, failure.message))
+                self._tell(protocol.MemorySettled(MemoryOutcome.FAILED, failure.message))
 
     async def _do(self, wish: wishes.MemoryWish) -> None:
         match wish:
@@ -98,17 +98,17 @@ class MemoryKeeper:
     async def _undo(self) -> None:
         last = self._last
         if last is None:
-            self._tell(news.MemorySettled(MemoryOutcome.FAILED, "There is nothing to undo."))
+            self._tell(protocol.MemorySettled(MemoryOutcome.FAILED, "There is nothing to undo."))
             return
         await self._change(last.name, last.after, last.before, MemoryOutcome.RESTORED)
 
     async def _change(self, name: MemoryName, expected: str | None, value: str | None, outcome: MemoryOutcome) -> None:
         if await asyncio.to_thread(self._memory.replace, name.key, expected, value, name.scope):
             self._last = None if outcome is MemoryOutcome.RESTORED else _Change(name, expected, value)
-            self._tell(news.MemorySettled(outcome, name=name, stored=value))
+            self._tell(protocol.MemorySettled(outcome, name=name, stored=value))
         else:
             stored = await asyncio.to_thread(self._stored, name)
-            self._tell(news.MemorySettled(MemoryOutcome.CONFLICT, name=name, stored=stored))
+            self._tell(protocol.MemorySettled(MemoryOutcome.CONFLICT, name=name, stored=stored))
         if self._query is not None:
             await self._show()
 
@@ -119,7 +119,7 @@ class MemoryKeeper:
             await self._read(self._shown)
 
     async def _list(self, query: MemoryQuery) -> None:
-        self._tell(news.MemoryListed(await asyncio.to_thread(self._listing, query)))
+        self._tell(protocol.MemoryListed(await asyncio.to_thread(self._listing, query)))
 
     def _listing(self, query: MemoryQuery) -> MemoryListing:
         seen = self._overview.look(scope=query.scope, containing=query.containing, limit=LISTED)
@@ -127,7 +127,7 @@ class MemoryKeeper:
         return MemoryListing(query, tuple(_row(glance, now) for glance in seen.glances), seen.total)
 
     async def _read(self, name: MemoryName) -> None:
-        self._tell(news.MemoryRead(await asyncio.to_thread(self._text, name)))
+        self._tell(protocol.MemoryRead(await asyncio.to_thread(self._text, name)))
 
     def _text(self, name: MemoryName) -> MemoryText:
         value = self._stored(name)

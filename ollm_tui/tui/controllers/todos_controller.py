@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
 
 from ollm_tui.agent.events import TodosReplaced
+from ollm_tui.core.storage.change_watch import watch_changes
+from ollm_tui.core.storage.store import Store
 from ollm_tui.core.todos.todo_list import TodoList
 from ollm_tui.tui.panes.todos import TodoPane
 from ollm_tui.tui.values import TodoRow, TodoState
@@ -40,3 +43,26 @@ class TodoKeeper:
                 await asyncio.to_thread(change, todo_id, by="user")
             case TodoPane.Removed(todo_id):
                 await asyncio.to_thread(self._todos.remove, todo_id, by="user")
+
+
+class StoreWatcher:
+    """`memory_changed` is awaited on the event loop; the todo list announces its change by itself."""
+
+    def __init__(
+        self, store: Store, todos: TodoList, memory_changed: Callable[[], Coroutine[None, None, None]]
+    ) -> None:
+        self._store = store
+        self._todos = todos
+        self._memory_changed = memory_changed
+        self.focused = True
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        loop = asyncio.get_running_loop()
+
+        def on_change() -> None:
+            self._todos.refresh()
+            if not loop.is_closed():
+                asyncio.run_coroutine_threadsafe(self._memory_changed(), loop)
+
+        await watch_changes(self._store, on_change, wanted=lambda: self.focused)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ollm_tui.core.shell.hub import CommandHub, CommandKind, CommandState, StartFailed, UnknownCommand
 from ollm_tui.core.shell.status import Phase
-from ollm_tui.tui.bridge.left import LeftJobs
+from ollm_tui.tui.controllers.detached_jobs_controller import LeftJobs
 from ollm_tui.tui.values import CommandMark, CommandTab
 
 

@@ -1,0 +1,1 @@
+"""Controllers: between the runtime and the screen, a file for each subject."""
