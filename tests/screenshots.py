@@ -23,8 +23,8 @@ from ollm_tui.options import Options
 from ollm_tui.tui.app import DashboardApp
 from ollm_tui.tui.decisions import ARM_SECONDS
 from ollm_tui.tui.layout import Pane
-from ollm_tui.tui.screens.confirm import ConfirmScreen
-from ollm_tui.tui.screens.terminal_ways import LEAVE_SECONDS
+from ollm_tui.tui.screens.confirmation_screen import ConfirmScreen
+from ollm_tui.tui.screens.pane_screen import LEAVE_SECONDS
 from tests.tui.pilot import HandClock, screen_text, wait_until
 
 PATIENCE = 60.0

@@ -22,16 +22,16 @@ from ollm_tui.options import Options
 from ollm_tui.tui import protocol, start
 from ollm_tui.tui.first_frame import DEFAULT_THEME, first_frame
 from ollm_tui.tui.key_order import KeyOrder
-from ollm_tui.tui.panes.conversation import ConversationPane
+from ollm_tui.tui.panes.conversation_pane import ConversationPane
 from ollm_tui.tui.protocol import Intent, OpenHouse, Steward
-from ollm_tui.tui.screens.dashboard import Dashboard
+from ollm_tui.tui.screens.dashboard_screen import Dashboard
 from ollm_tui.tui.themes import packaged_theme
 from ollm_tui.tui.values import Activity
 from ollm_tui.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
-    from ollm_tui.tui.screens.leave import Leaving
-    from ollm_tui.tui.screens.memory import MemoryScreen
+    from ollm_tui.tui.screens.memory_screen import MemoryScreen
+    from ollm_tui.tui.screens.quit_screen import Leaving
 
 log = logging.getLogger(__name__)
 
@@ -262,13 +262,13 @@ class DashboardApp(App[int]):
         return super().check_action(action, parameters)
 
     def action_help(self) -> None:
-        from ollm_tui.tui.screens.help import HelpScreen
+        from ollm_tui.tui.screens.help_screen import HelpScreen
 
         self.push_screen(HelpScreen())
 
     def action_memory(self, containing: str = "") -> None:
         """Open the memory, narrowed to what has `containing` in it."""
-        from ollm_tui.tui.screens.memory import MemoryScreen
+        from ollm_tui.tui.screens.memory_screen import MemoryScreen
 
         self._memory = MemoryScreen(containing, self.dashboard.waiting)
         self.push_screen(self._memory)
@@ -290,7 +290,7 @@ class DashboardApp(App[int]):
         if not unfinished:
             await self._leave()
             return
-        from ollm_tui.tui.screens.leave import LeaveScreen
+        from ollm_tui.tui.screens.quit_screen import LeaveScreen
 
         if not isinstance(self.screen, LeaveScreen):
             self.push_screen(LeaveScreen(unfinished), self._leave_as)

@@ -43,21 +43,21 @@ def shown_key(display: str) -> str:
 def key_groups() -> list[tuple[str, list[Binding]]]:
     """Every binding with an id, by where it holds. Imports all screens, so it is called when needed, not at start."""
     from ollm_tui.tui.app import DashboardApp
-    from ollm_tui.tui.panes.confirmations import QueuePane
-    from ollm_tui.tui.panes.conversation import ConversationPane
-    from ollm_tui.tui.panes.terminal import TerminalPane
-    from ollm_tui.tui.panes.terminal_search import TerminalSearch
-    from ollm_tui.tui.panes.todos import TodoPane
-    from ollm_tui.tui.screens.ask import AskScreen
-    from ollm_tui.tui.screens.confirm import ConfirmScreen
-    from ollm_tui.tui.screens.dashboard import Dashboard
-    from ollm_tui.tui.screens.help import HelpScreen
-    from ollm_tui.tui.screens.jobs import JobsScreen
-    from ollm_tui.tui.screens.leave import LeaveScreen
-    from ollm_tui.tui.screens.memory import MemoryScreen
+    from ollm_tui.tui.panes.confirmations_pane import QueuePane
+    from ollm_tui.tui.panes.conversation_pane import ConversationPane
+    from ollm_tui.tui.panes.terminal_pane import TerminalPane
+    from ollm_tui.tui.panes.terminal_search_line import TerminalSearch
+    from ollm_tui.tui.panes.todos_pane import TodoPane
+    from ollm_tui.tui.screens.confirmation_screen import ConfirmScreen
+    from ollm_tui.tui.screens.dashboard_screen import Dashboard
+    from ollm_tui.tui.screens.help_screen import HelpScreen
+    from ollm_tui.tui.screens.jobs_screen import JobsScreen
+    from ollm_tui.tui.screens.memory_screen import MemoryScreen
+    from ollm_tui.tui.screens.quit_screen import LeaveScreen
+    from ollm_tui.tui.screens.yes_no_screen import AskScreen
     from ollm_tui.tui.terminal.reading_view import ReadingView
     from ollm_tui.tui.widgets.prompt import Prompt
-    from ollm_tui.tui.widgets.rows import RowList
+    from ollm_tui.tui.widgets.row_list import RowList
     from ollm_tui.tui.widgets.transcript import Transcript
 
     return [

@@ -12,7 +12,7 @@ from textual.widgets import TextArea
 from ollm_tui.core.base.app_dirs import data_folder
 from ollm_tui.core.memory import Memory, MemoryScope
 from ollm_tui.core.storage.store import Store
-from ollm_tui.tui.screens.memory import MemoryScreen
+from ollm_tui.tui.screens.memory_screen import MemoryScreen
 from tests.tui.pilot import wait_until
 from tests.tui.test_whole import Life, life
 

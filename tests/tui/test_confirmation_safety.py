@@ -10,7 +10,7 @@ from textual.events import AppBlur, AppFocus
 from ollm_tui.core.bus.confirmation import CommandPreview, DiffPreview
 from ollm_tui.core.files.diff import diff_texts
 from ollm_tui.tui import protocol
-from ollm_tui.tui.screens.confirm import ConfirmScreen
+from ollm_tui.tui.screens.confirmation_screen import ConfirmScreen
 from ollm_tui.tui.values import QueueSnapshot, QueueState, Reach, ReviewValue, RiskLevel, RuleOffer
 from tests.tui.pilot import command_question, question, stage, wait_until
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from ollm_tui.tui import protocol
-from ollm_tui.tui.panes.terminal import TerminalPane
-from ollm_tui.tui.screens.ask import AskScreen
-from ollm_tui.tui.screens.jobs import JobsScreen
-from ollm_tui.tui.screens.leave import LeaveScreen
+from ollm_tui.tui.panes.terminal_pane import TerminalPane
+from ollm_tui.tui.screens.jobs_screen import JobsScreen
+from ollm_tui.tui.screens.quit_screen import LeaveScreen
+from ollm_tui.tui.screens.yes_no_screen import AskScreen
 from ollm_tui.tui.values import CommandMark, CommandTab, JobRow, Unfinished
-from ollm_tui.tui.widgets.inkbox import InkBox
+from ollm_tui.tui.widgets.text_box import InkBox
 from tests.tui.pilot import Stage, stage
 
 SERVER = JobRow(

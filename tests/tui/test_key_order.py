@@ -8,12 +8,12 @@ import random
 import pytest
 from textual.events import Key, Paste
 
-from ollm_tui.tui.panes.terminal import TerminalPane
-from ollm_tui.tui.panes.todos import TodoPane
+from ollm_tui.tui.panes.terminal_pane import TerminalPane
+from ollm_tui.tui.panes.todos_pane import TodoPane
 from ollm_tui.tui.protocol import QueueChanged
-from ollm_tui.tui.screens.confirm import ConfirmScreen
-from ollm_tui.tui.screens.help import HelpScreen
-from ollm_tui.tui.screens.memory import MemoryScreen
+from ollm_tui.tui.screens.confirmation_screen import ConfirmScreen
+from ollm_tui.tui.screens.help_screen import HelpScreen
+from ollm_tui.tui.screens.memory_screen import MemoryScreen
 from ollm_tui.tui.values import QueueSnapshot
 from ollm_tui.tui.widgets.prompt import Prompt
 from tests.tui.pilot import SHELL, Stage, command_question, question, stage, terminal_of, wait_until

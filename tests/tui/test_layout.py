@@ -8,7 +8,7 @@ import pytest
 
 from ollm_tui.tui import protocol
 from ollm_tui.tui.layout import Arrangement, Pane
-from ollm_tui.tui.screens.help import HelpScreen
+from ollm_tui.tui.screens.help_screen import HelpScreen
 from ollm_tui.tui.values import Activity, CommandMark, CommandTab, Fault, TodoRow, TodoState, Unfinished
 from ollm_tui.tui.widgets.prompt import Prompt
 from tests.tui.pilot import question, stage, wait_until

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ollm_tui.core.memory import Memory, MemoryScope
-from ollm_tui.tui.screens.ask import AskScreen
-from ollm_tui.tui.screens.memory import MemoryScreen
+from ollm_tui.tui.screens.memory_screen import MemoryScreen
+from ollm_tui.tui.screens.yes_no_screen import AskScreen
 from tests.tui.memory_desk import editing, memory, opened, outside, workspace
 from tests.tui.pilot import wait_until
 

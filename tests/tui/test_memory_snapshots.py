@@ -8,7 +8,7 @@ from ollm_tui.core.memory import MemoryScope
 from ollm_tui.tui import protocol
 from ollm_tui.tui.conversation_entries import EntriesChanged, NoteEntry, UserEntry
 from ollm_tui.tui.memory_values import MemoryListing, MemoryName, MemoryQuery, MemoryRow, MemoryText
-from ollm_tui.tui.screens.memory import MemoryScreen
+from ollm_tui.tui.screens.memory_screen import MemoryScreen
 from ollm_tui.tui.values import TodoRow, TodoState
 from tests.tui.pilot import Stage, wait_until
 from tests.tui.test_snapshots import BOTH, Camera, Size, camera, pytestmark

@@ -29,9 +29,9 @@ from ollm_tui.tui.conversation_entries import (
     Entry,
     UserEntry,
 )
-from ollm_tui.tui.panes.terminal import TerminalPane
+from ollm_tui.tui.panes.terminal_pane import TerminalPane
 from ollm_tui.tui.protocol import Steward, Tell
-from ollm_tui.tui.screens.confirm import ConfirmScreen
+from ollm_tui.tui.screens.confirmation_screen import ConfirmScreen
 from ollm_tui.tui.values import (
     Activity,
     CommandMark,

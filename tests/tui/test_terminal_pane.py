@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ollm_tui.tui import protocol
-from ollm_tui.tui.panes.terminal import TerminalPane
+from ollm_tui.tui.panes.terminal_pane import TerminalPane
 from ollm_tui.tui.values import CommandMark
 from tests.tui.pilot import SHELL, agents_command, stage, terminal_of, wait_until
 

@@ -6,8 +6,8 @@ import pytest
 from textual import events
 
 from ollm_tui.tui.bindings import key_groups
-from ollm_tui.tui.panes.terminal import TerminalPane
-from ollm_tui.tui.screens.help import HelpScreen
+from ollm_tui.tui.panes.terminal_pane import TerminalPane
+from ollm_tui.tui.screens.help_screen import HelpScreen
 from tests.tui.pilot import SHELL, agents_command, stage, terminal_of, wait_until
 
 SIZES = pytest.mark.parametrize("size", [(120, 40), (80, 24)])

@@ -21,12 +21,12 @@ from ollm_tui.tui.conversation_entries import (
     UserEntry,
 )
 from ollm_tui.tui.styled_text import Ink, Line, Palette, Piece, line
-from ollm_tui.tui.widgets import splitting, tool_call
-from ollm_tui.tui.widgets.document import Document
-from ollm_tui.tui.widgets.messages import Composer
-from ollm_tui.tui.widgets.painting import Painter
-from ollm_tui.tui.widgets.rows import Row
-from ollm_tui.tui.widgets.splitting import TAIL_CHARS, BlockSplitter, Code, Prose, split_markdown
+from ollm_tui.tui.widgets import tool_call_view
+from ollm_tui.tui.widgets.block_painting import Painter
+from ollm_tui.tui.widgets.conversation_layout import Document
+from ollm_tui.tui.widgets.entry_blocks import Composer
+from ollm_tui.tui.widgets.markdown_blocks import TAIL_CHARS, BlockSplitter, Code, Prose, split_markdown
+from ollm_tui.tui.widgets.row_list import Row
 from tests.tui.pilot import Stage, question, stage, wait_until
 
 MARKDOWN = st.lists(
@@ -279,7 +279,7 @@ async def test_what_a_waiting_call_would_do_is_laid_out_once_and_not_each_second
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     laid_out: list[str] = []
-    lay_out = tool_call.preview_lines
+    lay_out = tool_call_view.preview_lines
 
     def counted(preview: Preview) -> list[Line]:
         laid_out.append(preview.kind)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, Trust, TrustBook
-from ollm_tui.tui.screens.trust import TrustScreen
-from ollm_tui.tui.widgets.lines import LinesView
+from ollm_tui.tui.screens.trust_screen import TrustScreen
+from ollm_tui.tui.widgets.line_view import LinesView
 from tests.tui.pilot import wait_until
 from tests.tui.test_whole import EDIT, Life, Script, calls, life
 

@@ -17,7 +17,7 @@ from textual.widgets import TextArea
 from ollm_tui.options import Options
 from ollm_tui.tui.app import DashboardApp
 from ollm_tui.tui.decisions import Standing
-from ollm_tui.tui.screens.confirm import ConfirmScreen
+from ollm_tui.tui.screens.confirmation_screen import ConfirmScreen
 from ollm_tui.tui.values import Activity
 from tests.tui.pilot import screen_text, wait_until
 

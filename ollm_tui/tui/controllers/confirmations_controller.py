@@ -15,7 +15,7 @@ from ollm_tui.core.execution.calls import Review
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.tui import protocol
 from ollm_tui.tui.protocol import Tell
-from ollm_tui.tui.screens.confirm import ConfirmScreen
+from ollm_tui.tui.screens.confirmation_screen import ConfirmScreen
 from ollm_tui.tui.values import QueueItem, QueueSnapshot, QueueState, Reach, ReviewValue, RiskLevel, RuleOffer
 
 LINGER_SECONDS = 5.0

@@ -31,15 +31,15 @@ from ollm_tui.tui.controllers.status_controller import SurroundingsKeeper, Trust
 from ollm_tui.tui.controllers.todos_controller import StoreWatcher, TodoKeeper
 from ollm_tui.tui.controllers.turns_controller import ActivityFolder, TurnRunner
 from ollm_tui.tui.conversation_entries import EntriesChanged, NoteEntry, NoteKind
-from ollm_tui.tui.panes.confirmations import QueuePane
-from ollm_tui.tui.panes.conversation import ConversationPane
-from ollm_tui.tui.panes.terminal import TerminalPane
-from ollm_tui.tui.panes.todos import TodoPane
+from ollm_tui.tui.panes.confirmations_pane import QueuePane
+from ollm_tui.tui.panes.conversation_pane import ConversationPane
+from ollm_tui.tui.panes.terminal_pane import TerminalPane
+from ollm_tui.tui.panes.todos_pane import TodoPane
 from ollm_tui.tui.protocol import Intent, MemoryWish, Steward, Tell
-from ollm_tui.tui.screens.confirm import ConfirmScreen
-from ollm_tui.tui.screens.dashboard import Dashboard
-from ollm_tui.tui.screens.jobs import JobsScreen
-from ollm_tui.tui.screens.trust import TrustScreen
+from ollm_tui.tui.screens.confirmation_screen import ConfirmScreen
+from ollm_tui.tui.screens.dashboard_screen import Dashboard
+from ollm_tui.tui.screens.jobs_screen import JobsScreen
+from ollm_tui.tui.screens.trust_screen import TrustScreen
 from ollm_tui.tui.terminal_references import with_references
 from ollm_tui.tui.themes import load_themes
 from ollm_tui.tui.values import Activity, CommandTab, Fault, Unfinished

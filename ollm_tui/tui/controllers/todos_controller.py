@@ -9,7 +9,7 @@ from ollm_tui.agent.events import TodosReplaced
 from ollm_tui.core.storage.change_watch import watch_changes
 from ollm_tui.core.storage.store import Store
 from ollm_tui.core.todos.todo_list import TodoList
-from ollm_tui.tui.panes.todos import TodoPane
+from ollm_tui.tui.panes.todos_pane import TodoPane
 from ollm_tui.tui.values import TodoRow, TodoState
 
 

@@ -8,7 +8,7 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.durations import short_age
 from ollm_tui.tui.styled_text import Ink
 from ollm_tui.tui.values import CommandMark, CommandTab
-from ollm_tui.tui.widgets.tabs import Tab
+from ollm_tui.tui.widgets.tab_strip import Tab
 
 SHELL = "shell"
 """The tab of the person's shell, before and after it has an id of its own."""

@@ -18,8 +18,8 @@ from ollm_tui.core.memory import MemoryScope
 from ollm_tui.tui.editable_text import Editable, written_out
 from ollm_tui.tui.memory_values import MemoryName
 from ollm_tui.tui.styled_text import Ink, line
-from ollm_tui.tui.widgets.inkbox import InkBox
 from ollm_tui.tui.widgets.long_text import LongText
+from ollm_tui.tui.widgets.text_box import InkBox
 
 PART_CHARS = 50_000
 """A text area lays out its whole text several times; a longer one is edited part by part, so that no key waits."""

@@ -11,7 +11,7 @@ from textual.strip import Strip
 
 from ollm_tui.core.base.escape import visible_block
 from ollm_tui.tui.styled_text import TAB_SIZE, Ink, line
-from ollm_tui.tui.widgets.lines import LinesView
+from ollm_tui.tui.widgets.line_view import LinesView
 
 AT_ONCE_CHARS = 20_000
 """A text up to this length takes less than a moment, so it is there in the same frame."""

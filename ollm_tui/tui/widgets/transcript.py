@@ -13,8 +13,8 @@ from textual.timer import Timer
 
 from ollm_tui.tui.conversation_entries import AnswerGrew, CallEntry, Change, Cleared, EntriesChanged, Entry, NoteEntry
 from ollm_tui.tui.values import QueueSnapshot
-from ollm_tui.tui.widgets.messages import Composer, source_of
-from ollm_tui.tui.widgets.surface import Surface
+from ollm_tui.tui.widgets.entry_blocks import Composer, source_of
+from ollm_tui.tui.widgets.scroll_surface import Surface
 
 LIVE_INTERVAL = 0.05
 """Seconds between two paintings of a growing answer, at least: 20 a second are enough to read by."""

@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 
 from ollm_tui.tui.bindings import key_groups, shown_key
 from ollm_tui.tui.styled_text import Ink, Line, app_of, line
-from ollm_tui.tui.widgets.lines import LinesView
+from ollm_tui.tui.widgets.line_view import LinesView
 
 WORDS = (
     "/help  /mode ask|auto-edit|plan|yolo  /theme NAME  /retry  /fold  /jobs  /quit   in the prompt",

@@ -17,7 +17,7 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.protocol import Intent
 from ollm_tui.tui.styled_text import Ink, Line, line
 from ollm_tui.tui.values import TodoRow, TodoState
-from ollm_tui.tui.widgets.rows import Row, RowList
+from ollm_tui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
     from textual.widgets import Input

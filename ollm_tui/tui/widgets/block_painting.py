@@ -127,7 +127,7 @@ class ProseBlock:
     """A blank row stands before it."""
 
     def paint(self, painter: Painter, width: int) -> list[Strip]:
-        from ollm_tui.tui.widgets.prose import LeftMarkdown
+        from ollm_tui.tui.widgets.markdown_prose import LeftMarkdown
 
         markdown = LeftMarkdown(visible_block(self.text), code_theme=painter.code_theme, hyperlinks=False)
         rows = painter.rendered(markdown, width)

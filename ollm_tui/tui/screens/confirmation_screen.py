@@ -19,10 +19,10 @@ from textual.widgets import Input
 
 from ollm_tui.tui.decisions import ARM_SECONDS, Consideration, Lasting, Standing
 from ollm_tui.tui.protocol import Intent
-from ollm_tui.tui.screens.confirm_box import ConfirmBox
-from ollm_tui.tui.screens.confirm_lines import Phase, head_lines, key_lines, subtitle, title
+from ollm_tui.tui.screens.confirmation_box import ConfirmBox
+from ollm_tui.tui.screens.confirmation_text import Phase, head_lines, key_lines, subtitle, title
 from ollm_tui.tui.values import QueueSnapshot, QueueState, Reach, ReviewValue, RiskLevel, RuleOffer
-from ollm_tui.tui.widgets.lines import LinesView
+from ollm_tui.tui.widgets.line_view import LinesView
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject

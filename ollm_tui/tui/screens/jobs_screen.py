@@ -15,11 +15,11 @@ from textual.screen import ModalScreen
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.durations import exact_age
 from ollm_tui.tui.protocol import Intent
-from ollm_tui.tui.screens.ask import AskScreen
+from ollm_tui.tui.screens.yes_no_screen import AskScreen
 from ollm_tui.tui.styled_text import Ink, Line, app_of, line
 from ollm_tui.tui.values import CommandMark, JobRow
-from ollm_tui.tui.widgets.inkbox import InkBox
-from ollm_tui.tui.widgets.rows import Row, RowList
+from ollm_tui.tui.widgets.row_list import Row, RowList
+from ollm_tui.tui.widgets.text_box import InkBox
 
 EMPTY = "No jobs. The agent starts one with background=true, and a command that runs long becomes one."
 LOOKING = "Looking ..."

@@ -19,8 +19,8 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.protocol import Intent
 from ollm_tui.tui.styled_text import Ink, Line, line
 from ollm_tui.tui.values import QueueItem, QueueSnapshot, QueueState, RiskLevel
-from ollm_tui.tui.widgets.rows import Row, RowList
-from ollm_tui.tui.widgets.tool_call import clock_text
+from ollm_tui.tui.widgets.row_list import Row, RowList
+from ollm_tui.tui.widgets.tool_call_view import clock_text
 
 RISK_WORDS = {RiskLevel.LOW: "LOW", RiskLevel.MEDIUM: "MED", RiskLevel.HIGH: "HIGH"}
 RISK_INKS = {RiskLevel.LOW: Ink.OK, RiskLevel.MEDIUM: Ink.WARNING, RiskLevel.HIGH: Ink.ERROR}

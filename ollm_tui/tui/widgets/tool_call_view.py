@@ -9,8 +9,8 @@ from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.tui.conversation_entries import CallEntry, CallState
 from ollm_tui.tui.styled_text import Ink, Line, line, lines_of, spread
 from ollm_tui.tui.values import QueueItem
-from ollm_tui.tui.widgets.diff import preview_lines
-from ollm_tui.tui.widgets.painting import Block, LinesBlock, Painter, Strip
+from ollm_tui.tui.widgets.block_painting import Block, LinesBlock, Painter, Strip
+from ollm_tui.tui.widgets.diff_view import preview_lines
 
 if TYPE_CHECKING:
     from ollm_tui.core.bus.confirmation import Preview

@@ -8,8 +8,8 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.decisions import Consideration, Lasting, Standing
 from ollm_tui.tui.styled_text import Ink, Line, line
 from ollm_tui.tui.values import QueueItem, QueueState, Reach, RuleOffer
-from ollm_tui.tui.widgets.inkbox import Spot
-from ollm_tui.tui.widgets.tool_call import clock_text
+from ollm_tui.tui.widgets.text_box import Spot
+from ollm_tui.tui.widgets.tool_call_view import clock_text
 
 COLUMN = 25
 BAR_CELLS = 14

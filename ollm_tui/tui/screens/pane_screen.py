@@ -13,15 +13,15 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ollm_tui.tui.layout import ALL_CLASSES, Arrangement, Pane
-from ollm_tui.tui.panes.confirmations import QueuePane
-from ollm_tui.tui.panes.conversation import ConversationPane
-from ollm_tui.tui.panes.terminal import TerminalPane
-from ollm_tui.tui.panes.todos import TodoPane
-from ollm_tui.tui.widgets.banner import Banner
-from ollm_tui.tui.widgets.keybar import KeyBar
+from ollm_tui.tui.panes.confirmations_pane import QueuePane
+from ollm_tui.tui.panes.conversation_pane import ConversationPane
+from ollm_tui.tui.panes.terminal_pane import TerminalPane
+from ollm_tui.tui.panes.todos_pane import TodoPane
+from ollm_tui.tui.terminal import LEAVE_KEY
+from ollm_tui.tui.widgets.footer import KeyBar
 from ollm_tui.tui.widgets.prompt import Prompt
-from ollm_tui.tui.widgets.status import StatusLine
-from ollm_tui.tui.widgets.tabs import Tab, TabStrip
+from ollm_tui.tui.widgets.status_line import Banner, StatusLine
+from ollm_tui.tui.widgets.tab_strip import Tab, TabStrip
 
 TOO_SMALL = "Window too small (need 40x10)"
 
@@ -177,3 +177,63 @@ class PaneFrame(Screen[None]):
 
 def _in_sight(widget: Widget) -> bool:
     return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))
+
+
+LEAVE_SECONDS = 1.0
+"""Within this time after leaving the terminal the same key again is sent to its program."""
+
+
+class TerminalWays(PaneFrame):
+    """What keys and the terminal pane ask for at the pane's border."""
+
+    def __init__(self, now: Callable[[], float], *, blink: bool) -> None:
+        super().__init__(now, blink=blink)
+        self._left_at = float("-inf")
+
+    def action_terminal_tab(self) -> None:
+        self.term.action_turn(1)
+
+    def action_leave_terminal(self) -> None:
+        if self.just_left_terminal and not self.term.has_focus_within:
+            self.term.send_leave_key()
+        else:
+            self.go_to_prompt()
+
+    def action_read_terminal(self) -> None:
+        self.go_to(Pane.TERM)
+        self.call_after_refresh(self.term.read)
+
+    def action_send_selection(self) -> None:
+        self.term.action_send()
+
+    @on(TerminalPane.SelectionSent)
+    def _selection_sent(self, event: TerminalPane.SelectionSent) -> None:
+        self.prompt.refer_to(event.excerpt)
+        self.go_to_prompt()
+
+    @on(TerminalPane.SelectionChanged)
+    def _selection_changed(self) -> None:
+        self.refresh_bindings()
+
+    async def action_search(self) -> None:
+        if self.term.has_focus_within and self.term.view is not None:
+            await self.term.ask_what_to_find()
+            return
+        self.bring(Pane.CHAT)
+        self.call_after_refresh(self.chat.action_search)
+
+    @property
+    def just_left_terminal(self) -> bool:
+        return self._now() - self._left_at <= LEAVE_SECONDS
+
+    def key_typed(self, key: str) -> None:
+        """Wherever it goes: behind any other key, the one that leaves is not the second in a row."""
+        if key != LEAVE_KEY:
+            self._left_at = float("-inf")
+            if self.term.view is not None:
+                self.term.view.forget_leaving()
+
+    @on(TerminalPane.Left)
+    def _left_terminal(self) -> None:
+        self._left_at = self._now()
+        self.go_to_prompt()

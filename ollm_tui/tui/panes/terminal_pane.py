@@ -10,14 +10,14 @@ from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from ollm_tui.tui.panes import terminal_wishes as wishes
-from ollm_tui.tui.panes.terminal_shelf import TerminalShelf, short_path
+from ollm_tui.tui.panes import terminal_intents as wishes
 from ollm_tui.tui.panes.terminal_tabs import SHELL
+from ollm_tui.tui.panes.terminal_views import TerminalShelf, short_path
 from ollm_tui.tui.terminal_references import excerpt_of
 from ollm_tui.tui.values import CommandTab
 
 if TYPE_CHECKING:
-    from ollm_tui.tui.panes.terminal_search import TerminalSearch
+    from ollm_tui.tui.panes.terminal_search_line import TerminalSearch
     from ollm_tui.tui.terminal.view import TerminalView
 
 
@@ -80,7 +80,9 @@ class TerminalPane(TerminalShelf):
         if self._search is not None:
             self._search.ask()
         elif view is not None:
-            from ollm_tui.tui.panes.terminal_search import TerminalSearch  # not before it is needed: it loads `Input`
+            from ollm_tui.tui.panes.terminal_search_line import (
+                TerminalSearch,  # not before it is needed: it loads `Input`
+            )
 
             self._search = TerminalSearch(view, self._sought)
             await self.mount(self._search)

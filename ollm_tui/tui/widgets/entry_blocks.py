@@ -12,9 +12,9 @@ from ollm_tui.tui.conversation_entries import AnswerEntry, CallEntry, CallState,
 from ollm_tui.tui.styled_text import Ink, line, lines_of
 from ollm_tui.tui.terminal_references import folded_references
 from ollm_tui.tui.values import QueueSnapshot
-from ollm_tui.tui.widgets.painting import Block, CodeBlock, LinesBlock, ProseBlock
-from ollm_tui.tui.widgets.splitting import BlockSplitter, Code, Prose
-from ollm_tui.tui.widgets.tool_call import call_body, call_head
+from ollm_tui.tui.widgets.block_painting import Block, CodeBlock, LinesBlock, ProseBlock
+from ollm_tui.tui.widgets.markdown_blocks import BlockSplitter, Code, Prose
+from ollm_tui.tui.widgets.tool_call_view import call_body, call_head
 
 if TYPE_CHECKING:
     from ollm_tui.core.bus.confirmation import Preview

@@ -16,10 +16,10 @@ from textual.screen import ModalScreen
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.tui.decisions import ARM_SECONDS
 from ollm_tui.tui.protocol import Intent
-from ollm_tui.tui.screens.ask import AskScreen
+from ollm_tui.tui.screens.yes_no_screen import AskScreen
 from ollm_tui.tui.styled_text import Ink, line, lines_of
-from ollm_tui.tui.widgets.inkbox import InkBox
-from ollm_tui.tui.widgets.lines import LinesView
+from ollm_tui.tui.widgets.line_view import LinesView
+from ollm_tui.tui.widgets.text_box import InkBox
 
 MEANING = (
     "Trusted, it can only tighten: its asks and denies count beside yours, nothing in it can allow.",

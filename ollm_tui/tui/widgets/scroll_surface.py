@@ -13,8 +13,8 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from ollm_tui.tui.styled_text import Ink
-from ollm_tui.tui.widgets.document import BlocksOf, Document, Place
-from ollm_tui.tui.widgets.painting import Painter
+from ollm_tui.tui.widgets.block_painting import Painter
+from ollm_tui.tui.widgets.conversation_layout import BlocksOf, Document, Place
 
 GUTTER = 1
 """Cells at the left that mark the chosen entry."""

@@ -4,25 +4,61 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
+from textual.message import Message
 from textual.widget import Widget
+from textual.widgets import Static
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.panes.terminal_hint import ShellHint
+from ollm_tui.tui.panes.terminal_intents import Attached, Detached, Typed
 from ollm_tui.tui.panes.terminal_tabs import SHELL, shown_tabs
-from ollm_tui.tui.panes.terminal_wishes import Attached, Detached, Typed
 from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.values import CommandMark, CommandTab
-from ollm_tui.tui.widgets.tabs import TabStrip
+from ollm_tui.tui.widgets.tab_strip import TabStrip
 
 if TYPE_CHECKING:
     from ollm_tui.tui.terminal.view import TerminalView
+
+
+EDITING = {"enter": "\r", "backspace": "\x7f"}
+
+
+class ShellHint(Static, can_focus=True):
+    """Says how the shell comes to be, and hands on what is typed while it starts: nothing typed is lost."""
+
+    @dataclass
+    class Typed(Message):
+        """Meant for the shell. Never printed: a password may be among it."""
+
+        text: str = field(repr=False)
+
+    def __init__(self) -> None:
+        super().__init__("Shell starts on first focus", markup=False, id="term-hint")
+        self._failed = False
+
+    def starting(self) -> None:
+        """The shell was asked for."""
+        self._failed = False
+        self.update("Shell is starting")
+
+    def failed(self, why: str) -> None:
+        """There will be none."""
+        self._failed = True
+        self.update(f"{visible(why)}\nEnter tries again.")
+
+    def on_key(self, event: events.Key) -> None:
+        text = EDITING.get(event.key) or (event.character if event.is_printable else None)
+        if text and not self._failed:
+            event.stop()
+            self.post_message(self.Typed(text))
+
 
 BELL_SECONDS = 1.0
 """A program that rings or copies without end is heard this often."""

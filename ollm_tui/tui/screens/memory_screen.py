@@ -18,12 +18,11 @@ from ollm_tui.tui import protocol as wishes
 from ollm_tui.tui.editable_text import Editable
 from ollm_tui.tui.layout import WIDE_COLUMNS
 from ollm_tui.tui.memory_values import MemoryListing, MemoryOutcome, MemoryText
-from ollm_tui.tui.screens.ask import AskScreen
+from ollm_tui.tui.screens.memory_browser import KeyHint, MemoryReading, key_lines, list_row, listed_words, size_words
 from ollm_tui.tui.screens.memory_editor import MemoryEditor
-from ollm_tui.tui.screens.memory_lines import KeyHint, key_lines, list_row, listed_words, size_words
-from ollm_tui.tui.screens.memory_reading import MemoryReading
+from ollm_tui.tui.screens.yes_no_screen import AskScreen
 from ollm_tui.tui.styled_text import Ink, app_of
-from ollm_tui.tui.widgets.inkbox import InkBox
+from ollm_tui.tui.widgets.text_box import InkBox
 
 READING = (
     KeyHint("e", "edit", "edit"),

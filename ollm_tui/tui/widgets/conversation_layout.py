@@ -14,7 +14,7 @@ from itertools import accumulate
 from textual.strip import Strip
 
 from ollm_tui.tui.conversation_entries import AnswerEntry, AnswerGrew, CallEntry, Entry, NoteEntry
-from ollm_tui.tui.widgets.painting import Block, Painter
+from ollm_tui.tui.widgets.block_painting import Block, Painter
 
 PAINTED_BLOCKS = 1_500
 """Blocks whose strips are kept."""

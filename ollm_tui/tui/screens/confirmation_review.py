@@ -13,8 +13,8 @@ from ollm_tui.tui.values import QueueSnapshot, ReviewValue
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
-    from ollm_tui.tui.screens.confirm import ConfirmScreen
-    from ollm_tui.tui.screens.dashboard import Dashboard
+    from ollm_tui.tui.screens.confirmation_screen import ConfirmScreen
+    from ollm_tui.tui.screens.dashboard_screen import Dashboard
 
 
 class Reviewing:
@@ -83,7 +83,7 @@ class Reviewing:
 
     def open(self, item_id: str) -> None:
         """Show the confirmation on a question; there is only ever one."""
-        from ollm_tui.tui.screens.confirm import ConfirmScreen
+        from ollm_tui.tui.screens.confirmation_screen import ConfirmScreen
 
         if self._open is not None or self.queue.find(item_id) is None:
             return

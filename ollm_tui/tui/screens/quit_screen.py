@@ -12,10 +12,10 @@ from textual.screen import ModalScreen
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.durations import exact_age
-from ollm_tui.tui.screens.jobs import NAME_CELLS, state_words
+from ollm_tui.tui.screens.jobs_screen import NAME_CELLS, state_words
 from ollm_tui.tui.styled_text import Ink, Line, line, spread
 from ollm_tui.tui.values import JobRow, Unfinished
-from ollm_tui.tui.widgets.inkbox import InkBox
+from ollm_tui.tui.widgets.text_box import InkBox
 
 SHOWN_JOBS = 6
 INNER_CELLS = 66

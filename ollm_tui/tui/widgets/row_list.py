@@ -14,7 +14,7 @@ from textual.geometry import Size
 from textual.message import Message
 
 from ollm_tui.tui.styled_text import Ink, Line, Piece, spread, wrap_all
-from ollm_tui.tui.widgets.lines import LinesView
+from ollm_tui.tui.widgets.line_view import LinesView
 
 NOTHING = Line()
 

@@ -13,17 +13,17 @@ from textual.timer import Timer
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui import protocol
 from ollm_tui.tui.layout import Pane
-from ollm_tui.tui.panes.confirmations import QueuePane
+from ollm_tui.tui.panes.confirmations_pane import QueuePane
 from ollm_tui.tui.protocol import Intent
-from ollm_tui.tui.screens.reviewing import Reviewing
-from ollm_tui.tui.screens.terminal_ways import TerminalWays
+from ollm_tui.tui.screens.confirmation_review import Reviewing
+from ollm_tui.tui.screens.pane_screen import TerminalWays
 from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.values import Activity, Surroundings
 from ollm_tui.tui.widgets.prompt import Prompt
 from ollm_tui.tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:
-    from ollm_tui.tui.screens.jobs import JobsScreen
+    from ollm_tui.tui.screens.jobs_screen import JobsScreen
 
 UNDER_TERMINAL = ("review", "leave_terminal")
 """Actions whose keys stay with the app while a program has the keyboard."""
@@ -239,7 +239,7 @@ class Dashboard(TerminalWays):
         if mode != "yolo":
             self.post_message(self.ModeWanted(mode))
             return
-        from ollm_tui.tui.screens.ask import AskScreen
+        from ollm_tui.tui.screens.yes_no_screen import AskScreen
 
         def settle(yes: bool | None) -> None:
             if yes:
@@ -252,7 +252,7 @@ class Dashboard(TerminalWays):
         self.post_message(self.TrustWanted())
 
     def _ask_for_trust(self, path: str, content: bytes) -> None:
-        from ollm_tui.tui.screens.trust import TrustScreen
+        from ollm_tui.tui.screens.trust_screen import TrustScreen
 
         if self.is_current:  # else keys meant for what is open would land in it
             app_of(self).push_screen(TrustScreen(path, content, self._now))
@@ -260,14 +260,14 @@ class Dashboard(TerminalWays):
             self.notify("Something else is open. Close it, then /trust again.", markup=False)
 
     def action_jobs(self) -> None:
-        from ollm_tui.tui.screens.jobs import JobsScreen
+        from ollm_tui.tui.screens.jobs_screen import JobsScreen
 
         if self.is_current:
             self._jobs = JobsScreen()
             app_of(self).push_screen(self._jobs, self._jobs_closed)
 
     def _jobs_closed(self, job_id: str | None) -> None:
-        from ollm_tui.tui.screens.jobs import JobsScreen
+        from ollm_tui.tui.screens.jobs_screen import JobsScreen
 
         self.post_message(JobsScreen.Watched(False))
         self._jobs = None

@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.styled_text import Ink, line
-from ollm_tui.tui.widgets.inkbox import InkBox
+from ollm_tui.tui.widgets.text_box import InkBox
 
 
 class AskScreen(ModalScreen[bool]):
