@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core.shell.hub import CommandHub
-from ollm_tui.tui.terminal.osc import directory_from
+from ollm_tui.tui.terminal.emulator.osc import directory_from
 from tests.shell.conftest import until
 
 MARK = re.compile(rb"\x1b\](133;[A-D](?:;\d+)?|7;[^\a]*)\a")

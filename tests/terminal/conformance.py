@@ -8,24 +8,24 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ollm_tui.tui.terminal import styles
-from ollm_tui.tui.terminal.styles import DEFAULT, RGB, Style
+from ollm_tui.tui.terminal.emulator import cell_styles
+from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, RGB, Style
 from tests.terminal.screens import Terminal, terminal
 
 DATA = Path(__file__).parent.parent / "data" / "terminal" / "conformance.toml"
 COLUMNS, LINES = 10, 5
 
 _FLAGS = {
-    "bold": styles.BOLD,
-    "dim": styles.DIM,
-    "italic": styles.ITALIC,
-    "underline": styles.UNDERLINE,
-    "double": styles.DOUBLE_UNDERLINE,
-    "reverse": styles.REVERSE,
-    "hidden": styles.HIDDEN,
-    "strike": styles.STRIKE,
-    "overline": styles.OVERLINE,
-    "protected": styles.PROTECTED,
+    "bold": cell_styles.BOLD,
+    "dim": cell_styles.DIM,
+    "italic": cell_styles.ITALIC,
+    "underline": cell_styles.UNDERLINE,
+    "double": cell_styles.DOUBLE_UNDERLINE,
+    "reverse": cell_styles.REVERSE,
+    "hidden": cell_styles.HIDDEN,
+    "strike": cell_styles.STRIKE,
+    "overline": cell_styles.OVERLINE,
+    "protected": cell_styles.PROTECTED,
 }
 _PICTURE = re.compile("[\u2400-\u241f␡]")
 _LOOK = re.compile(r"(\d+),(\d+)(?:-(\d+))? (.+)")

@@ -9,7 +9,7 @@ from textual.app import App, ComposeResult
 
 from ollm_tui.core.shell.command import LiveCommand
 from ollm_tui.core.shell.hub import CommandHub, CommandRequest
-from ollm_tui.tui.terminal.view import TerminalView
+from ollm_tui.tui.terminal.terminal_view import TerminalView
 
 
 class LiveTerminal(App[None]):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ollm_tui.tui.terminal.emulator import LiveScreen, LiveStream
-from ollm_tui.tui.terminal.osc import TerminalEvent
-from ollm_tui.tui.terminal.rows import Row
-from ollm_tui.tui.terminal.styles import Style
+from ollm_tui.tui.terminal.emulator.cell_styles import Style
+from ollm_tui.tui.terminal.emulator.osc import TerminalEvent
+from ollm_tui.tui.terminal.emulator.screen_rows import Row
 
 
 @dataclass

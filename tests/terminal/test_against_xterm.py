@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.tui.terminal.styles import DOUBLE_UNDERLINE, UNDERLINE, Style
+from ollm_tui.tui.terminal.emulator.cell_styles import DOUBLE_UNDERLINE, UNDERLINE, Style
 from tests.terminal import recordings
 from tests.terminal.conformance import Fixture, fixtures
 from tests.terminal.recordings import frames, raw

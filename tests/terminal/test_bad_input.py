@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core.shell.hub import CommandHub, arrival
-from ollm_tui.tui.terminal.engine import TerminalEngine
+from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 from tests.terminal.live import LiveTerminal
 
 PIECE = 4_095

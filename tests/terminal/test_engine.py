@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from ollm_tui.tui.terminal import osc
-from ollm_tui.tui.terminal.engine import FEED_SLICE, MAX_REPLY, TerminalEngine
+from ollm_tui.tui.terminal.emulator import osc
+from ollm_tui.tui.terminal.terminal_engine import FEED_SLICE, MAX_REPLY, TerminalEngine
 
 
 def test_it_wakes_the_view_once_until_a_frame_was_taken() -> None:

@@ -6,9 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollm_tui.tui.terminal.keys import PASTE_END, PASTE_START, encode_focus, encode_key, encode_paste
-from ollm_tui.tui.terminal.modes import InputModes, MouseFormat, MouseReports
-from ollm_tui.tui.terminal.mouse import Action, Button, MouseAction, encode_mouse, encode_wheel_keys
+from ollm_tui.tui.terminal.emulator.terminal_modes import InputModes, MouseFormat, MouseReports
+from ollm_tui.tui.terminal.input_encoding import (
+    PASTE_END,
+    PASTE_START,
+    Action,
+    Button,
+    MouseAction,
+    encode_focus,
+    encode_key,
+    encode_mouse,
+    encode_paste,
+    encode_wheel_keys,
+)
 
 PLAIN = InputModes()
 APP_CURSOR = InputModes(app_cursor=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ollm_tui.tui.terminal.modes import InputModes, MouseReports
+from ollm_tui.tui.terminal.emulator.terminal_modes import InputModes, MouseReports
 from tests.terminal.recordings import COLUMNS, LINES, PROGRAMS, Shown, frames, raw
 from tests.terminal.screens import everything, terminal
 

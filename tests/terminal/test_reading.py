@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from textual import events
 from textual.pilot import Pilot
 
-from ollm_tui.tui.terminal.search_run import LOOK_AGAIN_SECONDS
 from ollm_tui.tui.terminal.strips import Painter
-from ollm_tui.tui.terminal.view import TerminalView
+from ollm_tui.tui.terminal.terminal_view import TerminalView
+from ollm_tui.tui.terminal.text_search import LOOK_AGAIN_SECONDS
 from tests.terminal.test_view import COLUMNS, LINES, SIZE, Host, host, shown, until
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.tui.terminal.engine import TerminalEngine
-from ollm_tui.tui.terminal.search import MAX_MATCHES, Finder, Match, pattern_of
+from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
+from ollm_tui.tui.terminal.text_search import MAX_MATCHES, Finder, Match, pattern_of
 
 
 def engine_with(text: str, columns: int = 40, lines: int = 10, scrollback: int = 10_000) -> TerminalEngine:

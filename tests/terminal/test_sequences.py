@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ollm_tui.tui.terminal import osc, styles
-from ollm_tui.tui.terminal.modes import MouseFormat, MouseReports
-from ollm_tui.tui.terminal.styles import RGB, Style
+from ollm_tui.tui.terminal.emulator import cell_styles, osc
+from ollm_tui.tui.terminal.emulator.cell_styles import RGB, Style
+from ollm_tui.tui.terminal.emulator.terminal_modes import MouseFormat, MouseReports
 from tests.terminal.screens import terminal
 
 
@@ -40,7 +40,7 @@ def test_rep_repeats_only_what_stands_right_before_it(between: str) -> None:
 def test_decsc_and_decrc_keep_the_pen_and_may_be_restored_twice() -> None:
     made = terminal(20, 4, "\x1b[2;3H\x1b[1;31m\x1b7\x1b[m\x1b[H\x1b8A\x1b8B")
     assert made.lines[1] == "  B"
-    assert made.style(1, 2) == Style(fg=1, flags=styles.BOLD)
+    assert made.style(1, 2) == Style(fg=1, flags=cell_styles.BOLD)
 
 
 @pytest.mark.parametrize(
@@ -100,18 +100,18 @@ def test_what_is_not_text_never_shows_as_text(sequence: str) -> None:
         ("38:2:1:2:3", Style(fg=RGB | 0x010203)),
         ("48:5:200", Style(bg=200)),
         ("38;5;200", Style(fg=200)),
-        ("1;38;2;9;8;7;4", Style(fg=RGB | 0x090807, flags=styles.BOLD | styles.UNDERLINE)),
+        ("1;38;2;9;8;7;4", Style(fg=RGB | 0x090807, flags=cell_styles.BOLD | cell_styles.UNDERLINE)),
         ("38;2;300;0;0", Style()),
         ("38;5", Style()),
-        ("4:3", Style(flags=styles.UNDERLINE)),
-        ("4:2", Style(flags=styles.DOUBLE_UNDERLINE)),
+        ("4:3", Style(flags=cell_styles.UNDERLINE)),
+        ("4:2", Style(flags=cell_styles.DOUBLE_UNDERLINE)),
         ("4;4:0", Style()),
         ("58;5;1", Style()),
         ("58;2;1;2;3", Style()),
-        ("58:2::1:2:3;3", Style(flags=styles.ITALIC)),
-        ("2;8", Style(flags=styles.DIM | styles.HIDDEN)),
+        ("58:2::1:2:3;3", Style(flags=cell_styles.ITALIC)),
+        ("2;8", Style(flags=cell_styles.DIM | cell_styles.HIDDEN)),
         ("1;2;22", Style()),
-        ("53;21", Style(flags=styles.OVERLINE | styles.DOUBLE_UNDERLINE)),
+        ("53;21", Style(flags=cell_styles.OVERLINE | cell_styles.DOUBLE_UNDERLINE)),
         ("31;0;32", Style(fg=2)),
         ("7;", Style()),
         ("999;1:1", Style()),
@@ -277,7 +277,7 @@ def test_a_flood_of_colours_links_and_clusters_stays_bounded() -> None:
     made.feed("".join(f"\x1b]8;;http://x/{n}\x07y" for n in range(6_000)))
     made.feed("".join("a" + chr(0x300 + n % 100) + chr(0x300 + n // 100) for n in range(10_000)))
     made.feed("a" + "\u0301" * 5_000)
-    assert len(made.screen.memo) <= styles.MEMO_LIMIT
+    assert len(made.screen.memo) <= cell_styles.MEMO_LIMIT
     assert len(made.screen.links._uris) <= osc.MAX_LINKS
     assert max(map(len, made.screen.clusters._texts)) <= 16
     assert len(made.screen.scrollback) <= 100

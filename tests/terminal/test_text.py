@@ -12,9 +12,9 @@ from pyte.screens import wcwidth
 from rich.cells import get_character_cell_size
 
 from ollm_tui.tui.terminal.emulator import LiveScreen, LiveStream
-from ollm_tui.tui.terminal.rows import Row
-from ollm_tui.tui.terminal.styles import Style
-from ollm_tui.tui.terminal.widths import NARROW, WIDE
+from ollm_tui.tui.terminal.emulator.cell_styles import Style
+from ollm_tui.tui.terminal.emulator.screen_rows import Row
+from ollm_tui.tui.terminal.emulator.widths import NARROW, WIDE
 from tests.terminal.screens import Terminal, terminal
 
 

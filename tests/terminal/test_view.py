@@ -19,8 +19,8 @@ from textual.selection import Selection
 from textual.theme import Theme
 from textual.widgets import Input, Static
 
-from ollm_tui.tui.terminal.engine import TerminalEngine
-from ollm_tui.tui.terminal.view import TerminalView
+from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
+from ollm_tui.tui.terminal.terminal_view import TerminalView
 
 COLUMNS, LINES = 40, 10
 
@@ -187,7 +187,7 @@ async def test_lines_that_only_scrolled_are_not_made_anew() -> None:
 
 
 async def test_a_synchronised_update_is_not_shown_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ollm_tui.tui.terminal.frame.SYNC_SECONDS", 1.0)
+    monkeypatch.setattr("ollm_tui.tui.terminal.view_frame.SYNC_SECONDS", 1.0)
     app = host()
     async with app.run_test(size=SIZE) as pilot:
         app.view.engine.feed(b"old")
@@ -268,7 +268,7 @@ async def test_the_second_leave_key_has_a_second(monkeypatch: pytest.MonkeyPatch
     async with app.run_test(size=SIZE) as pilot:
         app.view.focus()
         await pilot.pause()
-        monkeypatch.setattr("ollm_tui.tui.terminal.view.time.monotonic", lambda: now[0])
+        monkeypatch.setattr("ollm_tui.tui.terminal.terminal_view.time.monotonic", lambda: now[0])
         assert not app.view.press_leave()
         now[0] += 1.5
         assert not app.view.press_leave()

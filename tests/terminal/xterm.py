@@ -13,21 +13,21 @@ import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 
-from ollm_tui.tui.terminal import styles
-from ollm_tui.tui.terminal.styles import Style
+from ollm_tui.tui.terminal.emulator import cell_styles
+from ollm_tui.tui.terminal.emulator.cell_styles import Style
 
 DRIVER = Path(__file__).with_name("xterm.cjs")
 MISSING = "node with @xterm/headless is not installed"
 
 FLAGS = (
-    styles.BOLD,
-    styles.DIM,
-    styles.ITALIC,
-    styles.UNDERLINE,
-    styles.REVERSE,
-    styles.HIDDEN,
-    styles.STRIKE,
-    styles.OVERLINE,
+    cell_styles.BOLD,
+    cell_styles.DIM,
+    cell_styles.ITALIC,
+    cell_styles.UNDERLINE,
+    cell_styles.REVERSE,
+    cell_styles.HIDDEN,
+    cell_styles.STRIKE,
+    cell_styles.OVERLINE,
 )
 """In the order of the driver's."""
 

@@ -19,7 +19,7 @@ from ollm_tui.tui import protocol
 from ollm_tui.tui.app import DashboardApp
 from ollm_tui.tui.protocol import Intent, Steward, Tell
 from ollm_tui.tui.screens.confirmation_screen import ConfirmScreen
-from ollm_tui.tui.terminal.view import TerminalView
+from ollm_tui.tui.terminal.terminal_view import TerminalView
 from ollm_tui.tui.values import CommandMark, CommandTab, QueueItem, QueueSnapshot, RiskLevel, Surroundings, Unfinished
 
 I = TypeVar("I", bound=Intent)  # noqa: E741  # the kind of intent that is looked for

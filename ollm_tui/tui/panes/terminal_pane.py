@@ -18,7 +18,7 @@ from ollm_tui.tui.values import CommandTab
 
 if TYPE_CHECKING:
     from ollm_tui.tui.panes.terminal_search_line import TerminalSearch
-    from ollm_tui.tui.terminal.view import TerminalView
+    from ollm_tui.tui.terminal.terminal_view import TerminalView
 
 
 class TerminalPane(TerminalShelf):

@@ -24,7 +24,7 @@ from ollm_tui.tui.values import CommandMark, CommandTab
 from ollm_tui.tui.widgets.tab_strip import TabStrip
 
 if TYPE_CHECKING:
-    from ollm_tui.tui.terminal.view import TerminalView
+    from ollm_tui.tui.terminal.terminal_view import TerminalView
 
 
 EDITING = {"enter": "\r", "backspace": "\x7f"}
@@ -237,8 +237,8 @@ class TerminalShelf(Vertical):
 
     def _make_view(self, tab_id: str) -> TerminalView:
         # Loaded with the first terminal: the emulator is most of its weight.
-        from ollm_tui.tui.terminal.engine import TerminalEngine
-        from ollm_tui.tui.terminal.view import TerminalView
+        from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
+        from ollm_tui.tui.terminal.terminal_view import TerminalView
 
         # At its size from the start: what came before a first resize would stand on lines with other numbers.
         room = self.focus_target.outer_size

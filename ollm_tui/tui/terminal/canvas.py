@@ -16,12 +16,12 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
 
-from ollm_tui.tui.terminal import messages
-from ollm_tui.tui.terminal.engine import TerminalEngine
-from ollm_tui.tui.terminal.frame import Frame, Look
-from ollm_tui.tui.terminal.modes import InputModes
-from ollm_tui.tui.terminal.osc import BellRang, ClipboardWrite, TerminalEvent, TitleSet
+from ollm_tui.tui.terminal import view_messages
+from ollm_tui.tui.terminal.emulator.osc import BellRang, ClipboardWrite, TerminalEvent, TitleSet
+from ollm_tui.tui.terminal.emulator.terminal_modes import InputModes
 from ollm_tui.tui.terminal.strips import Palette
+from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
+from ollm_tui.tui.terminal.view_frame import Frame, Look
 
 FRAME_SECONDS = 1 / 30
 RESIZE_SECONDS = 0.05
@@ -46,14 +46,14 @@ class TerminalCanvas(Widget):
     }
     """
 
-    Input = messages.Input
-    Resized = messages.Resized
-    TitleChanged = messages.TitleChanged
-    Bell = messages.Bell
-    Reported = messages.Reported
-    Scrolled = messages.Scrolled
-    Answer = messages.Answer
-    Clipboard = messages.Clipboard
+    Input = view_messages.Input
+    Resized = view_messages.Resized
+    TitleChanged = view_messages.TitleChanged
+    Bell = view_messages.Bell
+    Reported = view_messages.Reported
+    Scrolled = view_messages.Scrolled
+    Answer = view_messages.Answer
+    Clipboard = view_messages.Clipboard
 
     def __init__(self, engine: TerminalEngine | None = None, *, classes: str | None = None) -> None:
         super().__init__(classes=classes)
@@ -124,7 +124,7 @@ class TerminalCanvas(Widget):
 
     def _wake(self) -> None:
         """Called by the engine in the feeding thread; posting a message is the one thing safe from there."""
-        self.post_message(messages.Wake(self))
+        self.post_message(view_messages.Wake(self))
 
     def _event(self, event: TerminalEvent) -> None:
         match event:
@@ -133,11 +133,11 @@ class TerminalCanvas(Widget):
             case BellRang():
                 self.post_message(self.Bell(self))
             case ClipboardWrite(text):
-                self.post_message(messages.Clipboard(self, text))
+                self.post_message(view_messages.Clipboard(self, text))
             case _:
                 self.post_message(self.Reported(self, event))
 
-    def on_terminal_view_clipboard(self, message: messages.Clipboard) -> None:
+    def on_terminal_view_clipboard(self, message: view_messages.Clipboard) -> None:
         self.host.copy_to_clipboard(message.text)
 
     # Size
@@ -166,7 +166,7 @@ class TerminalCanvas(Widget):
 
     # Drawing
 
-    def on_terminal_view_wake(self, message: messages.Wake) -> None:
+    def on_terminal_view_wake(self, message: view_messages.Wake) -> None:
         message.stop()
         self.schedule_frame()
 

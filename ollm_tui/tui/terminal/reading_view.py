@@ -9,15 +9,14 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.selection import Selection
 
-from ollm_tui.tui.terminal import messages
+from ollm_tui.tui.terminal import view_messages
 from ollm_tui.tui.terminal.canvas import TerminalCanvas
-from ollm_tui.tui.terminal.engine import TerminalEngine
-from ollm_tui.tui.terminal.frame import Look
-from ollm_tui.tui.terminal.marks import ShellMarks
-from ollm_tui.tui.terminal.modes import MouseReports
-from ollm_tui.tui.terminal.reading import Move, Reader
-from ollm_tui.tui.terminal.search import Match
-from ollm_tui.tui.terminal.search_run import SearchRun
+from ollm_tui.tui.terminal.emulator.terminal_modes import MouseReports
+from ollm_tui.tui.terminal.reading_pointer import Move, Reader
+from ollm_tui.tui.terminal.shell_marks import ShellMarks
+from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
+from ollm_tui.tui.terminal.text_search import Match, SearchRun
+from ollm_tui.tui.terminal.view_frame import Look
 
 
 def _key(keys: str, action: str, name: str, words: str, short: str = "") -> Binding:
@@ -51,9 +50,9 @@ class ReadingView(TerminalCanvas):
         _key("escape,q", "done", "done", "Reading: end the search, the selection, then the reading", "Back"),
     ]
 
-    Copied = messages.Copied
-    ReadingChanged = messages.ReadingChanged
-    FindAsked = messages.FindAsked
+    Copied = view_messages.Copied
+    ReadingChanged = view_messages.ReadingChanged
+    FindAsked = view_messages.FindAsked
 
     def __init__(self, engine: TerminalEngine | None = None, *, classes: str | None = None) -> None:
         super().__init__(engine, classes=classes)
@@ -211,10 +210,10 @@ class ReadingView(TerminalCanvas):
         if self.reader is not None:
             self.search.step(step, self.reader.place)
 
-    def on_terminal_view_wake(self, message: messages.Wake) -> None:
+    def on_terminal_view_wake(self, message: view_messages.Wake) -> None:
         self.search.output_came()
 
-    def on_terminal_view_reported(self, message: messages.Reported) -> None:
+    def on_terminal_view_reported(self, message: view_messages.Reported) -> None:
         self.marks.note(message.event)
 
     def _go_to_match(self, match: Match) -> None:

@@ -13,10 +13,10 @@ from rich.segment import Segment
 from rich.style import Style as RichStyle
 from textual.strip import Strip
 
-from ollm_tui.tui.terminal import styles
-from ollm_tui.tui.terminal.rows import Row
-from ollm_tui.tui.terminal.styles import DEFAULT, RGB, Style
-from ollm_tui.tui.terminal.widths import NARROW, STUB, VS16, WIDE, ZWJ, ClusterTable
+from ollm_tui.tui.terminal.emulator import cell_styles
+from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, RGB, Style
+from ollm_tui.tui.terminal.emulator.screen_rows import Row
+from ollm_tui.tui.terminal.emulator.widths import NARROW, STUB, VS16, WIDE, ZWJ, ClusterTable
 
 MAX_STYLES = 4_096
 """Rich styles remembered; the cache is emptied beyond it."""
@@ -119,22 +119,22 @@ class Painter:
         flags = style.flags
         fg = self._colour(style.fg, self.palette.foreground)
         bg = self._colour(style.bg, self.palette.background)
-        if bool(flags & styles.REVERSE) != self.reverse:
+        if bool(flags & cell_styles.REVERSE) != self.reverse:
             fg, bg = bg, fg
-        if flags & styles.HIDDEN:
+        if flags & cell_styles.HIDDEN:
             fg = bg
         uri = self._uri(style.link) if style.link else None
         return RichStyle(
             color=fg,
             bgcolor=bg,
-            bold=bool(flags & styles.BOLD) or None,
-            dim=bool(flags & styles.DIM) or None,
-            italic=bool(flags & styles.ITALIC) or None,
-            underline=bool(flags & styles.UNDERLINE) or None,
-            underline2=bool(flags & styles.DOUBLE_UNDERLINE) or None,
-            blink=bool(flags & styles.BLINK) or None,
-            strike=bool(flags & styles.STRIKE) or None,
-            overline=bool(flags & styles.OVERLINE) or None,
+            bold=bool(flags & cell_styles.BOLD) or None,
+            dim=bool(flags & cell_styles.DIM) or None,
+            italic=bool(flags & cell_styles.ITALIC) or None,
+            underline=bool(flags & cell_styles.UNDERLINE) or None,
+            underline2=bool(flags & cell_styles.DOUBLE_UNDERLINE) or None,
+            blink=bool(flags & cell_styles.BLINK) or None,
+            strike=bool(flags & cell_styles.STRIKE) or None,
+            overline=bool(flags & cell_styles.OVERLINE) or None,
             link=uri,
         )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from ollm_tui.tui.terminal.osc import TerminalEvent
+from ollm_tui.tui.terminal.emulator.osc import TerminalEvent
 
 if TYPE_CHECKING:
     from ollm_tui.tui.terminal.canvas import TerminalCanvas

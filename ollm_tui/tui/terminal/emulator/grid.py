@@ -10,10 +10,10 @@ from typing import overload
 from pyte import modes as mo
 from pyte.screens import Char, Cursor, Margins, Screen, StaticDefaultDict
 
-from ollm_tui.tui.terminal.reflow import Place, broken, join, reflow
-from ollm_tui.tui.terminal.rows import Row
-from ollm_tui.tui.terminal.styles import DEFAULT, Style, as_char
-from ollm_tui.tui.terminal.widths import STUB, ClusterTable
+from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, Style, as_char
+from ollm_tui.tui.terminal.emulator.resize_reflow import Place, broken, join, reflow
+from ollm_tui.tui.terminal.emulator.screen_rows import Row
+from ollm_tui.tui.terminal.emulator.widths import STUB, ClusterTable
 
 SCROLLBACK_LINES = 10_000
 MAX_SIDE = 2_000

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from ollm_tui.tui.terminal.emulator import SCROLLBACK_LINES, LiveScreen, LiveStream
-from ollm_tui.tui.terminal.osc import BellRang, ClipboardWrite, TerminalEvent, TitleSet
+from ollm_tui.tui.terminal.emulator.osc import BellRang, ClipboardWrite, TerminalEvent, TitleSet
 
 log = logging.getLogger(__name__)
 

@@ -20,19 +20,21 @@ import time
 
 from textual import events
 
-from ollm_tui.tui.terminal import LEAVE_KEY, messages
-from ollm_tui.tui.terminal.engine import TerminalEngine
-from ollm_tui.tui.terminal.keys import encode_focus, encode_key, encode_paste
-from ollm_tui.tui.terminal.modes import MouseReports
-from ollm_tui.tui.terminal.mouse import (
+from ollm_tui.tui.terminal import LEAVE_KEY, view_messages
+from ollm_tui.tui.terminal.emulator.terminal_modes import MouseReports
+from ollm_tui.tui.terminal.input_encoding import (
     WHEEL_LINES,
     Action,
     Button,
     MouseAction,
+    encode_focus,
+    encode_key,
     encode_mouse,
+    encode_paste,
     encode_wheel_keys,
 )
 from ollm_tui.tui.terminal.reading_view import ReadingView
+from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 
 LEAVE_SECONDS = 1.0
 """Time within which a second ctrl+] is sent to the program."""
@@ -46,7 +48,7 @@ _BUTTONS = {0: Button.NONE, 1: Button.LEFT, 2: Button.MIDDLE, 3: Button.RIGHT}
 class TerminalView(ReadingView, can_focus=True):
     """A terminal screen. Text of the program, its title included, is never read as markup."""
 
-    Leave = messages.Leave
+    Leave = view_messages.Leave
 
     def __init__(self, engine: TerminalEngine | None = None, *, classes: str | None = None) -> None:
         super().__init__(engine, classes=classes)

@@ -12,9 +12,9 @@ from functools import lru_cache, partial
 
 from pyte import ByteStream, Screen
 
-from ollm_tui.tui.terminal.screen import LiveScreen
-from ollm_tui.tui.terminal.sequences import CONTROLS, ESCAPES, SEQUENCES
-from ollm_tui.tui.terminal.widths import NARROW, WIDE
+from ollm_tui.tui.terminal.emulator.live_screen import LiveScreen
+from ollm_tui.tui.terminal.emulator.sequences import CONTROLS, ESCAPES, SEQUENCES
+from ollm_tui.tui.terminal.emulator.widths import NARROW, WIDE
 
 SLICE = 65_536
 """Bytes parsed at a time, however much is fed."""

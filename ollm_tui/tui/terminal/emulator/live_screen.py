@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from pyte import modes as mo
 
-from ollm_tui.tui.terminal import osc
-from ollm_tui.tui.terminal.grid import SCROLLBACK_LINES
-from ollm_tui.tui.terminal.modes import ANSI_MODES, PRIVATE_MODES, ModalScreen
-from ollm_tui.tui.terminal.styles import Style, normal
+from ollm_tui.tui.terminal.emulator import osc
+from ollm_tui.tui.terminal.emulator.cell_styles import Style, normal
+from ollm_tui.tui.terminal.emulator.grid import SCROLLBACK_LINES
+from ollm_tui.tui.terminal.emulator.terminal_modes import ANSI_MODES, PRIVATE_MODES, ModalScreen
 
 TERMINAL_VERSION = "ollm-tui"
 MAX_TITLES = 10

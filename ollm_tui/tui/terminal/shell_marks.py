@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from ollm_tui.tui.terminal.osc import (
+from ollm_tui.tui.terminal.emulator.osc import (
     CommandFinished,
     CommandStarted,
     DirectoryChanged,

@@ -10,10 +10,10 @@ from rich.style import Style as RichStyle
 from textual.selection import Selection
 from textual.strip import Strip
 
-from ollm_tui.tui.terminal.engine import TerminalEngine
-from ollm_tui.tui.terminal.rows import Row
-from ollm_tui.tui.terminal.search import NO_MATCHES, Match, Matches
+from ollm_tui.tui.terminal.emulator.screen_rows import Row
 from ollm_tui.tui.terminal.strips import NO_OVERLAY, NULL_STYLE, Mark, Overlay, Painter, Palette
+from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
+from ollm_tui.tui.terminal.text_search import NO_MATCHES, Match, Matches
 
 SYNC_SECONDS = 0.15
 """How long a program may hold back a frame (mode 2026) before it is drawn all the same."""

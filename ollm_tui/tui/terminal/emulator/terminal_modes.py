@@ -8,12 +8,12 @@ from enum import Enum, StrEnum
 
 from pyte import modes as mo
 
-from ollm_tui.tui.terminal.editing import EditingScreen
-from ollm_tui.tui.terminal.grid import LiveCursor
-from ollm_tui.tui.terminal.reflow import Place
-from ollm_tui.tui.terminal.rows import Row
-from ollm_tui.tui.terminal.styles import DEFAULT, Style
-from ollm_tui.tui.terminal.writing import CHARSETS
+from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, Style
+from ollm_tui.tui.terminal.emulator.cursor_editing import EditingScreen
+from ollm_tui.tui.terminal.emulator.grid import LiveCursor
+from ollm_tui.tui.terminal.emulator.resize_reflow import Place
+from ollm_tui.tui.terminal.emulator.screen_rows import Row
+from ollm_tui.tui.terminal.emulator.writing import CHARSETS
 
 ANSI_MODES = frozenset({4, 20})
 """IRM and LNM."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyte import modes as mo
 from pyte.screens import Margins
 
-from ollm_tui.tui.terminal.grid import Grid
-from ollm_tui.tui.terminal.rows import Row
-from ollm_tui.tui.terminal.styles import PROTECTED, Style, normal
-from ollm_tui.tui.terminal.writing import WritingScreen
+from ollm_tui.tui.terminal.emulator.cell_styles import PROTECTED, Style, normal
+from ollm_tui.tui.terminal.emulator.grid import Grid
+from ollm_tui.tui.terminal.emulator.screen_rows import Row
+from ollm_tui.tui.terminal.emulator.writing import WritingScreen
 
 
 class MovingScreen(WritingScreen):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ollm_tui.tui.terminal.rows import Row
-from ollm_tui.tui.terminal.styles import DEFAULT, Style
-from ollm_tui.tui.terminal.widths import STUB
+from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, Style
+from ollm_tui.tui.terminal.emulator.screen_rows import Row
+from ollm_tui.tui.terminal.emulator.widths import STUB
 
 Place = tuple[int, int]
 """A cursor's line and column."""

@@ -7,7 +7,7 @@ from enum import StrEnum
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from ollm_tui.tui.terminal.frame import Frame
+from ollm_tui.tui.terminal.view_frame import Frame
 
 
 class Move(StrEnum):

@@ -8,11 +8,11 @@ import unicodedata
 from pyte import charsets
 from pyte import modes as mo
 
-from ollm_tui.tui.terminal.grid import Grid
-from ollm_tui.tui.terminal.reflow import broken
-from ollm_tui.tui.terminal.rows import Row, Span
-from ollm_tui.tui.terminal.styles import DEFAULT, Style, StyleMemo
-from ollm_tui.tui.terminal.widths import (
+from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, Style, StyleMemo
+from ollm_tui.tui.terminal.emulator.grid import Grid
+from ollm_tui.tui.terminal.emulator.resize_reflow import broken
+from ollm_tui.tui.terminal.emulator.screen_rows import Row, Span
+from ollm_tui.tui.terminal.emulator.widths import (
     MAX_CLUSTER,
     NARROW,
     STUB,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ollm_tui.tui.terminal.styles import DEFAULT, PROTECTED, Style
-from ollm_tui.tui.terminal.widths import STUB
+from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, PROTECTED, Style
+from ollm_tui.tui.terminal.emulator.widths import STUB
 
 Span = tuple[int, Style]
 """`(end, style)`: the style of the columns from the previous span's end up to `end`."""

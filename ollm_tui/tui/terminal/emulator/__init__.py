@@ -12,8 +12,8 @@ and `stream`.
 
 from __future__ import annotations
 
-from ollm_tui.tui.terminal.grid import SCROLLBACK_LINES
-from ollm_tui.tui.terminal.screen import LiveScreen
-from ollm_tui.tui.terminal.stream import LiveStream
+from ollm_tui.tui.terminal.emulator.grid import SCROLLBACK_LINES
+from ollm_tui.tui.terminal.emulator.live_screen import LiveScreen
+from ollm_tui.tui.terminal.emulator.live_stream import LiveStream
 
 __all__ = ["SCROLLBACK_LINES", "LiveScreen", "LiveStream"]
