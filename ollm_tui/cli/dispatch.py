@@ -10,8 +10,17 @@ from importlib import import_module
 from ollm_tui.cli.arguments import split_command
 from ollm_tui.cli.exits import ExitCode, Interrupted, UsageError, let_go_of_stdout
 
-COMMANDS = ("run", "tool", "policy", "doctor", "config", "trust", "trash", "memory")
-"""Command words; a module of this package of the same name carries each out."""
+COMMANDS = {
+    "run": "run",
+    "tool": "tool",
+    "policy": "policy_command",
+    "doctor": "doctor",
+    "config": "config",
+    "trust": "trust",
+    "trash": "trash",
+    "memory": "memory",
+}
+"""Command words, and the module of this package that runs each."""
 
 
 def dispatch(arguments: Sequence[str]) -> int:
@@ -21,8 +30,8 @@ def dispatch(arguments: Sequence[str]) -> int:
         # What the locale cannot write is no reason to stop. The class is generic in what it wraps; that is not known.
         stdout.reconfigure(errors="backslashreplace")  # pyright: ignore[reportUnknownMemberType]
     try:
-        command, rest = split_command(arguments, COMMANDS)
-        module = import_module(f"ollm_tui.cli.{command or 'dashboard'}")
+        command, rest = split_command(arguments, tuple(COMMANDS))
+        module = import_module(f"ollm_tui.cli.{COMMANDS[command] if command else 'dashboard'}")
         return int(module.run_command(rest))
     except UsageError as error:
         print(f"ollm-tui: {error}", file=sys.stderr)

@@ -59,8 +59,6 @@ def run_command(argv: list[str]) -> int:
     options = options_of(given)
     match given.action:
         case "check":
-            from ollm_tui.cli.policy_command import check_batch, check_one
-
             if (given.batch is None) == (given.arguments is None):
                 parser.error("policy check takes TOOL and JSON, or --batch FILE")
             if given.batch is not None:
@@ -71,12 +69,8 @@ def run_command(argv: list[str]) -> int:
 
             return show_policy(options) if given.preset is None else show_preset(given.preset)
         case "lint":
-            from ollm_tui.cli.policy_command import lint_policy
-
             return lint_policy(options)
         case "test":
-            from ollm_tui.cli.policy_command import run_decision_table
-
             return run_decision_table(options, given.file)
         case _:
             from ollm_tui.cli.policy_report import show_log, verify_log

@@ -21,6 +21,7 @@ from pydantic import JsonValue
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import FileNotFound, InvalidArguments, InvalidPath, OperationCancelled
 from ollm_tui.core.base.results import ToolResult
+from ollm_tui.core.fence import dir_handle
 from ollm_tui.core.fence.dir_handle import Ground
 from ollm_tui.core.search import file_search, other_encodings
 from ollm_tui.core.search.line_query import CUT_MARK, MAX_LINE_CHARS
@@ -42,7 +43,7 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     elif find_ripgrep(()) is None:
         pytest.skip("ripgrep is not installed")
     elif name == "ripgrep, settled":
-        monkeypatch.setattr(ground, "_SETTLED", -(10**18))
+        monkeypatch.setattr(dir_handle, "_SETTLED", -(10**18))
     return name
 
 
@@ -158,7 +159,7 @@ def test_both_engines_give_the_same_lines_in_the_same_order(
         except InvalidArguments:
             return  # each takes a few expressions that the other does not
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(ground, "_SETTLED", -(10**18))
+            patch.setattr(dir_handle, "_SETTLED", -(10**18))
             settled = called(GREP, folder, arguments)
     assert settled.llm_content == ripgreps.llm_content
     assert matches_of(settled) == matches_of(ripgreps)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ollm_tui.core.fence import dir_handle
 from ollm_tui.core.fence.dir_handle import Ground
 from ollm_tui.core.search.directory_cache import FolderEntries
 from ollm_tui.core.search.ignore_files import RuleChain, RuleFile
@@ -163,7 +164,7 @@ class TestFolderEntries:
 
     @pytest.fixture
     def entries(self, monkeypatch: pytest.MonkeyPatch) -> FolderEntries:
-        monkeypatch.setattr(ground, "_SETTLED", -(10**18))  # trusted at once, without waiting two seconds
+        monkeypatch.setattr(dir_handle, "_SETTLED", -(10**18))  # trusted at once, without waiting two seconds
         return FolderEntries()
 
     def test_is_read_once_while_it_does_not_change(self, tmp_path: Path, entries: FolderEntries) -> None:

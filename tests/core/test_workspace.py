@@ -36,7 +36,7 @@ def room(tmp_path: Path) -> Room:
 @pytest.fixture(params=["openat2", "walk"])
 def way_of_opening(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "walk":
-        monkeypatch.setattr(beneath, "_openat2_number", lambda: None)
+        monkeypatch.setattr(openat, "_openat2_number", lambda: None)
     elif not openat.openat2_works():
         pytest.skip("this system has no openat2")
     return request.param

@@ -74,7 +74,7 @@ class Entry:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, *loaded: object) -> None:
-    monkeypatch.setattr(tools, "entry_points", lambda group: [Entry(each) for each in loaded])  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  # importlib's own keyword
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [Entry(each) for each in loaded])  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]  # importlib's own keyword
 
 
 def registered(monkeypatch: pytest.MonkeyPatch, *loaded: object) -> tuple[ToolRegistry, list[str]]:

@@ -35,7 +35,7 @@ async def test_jobs_are_watched_beside_each_other_and_named_in_order(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert shell_service.FAILED_START_WITHIN < 1
-    monkeypatch.setattr(service, "FAILED_START_WITHIN", 3.0)
+    monkeypatch.setattr(shell_service, "FAILED_START_WITHIN", 3.0)
     began = time.monotonic()
     first, second = await asyncio.gather(job(bench, "sleep 60"), job(bench, "sleep 61"))
     assert time.monotonic() - began < 5.5
@@ -52,7 +52,7 @@ async def test_jobs_are_watched_beside_each_other_and_named_in_order(
 async def test_a_job_that_is_over_at_once_is_a_failed_start_and_keeps_its_id(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "FAILED_START_WITHIN", 30.0)
+    monkeypatch.setattr(shell_service, "FAILED_START_WITHIN", 30.0)
     began = time.monotonic()
     result = await job(bench, "echo no such port >&2; exit 3")
     assert time.monotonic() - began < 20

@@ -45,7 +45,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
     if request.param == "lsof":
         if shutil.which("lsof") is None:
             pytest.skip("needs lsof")
-        monkeypatch.setattr(listening, "_by_proc", process_usage._by_lsof)
+        monkeypatch.setattr(process_usage, "_by_proc", process_usage._by_lsof)
 
 
 @pytest.mark.usefixtures("way")
@@ -113,7 +113,7 @@ async def test_a_system_that_does_not_tell_ports_says_so_and_tells_the_rest(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await bench.shell("sleep 60", background=True)
-    monkeypatch.setattr(listening, "_by_proc", process_usage._by_lsof)
+    monkeypatch.setattr(process_usage, "_by_proc", process_usage._by_lsof)
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     with pytest.raises(PortsUnknown):
         listening_addresses({os.getpid()})

@@ -9,7 +9,7 @@ from rich.cells import chop_cells
 from rich.style import Style
 
 from ollm_tui.core.bus.confirmation import Preview
-from ollm_tui.tui import protocol
+from ollm_tui.tui import protocol, styled_text
 from ollm_tui.tui.conversation_entries import (
     AnswerEntry,
     AnswerGrew,
@@ -21,7 +21,7 @@ from ollm_tui.tui.conversation_entries import (
     UserEntry,
 )
 from ollm_tui.tui.styled_text import Ink, Line, Palette, Piece, line
-from ollm_tui.tui.widgets import tool_call_view
+from ollm_tui.tui.widgets import markdown_blocks, tool_call_view
 from ollm_tui.tui.widgets.block_painting import Painter
 from ollm_tui.tui.widgets.conversation_layout import Document
 from ollm_tui.tui.widgets.entry_blocks import Composer
@@ -50,7 +50,7 @@ def test_a_text_is_cut_into_the_same_blocks_however_it_arrives(text: str, data: 
 @settings(max_examples=200)
 def test_lines_longer_than_a_block_are_cut_alike_however_they_arrive(text: str, data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(splitting, "TAIL_CHARS", 8)
+        patch.setattr(markdown_blocks, "TAIL_CHARS", 8)
         assert_cut_alike(text, data)
 
 
@@ -103,7 +103,7 @@ def test_a_long_line_is_wrapped_without_measuring_its_rest_for_each_row(monkeypa
         measured.append(len(text))
         return chop_cells(text, cells)
 
-    monkeypatch.setattr(ink, "chop_cells", counted)
+    monkeypatch.setattr(styled_text, "chop_cells", counted)
     text = "e\u0301 \u4e2d" * 5_000
     rows = line(text).wrapped(80)
     assert "".join(row.text for row in rows) == text
@@ -285,7 +285,7 @@ async def test_what_a_waiting_call_would_do_is_laid_out_once_and_not_each_second
         laid_out.append(preview.kind)
         return lay_out(preview)
 
-    monkeypatch.setattr(tool_call, "preview_lines", counted)
+    monkeypatch.setattr(tool_call_view, "preview_lines", counted)
     async with stage() as here:
         await here.press("x")
         await here.tell(

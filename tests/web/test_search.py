@@ -22,7 +22,7 @@ from ollm_tui.core.base.errors import InvalidArguments, OperationCancelled, Sear
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.tools.web_search import WEB_SEARCH
 from ollm_tui.core.web.client import WebAccess
-from ollm_tui.core.web.search_providers import ddgs_process
+from ollm_tui.core.web.search_providers import ddgs_process, ddgs_provider
 from ollm_tui.core.web.search_providers.choice import ProviderName, SearchSettings, Unconfigured, choose_provider
 from ollm_tui.core.web.search_providers.ddgs_provider import Ddgs, EngineAnswer, Hit, Outcome
 from ollm_tui.core.web.search_providers.json_providers import Brave, SearXNG, Tavily
@@ -406,7 +406,7 @@ async def test_a_real_search_without_a_way_out_is_an_error(monkeypatch: pytest.M
 
 async def test_a_search_that_stalls_ends_in_time_and_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ddgs", reason="ddgs is not installed")
-    monkeypatch.setattr(keyless, "SEARCH_SECONDS", 1.5)
+    monkeypatch.setattr(ddgs_provider, "SEARCH_SECONDS", 1.5)
     async with proxy(stalls=True) as (address, _):
         monkeypatch.setenv("DDGS_PROXY", address)
         with pytest.raises(SearchFailed, match=r"did not answer within 1\.5 s"):

@@ -38,6 +38,7 @@ from ollm_tui.core.tools.base import AnyTool, Effect, ToolContext
 from ollm_tui.core.tools.http_fetch import HTTP_FETCH
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.core.tools.web_fetch import WEB_FETCH
+from ollm_tui.core.web import readable
 from ollm_tui.core.web.client import WebAccess
 from tests.web.server import Server, access, call, reply, running_server
 
@@ -243,7 +244,7 @@ async def test_pages_are_read_in_a_thread_and_an_abort_does_not_wait_for_it(
         return "late"
 
     monkeypatch.setattr(extraction, "extract_main", slow)
-    monkeypatch.setattr(reading, "READING_SECONDS", 0.2)
+    monkeypatch.setattr(readable, "READING_SECONDS", 0.2)
     server.answers["/"] = reply("<p>x</p>")
     web = access(server)
     controller = AbortController()

@@ -222,8 +222,6 @@ def _write_all(descriptor: int, data: bytes) -> int:
     return len(data)
 
 
-log = logging.getLogger(__name__)
-
 OnBytes: TypeAlias = Callable[[bytes], None]
 
 

@@ -125,9 +125,6 @@ _READS = {"x86_64": {0, 19}, "aarch64": {63, 65}}
 _POLLS = {"x86_64": {7, 23, 232, 270, 271, 281, 441}, "aarch64": {22, 72, 73, 441}}
 """Those of poll, select, epoll_wait and their variants."""
 
-_LOCAL_MODES = 3
-"""Where termios.tcgetattr keeps the flag word that has ICANON."""
-
 
 def reads_terminal(master: int, terminal: str, members: Iterable[Process]) -> bool:
     """Whether one of `members` waits for input from the terminal behind `master`, `terminal` by name.

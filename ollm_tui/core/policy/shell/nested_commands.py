@@ -26,7 +26,7 @@ MAX_LITERALS = 20
 """Strings of one piece of code that are tried as the beginning of a command."""
 
 _DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})
-_SETTING = re.compile(
+_CODE_IN_SETTING = re.compile(
     r"(?:[\w.-]*[._])?(?:pager(?:\.[\w-]+)?|editor|visual|browser|command|askpass|shell|rsh|ssh|sshcommand|external(?:_diff)?"
     r"|textconv|fsmonitor|cmd|driver|helper|program|clean|smudge|process|uploadpack|receivepack|gitproxy|difffilter|wrapper"
     r"|lessopen|lessclose|ps[0-4]|config_value_[0-9]+|cc|cxx|ld)\+?=(.*)",
@@ -53,7 +53,7 @@ def set_commands(argv: tuple[str, ...]) -> Iterator[str]:
     else:
         return
     for setting in settings:
-        found = _SETTING.match(setting)
+        found = _CODE_IN_SETTING.match(setting)
         if found is not None and found[1]:
             yield found[1].strip("\"'")
 
