@@ -16,7 +16,7 @@ from ollm_tui.core.memory import MemoryScope
 from ollm_tui.core.todos.todo_list import TodoStatus
 from ollm_tui.options import Options
 from ollm_tui.runtime import Attendance, House, assemble
-from tests.providers.fake_server import FakeServer, json_reply, sse
+from tests.agent.providers.fake_server import FakeServer, json_reply, sse
 
 CHAT = "/v1/chat/completions"
 HELLO = sse({"choices": [{"index": 0, "delta": {"content": "Hello"}, "finish_reason": "stop"}]}, "[DONE]")

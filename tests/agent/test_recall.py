@@ -18,7 +18,7 @@ from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.memory import Memory, MemoryScope
 from ollm_tui.core.memory.overview import MemoryOverview
 from ollm_tui.core.storage.store import Store
-from tests.core.test_memory_overview import HandClock
+from tests.core.memory.test_overview import HandClock
 
 USER, WORKSPACE = MemoryScope.USER, MemoryScope.WORKSPACE
 

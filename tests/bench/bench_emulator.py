@@ -4,7 +4,7 @@
 
 All arms take the same bytes in 4,095-byte pieces (what a PTY delivers), by turns; the median CPU time of each counts.
 pyte gets a part of each corpus, because it needs seconds for what ours does at once. Where node and @xterm/headless
-are installed (`tests/terminal/xterm.py` says how) the ratio to it is told too; nothing depends on it.
+are installed (`tests/tui/terminal/xterm.py` says how) the ratio to it is told too; nothing depends on it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from importlib.metadata import version
-from pathlib import Path
 
 import pyte
 
 from ollm_tui.tui.terminal.emulator import SCROLLBACK_LINES, LiveScreen, LiveStream
-from tests.terminal.xterm import Xterm
+from tests import DATA_DIR
+from tests.tui.terminal.xterm import Xterm
 
 COLUMNS, LINES = 120, 40
 PIECE = 4095
-RECORDINGS = Path(__file__).parent.parent / "data" / "terminal"
+RECORDINGS = DATA_DIR / "terminal"
 GOALS = {"log": 30.0, "ls": 20.0, "seq": 40.0, "progress": 5.0, "cjk": 3.0, "programs": 4.0, "colour": 2.5}
 GEOMETRIC_GOAL = 10.0
 XTERM_BYTES = 4_000_000

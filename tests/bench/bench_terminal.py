@@ -18,7 +18,7 @@ from textual.pilot import Pilot
 
 from ollm_tui.core.shell.hub import CommandHub, arrival
 from tests.bench.bench_shell import drain
-from tests.terminal.live import LiveTerminal
+from tests.tui.terminal.live import LiveTerminal
 
 ROUNDS = 3
 FLOODS = 5

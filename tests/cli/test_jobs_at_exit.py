@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shell.conftest import alive
+from tests.core.shell.conftest import alive
 
 JOB = {"name": "shell", "arguments": {"command": "setsid sleep 91 & sleep 92; wait", "background": True}}
 

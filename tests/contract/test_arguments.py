@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from ollm_tui.core.base.errors import ERROR_TABLE
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.tools.schema import function_schema
-from tests.contract.desk import Desk, open_desk
+from tests.contract.contract_calls import Desk, open_desk
 
 CALLS: dict[str, dict[str, JsonValue]] = {
     "read_file": {"path": "a.txt"},

@@ -14,7 +14,9 @@ from typing import IO
 import pytest
 from ptyprocess import PtyProcess
 
-BATCH = Path(__file__).parent.parent / "data" / "contract" / "batch.jsonl"
+from tests import DATA_DIR
+
+BATCH = DATA_DIR / "contract" / "batch.jsonl"
 
 
 def start(*arguments: str, cwd: Path, **environment: str) -> subprocess.Popen[bytes]:

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from ollm_tui.core import AbortController
 from ollm_tui.core.base.errors import ERROR_TABLE, Slug
 from ollm_tui.runtime import Attendance
-from tests.contract.desk import open_desk
+from tests.contract.contract_calls import open_desk
 
 TYPES = """
 ValidationError INVALID_ARGUMENTS, ToolNotFoundError TOOL_NOT_FOUND, InvalidPathError INVALID_PATH,

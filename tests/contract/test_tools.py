@@ -10,7 +10,7 @@ import pytest
 
 from ollm_tui.core.tools.registry import LATER_TOOLS
 from ollm_tui.runtime import Attendance
-from tests.contract.desk import open_desk
+from tests.contract.contract_calls import open_desk
 
 
 async def test_an_edit_of_a_file_that_changed_since_it_was_read_says_so(tmp_path: Path) -> None:

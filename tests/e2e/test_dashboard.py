@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.agent.providers.fake_server import FakeReply, FakeServer, json_reply, sse
 from tests.e2e.outer import OuterTerminal
-from tests.providers.fake_server import FakeReply, FakeServer, json_reply, sse
 
 ARMED = 1.2
 """Seconds after which approve keys work: they are dead for half a second after the shown question changed."""

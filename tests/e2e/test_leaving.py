@@ -14,8 +14,8 @@ import pytest
 
 from ollm_tui.core.base.app_dirs import state_folder
 from ollm_tui.core.shell.detached_jobs import JobBook
+from tests.core.shell.conftest import alive, until
 from tests.e2e.outer import OuterTerminal
-from tests.shell.conftest import alive, until
 
 JOB = "echo up; until [ -e stop ]; do echo tick; sleep 0.05; done; echo last words"
 

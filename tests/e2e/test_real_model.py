@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.agent.providers.test_llama_server import running
 from tests.e2e.outer import OuterTerminal
-from tests.providers.test_llama_server import running
 
 LONGEST_REPLY = 40
 """Tokens. Some answers of so small a model never come to an end by themselves, and a full window takes minutes."""

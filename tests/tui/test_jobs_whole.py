@@ -14,7 +14,7 @@ from ollm_tui.core.base.app_dirs import state_folder
 from ollm_tui.core.shell.detached_jobs import JobBook
 from ollm_tui.tui.screens.jobs_screen import JobsScreen
 from ollm_tui.tui.screens.quit_screen import LeaveScreen
-from tests.shell.conftest import alive
+from tests.core.shell.conftest import alive
 from tests.tui.pilot import wait_until
 from tests.tui.test_whole import Life, Script, calls, life
 

@@ -8,7 +8,7 @@ from ollm_tui.core.memory import Memory
 from ollm_tui.core.storage.store import Store
 from ollm_tui.core.todos.todo_list import TodoList
 from ollm_tui.tui.widgets.row_list import RowList
-from tests.tui.memory_desk import editing, memory, opened, outside, workspace
+from tests.tui.memory_backend import editing, memory, opened, outside, workspace
 from tests.tui.pilot import wait_until
 from tests.tui.test_whole import calls, life
 

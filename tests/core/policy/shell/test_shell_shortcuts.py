@@ -1,0 +1,92 @@
+"""Shortcuts of the shell policy that save time alone: each says what the long way round says."""
+
+from __future__ import annotations
+
+import tomllib
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ollm_tui.core.bus.confirmation import Risk
+from ollm_tui.core.policy.rules import (
+    Decision,
+    Operator,
+    PolicyCondition,
+    PolicyRule,
+    RulePlace,
+    RuleSet,
+    seen_by_conditions,
+)
+from ollm_tui.core.policy.shell.program_table import program_key, tables
+from ollm_tui.core.policy.shell.risky_options import flags_of
+from ollm_tui.core.policy.shell.shell_line import analyse, analyse_anew
+from ollm_tui.core.policy.shell.words import PLAIN_WORD, command_of, read_word
+from tests import DATA_DIR
+
+DATA = DATA_DIR / "shell_lines"
+PIECES: list[str] = tomllib.loads((DATA / "pieces.toml").read_text("utf-8"))["shell_pieces"]
+lines = st.one_of(
+    st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=4)), max_size=10).map("".join),
+    st.text(st.characters(min_codepoint=9, max_codepoint=126), max_size=40),
+)
+params = st.dictionaries(st.sampled_from("abc"), st.one_of(st.text(max_size=2), st.lists(st.text(max_size=1))))
+conditions = st.builds(
+    PolicyCondition,
+    param=st.sampled_from("abc"),
+    operator=st.sampled_from([Operator.EQUALS, Operator.CONTAINS, Operator.STARTS_WITH]),
+    value=st.text(max_size=1),
+)
+rules = st.builds(
+    PolicyRule,
+    tool=st.sampled_from(["shell", "*"]),
+    action=st.sampled_from(Decision),
+    conditions=st.lists(conditions, max_size=2),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(lines)
+def test_a_word_read_in_one_look_is_the_word_that_the_reader_of_words_reads(line: str) -> None:
+    for start in range(len(line)):
+        plain = PLAIN_WORD.match(line, start)
+        if plain is not None:
+            text = plain[1]
+            begin, end = plain.span(1)
+            assert read_word(line, start) == (text, text, begin, end, False, False, "", text)
+            assert line[end : plain.end()] in ("", " ")
+
+
+@settings(max_examples=150, deadline=None)
+@given(lines)
+def test_a_remembered_line_is_the_line_analysed_anew(line: str) -> None:
+    analyse(line)
+    assert analyse(line) == analyse_anew(line)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=5)), min_size=1, max_size=5), st.data())
+def test_a_program_with_a_deleting_word_is_known_to_have_one(rest: list[str], data: st.DataObject) -> None:
+    flagged = tables().flagged
+    name = data.draw(st.sampled_from(sorted(flagged)))
+    options = [*flagged[name].long, *(f"-{letter}" for letter in flagged[name].short), *flagged[name].sub, *rest]
+    command = command_of([name, *data.draw(st.lists(st.sampled_from(options), max_size=3)), *rest])
+    if any(flag.effect == "deletes" for flag in flags_of(command)):
+        assert flagged[program_key(name)].may_delete
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(rules, max_size=8), params)
+def test_the_deciding_rule_is_the_first_that_matches(drawn: list[PolicyRule], given_params: dict[str, object]) -> None:
+    placed = RuleSet([(rule, RulePlace("user", number)) for number, rule in enumerate(drawn, 1)])
+    seen = seen_by_conditions(given_params)  # pyright: ignore[reportArgumentType] (drawn from JSON values)
+    expected = next((rule for rule in placed.for_tool("shell") if rule.matches(seen)), None)
+    assert placed.deciding("shell", seen) is expected
+    for given_names in (tuple(seen), (*seen, "command")):
+        possible = placed.possible("shell", given_names)
+        assert next((rule for rule in possible if rule.matches(seen)), None) is expected
+
+
+def test_decisions_and_risks_rank_in_their_order() -> None:
+    assert [each.rank for each in Decision] == [0, 1, 2]
+    assert Decision("ask").rank < Decision.DENY.rank
+    assert sorted(Risk, key=lambda each: each.rank) == [Risk.LOW, Risk.MEDIUM, Risk.HIGH]
