@@ -16,7 +16,7 @@ from ollm_tui.core.base.app_dirs import config_folder
 from ollm_tui.core.base.toml_lines import line_of_key
 from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.policy.modes import Mode
-from ollm_tui.core.policy.repository_trust import OwnConfig
+from ollm_tui.core.policy.repository_trust import RepositoryConfig
 from ollm_tui.options import Options
 
 ENVIRONMENT_PREFIX = "OLLM_"
@@ -29,13 +29,13 @@ NOT_FOR_REPOSITORIES = frozenset(
 """Keys that a repository's file may not set, trusted or not: they could send secrets away or loosen something."""
 
 
-class Table(BaseModel):
+class ConfigTable(BaseModel):
     """Base of a settings table: unknown keys are faults."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
-class UiSettings(Table):
+class UiSettings(ConfigTable):
     """`[ui]`: how the dashboard looks and behaves."""
 
     theme: str = "ollm-dark"
@@ -45,13 +45,13 @@ class UiSettings(Table):
     """When the confirmation opens by itself; `idle` waits until the person does not type."""
 
 
-class ConfirmSettings(Table):
+class ConfirmSettings(ConfigTable):
     """`[confirm]`: how long a question waits; None waits for ever while a person is at the dashboard."""
 
     timeout: Annotated[float, Field(gt=0)] | None = None
 
 
-class LimitSettings(Table):
+class LimitSettings(ConfigTable):
     """`[limits]`: bounds on what tools read and return."""
 
     file_bytes: int = Field(20_000_000, gt=0)
@@ -61,7 +61,7 @@ class LimitSettings(Table):
     call_seconds: float = Field(300.0, gt=0)
 
 
-class ToolSettings(Table):
+class ToolSettings(ConfigTable):
     """`[tools]`: how calls are read."""
 
     forgiving: bool = True
@@ -70,21 +70,21 @@ class ToolSettings(Table):
     """Patterns, as in `.gitignore`, of files that ask for reading and for writing."""
 
 
-class ShellSettings(Table):
+class ShellSettings(ConfigTable):
     """`[shell]`: commands of the agent."""
 
     pass_env: list[str] = Field(default_factory=list[str])
     """Variables that reach commands although their names look secret."""
 
 
-class TerminalSettings(Table):
+class TerminalSettings(ConfigTable):
     """`[terminal]`: what programs in the terminal may do beyond drawing."""
 
     clipboard: bool = False
     """Whether they may put text on the clipboard (OSC 52). That they read it is never allowed."""
 
 
-class WebSettings(Table):
+class WebSettings(ConfigTable):
     """`[web]`: where to search; without anything set, the keyless provider if it is installed."""
 
     search_provider: Literal["searxng", "brave", "tavily", "ddgs"] | None = None
@@ -93,7 +93,7 @@ class WebSettings(Table):
     tavily_key: SecretStr | None = None
 
 
-class MemorySettings(Table):
+class MemorySettings(ConfigTable):
     """`[memory]`: what goes along with a session's first message."""
 
     inject: bool = True
@@ -101,7 +101,7 @@ class MemorySettings(Table):
     """The most that the notes may take, by our own estimate; never more than an eighth of a known context window."""
 
 
-class AgentSettings(Table):
+class AgentSettings(ConfigTable):
     """`[agent]`: the conversation."""
 
     max_rounds: int = Field(50, gt=0)
@@ -110,7 +110,7 @@ class AgentSettings(Table):
 ProviderName = Literal["ollama", "openai", "offline", "scripted"]
 
 
-class Settings(Table):
+class Settings(ConfigTable):
     """All settings; None means: find out or leave it to the server."""
 
     provider: ProviderName | None = None
@@ -132,7 +132,7 @@ class Settings(Table):
 
 
 @dataclass(frozen=True)
-class ConfigFault:
+class ConfigError:
     """A file or variable that cannot be used as it is: where, what, and what to do. Nothing on disk is changed."""
 
     source: str
@@ -155,15 +155,15 @@ class ConfigFile:
 
 
 @dataclass
-class Loaded:
+class LoadedConfig:
     """The effective settings, where each came from (dotted key -> source), and everything that was wrong."""
 
     settings: Settings
     sources: dict[str, str]
-    faults: list[ConfigFault] = field(default_factory=list[ConfigFault])
+    faults: list[ConfigError] = field(default_factory=list[ConfigError])
     user_file: ConfigFile | None = None
     repository_file: ConfigFile | None = None
-    unreadable: ConfigFault | None = None
+    unreadable: ConfigError | None = None
     """A config file that could not be read at all: the policy in it is unknown, so nothing is allowed."""
 
 
@@ -172,13 +172,15 @@ def user_config_path(options: Options) -> Path:
     return options.config_file or config_folder() / "config.toml"
 
 
-def load_settings(options: Options, trusted: OwnConfig | None, environ: Mapping[str, str] | None = None) -> Loaded:
+def load_settings(
+    options: Options, trusted: RepositoryConfig | None, environ: Mapping[str, str] | None = None
+) -> LoadedConfig:
     """Defaults, then the user's file, the trusted repository's file, `OLLM_*` variables, and flags.
 
     What is faulty is left out and told in `faults`; nothing is raised.
     """
     environ = os.environ if environ is None else environ
-    loaded = Loaded(Settings(), {})
+    loaded = LoadedConfig(Settings(), {})
     values: dict[str, JsonValue] = {}
     path = user_config_path(options)
     if options.config_file is not None or path.exists():
@@ -198,13 +200,13 @@ def load_settings(options: Options, trusted: OwnConfig | None, environ: Mapping[
     return loaded
 
 
-def effective_toml(loaded: Loaded) -> str:
+def effective_toml(loaded: LoadedConfig) -> str:
     """The settings as TOML with the source behind each key; secrets masked (`config show`)."""
     lines: list[str] = []
     tables: list[str] = []
     for name in Settings.model_fields:
         value = getattr(loaded.settings, name)
-        if isinstance(value, Table):
+        if isinstance(value, ConfigTable):
             rows = [(key, getattr(value, key)) for key in type(value).model_fields]
             tables += ["", f"[{name}]", *(_shown(key, part, f"{name}.{key}", loaded) for key, part in rows)]
         elif isinstance(value, dict):
@@ -215,7 +217,7 @@ def effective_toml(loaded: Loaded) -> str:
     return "\n".join((*lines, *tables)) + "\n"
 
 
-def _shown(key: str, value: JsonValue | SecretStr, dotted: str, loaded: Loaded) -> str:
+def _shown(key: str, value: JsonValue | SecretStr, dotted: str, loaded: LoadedConfig) -> str:
     source = loaded.sources.get(dotted, "default")
     match value:
         case None:
@@ -237,19 +239,19 @@ def _toml_key(key: str) -> str:
     return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else TypeAdapter(str).dump_json(key).decode()
 
 
-def _read(path: Path, loaded: Loaded, content: bytes | None = None) -> ConfigFile | None:
+def _read(path: Path, loaded: LoadedConfig, content: bytes | None = None) -> ConfigFile | None:
     """The file at `path`, or `content` where that is what was read of it and nothing else may count."""
     try:
         text = path.read_text("utf-8") if content is None else content.decode("utf-8")
         return ConfigFile(path, text, tomllib.loads(text))
     except OSError as error:
-        fault = ConfigFault(str(path), error.strerror or str(error), "Check the path and its permissions.")
+        fault = ConfigError(str(path), error.strerror or str(error), "Check the path and its permissions.")
     except UnicodeDecodeError as error:
-        fault = ConfigFault(str(path), f"not UTF-8 at byte {error.start}", "Save it as UTF-8.")
+        fault = ConfigError(str(path), f"not UTF-8 at byte {error.start}", "Save it as UTF-8.")
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"\(at line (\d+), column \d+\)", str(error))
         message = str(error).split(" (at ")[0]
-        fault = ConfigFault(
+        fault = ConfigError(
             str(path), message, "Correct it; until then nothing is allowed.", int(found[1]) if found else None
         )
     loaded.faults.append(fault)
@@ -257,7 +259,7 @@ def _read(path: Path, loaded: Loaded, content: bytes | None = None) -> ConfigFil
     return None
 
 
-def _sound(tables: Mapping[str, JsonValue], source: str, loaded: Loaded, text: str) -> dict[str, JsonValue]:
+def _sound(tables: Mapping[str, JsonValue], source: str, loaded: LoadedConfig, text: str) -> dict[str, JsonValue]:
     """The keys that are valid, each by itself; the others become faults."""
     sound: dict[str, JsonValue] = {}
     for key, value in tables.items():
@@ -271,7 +273,7 @@ def _sound(tables: Mapping[str, JsonValue], source: str, loaded: Loaded, text: s
     return sound
 
 
-def _is_sound(one: dict[str, JsonValue], source: str, loaded: Loaded, text: str) -> bool:
+def _is_sound(one: dict[str, JsonValue], source: str, loaded: LoadedConfig, text: str) -> bool:
     try:
         Settings.model_validate(one)
     except ValidationError as error:
@@ -284,18 +286,18 @@ def _is_sound(one: dict[str, JsonValue], source: str, loaded: Loaded, text: str)
             if unknown
             else "Correct it; the dashboard uses the default."
         )
-        loaded.faults.append(ConfigFault(source, message, remedy, line_of_key(text, dotted.split("."))))
+        loaded.faults.append(ConfigError(source, message, remedy, line_of_key(text, dotted.split("."))))
         return False
     return True
 
 
-def _allowed_to_repositories(file: ConfigFile, loaded: Loaded) -> dict[str, JsonValue]:
+def _allowed_to_repositories(file: ConfigFile, loaded: LoadedConfig) -> dict[str, JsonValue]:
     allowed: dict[str, JsonValue] = {}
     for key, value in file.tables.items():
         if key in NOT_FOR_REPOSITORIES:
             remedy = "Set it in your own config file instead; here it is ignored."
             line = line_of_key(file.text, [key])
-            loaded.faults.append(ConfigFault(str(file.path), f"a repository may not set {key}", remedy, line))
+            loaded.faults.append(ConfigError(str(file.path), f"a repository may not set {key}", remedy, line))
         else:
             allowed[key] = value
     return allowed
@@ -351,7 +353,7 @@ def _from_flags(options: Options) -> dict[str, JsonValue]:
     return {**given, "ui": given_ui} if given_ui else given
 
 
-def _merge(values: dict[str, JsonValue], more: Mapping[str, JsonValue], source: str, loaded: Loaded) -> None:
+def _merge(values: dict[str, JsonValue], more: Mapping[str, JsonValue], source: str, loaded: LoadedConfig) -> None:
     for key, value in more.items():
         current = values.get(key)
         if isinstance(value, dict):

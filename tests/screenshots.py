@@ -23,7 +23,7 @@ from ollm_tui.options import Options
 from ollm_tui.tui.app import DashboardApp
 from ollm_tui.tui.decisions import ARM_SECONDS
 from ollm_tui.tui.layout import Pane
-from ollm_tui.tui.screens.confirmation_screen import ConfirmScreen
+from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 from ollm_tui.tui.screens.pane_screen import LEAVE_SECONDS
 from tests.tui.pilot import HandClock, screen_text, wait_until
 
@@ -108,9 +108,9 @@ async def play(app: DashboardApp, pilot: Pilot[int], clock: CountingClock) -> Pi
     await wait_until(pilot, lambda: "Model: tour" in screen_text(app), PATIENCE)
     await pilot.press(*REQUEST, "enter")
     await wait_until(pilot, lambda: app.dashboard.waiting == 3, PATIENCE)
-    await wait_until(pilot, lambda: isinstance(app.screen, ConfirmScreen), PATIENCE)
+    await wait_until(pilot, lambda: isinstance(app.screen, ConfirmationScreen), PATIENCE)
     modal = app.screen
-    assert isinstance(modal, ConfirmScreen)
+    assert isinstance(modal, ConfirmationScreen)
     await wait_until(pilot, lambda: modal.case.review is not None, PATIENCE)
     clock.seconds += ARM_SECONDS
     modal.draw()

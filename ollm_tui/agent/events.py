@@ -14,7 +14,7 @@ from ollm_tui.agent.sanitize import well_formed_json
 from ollm_tui.core.base.errors import Slug
 from ollm_tui.core.base.results import JsonObject, ToolError, ToolResult, Wire
 from ollm_tui.core.bus.confirmation import ConfirmationRequest, Origin
-from ollm_tui.core.bus.notices import Outcome
+from ollm_tui.core.bus.notices import ConfirmationOutcome
 
 
 class TurnStatus(StrEnum):
@@ -32,7 +32,7 @@ class _Event(Wire):
     time: str = ""
 
 
-class SessionStarted(_Event):
+class SessionStartedEvent(_Event):
     """First line of a session, and again when it is resumed."""
 
     type: Literal["session_started"] = "session_started"
@@ -43,7 +43,7 @@ class SessionStarted(_Event):
     version: str
 
 
-class UserMessage(_Event):
+class UserMessageEvent(_Event):
     """What the person asked."""
 
     type: Literal["user_message"] = "user_message"
@@ -57,7 +57,7 @@ class RecalledNote(Wire):
     scope: str
 
 
-class MemoryRecalled(_Event):
+class MemoryRecalledEvent(_Event):
     """What stood before the person's words in the session's first message, exactly as it was sent.
 
     A replay puts `text` there again instead of reading the memory, which may say something else by then.
@@ -78,14 +78,14 @@ class MemoryRecalled(_Event):
         return f"{count} from memory" + (f", {self.left_out} left out{secret}" if self.left_out else "")
 
 
-class TextDelta(_Event):
+class TextDeltaEvent(_Event):
     """A further piece of the answer; not in the log."""
 
     type: Literal["text_delta"] = "text_delta"
     text: str
 
 
-class ReasoningDelta(_Event):
+class ReasoningDeltaEvent(_Event):
     """A further piece of the model's thinking; not in the log."""
 
     type: Literal["reasoning_delta"] = "reasoning_delta"
@@ -101,7 +101,7 @@ class ProposedCall(Wire):
     origin: Origin = Origin.MODEL
 
 
-class AssistantMessage(_Event):
+class AssistantMessageEvent(_Event):
     """A whole answer; `partial` when the stream was cut."""
 
     type: Literal["assistant_message"] = "assistant_message"
@@ -111,7 +111,7 @@ class AssistantMessage(_Event):
     partial: bool = False
 
 
-class ToolCalled(_Event):
+class ToolCallEvent(_Event):
     """A call is handed to the executor; exactly one `tool_result` follows."""
 
     type: Literal["tool_call"] = "tool_call"
@@ -121,7 +121,7 @@ class ToolCalled(_Event):
     origin: Origin
 
 
-class ToolOutput(_Event):
+class ToolOutputEvent(_Event):
     """Folded text of a running call; not in the log, where the result has it."""
 
     type: Literal["tool_output"] = "tool_output"
@@ -129,7 +129,7 @@ class ToolOutput(_Event):
     text: str
 
 
-class ConfirmationAsked(_Event):
+class ConfirmationRequestedEvent(_Event):
     """A question was put into the queue."""
 
     type: Literal["confirmation_requested"] = "confirmation_requested"
@@ -137,13 +137,13 @@ class ConfirmationAsked(_Event):
     request: ConfirmationRequest
 
 
-class ConfirmationAnswered(_Event):
+class ConfirmationSettledEvent(_Event):
     """A question was settled, by whom and how."""
 
     type: Literal["confirmation_settled"] = "confirmation_settled"
     call_id: str
     request_id: str
-    outcome: Outcome
+    outcome: ConfirmationOutcome
     by: str
     reason: str | None = None
     modified_args: JsonObject | None = None
@@ -175,7 +175,7 @@ class LoggedResult(Wire):
         return cls.model_validate(result.on_stdout())
 
 
-class ToolReturned(_Event):
+class ToolResultEvent(_Event):
     """The one result of a call."""
 
     type: Literal["tool_result"] = "tool_result"
@@ -193,7 +193,7 @@ class LoggedTodo(Wire):
     created_at: str
 
 
-class TodosReplaced(_Event):
+class TodosChangedEvent(_Event):
     """The todo list after a change, and by whom."""
 
     type: Literal["todos_changed"] = "todos_changed"
@@ -202,7 +202,7 @@ class TodosReplaced(_Event):
     revision: int = 0
 
 
-class UsageReported(_Event):
+class UsageEvent(_Event):
     """Tokens of one model request; absent where the server did not say."""
 
     type: Literal["usage"] = "usage"
@@ -210,7 +210,7 @@ class UsageReported(_Event):
     completion_tokens: int | None = None
 
 
-class Compacted(_Event):
+class CompactedEvent(_Event):
     """Older history was shortened; sizes in tokens."""
 
     type: Literal["compacted"] = "compacted"
@@ -218,14 +218,14 @@ class Compacted(_Event):
     after: int
 
 
-class Noticed(_Event):
+class NoticeEvent(_Event):
     """Something a person should know that is no failure."""
 
     type: Literal["notice"] = "notice"
     text: str
 
 
-class TurnFault(Wire):
+class TurnError(Wire):
     """Why a turn failed; `type` and `message` are always set."""
 
     type: str
@@ -235,14 +235,14 @@ class TurnFault(Wire):
     retryable: bool = False
 
 
-class Failed(_Event):
+class ErrorEvent(_Event):
     """The turn can not go on."""
 
     type: Literal["error"] = "error"
-    error: TurnFault
+    error: TurnError
 
 
-class TurnFinished(_Event):
+class TurnFinishedEvent(_Event):
     """The last event of a turn."""
 
     type: Literal["turn_finished"] = "turn_finished"
@@ -250,23 +250,23 @@ class TurnFinished(_Event):
 
 
 Event = Annotated[
-    SessionStarted
-    | UserMessage
-    | MemoryRecalled
-    | TextDelta
-    | ReasoningDelta
-    | AssistantMessage
-    | ToolCalled
-    | ToolOutput
-    | ConfirmationAsked
-    | ConfirmationAnswered
-    | ToolReturned
-    | TodosReplaced
-    | UsageReported
-    | Compacted
-    | Noticed
-    | Failed
-    | TurnFinished,
+    SessionStartedEvent
+    | UserMessageEvent
+    | MemoryRecalledEvent
+    | TextDeltaEvent
+    | ReasoningDeltaEvent
+    | AssistantMessageEvent
+    | ToolCallEvent
+    | ToolOutputEvent
+    | ConfirmationRequestedEvent
+    | ConfirmationSettledEvent
+    | ToolResultEvent
+    | TodosChangedEvent
+    | UsageEvent
+    | CompactedEvent
+    | NoticeEvent
+    | ErrorEvent
+    | TurnFinishedEvent,
     Field(discriminator="type"),
 ]
 
@@ -281,7 +281,7 @@ def read_event(line: str | bytes) -> Event:
     return _reader().validate_json(line)
 
 
-UNLOGGED = (TextDelta, ReasoningDelta, ToolOutput)
+UNLOGGED = (TextDeltaEvent, ReasoningDeltaEvent, ToolOutputEvent)
 """Live pieces whose whole stands in a later event."""
 
 

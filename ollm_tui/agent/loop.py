@@ -8,25 +8,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from ollm_tui.agent.events import (
-    AssistantMessage,
-    Failed,
+    AssistantMessageEvent,
+    ErrorEvent,
     LoggedResult,
-    MemoryRecalled,
-    Noticed,
+    MemoryRecalledEvent,
+    NoticeEvent,
     ProposedCall,
-    ReasoningDelta,
+    ReasoningDeltaEvent,
     RecalledNote,
-    TextDelta,
-    ToolCalled,
-    ToolReturned,
-    TurnFault,
-    TurnFinished,
+    TextDeltaEvent,
+    ToolCallEvent,
+    ToolResultEvent,
+    TurnError,
+    TurnFinishedEvent,
     TurnStatus,
-    UsageReported,
-    UserMessage,
+    UsageEvent,
+    UserMessageEvent,
 )
 from ollm_tui.agent.providers import provider as wire
-from ollm_tui.agent.recall import Recall, Recalled
+from ollm_tui.agent.recall import MemoryRecall, RecallResult
 from ollm_tui.agent.sanitize import presentable, well_formed
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.abort import AbortController, AbortSignal
@@ -41,7 +41,7 @@ from ollm_tui.core.base.errors import (
 from ollm_tui.core.base.escape import quote_name
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.bus.confirmation import Origin
-from ollm_tui.core.execution.calls import Place
+from ollm_tui.core.execution.calls import CallOrder
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.fence.workspace import Workspace
 
@@ -98,7 +98,7 @@ class Agent:
         stream: EventStream,
         *,
         max_rounds: int = MAX_ROUNDS,
-        recall: Recall | None = None,
+        recall: MemoryRecall | None = None,
         on_first_message: Callable[[], object] | None = None,
         on_turn_end: Callable[[], None] | None = None,
     ) -> None:
@@ -126,7 +126,7 @@ class Agent:
         """Answer the person. Raises RuntimeError while another turn runs; every other failure is an event."""
         self._begin()
         text = well_formed(text)
-        self.stream.publish(UserMessage(text=text))
+        self.stream.publish(UserMessageEvent(text=text))
         self._history.append(wire.UserMessage(text))
         return await self._finish_turn()
 
@@ -158,25 +158,25 @@ class Agent:
             status = await self._rounds(self._controller.signal)
         except OperationCancelled:
             status = TurnStatus.INTERRUPTED
-        except wire.ProviderFailure as failure:
-            fault = TurnFault(
+        except wire.ProviderError as failure:
+            fault = TurnError(
                 type="ProviderError",
                 code=failure.kind.value.upper(),
                 message=failure.message,
                 retryable=failure.retryable,
             )
-            self.stream.publish(Failed(error=fault))
+            self.stream.publish(ErrorEvent(error=fault))
         except asyncio.CancelledError:
             status = TurnStatus.INTERRUPTED
             raise
         except Exception as error:  # the promise of this class: whatever goes wrong in a turn is told on the stream
             log.exception("a turn failed in a way it should not")
             message = f"The turn failed inside ({type(error).__name__}); the log has the details. Try again."
-            self.stream.publish(Failed(error=TurnFault(type="InternalError", code="INTERNAL", message=message)))
+            self.stream.publish(ErrorEvent(error=TurnError(type="InternalError", code="INTERNAL", message=message)))
         finally:
             self._controller = None
             await self._keep_safe()
-            self.stream.publish(TurnFinished(status=status))
+            self.stream.publish(TurnFinishedEvent(status=status))
         return status
 
     async def _keep_safe(self) -> None:
@@ -186,34 +186,34 @@ class Agent:
         try:
             await asyncio.to_thread(self._on_turn_end)
         except (ToolFailure, OSError) as error:
-            self.stream.publish(Noticed(text=f"This turn may not survive a power cut: {error}"))
+            self.stream.publish(NoticeEvent(text=f"This turn may not survive a power cut: {error}"))
 
     async def _begin_session(self, signal: AbortSignal) -> None:
         """Once, before the first request: what has to be done then, and the notes from memory."""
         begin, self._on_first_message = self._on_first_message, None
-        recalled: Recalled | None = None
+        recalled: RecallResult | None = None
         try:
             if begin is not None:
                 await signal.in_thread(begin)
         except StorageFailed as failure:
-            self.stream.publish(Noticed(text=f"The finished todo list stays: {failure.message}"))
+            self.stream.publish(NoticeEvent(text=f"The finished todo list stays: {failure.message}"))
         try:
             if self._recall is not None:
                 recalled = await self._recall.notes(signal)
         except StorageFailed as failure:
-            self.stream.publish(Noticed(text=f"Nothing from memory goes along: {failure.message}"))
+            self.stream.publish(NoticeEvent(text=f"Nothing from memory goes along: {failure.message}"))
         self._recall = None
         if recalled is not None:
             self._put_before_first_message(recalled)
 
-    def _put_before_first_message(self, recalled: Recalled) -> None:
+    def _put_before_first_message(self, recalled: RecallResult) -> None:
         for place, message in enumerate(self._history):
             if isinstance(message, wire.UserMessage):
                 self._history[place] = replace(message, preface=recalled.text)
                 break
         notes = tuple(RecalledNote(key=note.key, scope=note.scope.value) for note in recalled.notes)
         self.stream.publish(
-            MemoryRecalled(text=recalled.text, notes=notes, left_out=recalled.left_out, secrets=recalled.secrets)
+            MemoryRecalledEvent(text=recalled.text, notes=notes, left_out=recalled.left_out, secrets=recalled.secrets)
         )
 
     async def _rounds(self, signal: AbortSignal) -> TurnStatus:
@@ -228,7 +228,9 @@ class Agent:
             signal.throw_if_aborted()
         message = f"The model asked for tools {self._max_rounds} times in a row without coming to an end."
         self.stream.publish(
-            Failed(error=TurnFault(type="TurnLimitError", code="TURN_LIMIT", message=f"{message} Say how to go on."))
+            ErrorEvent(
+                error=TurnError(type="TurnLimitError", code="TURN_LIMIT", message=f"{message} Say how to go on.")
+            )
         )
         return TurnStatus.FAILED
 
@@ -255,17 +257,17 @@ class Agent:
             case wire.TextDelta(text):
                 text = well_formed(text)
                 reply.text += text
-                self.stream.publish(TextDelta(text=text))
+                self.stream.publish(TextDeltaEvent(text=text))
             case wire.ReasoningDelta(text):
                 text = well_formed(text)
                 reply.reasoning += text
-                self.stream.publish(ReasoningDelta(text=text))
+                self.stream.publish(ReasoningDeltaEvent(text=text))
             case wire.ToolCallReady(call):
                 reply.calls.append(presentable(call))
             case wire.UsageReported():
                 reply.usage = event
             case wire.ProviderNotice(text):
-                self.stream.publish(Noticed(text=text))
+                self.stream.publish(NoticeEvent(text=text))
             case wire.StreamFinished(reason):
                 reply.end = reason
             case wire.ToolCallProgress():
@@ -277,14 +279,14 @@ class Agent:
             for call in reply.calls
         )
         self.stream.publish(
-            AssistantMessage(text=reply.text, tool_calls=proposed, reasoning=reply.reasoning, partial=partial)
+            AssistantMessageEvent(text=reply.text, tool_calls=proposed, reasoning=reply.reasoning, partial=partial)
         )
         if reply.usage is not None:
             self.stream.publish(
-                UsageReported(prompt_tokens=reply.usage.prompt_tokens, completion_tokens=reply.usage.completion_tokens)
+                UsageEvent(prompt_tokens=reply.usage.prompt_tokens, completion_tokens=reply.usage.completion_tokens)
             )
         if reply.end is not None and (said := _CUT_SHORT.get(reply.end)):
-            self.stream.publish(Noticed(text=said))
+            self.stream.publish(NoticeEvent(text=said))
         if reply.text or reply.calls:
             self._history.append(wire.AssistantMessage(reply.text, tuple(reply.calls), reply.reasoning))
 
@@ -300,10 +302,12 @@ class Agent:
         """Validate and ask for all calls of a reply together; run them one after the other, in order."""
         for call in calls:
             self.stream.publish(
-                ToolCalled(call_id=call.id, name=call.name, arguments=call.arguments, origin=Origin(call.origin.value))
+                ToolCallEvent(
+                    call_id=call.id, name=call.name, arguments=call.arguments, origin=Origin(call.origin.value)
+                )
             )
 
-        async def run(call: wire.ToolCall, place: Place) -> ToolResult:
+        async def run(call: wire.ToolCall, place: CallOrder) -> ToolResult:
             if call.fault is not None:
                 place.done()
                 result = ToolResult.of_failure(InvalidArguments(call.fault))
@@ -314,13 +318,13 @@ class Agent:
                 )
             # What was cut for the model may be a hundred thousand entries in `data`: too many to hold up the screen.
             logged = await asyncio.to_thread(LoggedResult.of, result) if result.truncated else LoggedResult.of(result)
-            self.stream.publish(ToolReturned(call_id=call.id, result=logged))
+            self.stream.publish(ToolResultEvent(call_id=call.id, result=logged))
             return result
 
         tasks: list[asyncio.Task[ToolResult]] = []
-        place: Place | None = None
+        place: CallOrder | None = None
         for call in calls:
-            place = Place(place)
+            place = CallOrder(place)
             tasks.append(asyncio.create_task(run(call, place)))
         try:
             return list(await asyncio.gather(*tasks))

@@ -14,7 +14,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.escape import quoted_unless_plain
 from ollm_tui.core.fence.secrets import looks_secret, looks_secret_under, mask
 from ollm_tui.core.memory import Memory, MemoryScope
-from ollm_tui.core.memory.overview import Glance, MemoryOverview, Order
+from ollm_tui.core.memory.overview import MemoryOrder, MemoryOverview, MemorySummary
 
 _PIECE = re.compile(r"[A-Za-z]+|[0-9]|[^\x00-\x7f]|\n+|[ \t]{2,}|[!-/:-@\[-`{-~]{1,2}")
 _LETTERS_A_TOKEN = 6
@@ -58,7 +58,7 @@ ENDING = "[End of the notes. The person says:]"
 
 
 @dataclass(frozen=True)
-class Note:
+class MemoryNote:
     """A memory that goes along."""
 
     key: str
@@ -66,11 +66,11 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Recalled:
+class RecallResult:
     """The notes as the model reads them, before the person's words, and what is not among them."""
 
     text: str
-    notes: tuple[Note, ...]
+    notes: tuple[MemoryNote, ...]
     left_out: int
     """All that stayed out, for whatever reason."""
     secrets: int
@@ -79,7 +79,7 @@ class Recalled:
     """Those of them that the policy would ask about or deny."""
 
 
-class Recall:
+class MemoryRecall:
     """Chooses and writes the notes for one session. Reading blocks, so it is done in threads."""
 
     def __init__(
@@ -91,9 +91,9 @@ class Recall:
         self._allowed = allowed
         self._budget = budget
 
-    async def notes(self, signal: AbortSignal) -> Recalled | None:
+    async def notes(self, signal: AbortSignal) -> RecallResult | None:
         """None where nothing is remembered, or the budget is too small for anything. Raises StorageFailed."""
-        seen = await signal.in_thread(self._overview.look, order=Order.NEWEST, limit=CONSIDERED)
+        seen = await signal.in_thread(self._overview.look, order=MemoryOrder.NEWEST, limit=CONSIDERED)
         theirs = {glance.key for glance in seen.glances if glance.scope is MemoryScope.WORKSPACE}
         # As in memory_get, the workspace's own text stands for the user's under the same key.
         standing = [
@@ -104,7 +104,7 @@ class Recall:
         if not seen.total or room < 0:
             return None
         share = self._budget // _SHARE
-        notes: list[Note] = []
+        notes: list[MemoryNote] = []
         lines: list[str] = []
         secrets = asking = 0
         for glance in standing:
@@ -119,13 +119,13 @@ class Recall:
             elif (cost := estimated_tokens(written) + 1) <= min(room, share + 1):
                 room -= cost
                 lines.append(written)
-                notes.append(Note(glance.key, glance.scope))
+                notes.append(MemoryNote(glance.key, glance.scope))
         left_out = seen.total - (len(seen.glances) - len(standing)) - len(notes)
         parts = [HEADING, *lines] if lines else []
         parts += [_rest(left_out, secrets, asking)] if left_out else []
-        return Recalled("\n".join((*parts, ENDING)), tuple(notes), left_out, secrets, asking)
+        return RecallResult("\n".join((*parts, ENDING)), tuple(notes), left_out, secrets, asking)
 
-    def _line(self, glance: Glance, share: int) -> str | None:
+    def _line(self, glance: MemorySummary, share: int) -> str | None:
         """The note on one line; None where it looks like a secret, wherever in its text."""
         value = glance.opening
         if not glance.whole:

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Callable
 
 from ollm_tui.agent.events import (
-    ConfirmationAnswered,
-    ConfirmationAsked,
+    ConfirmationRequestedEvent,
+    ConfirmationSettledEvent,
     Event,
     LoggedTodo,
-    TodosReplaced,
-    ToolOutput,
+    TodosChangedEvent,
+    ToolOutputEvent,
 )
 from ollm_tui.core.base.clock import Clock, SystemClock, iso_time
 from ollm_tui.core.bus.message_bus import MessageBus
@@ -76,10 +76,10 @@ class EventStream:
     def _on_notice(self, notice: Notice) -> None:
         match notice:
             case ConfirmationRequested(request):
-                self.publish(ConfirmationAsked(call_id=request.call_id, request=request))
+                self.publish(ConfirmationRequestedEvent(call_id=request.call_id, request=request))
             case ConfirmationSettled(request, outcome, by, response):
                 self.publish(
-                    ConfirmationAnswered(
+                    ConfirmationSettledEvent(
                         call_id=request.call_id,
                         request_id=request.id,
                         outcome=outcome,
@@ -89,7 +89,7 @@ class EventStream:
                     )
                 )
             case OutputProduced(call_id, text):
-                self.publish(ToolOutput(call_id=call_id, text=text))
+                self.publish(ToolOutputEvent(call_id=call_id, text=text))
             case TodosChanged(todos, by, revision):
                 logged = tuple(
                     LoggedTodo(
@@ -101,6 +101,6 @@ class EventStream:
                     )
                     for todo in todos
                 )
-                self.publish(TodosReplaced(todos=logged, by=by, revision=revision))
+                self.publish(TodosChangedEvent(todos=logged, by=by, revision=revision))
             case ConfirmationHeld() | CommandChanged():
                 pass  # live state that the screen reads from the bus's and the hub's own doors

@@ -16,7 +16,7 @@ from ollm_tui.cli.exits import UsageError
 
 
 @dataclass(frozen=True)
-class Row:
+class BatchRow:
     """One row. `fault` says why it cannot be called; then the rest means nothing."""
 
     name: str = ""
@@ -25,18 +25,18 @@ class Row:
     fault: str | None = None
 
 
-def read_row(line: str) -> Row:
+def read_row(line: str) -> BatchRow:
     """A row from a line: `name` and `arguments`, or `tool` and `params`; an `id` is handed back."""
     try:
         value: JsonValue = json.loads(line, strict=False)
     except (ValueError, RecursionError) as error:
-        return Row(fault=f"the row is not JSON: {error}")
+        return BatchRow(fault=f"the row is not JSON: {error}")
     if not isinstance(value, dict):
-        return Row(fault="the row is not a JSON object")
+        return BatchRow(fault="the row is not a JSON object")
     name = value.get("name", value.get("tool"))
     if not isinstance(name, str) or not name:
-        return Row(id=value.get("id"), fault='the row has no "name"')
-    return Row(name, value.get("arguments", value.get("params", {})), value.get("id"))
+        return BatchRow(id=value.get("id"), fault='the row has no "name"')
+    return BatchRow(name, value.get("arguments", value.get("params", {})), value.get("id"))
 
 
 @contextmanager

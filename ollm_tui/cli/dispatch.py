@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from ollm_tui.cli.arguments import split_command
-from ollm_tui.cli.exits import ExitCode, Interrupted, UsageError, let_go_of_stdout
+from ollm_tui.cli.exits import CommandInterruptedError, ExitCode, UsageError, let_go_of_stdout
 
 COMMANDS = {
     "run": "run",
@@ -36,7 +36,7 @@ def dispatch(arguments: Sequence[str]) -> int:
     except UsageError as error:
         print(f"ollm-tui: {error}", file=sys.stderr)
         return ExitCode.USAGE
-    except (KeyboardInterrupt, Interrupted):
+    except (KeyboardInterrupt, CommandInterruptedError):
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         let_go_of_stdout()

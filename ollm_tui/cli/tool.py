@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pydantic import JsonValue
 
 from ollm_tui.cli.arguments import command_parser, options_of, parse
-from ollm_tui.cli.batch import Row, lines_of, open_rows, read_row
-from ollm_tui.cli.exits import ExitCode, Interrupted
+from ollm_tui.cli.batch import BatchRow, lines_of, open_rows, read_row
+from ollm_tui.cli.exits import CommandInterruptedError, ExitCode
 from ollm_tui.cli.output import exit_code_of, given_or_stdin, parse_json, print_json, result_line, say
 from ollm_tui.cli.reporting import sound_configuration
 from ollm_tui.core.base.abort import AbortController, AbortSignal
@@ -80,7 +80,7 @@ async def _call_one(given: Namespace, arguments: JsonValue) -> int:
             result = await core.executor.execute(given.name, arguments, signal, origin=Origin.USER)
         print_json(result_line(result))
         if signal.aborted:
-            raise Interrupted
+            raise CommandInterruptedError
     return exit_code_of(result)
 
 
@@ -100,12 +100,12 @@ async def _answer_rows(core: Core, lines: AsyncGenerator[str], signal: AbortSign
             row = read_row(line)
             print_json(result_line(await _call_row(core, row, signal), row.id))
     except OperationCancelled:
-        raise Interrupted from None
+        raise CommandInterruptedError from None
     finally:
         await lines.aclose()
 
 
-async def _call_row(core: Core, row: Row, signal: AbortSignal) -> ToolResult:
+async def _call_row(core: Core, row: BatchRow, signal: AbortSignal) -> ToolResult:
     if row.fault is not None:
         return ToolResult.of_failure(InvalidArguments(f"{row.fault}: give an object with name and arguments."))
     return await core.executor.execute(row.name, row.arguments, signal, origin=Origin.USER)

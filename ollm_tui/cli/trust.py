@@ -7,7 +7,7 @@ from pathlib import Path
 from ollm_tui.cli.arguments import command_parser, parse
 from ollm_tui.cli.exits import ExitCode, UsageError
 from ollm_tui.cli.output import say
-from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, Trust, TrustBook
+from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, TrustState, TrustStore
 
 
 def run_command(argv: list[str]) -> int:
@@ -18,10 +18,10 @@ def run_command(argv: list[str]) -> int:
     if not folder.is_dir():
         raise UsageError(f"{folder} is no folder.")
     try:
-        state = TrustBook.of_user().trust(folder)
+        state = TrustStore.of_user().trust(folder)
     except (OSError, ValueError) as error:
         raise UsageError(str(error)) from None
-    if state is Trust.NO_FILE:
+    if state is TrustState.NO_FILE:
         say(f"{folder} has no {REPOSITORY_CONFIG}: there is nothing to trust.")
         return ExitCode.FAILED
     say(f"trusted: {folder / REPOSITORY_CONFIG}. When it changes, it counts again only after another trust.")

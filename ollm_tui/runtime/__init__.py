@@ -6,14 +6,14 @@ from ollm_tui.runtime.configuration import (
     configure,
     with_approvals_since,
 )
-from ollm_tui.runtime.runtime import Attendance, Core, House, assemble, assemble_core
+from ollm_tui.runtime.runtime import Attendance, Core, Runtime, assemble, assemble_core
 
 __all__ = [
     "Attendance",
     "Configuration",
     "ConfigurationError",
     "Core",
-    "House",
+    "Runtime",
     "assemble",
     "assemble_core",
     "configure",

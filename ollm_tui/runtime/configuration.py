@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from ollm_tui.config import ConfigFault, ConfigFile, Loaded, Settings, load_settings, user_config_path
+from ollm_tui.config import ConfigError, ConfigFile, LoadedConfig, Settings, load_settings, user_config_path
 from ollm_tui.core.base.app_dirs import config_folder
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.bus.confirmation import RememberScope
@@ -19,14 +19,14 @@ from ollm_tui.core.policy.engine import PolicySources
 from ollm_tui.core.policy.policy_file import (
     DEFAULT_PRESET,
     LoadedPolicy,
-    PolicyFault,
+    PolicyFileError,
     load_policy,
     load_preset,
     read_checked,
     read_policy_file,
 )
-from ollm_tui.core.policy.repository_trust import Trust, TrustBook
-from ollm_tui.core.policy.rules import Decision, ExecMode, PolicyRule, RulePlace, RuleSet, ToolPolicy, strictest
+from ollm_tui.core.policy.repository_trust import TrustState, TrustStore
+from ollm_tui.core.policy.rules import Decision, ExecMode, PolicyRule, RuleSet, RuleSource, ToolPolicy, strictest
 from ollm_tui.options import Options
 
 _EXEC_STRICTNESS = {ExecMode.FULL: 0, ExecMode.ALLOWLIST: 1, ExecMode.DENY: 2}
@@ -54,8 +54,8 @@ class Configuration:
 
     options: Options
     workspace: Workspace
-    loaded: Loaded
-    trust: Trust
+    loaded: LoadedConfig
+    trust: TrustState
     files: PolicyFiles
     sources: PolicySources
     policy_fault: str | None = None
@@ -67,7 +67,7 @@ class Configuration:
         return self.loaded.settings
 
     @property
-    def faults(self) -> list[ConfigFault]:
+    def faults(self) -> list[ConfigError]:
         return self.loaded.faults
 
     def reading_also(self, folder: Path) -> Configuration:
@@ -89,22 +89,22 @@ def configure(options: Options) -> Configuration:
     """Read everything; changes nothing on disk. Raises ConfigurationError where there is no workspace."""
     workspace = _workspace(options)
     try:
-        own = TrustBook.of_user().look_at(workspace.root)
+        own = TrustStore.of_user().look_at(workspace.root)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
-    loaded = load_settings(options, own if own.trust is Trust.TRUSTED else None)
+    loaded = load_settings(options, own if own.trust is TrustState.TRUSTED else None)
     fault: str | None = None
     files = PolicyFiles()
     workspace = workspace.varied(protected_patterns=loaded.settings.tools.protected)
     try:
         _check_protection(workspace, loaded)
         if loaded.unreadable is not None:
-            raise PolicyFault(
+            raise PolicyFileError(
                 loaded.unreadable.source, loaded.unreadable.message, loaded.unreadable.remedy, loaded.unreadable.line
             )
         files = _policy_files(options, workspace, loaded)
         sources = _sources(files, workspace)
-    except PolicyFault as error:
+    except PolicyFileError as error:
         fault = str(error)
         sources = deny_everything()
     domains = tuple(domain for each in files.documents for domain in each.document.web.allow_domains)
@@ -115,7 +115,7 @@ def deny_everything() -> PolicySources:
     """What holds while the policy is unknown."""
     rule = PolicyRule(tool="*", action=Decision.DENY, message="the policy could not be read")
     return PolicySources(
-        (RuleSet([(rule, RulePlace("faulty policy", 1))]),), Decision.DENY, commands=CommandPolicy(mode=ExecMode.DENY)
+        (RuleSet([(rule, RuleSource("faulty policy", 1))]),), Decision.DENY, commands=CommandPolicy(mode=ExecMode.DENY)
     )
 
 
@@ -142,15 +142,15 @@ def _workspace(options: Options) -> Workspace:
         raise ConfigurationError(f"There is no workspace: {error}. Name an existing folder with -C.") from None
 
 
-def _check_protection(workspace: Workspace, loaded: Loaded) -> None:
+def _check_protection(workspace: Workspace, loaded: LoadedConfig) -> None:
     try:
         workspace.own_protection.check()
     except ValueError as error:
         source = loaded.sources.get("tools.protected", "settings")
-        raise PolicyFault(source, str(error), "Correct the pattern; until then nothing is allowed.") from None
+        raise PolicyFileError(source, str(error), "Correct the pattern; until then nothing is allowed.") from None
 
 
-def _policy_files(options: Options, workspace: Workspace, loaded: Loaded) -> PolicyFiles:
+def _policy_files(options: Options, workspace: Workspace, loaded: LoadedConfig) -> PolicyFiles:
     """Raises PolicyFault for the first file that cannot be used."""
     if options.policy_file is not None:
         given = read_policy_file(options.policy_file, "policy file")
@@ -212,5 +212,5 @@ def _patterns(documents: list[LoadedPolicy]) -> list[ApprovalPattern]:
             try:
                 patterns.append(ApprovalPattern.parse(approval.pattern, file))
             except ValueError as error:
-                raise PolicyFault(file, f"approval {approval.pattern!r}: {error}") from None
+                raise PolicyFileError(file, f"approval {approval.pattern!r}: {error}") from None
     return patterns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ollm_tui.agent.providers.offline import OfflineProvider
 from ollm_tui.agent.providers.provider import Provider
-from ollm_tui.agent.recall import Recall
+from ollm_tui.agent.recall import MemoryRecall
 from ollm_tui.config import MemorySettings
 from ollm_tui.core.bus.confirmation import Origin
 from ollm_tui.core.execution.executor import ToolExecutor
@@ -19,7 +19,7 @@ WINDOW_SHARE = 8
 
 def recall_for(
     provider: Provider, settings: MemorySettings, memory: Memory, overview: MemoryOverview, executor: ToolExecutor
-) -> Recall | None:
+) -> MemoryRecall | None:
     """None where nothing is to go along: it is switched off, or there is no model to read it."""
     if not settings.inject or isinstance(provider, OfflineProvider):
         return None
@@ -31,4 +31,4 @@ def recall_for(
         explained = await executor.explain(MEMORY_GET.name, {"key": key}, origin=Origin.MODEL)
         return explained.decision is Decision.ALLOW
 
-    return Recall(memory, overview, allowed, budget)
+    return MemoryRecall(memory, overview, allowed, budget)

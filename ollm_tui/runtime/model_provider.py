@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenProvider:
     """A provider, and what a person should know about the choice."""
 
     provider: Provider
     notice: str | None = None
 
 
-async def choose_provider(settings: Settings, options: Options) -> Chosen:
+async def choose_provider(settings: Settings, options: Options) -> ChosenProvider:
     """Raises ConfigurationError where what was asked for cannot be had."""
     key = settings.api_key.get_secret_value() if settings.api_key else None
     try:
         match settings.provider:
             case "ollama":
-                return Chosen(_ollama(settings.base_url or os.environ.get("OLLAMA_HOST"), settings, key))
+                return ChosenProvider(_ollama(settings.base_url or os.environ.get("OLLAMA_HOST"), settings, key))
             case "openai":
                 if settings.base_url is None:
                     raise ConfigurationError("Provider openai needs an address: give --base-url or set base_url.")
-                return Chosen(_openai(settings.base_url, settings, key))
+                return ChosenProvider(_openai(settings.base_url, settings, key))
             case "offline":
-                return Chosen(_offline())
+                return ChosenProvider(_offline())
             case "scripted":
-                return Chosen(_scripted(options))
+                return ChosenProvider(_scripted(options))
             case None:
                 return await _found(settings, key)
     except ValueError as error:
@@ -52,20 +52,20 @@ def probing_allowed() -> bool:
     return os.environ.get("OLLM_PROBE") != "0"
 
 
-async def _found(settings: Settings, key: str | None) -> Chosen:
+async def _found(settings: Settings, key: str | None) -> ChosenProvider:
     if settings.base_url is not None:
-        return Chosen(_openai(settings.base_url, settings, key))
+        return ChosenProvider(_openai(settings.base_url, settings, key))
     servers: tuple[FoundServer, ...] = ()
     if probing_allowed():
         from ollm_tui.agent.providers.probe import probe_servers
 
         servers = await probe_servers()
     if not servers:
-        return Chosen(_offline())
+        return ChosenProvider(_offline())
     server = servers[0]
     notice = f"Found {server.label} at {server.base_url}."
     made = _ollama if server.kind == "ollama" else _openai
-    return Chosen(made(server.base_url, settings, key), notice)
+    return ChosenProvider(made(server.base_url, settings, key), notice)
 
 
 def _ollama(base_url: str | None, settings: Settings, key: str | None) -> Provider:

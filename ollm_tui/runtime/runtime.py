@@ -11,9 +11,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from ollm_tui import __version__
-from ollm_tui.agent.events import SessionStarted
+from ollm_tui.agent.events import SessionStartedEvent
 from ollm_tui.agent.loop import Agent
-from ollm_tui.agent.session.log import OutputFolder, SessionLog, new_session_id, prune_loose_outputs, sessions_folder
+from ollm_tui.agent.session.log import OutputDirectory, SessionLog, new_session_id, prune_loose_outputs, sessions_folder
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.app_dirs import data_folder, state_folder
 from ollm_tui.core.base.clock import Clock, SystemClock
@@ -21,16 +21,16 @@ from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import CommandChanged, TodosChanged
-from ollm_tui.core.execution.calls import Standin
+from ollm_tui.core.execution.calls import AutoAnswer
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.files.trash import Trash
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.memory.embedding import installed_embedder
 from ollm_tui.core.memory.overview import MemoryOverview
-from ollm_tui.core.policy.approvals import ApprovalBook
+from ollm_tui.core.policy.approvals import ApprovalStore
 from ollm_tui.core.policy.audit import AuditWriter
 from ollm_tui.core.policy.engine import PolicyEngine
-from ollm_tui.core.shell.detached_jobs import JobBook
+from ollm_tui.core.shell.detached_jobs import JobRecords
 from ollm_tui.core.shell.hub import CommandHub, CommandKind
 from ollm_tui.core.storage.store import Store
 from ollm_tui.core.todos.todo_list import Todo, TodoList
@@ -65,20 +65,20 @@ class Core:
     bus: MessageBus
     executor: ToolExecutor
     hub: CommandHub
-    jobs: JobBook
+    jobs: JobRecords
     store: Store
     todos: TodoList
     memory: Memory
     memory_overview: MemoryOverview
     trash: Trash
-    outputs: OutputFolder
+    outputs: OutputDirectory
     audit: AuditWriter
     notices: tuple[str, ...] = ()
     """What a person should know before anything happens."""
 
 
 @dataclass(frozen=True)
-class House:
+class Runtime:
     """The core with a conversation on top."""
 
     core: Core
@@ -92,7 +92,7 @@ class House:
         """Publish the session's first event; for whoever has subscribed to the stream."""
         described = self.agent.provider.describe()
         self.stream.publish(
-            SessionStarted(
+            SessionStartedEvent(
                 session_id=self.session_id,
                 workspace=str(self.core.configuration.workspace.root),
                 provider=described.provider,
@@ -106,7 +106,7 @@ class House:
 async def assemble_core(
     configuration: Configuration,
     attendance: Attendance,
-    outputs: OutputFolder | None = None,
+    outputs: OutputDirectory | None = None,
     *,
     hint: str = "",
     farewell: Callable[[str], None] | None = None,
@@ -121,7 +121,7 @@ async def assemble_core(
     """
     clock = clock or SystemClock()
     settings = configuration.settings
-    outputs = outputs or OutputFolder(state_folder() / "outputs")
+    outputs = outputs or OutputDirectory(state_folder() / "outputs")
     configuration = configuration.reading_also(outputs.folder)
     loop = asyncio.get_running_loop()
     bus = MessageBus(clock)
@@ -138,7 +138,7 @@ async def assemble_core(
     todos = TodoList(store, configuration.workspace.root, clock=clock, on_change=todos_changed)
     memory = Memory(store, configuration.workspace.root, clock=clock, embedder=installed_embedder())
     trash = Trash(state_folder())
-    jobs = JobBook(state_folder() / "jobs", configuration.workspace.root, clock=clock)
+    jobs = JobRecords(state_folder() / "jobs", configuration.workspace.root, clock=clock)
     hub = CommandHub(outputs.folder, passed=settings.shell.pass_env, book=jobs)
     hub.subscribe(lambda state: bus.publish(CommandChanged(state)))
     attended = attendance is Attendance.PERSON
@@ -174,12 +174,12 @@ async def assemble_core(
         attended,
         context=context,
         mode=settings.mode,
-        standin=Standin.YES if attendance is Attendance.YES else Standin.NOBODY,
+        standin=AutoAnswer.YES if attendance is Attendance.YES else AutoAnswer.NOBODY,
         standin_hint=hint,
         confirm_timeout=settings.confirm.timeout if attended else 60.0,
         forgiving=settings.tools.forgiving,
         outputs=outputs,
-        approvals=ApprovalBook(configuration.files.remember_in, on_used=uses.record),
+        approvals=ApprovalStore(configuration.files.remember_in, on_used=uses.record),
         on_record=lambda record: audit.record(audit_entry(record)),
         clock=clock,
     )
@@ -222,7 +222,7 @@ async def assemble(
     configuration: Configuration | None = None,
     farewell: Callable[[str], None] | None = None,
     clock: Clock | None = None,
-) -> AsyncGenerator[House]:
+) -> AsyncGenerator[Runtime]:
     """Build everything for a conversation. Raises ConfigurationError where it cannot be had.
 
     The scripted provider without a script plays the tour in a temporary workspace of its own.
@@ -230,7 +230,7 @@ async def assemble(
     clock = clock or SystemClock()
     session_id = new_session_id(clock)
     folder = sessions_folder() / session_id
-    outputs = OutputFolder(folder / "output")
+    outputs = OutputDirectory(folder / "output")
     async with AsyncExitStack() as stack:
         if configuration is None or _plays_tour(configuration):
             options = await stack.enter_async_context(_tour_workspace(options, configuration))
@@ -264,10 +264,10 @@ async def assemble(
         )
         if chosen.notice:
             notices.append(chosen.notice)
-        yield House(core, stream, agent, session_id, log, tuple(notices))
+        yield Runtime(core, stream, agent, session_id, log, tuple(notices))
 
 
-def _web_access(configuration: Configuration, outputs: OutputFolder, clock: Clock) -> WebAccess:
+def _web_access(configuration: Configuration, outputs: OutputDirectory, clock: Clock) -> WebAccess:
     web = configuration.settings.web
     search = choose_search(
         SearchSettings(

@@ -23,7 +23,7 @@ from ollm_tui.tui import protocol, start
 from ollm_tui.tui.first_frame import DEFAULT_THEME, first_frame
 from ollm_tui.tui.key_order import KeyOrder
 from ollm_tui.tui.panes.conversation_pane import ConversationPane
-from ollm_tui.tui.protocol import Intent, OpenHouse, Steward
+from ollm_tui.tui.protocol import Backend, Intent, OpenBackend
 from ollm_tui.tui.screens.dashboard_screen import Dashboard
 from ollm_tui.tui.themes import packaged_theme
 from ollm_tui.tui.values import Activity
@@ -31,7 +31,7 @@ from ollm_tui.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
     from ollm_tui.tui.screens.memory_screen import MemoryScreen
-    from ollm_tui.tui.screens.quit_screen import Leaving
+    from ollm_tui.tui.screens.quit_screen import QuitChoice
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class DashboardApp(App[int]):
     ]
 
     def __init__(
-        self, options: Options, *, open_house: OpenHouse | None = None, clock: Clock | None = None, blink: bool = True
+        self, options: Options, *, open_house: OpenBackend | None = None, clock: Clock | None = None, blink: bool = True
     ) -> None:
         super().__init__()
         self.options = options
@@ -81,7 +81,7 @@ class DashboardApp(App[int]):
         self.dashboard = Dashboard(self.clock.monotonic, blink=blink and not self._first.reduced_motion)
         self.animation_level = "none"
         self._open_house = open_house
-        self._steward: Steward | None = None
+        self._steward: Backend | None = None
         self._held_back: list[Intent] = []
         self._memory: MemoryScreen | None = None
         self._broken = False
@@ -135,14 +135,14 @@ class DashboardApp(App[int]):
             log.exception("the house could not be kept")
             self._broken = True
             start.end_start()
-            self.tell(protocol.ActivityChanged(Activity.FAILED, fault=f"{type(error).__name__}: {error}"))
+            self.tell(protocol.ActivityUpdate(Activity.FAILED, fault=f"{type(error).__name__}: {error}"))
         finally:
             if self._steward is not None:
                 self.last_words = self._steward.last_words()
             self._steward = None
             self._house_closed.set()
 
-    async def _house(self) -> AbstractAsyncContextManager[Steward]:
+    async def _house(self) -> AbstractAsyncContextManager[Backend]:
         if self._open_house is not None:
             return self._open_house(self.tell)
         # Models, providers and the store take as long to import as the screen itself: not before it, not on its loop.
@@ -155,12 +155,12 @@ class DashboardApp(App[int]):
 
         return open_house(self.options, self.tell, self.clock)
 
-    def tell(self, message: protocol.News) -> bool:
+    def tell(self, message: protocol.Update) -> bool:
         """Hand news to the dashboard; from any task or thread."""
         return self.dashboard.post_message(message)
 
-    @on(protocol.SettingsKnown)
-    def _adopt(self, message: protocol.SettingsKnown) -> None:
+    @on(protocol.SettingsUpdate)
+    def _adopt(self, message: protocol.SettingsUpdate) -> None:
         """Take over what the settings say about the screen, once they are known."""
         settings = message.settings
         for theme in settings.themes:
@@ -273,8 +273,8 @@ class DashboardApp(App[int]):
         self._memory = MemoryScreen(containing, self.dashboard.waiting)
         self.push_screen(self._memory)
 
-    @on(protocol.News)
-    def _show_in_memory(self, message: protocol.News) -> None:
+    @on(protocol.Update)
+    def _show_in_memory(self, message: protocol.Update) -> None:
         if self._memory is not None and self._memory.is_attached:
             self._memory.take(message)
 
@@ -290,12 +290,12 @@ class DashboardApp(App[int]):
         if not unfinished:
             await self._leave()
             return
-        from ollm_tui.tui.screens.quit_screen import LeaveScreen
+        from ollm_tui.tui.screens.quit_screen import QuitScreen
 
-        if not isinstance(self.screen, LeaveScreen):
-            self.push_screen(LeaveScreen(unfinished), self._leave_as)
+        if not isinstance(self.screen, QuitScreen):
+            self.push_screen(QuitScreen(unfinished), self._leave_as)
 
-    async def _leave_as(self, how: Leaving | None) -> None:
+    async def _leave_as(self, how: QuitChoice | None) -> None:
         """Quit in the way that was chosen; stay where jobs cannot be left."""
         if how is None or self._steward is None:
             return

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from textual.binding import Binding, BindingType
 
-from ollm_tui.tui.values import Fault
+from ollm_tui.tui.values import FileError
 
 SHOWN = {
     "esc": "Esc",
@@ -48,13 +48,13 @@ def key_groups() -> list[tuple[str, list[Binding]]]:
     from ollm_tui.tui.panes.terminal_pane import TerminalPane
     from ollm_tui.tui.panes.terminal_search_line import TerminalSearch
     from ollm_tui.tui.panes.todos_pane import TodoPane
-    from ollm_tui.tui.screens.confirmation_screen import ConfirmScreen
+    from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
     from ollm_tui.tui.screens.dashboard_screen import Dashboard
     from ollm_tui.tui.screens.help_screen import HelpScreen
     from ollm_tui.tui.screens.jobs_screen import JobsScreen
     from ollm_tui.tui.screens.memory_screen import MemoryScreen
-    from ollm_tui.tui.screens.quit_screen import LeaveScreen
-    from ollm_tui.tui.screens.yes_no_screen import AskScreen
+    from ollm_tui.tui.screens.quit_screen import QuitScreen
+    from ollm_tui.tui.screens.yes_no_screen import YesNoScreen
     from ollm_tui.tui.terminal.reading_view import ReadingView
     from ollm_tui.tui.widgets.prompt import Prompt
     from ollm_tui.tui.widgets.row_list import RowList
@@ -64,27 +64,27 @@ def key_groups() -> list[tuple[str, list[Binding]]]:
         ("Everywhere", [*_named(DashboardApp.BINDINGS), *_named(Dashboard.BINDINGS)]),
         ("Prompt", _named(Prompt.BINDINGS)),
         ("Chat", [*_named(Transcript.BINDINGS), *_named(ConversationPane.BINDINGS)]),
-        ("Confirmation", _named(ConfirmScreen.BINDINGS)),
+        ("Confirmation", _named(ConfirmationScreen.BINDINGS)),
         ("Queue and todos", [*_named(RowList.BINDINGS), *_named(QueuePane.BINDINGS), *_named(TodoPane.BINDINGS)]),
         ("Memory", _named(MemoryScreen.BINDINGS)),
         ("Terminal tabs", _named(TerminalPane.BINDINGS)),
         ("Reading the terminal (F5)", [*_named(ReadingView.BINDINGS), *_named(TerminalSearch.BINDINGS)]),
         ("Jobs", _named(JobsScreen.BINDINGS)),
-        ("Dialogues", [*_named(HelpScreen.BINDINGS), *_named(AskScreen.BINDINGS), *_named(LeaveScreen.BINDINGS)]),
+        ("Dialogues", [*_named(HelpScreen.BINDINGS), *_named(YesNoScreen.BINDINGS), *_named(QuitScreen.BINDINGS)]),
     ]
 
 
-def faults_of(keys: Mapping[str, str], source: str) -> tuple[Fault, ...]:
+def faults_of(keys: Mapping[str, str], source: str) -> tuple[FileError, ...]:
     """What is wrong with `[keys]`: ids that do not exist, keys that no terminal sends."""
     if not keys:
         return ()  # without loading every screen at the start
     known = {binding.id for _, bindings in key_groups() for binding in bindings}
-    faults: list[Fault] = []
+    faults: list[FileError] = []
     for name, key in keys.items():
         if name not in known:
-            faults.append(Fault(source, None, f"[keys] knows no {name!r}.", "F1 lists all ids."))
+            faults.append(FileError(source, None, f"[keys] knows no {name!r}.", "F1 lists all ids."))
         elif not key or any(not part.strip() for part in key.split(",")):
-            faults.append(Fault(source, None, f"[keys] {name!r} has no key.", 'Write one like "f9" or "ctrl+b".'))
+            faults.append(FileError(source, None, f"[keys] {name!r} has no key.", 'Write one like "f9" or "ctrl+b".'))
     return tuple(faults)
 
 

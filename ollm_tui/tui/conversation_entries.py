@@ -113,10 +113,10 @@ class AnswerGrew:
 
 
 @dataclass(frozen=True)
-class Cleared:
+class ConversationCleared:
     """Another session begins: everything goes."""
 
     entries: tuple[Entry, ...] = field(default=())
 
 
-Change: TypeAlias = EntriesChanged | AnswerGrew | Cleared
+Change: TypeAlias = EntriesChanged | AnswerGrew | ConversationCleared

@@ -10,7 +10,7 @@ from enum import StrEnum
 from math import inf
 from typing import TYPE_CHECKING
 
-from ollm_tui.tui.values import QueueItem, Reach, ReviewValue, RiskLevel, RuleOffer
+from ollm_tui.tui.values import ConfirmationItem, Reach, ReviewValue, RiskLevel, RuleOffer
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
@@ -38,13 +38,13 @@ class Lasting(StrEnum):
 
 
 @dataclass
-class Consideration:
+class DecisionGuard:
     """`shown_at` is monotonic, in seconds, and lies ahead of every clock until what is shown has been painted.
 
     `effect_seen`: the end of what would happen has been in sight.
     """
 
-    item: QueueItem
+    item: ConfirmationItem
     shown_at: float = inf
     review: ReviewValue | None = None
     edited: JsonObject | None = None
@@ -118,7 +118,7 @@ IDLE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Scene:
+class ScreenSituation:
     """Where the person's attention is. `last_key` is monotonic, in seconds."""
 
     modal_open: bool
@@ -131,7 +131,7 @@ class Scene:
 
 
 @dataclass
-class ReviewDesk:
+class AutoOpenTimer:
     """Remembers which questions were seen: each opens by itself at most once."""
 
     auto_open: str = "idle"
@@ -142,7 +142,7 @@ class ReviewDesk:
         """The oldest question nobody has looked at."""
         return next((item_id for item_id in pending_ids if item_id not in self.seen), None)
 
-    def wait_before_opening(self, scene: Scene) -> float | None:
+    def wait_before_opening(self, scene: ScreenSituation) -> float | None:
         """Seconds until it may open if nothing else happens; 0 for now; None while something stands against it."""
         if self.auto_open == "never" or scene.modal_open:
             return None

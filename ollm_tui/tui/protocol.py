@@ -15,13 +15,13 @@ from ollm_tui.tui.memory_values import MemoryName, MemoryQuery
 from ollm_tui.tui.values import (
     Activity,
     CommandTab,
-    Fault,
+    ConfirmationQueueSnapshot,
+    FileError,
     JobRow,
-    QueueSnapshot,
     ReviewValue,
-    Surroundings,
+    SessionStatus,
     TodoRow,
-    Unfinished,
+    UnfinishedWork,
 )
 
 if TYPE_CHECKING:
@@ -29,33 +29,33 @@ if TYPE_CHECKING:
     from ollm_tui.tui.memory_values import MemoryListing, MemoryName, MemoryOutcome, MemoryText
 
 
-class News(Message):
+class Update(Message):
     """Base of all of them."""
 
 
 @dataclass
-class ConversationChanged(News):
+class ConversationUpdate(Update):
     """Something was said or done."""
 
     change: Change
 
 
 @dataclass
-class QueueChanged(News):
+class QueueUpdate(Update):
     """The queue as it is now."""
 
-    queue: QueueSnapshot
+    queue: ConfirmationQueueSnapshot
 
 
 @dataclass
-class TodosChanged(News):
+class TodosUpdate(Update):
     """The todo list as it is now."""
 
     todos: tuple[TodoRow, ...]
 
 
 @dataclass
-class ActivityChanged(News):
+class ActivityUpdate(Update):
     """What the turn does now; `what` names the running tool or the rate, `fault` says why it failed."""
 
     activity: Activity
@@ -64,28 +64,28 @@ class ActivityChanged(News):
 
 
 @dataclass
-class SurroundingsChanged(News):
+class StatusUpdate(Update):
     """Model, workspace, mode, tokens."""
 
-    surroundings: Surroundings
+    surroundings: SessionStatus
 
 
 @dataclass
-class CommandsChanged(News):
+class CommandsUpdate(Update):
     """The commands that have or had a terminal."""
 
     commands: tuple[CommandTab, ...]
 
 
 @dataclass
-class ShellFailed(News):
+class ShellErrorUpdate(Update):
     """The person's shell could not be started."""
 
     why: str
 
 
 @dataclass
-class JobsChanged(News):
+class JobsUpdate(Update):
     """The jobs as they are now, while their list is in sight; `unknown` says what the system does not tell."""
 
     jobs: tuple[JobRow, ...]
@@ -93,7 +93,7 @@ class JobsChanged(News):
 
 
 @dataclass
-class Reviewed(News):
+class ReviewUpdate(Update):
     """The core's word on a question's arguments, or on changed ones."""
 
     item_id: str
@@ -102,33 +102,33 @@ class Reviewed(News):
 
 
 @dataclass
-class TrustAsked(News):
+class TrustQuestionUpdate(Update):
     """May the folder's own config file count, as long as it says just this?"""
 
     path: str
     content: bytes
 
 
-class MemoryNews(News):
+class MemoryUpdate(Update):
     """For the memory screen, if it is open."""
 
 
 @dataclass
-class MemoryListed(MemoryNews):
+class MemoryListUpdate(MemoryUpdate):
     """The memories that were asked for, as they are now."""
 
     listing: MemoryListing
 
 
 @dataclass
-class MemoryRead(MemoryNews):
+class MemoryTextUpdate(MemoryUpdate):
     """The whole text of one memory, as it is now."""
 
     text: MemoryText
 
 
 @dataclass
-class MemorySettled(MemoryNews):
+class MemoryChangeUpdate(MemoryUpdate):
     """How a change of the person's went; `stored` is what stands there now, None for nothing."""
 
     outcome: MemoryOutcome
@@ -138,10 +138,10 @@ class MemorySettled(MemoryNews):
 
 
 @dataclass
-class FaultsFound(News):
+class ConfigErrorsUpdate(Update):
     """Files of the person's that could not be used."""
 
-    faults: tuple[Fault, ...]
+    faults: tuple[FileError, ...]
 
 
 @dataclass(frozen=True)
@@ -157,14 +157,14 @@ class ScreenSettings:
 
 
 @dataclass
-class SettingsKnown(News):
+class SettingsUpdate(Update):
     """What the settings say about the screen; for the app."""
 
     settings: ScreenSettings
 
 
 @dataclass
-class Said(News):
+class ToastUpdate(Update):
     """A short word to the person that they need not act on."""
 
     text: str
@@ -175,14 +175,14 @@ class Intent(Message):
     """A wish of the person, carrying plain data. Subclasses are nested in the widget that emits them."""
 
 
-class Steward(Protocol):
+class Backend(Protocol):
     """What stands behind the screen; the bridge in life, something smaller in tests."""
 
     def handle(self, intent: Intent) -> None:
         """Take a wish; what comes of it arrives as news. Returns at once."""
         ...
 
-    def unfinished(self) -> Unfinished:
+    def unfinished(self) -> UnfinishedWork:
         """What quitting now would end."""
         ...
 
@@ -199,33 +199,33 @@ class Steward(Protocol):
         ...
 
 
-Tell = Callable[[News], object]
+Tell = Callable[[Update], object]
 """Posts news to the screen; safe from any task or thread."""
 
-OpenHouse = Callable[[Tell], AbstractAsyncContextManager[Steward]]
+OpenBackend = Callable[[Tell], AbstractAsyncContextManager[Backend]]
 """Builds everything behind the screen and takes it down again."""
 
 
-class MemoryWish(Intent):
+class MemoryIntent(Intent):
     """Base of all of them."""
 
 
 @dataclass
-class Listed(MemoryWish):
+class ListMemories(MemoryIntent):
     """Tell which there are, now and after each change."""
 
     query: MemoryQuery
 
 
 @dataclass
-class Read(MemoryWish):
+class ReadMemory(MemoryIntent):
     """Tell the whole text, now and after each change."""
 
     name: MemoryName
 
 
 @dataclass
-class Saved(MemoryWish):
+class SaveMemory(MemoryIntent):
     """Put `value` where `expected` stands, None for nothing; do nothing where another text does."""
 
     name: MemoryName
@@ -234,15 +234,15 @@ class Saved(MemoryWish):
 
 
 @dataclass
-class Deleted(MemoryWish):
+class DeleteMemory(MemoryIntent):
     """Forget it."""
 
     name: MemoryName
 
 
-class Undone(MemoryWish):
+class UndoMemoryChange(MemoryIntent):
     """Put back what stood where the person changed something last."""
 
 
-class Left(MemoryWish):
+class CloseMemory(MemoryIntent):
     """Nobody looks any more."""

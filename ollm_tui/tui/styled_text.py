@@ -1,6 +1,6 @@
 """What our own widgets draw with: lines of inked text, wrapped by cells, made into strips of the current theme.
 
-Foreign text enters a `Line` only through `visible` or `visible_block`; nothing here knows markup.
+Foreign text enters a `StyledLine` only through `visible` or `visible_block`; nothing here knows markup.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CHARACTERS_A_CELL = 5
 """As many as can stand on one: `visible` leaves a character four combining marks."""
 
 
-class Ink(StrEnum):
+class TextRole(StrEnum):
     """What a piece of text is, which the theme gives a colour. A meaning is always in the words as well."""
 
     PLAIN = "plain"
@@ -48,21 +48,21 @@ class Ink(StrEnum):
 
 
 @dataclass(frozen=True)
-class Piece:
+class StyledSpan:
     """A run of text in one ink; its text is safe to draw and has no line end."""
 
     text: str
-    ink: Ink = Ink.PLAIN
+    ink: TextRole = TextRole.PLAIN
 
 
 @dataclass(frozen=True)
-class Line:
+class StyledLine:
     """One logical line. `hang` is how far its wrapped continuations are indented, in cells.
 
     `prose` may be folded at blanks, for sentences; commands and files are cut by cells and lose nothing.
     """
 
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[StyledSpan, ...] = ()
     hang: int = 0
     prose: bool = False
 
@@ -74,12 +74,12 @@ class Line:
     def cells(self) -> int:
         return sum(cell_len(piece.text) for piece in self.pieces)
 
-    def wrapped(self, width: int) -> list[Line]:
+    def wrapped(self, width: int) -> list[StyledLine]:
         """Cut by cells at `width`, losing nothing: blanks at a fold stay. At least one line."""
         if width <= 0 or self.cells <= width:
             return [self]
         hang = self.hang if self.hang <= min(width // 2, width - 2) else 0  # a wide character has to fit beside it
-        rows: list[list[Piece]] = [[]]
+        rows: list[list[StyledSpan]] = [[]]
         room = width
         for piece in self.pieces:
             text, at = piece.text, 0
@@ -87,7 +87,7 @@ class Line:
                 # A whole text may be one line: what lies beyond this row is not looked at again for each row.
                 rest = text[at : at + max(1, room) * CHARACTERS_A_CELL]
                 if at + len(rest) == len(text) and cell_len(rest) <= room:
-                    rows[-1].append(Piece(rest, piece.ink))
+                    rows[-1].append(StyledSpan(rest, piece.ink))
                     room -= cell_len(rest)
                     break
                 head = _head(rest, room)
@@ -97,27 +97,27 @@ class Line:
                 if not head and room == width - (hang if len(rows) > 1 else 0):
                     head = text[at]  # one character wider than a whole line: better cut off than looped on
                 if head:
-                    rows[-1].append(Piece(head, piece.ink))
+                    rows[-1].append(StyledSpan(head, piece.ink))
                     at += len(head)
-                rows.append([Piece(" " * hang)] if hang else [])
+                rows.append([StyledSpan(" " * hang)] if hang else [])
                 room = width - hang
-        return [Line(tuple(row), self.hang, self.prose) for row in rows]
+        return [StyledLine(tuple(row), self.hang, self.prose) for row in rows]
 
-    def cut(self, width: int) -> Line:
+    def cut(self, width: int) -> StyledLine:
         """At most `width` cells, the cut marked by two dots."""
         if self.cells <= width:
             return self
         if width <= 2:
-            return Line((Piece(_head(self.text, max(0, width))),))
-        kept: list[Piece] = []
+            return StyledLine((StyledSpan(_head(self.text, max(0, width))),))
+        kept: list[StyledSpan] = []
         room = width - 2
         for piece in self.pieces:
             head = piece.text if cell_len(piece.text) <= room else _head(piece.text, room)
-            kept.append(Piece(head, piece.ink))
+            kept.append(StyledSpan(head, piece.ink))
             room -= cell_len(head)
             if len(head) < len(piece.text):
                 break
-        return Line((*kept, Piece("..", Ink.MUTED)), self.hang)
+        return StyledLine((*kept, StyledSpan("..", TextRole.MUTED)), self.hang)
 
 
 def app_of(node: DOMNode) -> App[object]:
@@ -125,38 +125,38 @@ def app_of(node: DOMNode) -> App[object]:
     return node.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # textual: App[Unknown]
 
 
-def line(*parts: str | tuple[str, Ink], hang: int = 0, prose: bool = False) -> Line:
+def line(*parts: str | tuple[str, TextRole], hang: int = 0, prose: bool = False) -> StyledLine:
     """Build a line from texts and (text, ink) pairs."""
-    pieces = (Piece(part) if isinstance(part, str) else Piece(*part) for part in parts)
-    return Line(tuple(piece for piece in pieces if piece.text), hang, prose)
+    pieces = (StyledSpan(part) if isinstance(part, str) else StyledSpan(*part) for part in parts)
+    return StyledLine(tuple(piece for piece in pieces if piece.text), hang, prose)
 
 
-def spread(left: Line, right: Line, width: int) -> Line:
+def spread(left: StyledLine, right: StyledLine, width: int) -> StyledLine:
     """`left` at the left edge, `right` at the right one; the left gives way where both do not fit."""
     room = width - right.cells - 1
     if room < 4:
         return left.cut(width)
     kept = left.cut(room)
     gap = width - kept.cells - right.cells
-    return Line((*kept.pieces, Piece(" " * gap), *right.pieces))
+    return StyledLine((*kept.pieces, StyledSpan(" " * gap), *right.pieces))
 
 
-def lines_of(text: str, ink: Ink = Ink.PLAIN, *, indent: int = 0, prose: bool = False) -> list[Line]:
+def lines_of(text: str, ink: TextRole = TextRole.PLAIN, *, indent: int = 0, prose: bool = False) -> list[StyledLine]:
     """A safe block of text as lines, tabs set out to blanks."""
     lead = " " * indent
     return [line((lead + row.expandtabs(TAB_SIZE), ink), hang=indent, prose=prose) for row in text.split("\n")]
 
 
-def wrap_all(lines: Iterable[Line], width: int) -> list[Line]:
+def wrap_all(lines: Iterable[StyledLine], width: int) -> list[StyledLine]:
     """Every line cut at `width`."""
     return [row for one in lines for row in one.wrapped(width)]
 
 
-TO_THE_EDGE = frozenset({Ink.ADDED, Ink.REMOVED})
+TO_THE_EDGE = frozenset({TextRole.ADDED, TextRole.REMOVED})
 """Inks with a ground of their own, which goes on to the right edge behind a line that ends in them."""
 
 
-class Palette:
+class RolePalette:
     """Inks of the current theme as terminal styles."""
 
     def __init__(self, variables: dict[str, str], *, ansi: bool) -> None:
@@ -171,25 +171,25 @@ class Palette:
         primary, accent = self._fore("text-primary", "primary"), self._fore("text-accent", "accent")
         error, warning = self._fore("text-error", "error"), self._fore("text-warning", "warning")
         ok = self._fore("text-success", "success")
-        self._styles: dict[Ink, Style] = {
-            Ink.PLAIN: Style(),
-            Ink.MUTED: muted,
-            Ink.STRONG: Style(bold=True),
-            Ink.PRIMARY: primary + Style(bold=True),
-            Ink.ACCENT: accent,
-            Ink.OK: ok,
-            Ink.WARNING: warning + Style(bold=True),
-            Ink.ERROR: error + Style(bold=True),
-            Ink.ADDED: ok + self._back("success-muted"),
-            Ink.REMOVED: error + self._back("error-muted"),
-            Ink.HUNK: accent,
-            Ink.CODE: self._fore("text-secondary", "secondary"),
-            Ink.CHOSEN: Style(bold=True) if ansi else Style(bold=True) + self._back("primary-muted"),
-            Ink.FOUND: Style(reverse=True),
+        self._styles: dict[TextRole, Style] = {
+            TextRole.PLAIN: Style(),
+            TextRole.MUTED: muted,
+            TextRole.STRONG: Style(bold=True),
+            TextRole.PRIMARY: primary + Style(bold=True),
+            TextRole.ACCENT: accent,
+            TextRole.OK: ok,
+            TextRole.WARNING: warning + Style(bold=True),
+            TextRole.ERROR: error + Style(bold=True),
+            TextRole.ADDED: ok + self._back("success-muted"),
+            TextRole.REMOVED: error + self._back("error-muted"),
+            TextRole.HUNK: accent,
+            TextRole.CODE: self._fore("text-secondary", "secondary"),
+            TextRole.CHOSEN: Style(bold=True) if ansi else Style(bold=True) + self._back("primary-muted"),
+            TextRole.FOUND: Style(reverse=True),
         }
 
     @classmethod
-    def of(cls, widget: Widget) -> Palette:
+    def of(cls, widget: Widget) -> RolePalette:
         """The palette of the theme that holds now; made once for all widgets."""
         app = app_of(widget)
         known = _PALETTES.get(app)
@@ -197,7 +197,7 @@ class Palette:
             known = _PALETTES[app] = (app.current_theme, cls(app.theme_variables, ansi=app.current_theme.ansi))
         return known[1]
 
-    def style(self, ink: Ink) -> Style:
+    def style(self, ink: TextRole) -> Style:
         return self._styles[ink]
 
     def fore(self, name: str) -> str | None:
@@ -205,11 +205,11 @@ class Palette:
         color = self._color(name)
         return None if color is None else color.rich_color.name
 
-    def strip(self, inked: Line, width: int, base: Style, fill: Ink = Ink.PLAIN) -> Strip:
+    def strip(self, inked: StyledLine, width: int, base: Style, fill: TextRole = TextRole.PLAIN) -> Strip:
         """The line on exactly `width` cells, over `base`; `fill` inks the whole row."""
         ground = base + self._styles[fill]
         segments = [Segment(piece.text, ground + self._styles[piece.ink]) for piece in inked.pieces]
-        last = inked.pieces[-1].ink if inked.pieces else Ink.PLAIN
+        last = inked.pieces[-1].ink if inked.pieces else TextRole.PLAIN
         return Strip(segments).crop_extend(0, width, ground + self._styles[last] if last in TO_THE_EDGE else ground)
 
     def _color(self, name: str) -> Color | None:
@@ -235,7 +235,7 @@ class Palette:
         return Style(bgcolor=color.rich_color)
 
 
-_PALETTES: WeakKeyDictionary[App[object], tuple[Theme, Palette]] = WeakKeyDictionary()
+_PALETTES: WeakKeyDictionary[App[object], tuple[Theme, RolePalette]] = WeakKeyDictionary()
 
 
 def _style(color: Color) -> Style:

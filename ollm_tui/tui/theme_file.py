@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from textual.color import Color, ColorParseError
 
 from ollm_tui.core.base.toml_lines import line_of_key
-from ollm_tui.tui.themes import ThemeFault
-from ollm_tui.tui.values import Fault
+from ollm_tui.tui.themes import ThemeError
+from ollm_tui.tui.values import FileError
 
 
 def _real_color(value: str) -> str:
@@ -61,7 +61,7 @@ def validated(text: str, path: Path) -> dict[str, object]:
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"line (\d+)", str(error))
         number = int(found[1]) if found else None
-        raise ThemeFault(Fault(str(path), number, f"is not TOML: {error}.", "Correct that line.")) from None
+        raise ThemeError(FileError(str(path), number, f"is not TOML: {error}.", "Correct that line.")) from None
     try:
         ThemeFile.model_validate(tables)
     except ValidationError as error:
@@ -69,5 +69,5 @@ def validated(text: str, path: Path) -> dict[str, object]:
         keys = [str(part) for part in fault["loc"]]
         said = f"{'.'.join(keys) or 'the file'}: {fault['msg'].removeprefix('Value error, ')}."
         remedy = "Colours are written like #6cb6ff; the keys are name, dark, [colors] and [variables]."
-        raise ThemeFault(Fault(str(path), line_of_key(text, keys), said, remedy)) from None
+        raise ThemeError(FileError(str(path), line_of_key(text, keys), said, remedy)) from None
     return tables

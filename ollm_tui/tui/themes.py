@@ -12,7 +12,7 @@ from textual.theme import Theme
 
 from ollm_tui.core.base.app_dirs import config_folder
 from ollm_tui.tui.first_frame import DEFAULT_THEME
-from ollm_tui.tui.values import Fault
+from ollm_tui.tui.values import FileError
 
 FALLBACK = Theme(name=DEFAULT_THEME, primary="#6cb6ff", dark=True)
 """If even the packaged file is gone."""
@@ -23,13 +23,13 @@ class Themes:
     """What could be used, by name, and what could not."""
 
     sound: dict[str, Theme]
-    faults: tuple[Fault, ...]
+    faults: tuple[FileError, ...]
 
 
-class ThemeFault(Exception):
+class ThemeError(Exception):
     """A theme file that cannot be used."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: FileError) -> None:
         super().__init__(fault.as_text())
         self.fault = fault
 
@@ -53,13 +53,13 @@ def packaged_theme(name: str) -> Theme:
 def load_themes(folders: tuple[Path, ...] | None = None) -> Themes:
     """Every theme file, validated; a later folder's theme replaces an earlier one of the same name."""
     sound: dict[str, Theme] = {}
-    faults: list[Fault] = []
+    faults: list[FileError] = []
     ours = theme_folders()[:2]
     for path in _files(theme_folders() if folders is None else folders):
         try:
             # Our own files are checked by tests; the models that check others' need not be loaded for them.
             theme = packaged_theme(path.stem) if path.parent in ours else read_theme(path)
-        except ThemeFault as error:
+        except ThemeError as error:
             faults.append(error.fault)
         else:
             sound[theme.name] = theme
@@ -73,10 +73,10 @@ def read_theme(path: Path) -> Theme:
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise ThemeFault(Fault(str(path), None, "is not UTF-8 text.", "Save it as UTF-8.")) from None
+        raise ThemeError(FileError(str(path), None, "is not UTF-8 text.", "Save it as UTF-8.")) from None
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ThemeFault(Fault(str(path), None, f"cannot be read: {reason}.", "Check its permissions.")) from None
+        raise ThemeError(FileError(str(path), None, f"cannot be read: {reason}.", "Check its permissions.")) from None
     return _built(validated(text, path), path.stem)
 
 

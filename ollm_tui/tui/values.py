@@ -67,7 +67,7 @@ class Reach(StrEnum):
 
 
 @dataclass(frozen=True)
-class QueueItem:
+class ConfirmationItem:
     """One question. `ordinal` is its number in this session, never its place in a list.
 
     `deadline` is on the screen's monotonic clock in seconds; None where there is no limit or while `held`.
@@ -101,23 +101,23 @@ class QueueItem:
 
 
 @dataclass(frozen=True)
-class QueueSnapshot:
+class ConfirmationQueueSnapshot:
     """The whole queue at one moment: open questions, oldest first, and those just ended that are still shown."""
 
-    items: tuple[QueueItem, ...] = ()
+    items: tuple[ConfirmationItem, ...] = ()
 
     @property
-    def pending(self) -> tuple[QueueItem, ...]:
+    def pending(self) -> tuple[ConfirmationItem, ...]:
         return tuple(item for item in self.items if item.pending)
 
-    def find(self, item_id: str) -> QueueItem | None:
+    def find(self, item_id: str) -> ConfirmationItem | None:
         return next((item for item in self.items if item.id == item_id), None)
 
-    def of_call(self, call_id: str) -> QueueItem | None:
+    def of_call(self, call_id: str) -> ConfirmationItem | None:
         return self._by_call.get(call_id)
 
     @cached_property
-    def _by_call(self) -> dict[str, QueueItem]:
+    def _by_call(self) -> dict[str, ConfirmationItem]:
         return {item.call_id: item for item in reversed(self.pending)}
 
     @property
@@ -236,7 +236,7 @@ class JobRow:
 
 
 @dataclass(frozen=True)
-class Unfinished:
+class UnfinishedWork:
     """What quitting now would end: things in words, and jobs."""
 
     facts: tuple[str, ...] = ()
@@ -247,7 +247,7 @@ class Unfinished:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class SessionStatus:
     """What the status line says beside the state."""
 
     model: str = ""
@@ -261,7 +261,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
-class Fault:
+class FileError:
     """Something wrong with a file of the person's: which, where, what, and what to do."""
 
     file: str

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.agent.events import Event, MemoryRecalled, Noticed, TurnStatus, read_event
+from ollm_tui.agent.events import Event, MemoryRecalledEvent, NoticeEvent, TurnStatus, read_event
 from ollm_tui.agent.providers.provider import UserMessage
 from ollm_tui.agent.recall import ENDING, HEADING
 from ollm_tui.core.memory import MemoryScope
 from ollm_tui.core.todos.todo_list import TodoStatus
 from ollm_tui.options import Options
-from ollm_tui.runtime import Attendance, House, assemble
+from ollm_tui.runtime import Attendance, Runtime, assemble
 from tests.agent.providers.fake_server import FakeServer, json_reply, sse
 
 CHAT = "/v1/chat/completions"
@@ -31,7 +31,7 @@ def config(own_folders: Path) -> Path:
 
 
 @asynccontextmanager
-async def session(tmp_path: Path, **options: object) -> AsyncGenerator[tuple[House, list[Event]]]:
+async def session(tmp_path: Path, **options: object) -> AsyncGenerator[tuple[Runtime, list[Event]]]:
     workspace = tmp_path / "ws"
     workspace.mkdir(exist_ok=True)
     if not options:
@@ -45,12 +45,12 @@ async def session(tmp_path: Path, **options: object) -> AsyncGenerator[tuple[Hou
         yield house, events
 
 
-def asked(house: House) -> list[str]:
+def asked(house: Runtime) -> list[str]:
     return [message.whole for message in house.agent.history if isinstance(message, UserMessage)]
 
 
-def recalled(events: list[Event]) -> list[MemoryRecalled]:
-    return [event for event in events if isinstance(event, MemoryRecalled)]
+def recalled(events: list[Event]) -> list[MemoryRecalledEvent]:
+    return [event for event in events if isinstance(event, MemoryRecalledEvent)]
 
 
 async def test_the_notes_stand_before_the_first_message_alone(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ async def test_a_store_that_fails_is_said_and_the_turn_goes_on(tmp_path: Path) -
     async with session(tmp_path) as (house, events):
         house.core.store.path.unlink()
         assert await house.agent.run_turn("hello") is TurnStatus.COMPLETED
-        assert any("Nothing from memory goes along" in event.text for event in events if isinstance(event, Noticed))
+        assert any("Nothing from memory goes along" in event.text for event in events if isinstance(event, NoticeEvent))
 
 
 async def test_a_finished_todo_list_is_archived_when_a_new_session_begins_its_work(tmp_path: Path) -> None:

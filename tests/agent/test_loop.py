@@ -15,18 +15,18 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.agent.events import (
-    AssistantMessage,
-    ConfirmationAnswered,
-    ConfirmationAsked,
+    AssistantMessageEvent,
+    ConfirmationRequestedEvent,
+    ConfirmationSettledEvent,
+    ErrorEvent,
     Event,
-    Failed,
-    Noticed,
-    TextDelta,
-    ToolCalled,
-    ToolReturned,
-    TurnFinished,
+    NoticeEvent,
+    TextDeltaEvent,
+    ToolCallEvent,
+    ToolResultEvent,
+    TurnFinishedEvent,
     TurnStatus,
-    UserMessage,
+    UserMessageEvent,
     read_event,
 )
 from ollm_tui.agent.providers import provider as wire
@@ -36,13 +36,13 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.options import Options
-from ollm_tui.runtime import Attendance, House, assemble
+from ollm_tui.runtime import Attendance, Runtime, assemble
 
 
 @asynccontextmanager
 async def conversation(
     tmp_path: Path, script: list[JsonObject], attendance: Attendance = Attendance.PERSON
-) -> AsyncGenerator[tuple[House, list[Event]]]:
+) -> AsyncGenerator[tuple[Runtime, list[Event]]]:
     workspace = tmp_path / "ws"
     workspace.mkdir(exist_ok=True)
     path = tmp_path / "script.json"
@@ -54,7 +54,7 @@ async def conversation(
         yield house, events
 
 
-def answer_all(house: House, **answer: object) -> None:
+def answer_all(house: Runtime, **answer: object) -> None:
     def answer_one(notice: Notice) -> None:
         if isinstance(notice, ConfirmationRequested):
             response = ConfirmationResponse.model_validate({"id": notice.request.id, **answer})
@@ -76,7 +76,7 @@ async def test_a_turn_reads_and_answers(tmp_path: Path) -> None:
         (tmp_path / "ws" / "notes.txt").write_text("hello")
         assert await house.agent.run_turn("what is here?") is TurnStatus.COMPLETED
     assert [event.id for event in events] == list(range(1, len(events) + 1))
-    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "I'll look.Done."
+    assert "".join(event.text for event in events if isinstance(event, TextDeltaEvent)) == "I'll look.Done."
     kinds = [event.type for event in events if event.type not in ("text_delta", "usage")]
     assert kinds == [
         "session_started", "user_message", "assistant_message", "tool_call", "tool_result", "assistant_message", "turn_finished",
@@ -87,8 +87,8 @@ async def test_each_call_has_exactly_one_result_also_when_it_is_nonsense(tmp_pat
     calls = [call("nope"), call("read_file"), call("read_file", path="missing"), call("ls", path="../.."), call("ls")]
     async with conversation(tmp_path, [{"text": "", "toolCalls": calls}]) as (house, events):
         assert await house.agent.run_turn("go") is TurnStatus.COMPLETED
-        asked = [event.call_id for event in events if isinstance(event, ToolCalled)]
-        returned = [event for event in events if isinstance(event, ToolReturned)]
+        asked = [event.call_id for event in events if isinstance(event, ToolCallEvent)]
+        returned = [event for event in events if isinstance(event, ToolResultEvent)]
         assert sorted(event.call_id for event in returned) == sorted(asked) and len(set(asked)) == 5
         by_id = {event.call_id: event.result for event in returned}
         types = [error.type if (error := by_id[call_id].error) else None for call_id in asked]
@@ -134,8 +134,10 @@ async def test_a_reply_of_more_calls_than_python_recurses_deep_is_answered_in_or
     calls = [call("ls") for _ in range(1100)]
     async with conversation(tmp_path, [{"text": "", "toolCalls": calls}]) as (house, events):
         assert await house.agent.run_turn("go") is TurnStatus.COMPLETED
-    returned = [event for event in events if isinstance(event, ToolReturned)]
-    assert [event.call_id for event in returned] == [event.call_id for event in events if isinstance(event, ToolCalled)]
+    returned = [event for event in events if isinstance(event, ToolResultEvent)]
+    assert [event.call_id for event in returned] == [
+        event.call_id for event in events if isinstance(event, ToolCallEvent)
+    ]
     assert [event.result.error for event in returned] == [None] * 1100
 
 
@@ -153,10 +155,10 @@ async def test_nobody_there_means_denied_at_once(tmp_path: Path) -> None:
     async with conversation(tmp_path, script, Attendance.NOBODY) as (house, events):
         (tmp_path / "ws" / "a.txt").write_text("x")
         assert await house.agent.run_turn("go") is TurnStatus.COMPLETED
-    asked = next(event for event in events if isinstance(event, ConfirmationAsked))
-    settled = next(event for event in events if isinstance(event, ConfirmationAnswered))
+    asked = next(event for event in events if isinstance(event, ConfirmationRequestedEvent))
+    settled = next(event for event in events if isinstance(event, ConfirmationSettledEvent))
     assert (settled.request_id, settled.outcome, settled.by) == (asked.request.id, "denied", "nobody")
-    returned = next(event for event in events if isinstance(event, ToolReturned))
+    returned = next(event for event in events if isinstance(event, ToolResultEvent))
     assert returned.result.error is not None and returned.result.error.code == "POLICY_DENIED"
     assert (tmp_path / "ws" / "a.txt").exists()
 
@@ -165,14 +167,14 @@ async def test_an_interruption_keeps_what_was_said(tmp_path: Path) -> None:
     script: list[JsonObject] = [{"text": "word " * 200, "pieceDelayMs": 20}]
     async with conversation(tmp_path, script) as (house, events):
         turn = asyncio.ensure_future(house.agent.run_turn("talk"))
-        while not any(isinstance(event, TextDelta) for event in events):
+        while not any(isinstance(event, TextDeltaEvent) for event in events):
             await asyncio.sleep(0.01)
         assert house.agent.interrupt() is True
         assert await turn is TurnStatus.INTERRUPTED
         assert house.agent.interrupt() is False and not house.agent.busy
-    message = next(event for event in events if isinstance(event, AssistantMessage))
+    message = next(event for event in events if isinstance(event, AssistantMessageEvent))
     assert message.partial and message.text.startswith("word") and len(message.text) < 1000
-    assert isinstance(events[-1], TurnFinished) and events[-1].status is TurnStatus.INTERRUPTED
+    assert isinstance(events[-1], TurnFinishedEvent) and events[-1].status is TurnStatus.INTERRUPTED
 
 
 async def test_interrupting_ends_the_command_and_withdraws_the_questions(tmp_path: Path) -> None:
@@ -193,7 +195,7 @@ async def test_interrupting_ends_the_command_and_withdraws_the_questions(tmp_pat
             assert await turn is TurnStatus.INTERRUPTED
         assert not any(state.running for state in house.core.hub.list())
         assert house.core.bus.pending() == []
-    returned = [event.result.error for event in events if isinstance(event, ToolReturned)]
+    returned = [event.result.error for event in events if isinstance(event, ToolResultEvent)]
     assert [error.code for error in returned if error] == ["CANCELLED", "CANCELLED"]
 
 
@@ -201,17 +203,17 @@ async def test_a_failed_turn_can_be_tried_again_without_asking_twice(tmp_path: P
     script: list[JsonObject] = [{"expect": {"lastUserMessageContains": "nobody says this"}}, {"text": "Now it works."}]
     async with conversation(tmp_path, script) as (house, events):
         assert await house.agent.run_turn("go") is TurnStatus.FAILED
-        failed = next(event for event in events if isinstance(event, Failed))
+        failed = next(event for event in events if isinstance(event, ErrorEvent))
         assert failed.error.type and "nobody says this" in failed.error.message
         assert await house.agent.retry() is TurnStatus.COMPLETED
-    assert len([event for event in events if isinstance(event, UserMessage)]) == 1
+    assert len([event for event in events if isinstance(event, UserMessageEvent)]) == 1
 
 
 async def test_a_model_that_never_comes_to_an_end_is_stopped(tmp_path: Path) -> None:
     script: list[JsonObject] = [{"text": "", "toolCalls": [call("ls")]} for _ in range(60)]
     async with conversation(tmp_path, script) as (house, events):
         assert await house.agent.run_turn("go") is TurnStatus.FAILED
-    assert len([event for event in events if isinstance(event, ToolReturned)]) == 50
+    assert len([event for event in events if isinstance(event, ToolResultEvent)]) == 50
 
 
 @pytest.mark.parametrize(
@@ -235,7 +237,7 @@ async def test_an_answer_that_its_author_did_not_end_says_so(
         house.agent.provider = Ending([])
         assert await house.agent.run_turn("go") is TurnStatus.COMPLETED
         assert house.agent.history[-1] == wire.AssistantMessage("Half of what")
-    after_it = [event.text for event in events if isinstance(event, Noticed)]
+    after_it = [event.text for event in events if isinstance(event, NoticeEvent)]
     assert [said in text for text in after_it if said] == ([True] if said else [])
     assert bool(after_it) == bool(said)
 

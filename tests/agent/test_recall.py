@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.agent.events import MemoryRecalled, RecalledNote, as_line
-from ollm_tui.agent.recall import ENDING, HEADING, Recall, Recalled, estimated_tokens
+from ollm_tui.agent.events import MemoryRecalledEvent, RecalledNote, as_line
+from ollm_tui.agent.recall import ENDING, HEADING, MemoryRecall, RecallResult, estimated_tokens
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.memory import Memory, MemoryScope
@@ -31,13 +31,13 @@ class Kept:
         self._overview = MemoryOverview(store, workspace)
         self.refused: set[str] = set()
 
-    async def notes(self, budget: int = 1_000) -> Recalled | None:
+    async def notes(self, budget: int = 1_000) -> RecallResult | None:
         async def allowed(key: str) -> bool:
             return key not in self.refused
 
-        return await Recall(self.memory, self._overview, allowed, budget).notes(AbortController().signal)
+        return await MemoryRecall(self.memory, self._overview, allowed, budget).notes(AbortController().signal)
 
-    async def shown(self, budget: int = 1_000) -> Recalled:
+    async def shown(self, budget: int = 1_000) -> RecallResult:
         recalled = await self.notes(budget)
         assert recalled is not None
         return recalled
@@ -156,5 +156,5 @@ def test_no_text_breaks_out_of_its_line_or_the_budget_and_the_log_says_what_was_
     shadowed = sum((key, WORKSPACE) in names for key, scope in names if scope is USER)
     assert len(recalled.notes) + recalled.left_out == len(names) - shadowed
     listed = tuple(RecalledNote(key=note.key, scope=note.scope.value) for note in recalled.notes)
-    line = as_line(MemoryRecalled(text=recalled.text, notes=listed))
+    line = as_line(MemoryRecalledEvent(text=recalled.text, notes=listed))
     assert json.loads(mask(line))["text"] == recalled.text

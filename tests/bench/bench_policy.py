@@ -25,8 +25,8 @@ from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approval_patterns import ApprovalPattern
 from ollm_tui.core.policy.command_rules import CommandPolicy, forget_lines
-from ollm_tui.core.policy.engine import Call, PolicyEngine, PolicySources
-from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, PolicyRule, RulePlace, RuleSet, ToolPolicy
+from ollm_tui.core.policy.engine import JudgedCall, PolicyEngine, PolicySources
+from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, PolicyRule, RuleSet, RuleSource, ToolPolicy
 from ollm_tui.core.policy.shell.shell_line import bash_accepts
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.registry import ToolRegistry
@@ -80,7 +80,7 @@ def large_policy() -> PolicySources:
         condition = PolicyCondition(param="path", operator=Operator.STARTS_WITH, value=f"nowhere{number}/")
         conditions = [condition] if number < FOR_ALL - 1 else []
         rules.append(PolicyRule(tool="*", action=Decision.ALLOW, conditions=conditions))
-    placed = [(rule, RulePlace("user", number, "/home/p/config.toml", number)) for number, rule in enumerate(rules, 1)]
+    placed = [(rule, RuleSource("user", number, "/home/p/config.toml", number)) for number, rule in enumerate(rules, 1)]
     approvals = tuple(ApprovalPattern.parse(text) for text in ("git status *", "npm run *", "pytest *"))
     return PolicySources(
         (RuleSet(placed),),
@@ -118,10 +118,10 @@ async def microseconds_awaited(arms: list[Callable[[], Awaitable[object]]], roun
 
 def decisions() -> None:
     engine = PolicyEngine(large_policy())
-    early = Call(note_tool("tool3"), {"text": "never this 3", "path": "a"}, Effect.READS, Origin.MODEL)
-    late = Call(note_tool("tool3"), {"text": "something else", "path": "a"}, Effect.READS, Origin.MODEL)
+    early = JudgedCall(note_tool("tool3"), {"text": "never this 3", "path": "a"}, Effect.READS, Origin.MODEL)
+    late = JudgedCall(note_tool("tool3"), {"text": "something else", "path": "a"}, Effect.READS, Origin.MODEL)
     shell = next(tool for tool in builtin_registry()[0].list() if tool.name == "shell")
-    line = Call(shell, {"command": LINE, "background": False}, Effect.RUNS, Origin.MODEL)
+    line = JudgedCall(shell, {"command": LINE, "background": False}, Effect.RUNS, Origin.MODEL)
     first, last = microseconds([lambda: engine.explain(early), lambda: engine.explain(late)], ROUNDS)
     print(f"decision, the tool's first rule matches      {first:8.1f} us")
     print(f"decision, 49 own and 19 `*` rules do not      {last:8.1f} us   (wanted: at most 25)")

@@ -25,7 +25,7 @@ from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.search import listing
-from ollm_tui.core.search.directory_cache import FolderEntries
+from ollm_tui.core.search.directory_cache import DirectoryCache
 from ollm_tui.core.search.ripgrep import find_ripgrep
 from ollm_tui.core.tools.base import Parameters, Tool, ToolContext
 from ollm_tui.core.tools.glob import GLOB
@@ -115,7 +115,7 @@ async def measure(root: Path, program: str) -> None:
 
     def first_time(run: Callable[[], Awaitable[ToolResult]]) -> Callable[[], Awaitable[ToolResult]]:
         async def forgetful() -> ToolResult:
-            listing._entries = FolderEntries()
+            listing._entries = DirectoryCache()
             return await run()
 
         return forgetful

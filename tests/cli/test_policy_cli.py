@@ -14,7 +14,7 @@ import pytest
 from ollm_tui.cli import main
 from ollm_tui.core.base.app_dirs import data_folder
 from ollm_tui.core.policy.policy_file import PRESETS, preset_text
-from ollm_tui.core.policy.repository_trust import TrustBook
+from ollm_tui.core.policy.repository_trust import TrustStore
 
 Run = Callable[..., int]
 
@@ -70,7 +70,7 @@ def test_a_trusted_repositorys_rules_are_shown_beside_the_others(
     own.write_text('[[policy.rules]]\ntool = "ls"\naction = "deny"\n')
     policy("show")
     assert "repository" not in capsys.readouterr().out
-    TrustBook.of_user().trust((tmp_path / "ws").resolve())
+    TrustStore.of_user().trust((tmp_path / "ws").resolve())
     policy("show")
     out = capsys.readouterr().out
     assert "only their asks and denies count" in out and '# tool = "ls"' in out

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from ollm_tui.agent.events import Event, ToolCalled, ToolReturned, TurnFinished, as_line, read_event
+from ollm_tui.agent.events import Event, ToolCallEvent, ToolResultEvent, TurnFinishedEvent, as_line, read_event
 from ollm_tui.agent.providers.provider import ToolCall
 from ollm_tui.agent.sanitize import DEEPEST, presentable, well_formed, well_formed_json
 from ollm_tui.options import Options
@@ -41,9 +41,9 @@ async def told(folder: Path, script: JsonValue, prompt: str = "go") -> list[Even
 
 def results(events: list[Event]) -> dict[str, list[str]]:
     """How each call ended: every result that names it."""
-    ends: dict[str, list[str]] = {event.call_id: [] for event in events if isinstance(event, ToolCalled)}
+    ends: dict[str, list[str]] = {event.call_id: [] for event in events if isinstance(event, ToolCallEvent)}
     for event in events:
-        if isinstance(event, ToolReturned):
+        if isinstance(event, ToolResultEvent):
             ends[event.call_id].append(event.result.error.type if event.result.error else "ok")
     return ends
 
@@ -68,7 +68,7 @@ async def test_every_call_has_exactly_one_result(tmp_path: Path) -> None:
     events = await told(tmp_path, [{"toolCalls": calls}, {"text": "done \ud800"}], prompt="go \udcff")
     kinds = ["ok", "ToolNotFoundError", "ValidationError", "PolicyDeniedError", *["ValidationError"] * 3]
     assert list(results(events).values()) == [[kind] for kind in kinds]
-    assert isinstance(events[-1], TurnFinished) and events[-1].status == "completed"
+    assert isinstance(events[-1], TurnFinishedEvent) and events[-1].status == "completed"
     assert not (tmp_path / "workspace" / "half.txt").exists()
     for event in events:
         assert read_event(as_line(event).encode()) is not None
@@ -84,7 +84,7 @@ async def test_a_result_in_an_event_is_what_stands_on_stdout(tmp_path: Path) -> 
     events = await told(
         tmp_path, [{"toolCalls": [{"name": "ls", "arguments": {}}, {"name": "ls", "arguments": {"x": 1}}]}]
     )
-    plain, noted = (json.loads(as_line(event))["result"] for event in events if isinstance(event, ToolReturned))
+    plain, noted = (json.loads(as_line(event))["result"] for event in events if isinstance(event, ToolResultEvent))
     assert not {"notes", "artifacts", "error"} & plain.keys() and noted["notes"]
     assert plain.keys() >= {"ok", "llmContent", "returnDisplay", "data", "truncated", "durationMs", "waitedMs"}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core.base.app_dirs import state_folder
-from ollm_tui.core.shell.detached_jobs import JobBook
+from ollm_tui.core.shell.detached_jobs import JobRecords
 from tests.core.shell.conftest import alive, until
 from tests.e2e.outer import OuterTerminal
 
@@ -31,7 +31,7 @@ async def folder(tmp_path: Path) -> AsyncIterator[Path]:
     ]
     (tmp_path / "script.json").write_text(json.dumps(script))
     yield folder
-    book = JobBook(state_folder() / "jobs", folder.resolve())
+    book = JobRecords(state_folder() / "jobs", folder.resolve())
     for job in await asyncio.to_thread(book.earlier):
         await asyncio.to_thread(book.end, job.record, 0.3)
 

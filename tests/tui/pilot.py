@@ -17,10 +17,18 @@ from ollm_tui.core.files.diff import diff_texts
 from ollm_tui.options import Options
 from ollm_tui.tui import protocol
 from ollm_tui.tui.app import DashboardApp
-from ollm_tui.tui.protocol import Intent, Steward, Tell
-from ollm_tui.tui.screens.confirmation_screen import ConfirmScreen
+from ollm_tui.tui.protocol import Backend, Intent, Tell
+from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 from ollm_tui.tui.terminal.terminal_view import TerminalView
-from ollm_tui.tui.values import CommandMark, CommandTab, QueueItem, QueueSnapshot, RiskLevel, Surroundings, Unfinished
+from ollm_tui.tui.values import (
+    CommandMark,
+    CommandTab,
+    ConfirmationItem,
+    ConfirmationQueueSnapshot,
+    RiskLevel,
+    SessionStatus,
+    UnfinishedWork,
+)
 
 I = TypeVar("I", bound=Intent)  # noqa: E741  # the kind of intent that is looked for
 
@@ -43,14 +51,14 @@ class Recorder:
 
     def __init__(self) -> None:
         self.intents: list[Intent] = []
-        self.live = Unfinished()
+        self.live = UnfinishedWork()
         self.cannot_leave: tuple[str, ...] = ()
         self.settled: list[str] = []
 
     def handle(self, intent: Intent) -> None:
         self.intents.append(intent)
 
-    def unfinished(self) -> Unfinished:
+    def unfinished(self) -> UnfinishedWork:
         return self.live
 
     async def leave_jobs(self) -> tuple[str, ...]:
@@ -73,7 +81,7 @@ class Stage:
     def __init__(self, app: DashboardApp, pilot: Pilot[int], steward: Recorder, clock: HandClock) -> None:
         self.app, self.pilot, self.steward, self.clock = app, pilot, steward, clock
 
-    async def tell(self, *messages: protocol.News) -> None:
+    async def tell(self, *messages: protocol.Update) -> None:
         for message in messages:
             self.app.tell(message)
         await self.settle()
@@ -84,8 +92,8 @@ class Stage:
             await self.pilot.pause()
         await wait_until(self.pilot, lambda: not self.app.key_order.busy)
 
-    async def show_queue(self, *items: QueueItem) -> None:
-        await self.tell(protocol.QueueChanged(QueueSnapshot(items)))
+    async def show_queue(self, *items: ConfirmationItem) -> None:
+        await self.tell(protocol.QueueUpdate(ConfirmationQueueSnapshot(items)))
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
@@ -104,12 +112,12 @@ class Stage:
         await self.settle()
 
     @property
-    def modal(self) -> ConfirmScreen | None:
-        return self.app.screen if isinstance(self.app.screen, ConfirmScreen) else None
+    def modal(self) -> ConfirmationScreen | None:
+        return self.app.screen if isinstance(self.app.screen, ConfirmationScreen) else None
 
     @property
-    def decisions(self) -> list[ConfirmScreen.Decided]:
-        return self.steward.of(ConfirmScreen.Decided)
+    def decisions(self) -> list[ConfirmationScreen.Decided]:
+        return self.steward.of(ConfirmationScreen.Decided)
 
     @property
     def text(self) -> str:
@@ -126,7 +134,7 @@ async def stage(
     told: list[Tell] = []
 
     @asynccontextmanager
-    async def open_house(tell: Tell) -> AsyncGenerator[Steward]:
+    async def open_house(tell: Tell) -> AsyncGenerator[Backend]:
         told.append(tell)
         yield steward
 
@@ -134,7 +142,7 @@ async def stage(
     async with app.run_test(size=size, notifications=notifications) as pilot:
         await wait_until(pilot, lambda: bool(told))
         here = Stage(app, pilot, steward, clock)
-        await here.tell(protocol.SurroundingsChanged(Surroundings("qwen3-coder:30b", "~/src/app", "ask")))
+        await here.tell(protocol.StatusUpdate(SessionStatus("qwen3-coder:30b", "~/src/app", "ask")))
         yield here
 
 
@@ -161,7 +169,7 @@ def question(
     risk: RiskLevel = RiskLevel.MEDIUM,
     description: str = "Edit cli/export.py (1 edit, +1 -0)",
     **more: object,
-) -> QueueItem:
+) -> ConfirmationItem:
     """An open question with a short diff."""
     old = "def export(\n    out: Path,\n) -> int:\n"
     new = "def export(\n    out: Path,\n    as_json: bool = False,\n) -> int:\n"
@@ -177,10 +185,10 @@ def question(
         "arguments": {"path": "cli/export.py", "edits": [{"target": "a", "replacement": "b"}]},
         "preview": DiffPreview(diff=diff_texts("cli/export.py", old, new), created=False),
     }
-    return QueueItem(**{**values, **more})
+    return ConfirmationItem(**{**values, **more})
 
 
-def command_question(number: int, command: str, **more: object) -> QueueItem:
+def command_question(number: int, command: str, **more: object) -> ConfirmationItem:
     """An open question about a command."""
     preview = CommandPreview(command=command, cwd="/home/u/src/app", parts=(command,))
     return question(
@@ -203,7 +211,7 @@ def agents_command(command: str = "pytest -q", mark: CommandMark = CommandMark.R
 
 async def terminal_of(here: Stage, *tabs: CommandTab, output: bytes = b"") -> TerminalView:
     """The terminal in front with these commands, focused, once its program has written `output`."""
-    await here.tell(protocol.CommandsChanged(tabs))
+    await here.tell(protocol.CommandsUpdate(tabs))
     await here.press("ctrl+t")
     await wait_until(here.pilot, lambda: here.app.dashboard.term.view is not None)
     view = here.app.dashboard.term.view

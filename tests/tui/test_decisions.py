@@ -7,10 +7,18 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollm_tui.tui.decisions import ARM_SECONDS, IDLE_SECONDS, Consideration, Lasting, ReviewDesk, Scene, Standing
-from ollm_tui.tui.values import QueueItem, QueueState, Reach, ReviewValue, RiskLevel, RuleOffer
+from ollm_tui.tui.decisions import (
+    ARM_SECONDS,
+    IDLE_SECONDS,
+    AutoOpenTimer,
+    DecisionGuard,
+    Lasting,
+    ScreenSituation,
+    Standing,
+)
+from ollm_tui.tui.values import ConfirmationItem, QueueState, Reach, ReviewValue, RiskLevel, RuleOffer
 
-CALM = Scene(
+CALM = ScreenSituation(
     modal_open=False,
     app_focused=True,
     terminal_focused=False,
@@ -22,30 +30,30 @@ CALM = Scene(
 
 
 def test_it_opens_over_an_empty_prompt() -> None:
-    assert ReviewDesk().wait_before_opening(CALM) == 0.0
+    assert AutoOpenTimer().wait_before_opening(CALM) == 0.0
 
 
 def test_nothing_opens_over_a_modal_the_terminal_a_pressed_button_or_a_window_that_is_not_looked_at() -> None:
-    desk = ReviewDesk()
+    desk = AutoOpenTimer()
     for change in ({"modal_open": True}, {"terminal_focused": True}, {"mouse_down": True}, {"app_focused": False}):
         assert desk.wait_before_opening(replace(CALM, **change)) is None
 
 
 @given(st.floats(0, 200))
 def test_a_draft_holds_it_back_until_nobody_typed_for_a_second(last_key: float) -> None:
-    wait = ReviewDesk().wait_before_opening(replace(CALM, draft_empty=False, last_key=last_key))
+    wait = AutoOpenTimer().wait_before_opening(replace(CALM, draft_empty=False, last_key=last_key))
     assert wait is not None
     assert wait == max(0.0, last_key + IDLE_SECONDS - CALM.now)
 
 
 def test_never_means_never_and_always_does_not_ask_for_calm() -> None:
-    assert ReviewDesk("never").wait_before_opening(CALM) is None
-    assert ReviewDesk("always").wait_before_opening(replace(CALM, draft_empty=False, last_key=100.0)) == 0.0
-    assert ReviewDesk("always").wait_before_opening(replace(CALM, modal_open=True)) is None
+    assert AutoOpenTimer("never").wait_before_opening(CALM) is None
+    assert AutoOpenTimer("always").wait_before_opening(replace(CALM, draft_empty=False, last_key=100.0)) == 0.0
+    assert AutoOpenTimer("always").wait_before_opening(replace(CALM, modal_open=True)) is None
 
 
 def test_each_question_opens_by_itself_once() -> None:
-    desk = ReviewDesk()
+    desk = AutoOpenTimer()
     assert desk.unseen(("a", "b")) == "a"
     desk.seen.add("a")
     assert desk.unseen(("a", "b")) == "b"
@@ -54,9 +62,9 @@ def test_each_question_opens_by_itself_once() -> None:
 # -- what a yes needs --------------------------------------------------------------------------------------------------
 
 
-def case(risk: RiskLevel = RiskLevel.MEDIUM, **more: object) -> Consideration:
-    item = QueueItem("q", 1, "c", "shell", "Run it", risk)
-    return Consideration(item, shown_at=0.0, **{"effect_seen": True, **more})
+def case(risk: RiskLevel = RiskLevel.MEDIUM, **more: object) -> DecisionGuard:
+    item = ConfirmationItem("q", 1, "c", "shell", "Run it", risk)
+    return DecisionGuard(item, shown_at=0.0, **{"effect_seen": True, **more})
 
 
 @given(st.floats(0, 10), st.booleans(), st.sampled_from(QueueState), st.booleans())

@@ -19,9 +19,9 @@ from ollm_tui.tui.values import (
     Activity,
     CommandMark,
     CommandTab,
-    Fault,
+    FileError,
     QueueState,
-    Surroundings,
+    SessionStatus,
     TodoRow,
     TodoState,
 )
@@ -74,8 +74,8 @@ async def test_it_goes_through_every_pane_and_comes_out_as_itself(text: str) -> 
 async def fill(here: Stage, text: str) -> None:
     await here.press("x")
     await here.tell(
-        protocol.SurroundingsChanged(Surroundings(text, text, text, denied_because=text)),
-        protocol.ConversationChanged(
+        protocol.StatusUpdate(SessionStatus(text, text, text, denied_because=text)),
+        protocol.ConversationUpdate(
             EntriesChanged(
                 (
                     UserEntry("u", text),
@@ -86,11 +86,11 @@ async def fill(here: Stage, text: str) -> None:
                 )
             )
         ),
-        protocol.TodosChanged((TodoRow("t", text, TodoState.PENDING),)),
-        protocol.CommandsChanged((CommandTab("c9", text, CommandMark.EXITED, 1),)),
-        protocol.Said(text, failed=True),
-        protocol.FaultsFound((Fault(text, 3, text, text),)),
-        protocol.ActivityChanged(Activity.FAILED, fault=text),
+        protocol.TodosUpdate((TodoRow("t", text, TodoState.PENDING),)),
+        protocol.CommandsUpdate((CommandTab("c9", text, CommandMark.EXITED, 1),)),
+        protocol.ToastUpdate(text, failed=True),
+        protocol.ConfigErrorsUpdate((FileError(text, 3, text, text),)),
+        protocol.ActivityUpdate(Activity.FAILED, fault=text),
     )
 
 
@@ -111,7 +111,7 @@ async def test_brackets_are_shown_and_not_eaten() -> None:
 async def test_a_link_of_a_model_is_not_clickable_and_shows_where_it_leads() -> None:
     async with stage() as here:
         text = "see [the docs](https://evil.example/x)"
-        await here.tell(protocol.ConversationChanged(EntriesChanged((AnswerEntry("a", "m", text),))))
+        await here.tell(protocol.ConversationUpdate(EntriesChanged((AnswerEntry("a", "m", text),))))
         assert "https://evil.example/x" in here.text
 
 

@@ -9,10 +9,10 @@ import pytest
 from ollm_tui.tui import protocol
 from ollm_tui.tui.panes.terminal_pane import TerminalPane
 from ollm_tui.tui.screens.jobs_screen import JobsScreen
-from ollm_tui.tui.screens.quit_screen import LeaveScreen
-from ollm_tui.tui.screens.yes_no_screen import AskScreen
-from ollm_tui.tui.values import CommandMark, CommandTab, JobRow, Unfinished
-from ollm_tui.tui.widgets.text_box import InkBox
+from ollm_tui.tui.screens.quit_screen import QuitScreen
+from ollm_tui.tui.screens.yes_no_screen import YesNoScreen
+from ollm_tui.tui.values import CommandMark, CommandTab, JobRow, UnfinishedWork
+from ollm_tui.tui.widgets.text_box import TextBox
 from tests.tui.pilot import Stage, stage
 
 SERVER = JobRow(
@@ -39,7 +39,7 @@ def watched(here: Stage) -> list[bool]:
 async def open_jobs(here: Stage, *jobs: JobRow, unknown: str = "") -> None:
     await here.press("f3")
     assert isinstance(here.app.screen, JobsScreen)
-    await here.tell(protocol.JobsChanged(jobs, unknown))
+    await here.tell(protocol.JobsUpdate(jobs, unknown))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -60,7 +60,7 @@ async def test_the_list_says_all_there_is_to_know_of_each_job(size: tuple[int, i
 @pytest.mark.parametrize("size", SIZES)
 async def test_every_action_can_be_done_by_keys(size: tuple[int, int]) -> None:
     async with stage(size, notifications=True) as here:
-        await here.tell(protocol.CommandsChanged((CommandTab("j2", "read x", CommandMark.WAITING),)))
+        await here.tell(protocol.CommandsUpdate((CommandTab("j2", "read x", CommandMark.WAITING),)))
         await open_jobs(here, SERVER, READER, OVER)
         await here.press("c")
         assert here.app.clipboard == "localhost:5173"
@@ -69,7 +69,7 @@ async def test_every_action_can_be_done_by_keys(size: tuple[int, int]) -> None:
         await here.press("i")
         assert [wish.job_id for wish in here.steward.of(JobsScreen.Interrupted)] == ["j1"]
         await here.press("x", "enter")
-        assert isinstance(here.app.screen, AskScreen)
+        assert isinstance(here.app.screen, YesNoScreen)
         assert "End j1?" in here.text and "npm run dev" in here.text
         assert here.steward.of(JobsScreen.Ended) == []
         await here.press("y")
@@ -82,7 +82,7 @@ async def test_every_action_can_be_done_by_keys(size: tuple[int, int]) -> None:
 
 async def test_every_action_can_be_done_by_the_mouse() -> None:
     async with stage() as here:
-        await here.tell(protocol.CommandsChanged((CommandTab("j2", "read x", CommandMark.WAITING),)))
+        await here.tell(protocol.CommandsUpdate((CommandTab("j2", "read x", CommandMark.WAITING),)))
         await open_jobs(here, SERVER, READER)
         await here.pilot.click("#job-rows", offset=(5, 2))
         await here.settle()
@@ -93,7 +93,7 @@ async def test_every_action_can_be_done_by_the_mouse() -> None:
         await click_words(here, "copy address")
         assert here.app.clipboard == "localhost:5173"
         await click_words(here, "end")
-        assert isinstance(here.app.screen, AskScreen)
+        assert isinstance(here.app.screen, YesNoScreen)
         await here.press("escape")
         await here.pilot.click("#job-rows", offset=(5, 3), times=2)
         await here.settle()
@@ -101,7 +101,7 @@ async def test_every_action_can_be_done_by_the_mouse() -> None:
 
 
 async def click_words(here: Stage, words: str) -> None:
-    keys = here.app.screen.query_one("#job-keys", InkBox)
+    keys = here.app.screen.query_one("#job-keys", TextBox)
     await here.pilot.click(keys, offset=(keys.plain_text.index(words), 0))
     await here.settle()
 
@@ -117,7 +117,7 @@ async def test_the_house_looks_at_the_jobs_only_while_their_list_is_in_sight() -
         assert watched(here)[-1] is True
         await here.press("escape")
         assert watched(here)[-1] is False
-        await here.tell(protocol.JobsChanged((SERVER,)))
+        await here.tell(protocol.JobsUpdate((SERVER,)))
 
 
 async def test_the_palette_and_a_word_in_the_prompt_open_the_list() -> None:
@@ -136,7 +136,7 @@ async def test_what_is_over_takes_no_key_and_what_the_system_does_not_tell_is_sa
         assert isinstance(here.app.screen, JobsScreen)
         assert [wish for wish in here.steward.intents if not isinstance(wish, JobsScreen.Watched)] == []
         assert "lsof is missing" in here.text and "j3 is over." in here.text and "j3 listens nowhere." in here.text
-        await here.tell(protocol.JobsChanged(()))
+        await here.tell(protocol.JobsUpdate(()))
         assert "No jobs." in here.text
 
 
@@ -153,7 +153,7 @@ async def test_a_job_of_an_earlier_dashboard_takes_no_keys_and_can_be_ended() ->
 async def test_the_tab_of_a_left_job_waits_to_be_opened_and_shows_its_log() -> None:
     async with stage() as here:
         tab = CommandTab("5a5a", "j1 redis-server", CommandMark.LEFT)
-        await here.tell(protocol.CommandsChanged((tab,)))
+        await here.tell(protocol.CommandsUpdate((tab,)))
         assert "[shell]" in here.text and "j1 redis-server LEFT" in here.text
         assert here.steward.of(TerminalPane.Attached) == []
         await open_jobs(here, LEFT)
@@ -166,7 +166,7 @@ async def test_the_tab_of_a_left_job_waits_to_be_opened_and_shows_its_log() -> N
         assert "Ready to accept connections" in here.text
         await here.press("i", "t", "x")
         assert here.steward.of(TerminalPane.Typed) == here.steward.of(TerminalPane.Interrupted) == []
-        await here.tell(protocol.CommandsChanged((replace(tab, state=CommandMark.EXITED),)))
+        await here.tell(protocol.CommandsUpdate((replace(tab, state=CommandMark.EXITED),)))
         assert "[j1 redis-server over]" in here.text
 
 
@@ -184,9 +184,9 @@ async def test_a_command_line_that_draws_is_shown_and_does_not() -> None:
 )
 async def test_quitting_asks_what_to_do_with_the_jobs(key: str, settled: list[str]) -> None:
     async with stage((80, 24)) as here:
-        here.steward.live = Unfinished(("A turn is running.",), (SERVER, READER))
+        here.steward.live = UnfinishedWork(("A turn is running.",), (SERVER, READER))
         await here.press("ctrl+q")
-        assert isinstance(here.app.screen, LeaveScreen)
+        assert isinstance(here.app.screen, QuitScreen)
         for words in (
             "A turn is running.",
             "npm run dev",
@@ -205,7 +205,7 @@ async def test_quitting_asks_what_to_do_with_the_jobs(key: str, settled: list[st
 
 async def test_who_cannot_be_left_is_said_and_keeps_the_dashboard_open() -> None:
     async with stage(notifications=True) as here:
-        here.steward.live = Unfinished((), (SERVER,))
+        here.steward.live = UnfinishedWork((), (SERVER,))
         here.steward.cannot_leave = ("j1 can not be left running: the disk is full.",)
         await here.press("ctrl+q", "l")
         assert "the disk is full" in here.text
@@ -214,9 +214,9 @@ async def test_who_cannot_be_left_is_said_and_keeps_the_dashboard_open() -> None
 
 async def test_what_ends_with_the_dashboard_in_any_case_is_not_offered_to_be_left() -> None:
     async with stage() as here:
-        here.steward.live = Unfinished((), (JobRow("j1", "j1", "make", CommandMark.RUNNING, 1, can_stay=False),))
+        here.steward.live = UnfinishedWork((), (JobRow("j1", "j1", "make", CommandMark.RUNNING, 1, can_stay=False),))
         await here.press("ctrl+q")
         assert "sandboxed" in here.text and "leave running" not in here.text
         await here.press("l")
-        assert isinstance(here.app.screen, LeaveScreen)
+        assert isinstance(here.app.screen, QuitScreen)
         assert here.steward.settled == []

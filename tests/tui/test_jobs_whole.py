@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core.base.app_dirs import state_folder
-from ollm_tui.core.shell.detached_jobs import JobBook
+from ollm_tui.core.shell.detached_jobs import JobRecords
 from ollm_tui.tui.screens.jobs_screen import JobsScreen
-from ollm_tui.tui.screens.quit_screen import LeaveScreen
+from ollm_tui.tui.screens.quit_screen import QuitScreen
 from tests.core.shell.conftest import alive
 from tests.tui.pilot import wait_until
 from tests.tui.test_whole import Life, Script, calls, life
@@ -31,7 +31,7 @@ async def workspace(tmp_path: Path) -> AsyncIterator[Path]:
     folder = tmp_path / "ws"
     folder.mkdir()
     yield folder
-    book = JobBook(state_folder() / "jobs", folder.resolve())
+    book = JobRecords(state_folder() / "jobs", folder.resolve())
     for job in await asyncio.to_thread(book.earlier):
         await asyncio.to_thread(book.end, job.record, 0.3)
 
@@ -95,7 +95,7 @@ async def test_a_job_that_is_left_runs_on_and_the_next_dashboard_tells_of_it(wor
         await here.say("go")
         await here.see("It is up.")
         await here.pilot.press("ctrl+q")
-        await wait_until(here.pilot, lambda: isinstance(here.app.screen, LeaveScreen))
+        await wait_until(here.pilot, lambda: isinstance(here.app.screen, QuitScreen))
         await here.pilot.press("l")
         await wait_until(here.pilot, lambda: bool(here.app.last_words))
     words = here.app.last_words

@@ -10,11 +10,11 @@ from textual.events import Key, Paste
 
 from ollm_tui.tui.panes.terminal_pane import TerminalPane
 from ollm_tui.tui.panes.todos_pane import TodoPane
-from ollm_tui.tui.protocol import QueueChanged
-from ollm_tui.tui.screens.confirmation_screen import ConfirmScreen
+from ollm_tui.tui.protocol import QueueUpdate
+from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 from ollm_tui.tui.screens.help_screen import HelpScreen
 from ollm_tui.tui.screens.memory_screen import MemoryScreen
-from ollm_tui.tui.values import QueueSnapshot
+from ollm_tui.tui.values import ConfirmationQueueSnapshot
 from ollm_tui.tui.widgets.prompt import Prompt
 from tests.tui.pilot import SHELL, Stage, command_question, question, stage, terminal_of, wait_until
 
@@ -77,7 +77,7 @@ async def test_a_key_before_a_question_is_read_approves_nothing_however_fast() -
 
 async def test_a_key_that_meets_a_question_as_it_opens_by_itself_finds_all_of_it() -> None:
     async with stage() as here:
-        here.app.tell(QueueChanged(QueueSnapshot((question(),))))
+        here.app.tell(QueueUpdate(ConfirmationQueueSnapshot((question(),))))
         while here.modal is None:
             await asyncio.sleep(0)
         await here.burst("e", "y", "escape", "n")
@@ -113,7 +113,7 @@ async def test_no_storm_of_keys_approves_anything_or_ends_the_dashboard(seed: in
             await terminal_of(here, SHELL)
         for _ in range(6):
             ask = chance.choice([question, lambda number: command_question(number, "rm -rf build")])
-            here.app.tell(QueueChanged(QueueSnapshot(tuple(map(ask, range(1, chance.randint(1, 4)))))))
+            here.app.tell(QueueUpdate(ConfirmationQueueSnapshot(tuple(map(ask, range(1, chance.randint(1, 4)))))))
             await here.burst(*chance.choices(KEYS, k=12))
             assert not [one for one in here.decisions if one.approved]
             assert here.app.is_running
@@ -122,7 +122,7 @@ async def test_no_storm_of_keys_approves_anything_or_ends_the_dashboard(seed: in
 async def test_keys_go_to_the_screen_that_is_just_opening_and_then_to_what_lies_behind_it() -> None:
     async with stage() as here:
         await here.burst("f1", "q", "escape", "ctrl+n", "escape", *"ab")
-        assert not isinstance(here.app.screen, HelpScreen | MemoryScreen | ConfirmScreen)
+        assert not isinstance(here.app.screen, HelpScreen | MemoryScreen | ConfirmationScreen)
         assert here.app.dashboard.prompt.text == "ab"
 
 

@@ -9,7 +9,7 @@ import pytest
 from ollm_tui.tui import protocol
 from ollm_tui.tui.layout import Arrangement, Pane
 from ollm_tui.tui.screens.help_screen import HelpScreen
-from ollm_tui.tui.values import Activity, CommandMark, CommandTab, Fault, TodoRow, TodoState, Unfinished
+from ollm_tui.tui.values import Activity, CommandMark, CommandTab, FileError, TodoRow, TodoState, UnfinishedWork
 from ollm_tui.tui.widgets.prompt import Prompt
 from tests.tui.pilot import question, stage, wait_until
 
@@ -23,7 +23,7 @@ async def test_the_wide_layout_shows_every_pane_at_once() -> None:
 
 async def test_the_narrow_layout_shows_one_pane_and_f6_goes_through_all_of_them() -> None:
     async with stage((80, 24)) as here:
-        await here.tell(protocol.TodosChanged((TodoRow("t1", "write the readme", TodoState.PENDING),)))
+        await here.tell(protocol.TodosUpdate((TodoRow("t1", "write the readme", TodoState.PENDING),)))
         assert "[Chat]" in here.text
         assert "write the readme" not in here.text
         seen: list[str] = []
@@ -86,7 +86,7 @@ async def test_the_confirmation_has_its_keys_in_sight_at_every_size(size: tuple[
 
 async def test_zoom_gives_one_pane_the_screen_and_ends_again() -> None:
     async with stage((120, 40)) as here:
-        await here.tell(protocol.TodosChanged((TodoRow("t1", "task", TodoState.PENDING),)))
+        await here.tell(protocol.TodosUpdate((TodoRow("t1", "task", TodoState.PENDING),)))
         await here.press("f6", "f6", "f6", "f10")
         assert here.app.dashboard.todo.has_focus_within
         assert here.app.dashboard.todo.size.width > 100
@@ -108,14 +108,14 @@ async def test_the_state_is_the_first_word_and_the_stronger_one_wins() -> None:
     async with stage() as here:
         status = here.app.dashboard.status
         assert status.text.startswith(" IDLE")
-        await here.tell(protocol.ActivityChanged(Activity.RUNNING, "shell"))
+        await here.tell(protocol.ActivityUpdate(Activity.RUNNING, "shell"))
         here.clock.seconds += 12
         here.app.dashboard.tick()
         assert status.text.startswith(" RUNNING shell 12s")
         await here.press("x")
         await here.show_queue(question())
         assert status.text.startswith(" WAITING 1")
-        await here.tell(protocol.ActivityChanged(Activity.FAILED, fault="http://127.0.0.1:11434 refused"))
+        await here.tell(protocol.ActivityUpdate(Activity.FAILED, fault="http://127.0.0.1:11434 refused"))
         assert status.text.startswith(" ERROR")
         assert "http://127.0.0.1:11434 refused" in here.text
         assert "[r] retry" in here.text
@@ -126,15 +126,15 @@ async def test_no_timer_runs_while_nothing_happens() -> None:
         ticker = here.app.dashboard._ticker
         assert ticker is not None
         assert not ticker._active.is_set()
-        await here.tell(protocol.ActivityChanged(Activity.THINKING))
+        await here.tell(protocol.ActivityUpdate(Activity.THINKING))
         assert ticker._active.is_set()
-        await here.tell(protocol.ActivityChanged(Activity.IDLE))
+        await here.tell(protocol.ActivityUpdate(Activity.IDLE))
         assert not ticker._active.is_set()
 
 
 async def test_a_key_is_remapped_by_the_id_of_its_binding() -> None:
     async with stage() as here:
-        await here.tell(protocol.SettingsKnown(protocol.ScreenSettings(keys={"app.help": "f2"}, theme="ollm-dark")))
+        await here.tell(protocol.SettingsUpdate(protocol.ScreenSettings(keys={"app.help": "f2"}, theme="ollm-dark")))
         await here.press("f1")
         assert not isinstance(here.app.screen, HelpScreen)
         await here.press("f2")
@@ -154,7 +154,7 @@ async def test_the_help_is_written_from_the_bindings() -> None:
 
 async def test_quitting_asks_while_something_is_live() -> None:
     async with stage() as here:
-        here.steward.live = Unfinished(("A turn is running.",))
+        here.steward.live = UnfinishedWork(("A turn is running.",))
         await here.press("ctrl+q")
         assert "A turn is running." in here.text
         await here.press("enter")
@@ -187,9 +187,9 @@ async def test_up_and_down_walk_through_what_was_sent() -> None:
 
 async def test_a_command_of_the_agent_gets_a_tab_with_its_state() -> None:
     async with stage() as here:
-        await here.tell(protocol.CommandsChanged((CommandTab("c1", "pytest -q", CommandMark.RUNNING),)))
+        await here.tell(protocol.CommandsUpdate((CommandTab("c1", "pytest -q", CommandMark.RUNNING),)))
         assert "agent: pytest -q RUN" in here.text
-        await here.tell(protocol.CommandsChanged((CommandTab("c1", "pytest -q", CommandMark.EXITED, 2),)))
+        await here.tell(protocol.CommandsUpdate((CommandTab("c1", "pytest -q", CommandMark.EXITED, 2),)))
         assert "pytest -q exit 2" in here.text
 
 
@@ -203,8 +203,8 @@ def test_an_arrangement_never_leaves_the_screen_empty() -> None:
 
 
 async def test_several_faults_are_one_short_word_over_the_panes() -> None:
-    faults = tuple(Fault("/a/config.toml", number, "unknown key x", "Remove it.") for number in (1, 2, 3))
+    faults = tuple(FileError("/a/config.toml", number, "unknown key x", "Remove it.") for number in (1, 2, 3))
     assert faults[0].as_text() == "/a/config.toml:1: unknown key x. Remove it."
     async with stage() as here:
-        await here.tell(protocol.FaultsFound(faults))
+        await here.tell(protocol.ConfigErrorsUpdate(faults))
         assert [told.message for told in here.app._notifications] == ["3 faults in your files: see the chat."]

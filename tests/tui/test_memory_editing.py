@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ollm_tui.core.memory import Memory, MemoryScope
 from ollm_tui.tui.screens.memory_screen import MemoryScreen
-from ollm_tui.tui.screens.yes_no_screen import AskScreen
+from ollm_tui.tui.screens.yes_no_screen import YesNoScreen
 from tests.tui.memory_backend import editing, memory, opened, outside, workspace
 from tests.tui.pilot import wait_until
 
@@ -23,7 +23,7 @@ async def test_foreign_text_is_shown_and_not_obeyed(workspace: Path, memory: Mem
         area = await editing(here)
         assert "\x1b" not in area.text and "⟨U+202E⟩" in area.text
         await here.pilot.press("escape", "d")
-        await wait_until(here.pilot, lambda: isinstance(here.app.screen, AskScreen))
+        await wait_until(here.pilot, lambda: isinstance(here.app.screen, YesNoScreen))
         assert "\x1b" not in here.text
         await here.pilot.press("y")
         await here.see("Deleted a [red]x[/red]")
@@ -80,7 +80,7 @@ async def test_deleting_asks_once_and_is_undone(workspace: Path, memory: Memory)
     async with opened(workspace) as here:
         await here.see("then ctest")
         await here.pilot.press("d")
-        await wait_until(here.pilot, lambda: isinstance(here.app.screen, AskScreen))
+        await wait_until(here.pilot, lambda: isinstance(here.app.screen, YesNoScreen))
         await here.pilot.press("enter", "n")
         await wait_until(here.pilot, lambda: isinstance(here.app.screen, MemoryScreen))
         assert memory.get("build") is not None
@@ -122,11 +122,11 @@ async def test_leaving_an_edit_asks_before_it_is_dropped(workspace: Path, memory
         await here.pilot.press("e")
         await editing(here)
         await here.pilot.press("x", "escape")
-        await wait_until(here.pilot, lambda: isinstance(here.app.screen, AskScreen))
+        await wait_until(here.pilot, lambda: isinstance(here.app.screen, YesNoScreen))
         await here.pilot.press("escape")
         await here.see("xmake all")
         await here.pilot.press("escape")
-        await wait_until(here.pilot, lambda: isinstance(here.app.screen, AskScreen))
+        await wait_until(here.pilot, lambda: isinstance(here.app.screen, YesNoScreen))
         await here.pilot.press("y")
         await here.see("e edit")
         assert (found := memory.get("build")) and found.value == "make all\nthen ctest"

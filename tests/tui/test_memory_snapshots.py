@@ -36,9 +36,9 @@ async def read(here: Stage) -> MemoryScreen:
     await here.press("ctrl+n")
     screen = here.app.screen
     assert isinstance(screen, MemoryScreen)
-    await here.tell(protocol.MemoryListed(MemoryListing(MemoryQuery(), ROWS, 5)))
+    await here.tell(protocol.MemoryListUpdate(MemoryListing(MemoryQuery(), ROWS, 5)))
     await here.press("j", "j")
-    await here.tell(protocol.MemoryRead(MemoryText(STEPS, TEXT)))
+    await here.tell(protocol.MemoryTextUpdate(MemoryText(STEPS, TEXT)))
     return screen
 
 
@@ -60,7 +60,7 @@ def test_a_change_under_an_edit_is_said(camera: Camera, size: Size) -> None:
         await here.press("e")
         await wait_until(here.pilot, lambda: bool(screen.query("#memory-area:focus")))
         await here.press(*"Mine: ")
-        await here.tell(protocol.MemoryRead(MemoryText(STEPS, "theirs")))
+        await here.tell(protocol.MemoryTextUpdate(MemoryText(STEPS, "theirs")))
 
     alike = camera.take(size, play)
     assert camera.shows("Edit release steps", "Mine: 1. Bump", "⟨U+001B⟩[31m", "Changed elsewhere", "^T the other text")
@@ -72,7 +72,7 @@ def test_a_change_under_an_edit_is_said(camera: Camera, size: Size) -> None:
 def test_an_empty_memory_says_how_it_fills(camera: Camera, size: Size, theme: str) -> None:
     async def play(here: Stage) -> None:
         await here.press("ctrl+n")
-        await here.tell(protocol.MemoryListed(MemoryListing(MemoryQuery(), (), 0)))
+        await here.tell(protocol.MemoryListUpdate(MemoryListing(MemoryQuery(), (), 0)))
 
     alike = camera.take(size, play, theme)
     assert camera.shows("0 remembered", "Nothing is remembered yet.")
@@ -87,8 +87,8 @@ def test_the_first_message_says_what_goes_along_and_long_todos_wrap(camera: Came
         )
         long = "Rewrite the importer so that a broken row names its file and line, then tell the others"
         await here.tell(
-            protocol.ConversationChanged(EntriesChanged((UserEntry("u1", "Go on with the importer.", "10:41"), note))),
-            protocol.TodosChanged(
+            protocol.ConversationUpdate(EntriesChanged((UserEntry("u1", "Go on with the importer.", "10:41"), note))),
+            protocol.TodosUpdate(
                 (
                     TodoRow("t1", "Read the importer", TodoState.COMPLETED),
                     TodoRow("t2", long, TodoState.IN_PROGRESS),

@@ -30,23 +30,23 @@ from ollm_tui.tui.conversation_entries import (
     UserEntry,
 )
 from ollm_tui.tui.panes.terminal_pane import TerminalPane
-from ollm_tui.tui.protocol import Steward, Tell
-from ollm_tui.tui.screens.confirmation_screen import ConfirmScreen
+from ollm_tui.tui.protocol import Backend, Tell
+from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 from ollm_tui.tui.values import (
     Activity,
     CommandMark,
     CommandTab,
+    ConfirmationItem,
     JobRow,
-    QueueItem,
     QueueState,
     Reach,
     ReviewValue,
     RiskLevel,
     RuleOffer,
-    Surroundings,
+    SessionStatus,
     TodoRow,
     TodoState,
-    Unfinished,
+    UnfinishedWork,
 )
 from tests.tui.pilot import (
     SHELL,
@@ -95,7 +95,7 @@ class Camera:
         opened: list[Tell] = []
 
         @asynccontextmanager
-        async def open_house(tell: Tell) -> AsyncGenerator[Steward]:
+        async def open_house(tell: Tell) -> AsyncGenerator[Backend]:
             opened.append(tell)
             yield steward
 
@@ -105,10 +105,8 @@ class Camera:
             here = Stage(app, pilot, steward, clock)
             await wait_until(pilot, lambda: bool(opened))
             await here.tell(
-                protocol.SettingsKnown(protocol.ScreenSettings(theme=theme, auto_open="never")),
-                protocol.SurroundingsChanged(
-                    Surroundings("qwen3-coder:30b", "~/src/app", "ask", False, "", 18_200, 32_768)
-                ),
+                protocol.SettingsUpdate(protocol.ScreenSettings(theme=theme, auto_open="never")),
+                protocol.StatusUpdate(SessionStatus("qwen3-coder:30b", "~/src/app", "ask", False, "", 18_200, 32_768)),
             )
             await play(here)
             await here.settle()
@@ -195,11 +193,11 @@ PYTEST = (
 )
 
 
-def said(*entries: Entry) -> protocol.ConversationChanged:
-    return protocol.ConversationChanged(EntriesChanged(entries))
+def said(*entries: Entry) -> protocol.ConversationUpdate:
+    return protocol.ConversationUpdate(EntriesChanged(entries))
 
 
-def waiting(item: QueueItem, summary: str) -> CallEntry:
+def waiting(item: ConfirmationItem, summary: str) -> CallEntry:
     return CallEntry(item.call_id, item.tool, summary, CallState.WAIT, ordinal=item.ordinal)
 
 
@@ -210,7 +208,7 @@ async def write(here: Stage, draft: str) -> None:
 
 
 async def begin_work(here: Stage) -> None:
-    await here.tell(said(ASKED, PLAN, READ, FOUND), protocol.TodosChanged(TODOS))
+    await here.tell(said(ASKED, PLAN, READ, FOUND), protocol.TodosUpdate(TODOS))
 
 
 async def ask_three(here: Stage) -> None:
@@ -218,7 +216,7 @@ async def ask_three(here: Stage) -> None:
     await begin_work(here)
     clocked = replace(EDIT, deadline=here.clock.seconds + 47, timeout=60.0)
     await here.tell(
-        protocol.ActivityChanged(Activity.RUNNING, "edit_file +2"),
+        protocol.ActivityUpdate(Activity.RUNNING, "edit_file +2"),
         said(
             waiting(EDIT, "cli/export.py"),
             waiting(DELETE, "rm -rf build dist && find . -name '*.pyc' -delete"),
@@ -228,12 +226,12 @@ async def ask_three(here: Stage) -> None:
     await here.show_queue(clocked, DELETE, FETCH)
 
 
-async def review(here: Stage, *items: QueueItem) -> ConfirmScreen:
+async def review(here: Stage, *items: ConfirmationItem) -> ConfirmationScreen:
     """Open the confirmation on the first of them, with its approve keys alive."""
     await begin_work(here)
     await here.show_queue(*items)
     await here.press("f8")
-    await here.tell(protocol.Reviewed(items[0].id, ALLOWED))
+    await here.tell(protocol.ReviewUpdate(items[0].id, ALLOWED))
     modal = here.modal
     assert modal is not None
     await here.arm()
@@ -263,7 +261,7 @@ def test_a_streaming_answer_is_followed_to_its_last_line(camera: Camera, size: S
     async def play(here: Stage) -> None:
         await begin_work(here)
         await here.tell(
-            protocol.ActivityChanged(Activity.STREAMING, "41 t/s"),
+            protocol.ActivityUpdate(Activity.STREAMING, "41 t/s"),
             said(AnswerEntry("a2", "qwen3-coder:30b", time="10:42", live=True)),
         )
         here.clock.seconds += 3
@@ -271,7 +269,7 @@ def test_a_streaming_answer_is_followed_to_its_last_line(camera: Camera, size: S
         text += "def export(out: Path, fmt: str = 'csv') -> int:\n    return 0\n```\n\n"
         text += "\n\n".join(f"Step {number}: change the caller and its test." for number in range(1, 9))
         for start in range(0, len(text), 40):
-            here.app.tell(protocol.ConversationChanged(AnswerGrew("a2", text=text[start : start + 40])))
+            here.app.tell(protocol.ConversationUpdate(AnswerGrew("a2", text=text[start : start + 40])))
         await here.settle()
         here.app.dashboard.tick()
         await wait_until(here.pilot, lambda: "Step 8: change the caller and its test." in here.text)
@@ -355,7 +353,7 @@ def test_faults_of_changed_arguments_are_shown_under_the_form(camera: Camera, si
         await review(here, EDIT, FETCH)
         await here.press("e")
         fault = "edits.0.replacement: Field required"
-        await here.tell(protocol.Reviewed(EDIT.id, ReviewValue(faults=(fault,)), {"path": "cli/export.py"}))
+        await here.tell(protocol.ReviewUpdate(EDIT.id, ReviewValue(faults=(fault,)), {"path": "cli/export.py"}))
 
     same = camera.take(size, play)
     assert camera.shows("edits.0.replacement: Field required", '"path": "cli/export.py"', "Esc")
@@ -367,7 +365,7 @@ def test_the_terminal_takes_the_whole_screen(camera: Camera, size: Size) -> None
     async def play(here: Stage) -> None:
         await begin_work(here)
         await here.press("f10", "ctrl+t")
-        await here.tell(protocol.CommandsChanged((CommandTab("sh", "bash", CommandMark.RUNNING, person=True),)))
+        await here.tell(protocol.CommandsUpdate((CommandTab("sh", "bash", CommandMark.RUNNING, person=True),)))
         await wait_until(here.pilot, lambda: bool(here.steward.of(TerminalPane.Attached)))
         here.steward.of(TerminalPane.Attached)[0].feed(PYTEST.encode())
         await wait_until(here.pilot, lambda: "14 passed" in here.text)
@@ -412,7 +410,7 @@ def test_a_failed_model_server_is_named_above_a_draft_that_is_kept(camera: Camer
     async def play(here: Stage) -> None:
         await begin_work(here)
         await write(here, "and now?")
-        await here.tell(protocol.ActivityChanged(Activity.FAILED, fault="ollama at http://127.0.0.1:11434 refused."))
+        await here.tell(protocol.ActivityUpdate(Activity.FAILED, fault="ollama at http://127.0.0.1:11434 refused."))
 
     same = camera.take(size, play)
     assert camera.text.startswith(" ERROR")
@@ -445,7 +443,7 @@ def test_jobs_are_listed_with_what_they_take_and_where_they_listen(camera: Camer
     async def play(here: Stage) -> None:
         await begin_work(here)
         await here.press("f3")
-        await here.tell(protocol.JobsChanged(JOBS))
+        await here.tell(protocol.JobsUpdate(JOBS))
 
     same = camera.take(size, play)
     assert camera.shows(
@@ -459,7 +457,7 @@ def test_jobs_are_listed_with_what_they_take_and_where_they_listen(camera: Camer
 def test_quitting_with_jobs_offers_to_end_them_to_leave_them_and_to_stay(camera: Camera, size: Size) -> None:
     async def play(here: Stage) -> None:
         await begin_work(here)
-        here.steward.live = Unfinished(("A turn is running.",), tuple(job for job in JOBS if job.alive))
+        here.steward.live = UnfinishedWork(("A turn is running.",), tuple(job for job in JOBS if job.alive))
         await here.press("ctrl+q")
 
     same = camera.take(size, play)

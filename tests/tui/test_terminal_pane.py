@@ -17,7 +17,7 @@ async def test_what_is_typed_while_the_shell_starts_goes_into_it() -> None:
         await here.burst("f6", "f6", "ctrl+t", *"lx", "backspace", *"s it", "enter")
         assert "Shell is starting" in here.text
         assert not here.steward.of(TerminalPane.Typed)
-        await here.tell(protocol.CommandsChanged((SHELL,)))
+        await here.tell(protocol.CommandsUpdate((SHELL,)))
         await here.press("x")
         assert b"".join(one.data for one in here.steward.of(TerminalPane.Typed)) == b"lx\x7fs it\rx"
 
@@ -25,12 +25,12 @@ async def test_what_is_typed_while_the_shell_starts_goes_into_it() -> None:
 async def test_a_shell_that_cannot_start_says_so_in_its_place_and_enter_tries_again() -> None:
     async with stage() as here:
         await here.press("ctrl+t", "l")
-        await here.tell(protocol.ShellFailed("There is no [b]/bin/fish[/b]."))
+        await here.tell(protocol.ShellErrorUpdate("There is no [b]/bin/fish[/b]."))
         assert "There is no [b]/bin/fish[/b]." in here.text
         assert len(here.steward.of(TerminalPane.ShellWanted)) == 1
         await here.press("enter")
         assert len(here.steward.of(TerminalPane.ShellWanted)) == 2
-        await here.tell(protocol.CommandsChanged((SHELL,)))
+        await here.tell(protocol.CommandsUpdate((SHELL,)))
         assert not here.steward.of(TerminalPane.Typed), "what was typed for the one that never came is not for this one"
 
 
@@ -39,15 +39,13 @@ async def test_a_shell_that_cannot_start_says_so_in_its_place_and_enter_tries_ag
 
 async def test_a_tab_says_how_long_its_command_runs_and_then_how_long_it_ran() -> None:
     async with stage() as here:
-        await here.tell(protocol.CommandsChanged((agents_command(),)))
+        await here.tell(protocol.CommandsUpdate((agents_command(),)))
         assert "pytest -q RUN 0s" in here.text
         here.clock.seconds += 75
         here.app.dashboard.tick()
         await here.settle()
         assert "pytest -q RUN 1m" in here.text
-        await here.tell(
-            protocol.CommandsChanged((agents_command(mark=CommandMark.EXITED, exit_code=1, ended=1_009.5),))
-        )
+        await here.tell(protocol.CommandsUpdate((agents_command(mark=CommandMark.EXITED, exit_code=1, ended=1_009.5),)))
         assert "pytest -q exit 1 9s" in here.text
 
 
@@ -56,10 +54,10 @@ async def test_seconds_are_counted_only_while_a_command_of_the_agent_runs() -> N
         ticker = here.app.dashboard._ticker
         assert ticker is not None
         assert not ticker._active.is_set()  # textual has no reader for a paused timer
-        await here.tell(protocol.CommandsChanged((SHELL, agents_command())))
+        await here.tell(protocol.CommandsUpdate((SHELL, agents_command())))
         assert ticker._active.is_set()
         await here.tell(
-            protocol.CommandsChanged((SHELL, agents_command(mark=CommandMark.EXITED, exit_code=0, ended=1_001.0)))
+            protocol.CommandsUpdate((SHELL, agents_command(mark=CommandMark.EXITED, exit_code=0, ended=1_001.0)))
         )
         assert not ticker._active.is_set()
 
@@ -88,7 +86,7 @@ async def test_a_bell_out_of_sight_is_on_its_tab_and_a_flood_of_bells_is_heard_o
         here.clock.seconds += 1.1
         view.engine.feed(b"\x07")
         await wait_until(here.pilot, lambda: len(rung) == 2)
-        await here.tell(protocol.CommandsChanged((SHELL, agents_command())))
+        await here.tell(protocol.CommandsUpdate((SHELL, agents_command())))
         here.app.dashboard.term.choose("c1")
         await here.settle()
         view.engine.feed(b"\x07")
@@ -124,7 +122,7 @@ async def test_an_agents_command_is_interrupted_and_taken_over_by_keys_and_from_
         assert [one.command_id for one in here.steward.of(TerminalPane.Interrupted)] == ["c1"]
         assert [one.command_id for one in here.steward.of(TerminalPane.TakenOver)] == ["c1"]
         assert here.app.dashboard.term.captures_keys, "taken over to be typed into"
-        await here.tell(protocol.CommandsChanged((SHELL, agents_command(taken_over=True))))
+        await here.tell(protocol.CommandsUpdate((SHELL, agents_command(taken_over=True))))
         assert "pytest -q YOURS" in here.text
         names = [command.title for command in here.app.get_system_commands(here.app.screen)]
         assert "Take over command" not in names

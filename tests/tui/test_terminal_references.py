@@ -157,7 +157,7 @@ async def test_a_message_recalled_from_the_history_still_refers_to_its_text() ->
 )
 async def test_the_source_of_an_agents_command_is_named(tab: CommandTab, source: str) -> None:
     async with stage() as here:
-        await here.tell(protocol.CommandsChanged((tab,)))
+        await here.tell(protocol.CommandsUpdate((tab,)))
         term = here.app.dashboard.term
         term.choose("c7")
         await here.settle()
@@ -177,7 +177,7 @@ async def test_in_the_chat_an_excerpt_is_folded_and_can_be_opened() -> None:
     token = references.add(excerpt_of("ERROR one\nERROR two", "their own shell")).token
     message = with_references(f"why? {token}", references.used_in(token))
     async with stage() as here:
-        await here.tell(protocol.ConversationChanged(EntriesChanged((UserEntry("user-1", message, "10:41"),))))
+        await here.tell(protocol.ConversationUpdate(EntriesChanged((UserEntry("user-1", message, "10:41"),))))
         assert "> @term1: terminal output, 2 lines that the person selected in their own shell" in here.text
         assert "ERROR" not in here.text
         await here.press("ctrl+o")

@@ -12,7 +12,7 @@ from textual.color import Color
 from ollm_tui.options import Options
 from ollm_tui.tui.bindings import faults_of, key_groups
 from ollm_tui.tui.first_frame import FirstFrame, first_frame
-from ollm_tui.tui.themes import ThemeFault, load_themes, packaged_theme, read_theme, theme_folders
+from ollm_tui.tui.themes import ThemeError, load_themes, packaged_theme, read_theme, theme_folders
 
 GOOD = 'name = "mine"\ndark = false\n\n[colors]\nprimary = "#112233"\n'
 
@@ -61,7 +61,7 @@ def luminance(color: Color) -> float:
 def test_a_fault_names_file_line_and_remedy(tmp_path: Path, text: str, line: int | None, said: str) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(text)
-    with pytest.raises(ThemeFault) as caught:
+    with pytest.raises(ThemeError) as caught:
         read_theme(path)
     fault = caught.value.fault
     assert (fault.file, fault.line) == (str(path), line)
@@ -85,7 +85,7 @@ def test_whatever_a_file_says_it_is_a_theme_or_a_fault(text: str) -> None:
     said = ""
     try:
         validated(text, Path("x.toml"))
-    except ThemeFault as error:
+    except ThemeError as error:
         said = error.fault.as_text()
     assert not said or said.startswith("x.toml")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, Trust, TrustBook
+from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, TrustState, TrustStore
 from ollm_tui.tui.screens.trust_screen import TrustScreen
-from ollm_tui.tui.widgets.line_view import LinesView
+from ollm_tui.tui.widgets.line_view import LineView
 from tests.tui.pilot import wait_until
 from tests.tui.test_whole import EDIT, Life, Script, calls, life
 
@@ -47,7 +47,7 @@ async def test_a_file_that_is_not_trusted_does_not_count_and_the_conversation_sa
         await here.modal()
         await here.pilot.press("n")
         await here.see("Done.")
-    assert TrustBook.of_user().look_at(workspace).trust is Trust.UNTRUSTED
+    assert TrustStore.of_user().look_at(workspace).trust is TrustState.UNTRUSTED
 
 
 async def test_a_trusted_file_counts_at_once(workspace: Path) -> None:
@@ -59,7 +59,7 @@ async def test_a_trusted_file_counts_at_once(workspace: Path) -> None:
         await here.see("counts from now on")
         await here.say("go")
         await here.see("Understood.")
-    assert TrustBook.of_user().look_at(workspace).trust is Trust.TRUSTED
+    assert TrustStore.of_user().look_at(workspace).trust is TrustState.TRUSTED
     assert (workspace / "a.txt").read_text() == "one\ntwo\n"
 
 
@@ -69,7 +69,7 @@ async def test_nothing_but_y_says_yes(workspace: Path, keys: tuple[str, ...]) ->
         await read(here, await look(here))
         await here.pilot.press(*keys)
         await wait_until(here.pilot, lambda: here.app.screen is here.app.dashboard)
-    assert TrustBook.of_user().look_at(workspace).trust is Trust.UNTRUSTED
+    assert TrustStore.of_user().look_at(workspace).trust is TrustState.UNTRUSTED
 
 
 async def test_a_yes_typed_before_the_text_could_be_read_does_not_count(workspace: Path) -> None:
@@ -80,7 +80,7 @@ async def test_a_yes_typed_before_the_text_could_be_read_does_not_count(workspac
         await here.pilot.press("y", "y")
         await here.pilot.pause(0.1)
         assert here.app.screen is screen
-    assert TrustBook.of_user().look_at(workspace).trust is Trust.UNTRUSTED
+    assert TrustStore.of_user().look_at(workspace).trust is TrustState.UNTRUSTED
 
 
 async def test_a_long_file_is_trusted_only_after_its_end_was_in_sight(workspace: Path) -> None:
@@ -92,14 +92,14 @@ async def test_a_long_file_is_trusted_only_after_its_end_was_in_sight(workspace:
         await here.pilot.press("y")
         await here.pilot.pause(0.1)
         assert here.app.screen is screen
-        assert screen.query_one("#trust-text", LinesView).has_focus
+        assert screen.query_one("#trust-text", LineView).has_focus
         await here.pilot.press("end")
         await here.see("# the [red]last[/red] ")
         assert "\u202e" not in here.text
         await read(here, screen)
         await here.pilot.press("y")
         await here.see("counts from now on")
-    assert TrustBook.of_user().look_at(workspace).trust is Trust.TRUSTED
+    assert TrustStore.of_user().look_at(workspace).trust is TrustState.TRUSTED
 
 
 async def test_a_file_swapped_behind_the_question_is_not_trusted(workspace: Path) -> None:
@@ -108,11 +108,11 @@ async def test_a_file_swapped_behind_the_question_is_not_trusted(workspace: Path
         (workspace / REPOSITORY_CONFIG).write_text("# other\n")
         await here.pilot.press("y")
         await here.see("has changed since it was shown")
-    assert TrustBook.of_user().look_at(workspace).trust is Trust.UNTRUSTED
+    assert TrustStore.of_user().look_at(workspace).trust is TrustState.UNTRUSTED
 
 
 async def test_a_file_that_changed_since_it_was_trusted_is_told_at_the_start(workspace: Path) -> None:
-    TrustBook.of_user().trust(workspace)
+    TrustStore.of_user().trust(workspace)
     (workspace / REPOSITORY_CONFIG).write_text("# other\n")
     async with life(workspace) as here:
         await here.see("has changed since you trusted it")

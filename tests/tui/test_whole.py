@@ -17,7 +17,7 @@ from textual.widgets import TextArea
 from ollm_tui.options import Options
 from ollm_tui.tui.app import DashboardApp
 from ollm_tui.tui.decisions import Standing
-from ollm_tui.tui.screens.confirmation_screen import ConfirmScreen
+from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 from ollm_tui.tui.values import Activity
 from tests.tui.pilot import screen_text, wait_until
 
@@ -44,11 +44,11 @@ class Life:
     async def say(self, text: str) -> None:
         await self.pilot.press(*text, "enter")
 
-    async def modal(self) -> ConfirmScreen:
+    async def modal(self) -> ConfirmationScreen:
         """Wait until the confirmation is open and armed."""
-        await wait_until(self.pilot, lambda: isinstance(self.app.screen, ConfirmScreen))
+        await wait_until(self.pilot, lambda: isinstance(self.app.screen, ConfirmationScreen))
         screen = self.app.screen
-        assert isinstance(screen, ConfirmScreen)
+        assert isinstance(screen, ConfirmationScreen)
         now = self.app.clock.monotonic
         await wait_until(self.pilot, lambda: screen.case.standing(now()) is Standing.READY)
         return screen
@@ -95,7 +95,7 @@ async def test_an_approved_edit_is_made_and_the_answer_shown(workspace: Path) ->
         await here.pilot.press("y")
         await here.see("That is done.")
         assert (workspace / "a.txt").read_text() == "one\nzwei\n"
-        assert not isinstance(here.app.screen, ConfirmScreen)
+        assert not isinstance(here.app.screen, ConfirmationScreen)
 
 
 async def test_the_reason_of_a_denial_reaches_the_model(workspace: Path) -> None:

@@ -29,7 +29,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
-class ReadArguments:
+class ParsedArguments:
     """Arguments as an object, or the `fault` that keeps the call from running."""
 
     value: JsonObject = field(default_factory=dict[str, JsonValue])
@@ -37,7 +37,7 @@ class ReadArguments:
     fault: str | None = None
 
 
-def read_arguments(raw: str | JsonObject | None, *, cut: bool = False) -> ReadArguments:
+def read_arguments(raw: str | JsonObject | None, *, cut: bool = False) -> ParsedArguments:
     """Make an object of what a model sent; `cut` says that the reply ended before the model did.
 
     An object is taken as it is, text is parsed, text holding a JSON string is parsed once more, nothing is `{}`.
@@ -47,7 +47,7 @@ def read_arguments(raw: str | JsonObject | None, *, cut: bool = False) -> ReadAr
     if len(raw) > MAX_ARGUMENT_CHARACTERS:
         return _fault(f"the arguments are {len(raw):,} characters long; at most {MAX_ARGUMENT_CHARACTERS:,} are taken")
     if not raw.strip():
-        return _fault(_cut_text(raw)) if cut else ReadArguments()
+        return _fault(_cut_text(raw)) if cut else ParsedArguments()
     value, repaired, problem = _parse(raw)
     if isinstance(value, str) and problem is None:
         value, mended, problem = _parse(value) if value.strip() else ({}, False, None)
@@ -55,7 +55,7 @@ def read_arguments(raw: str | JsonObject | None, *, cut: bool = False) -> ReadAr
     if problem is not None:
         return _fault(_cut_text(raw) if cut else f"the arguments are not valid JSON ({problem}); send them again")
     if value is None:
-        return ReadArguments()
+        return ParsedArguments()
     if not isinstance(value, dict):
         return _fault(f"the arguments must be a JSON object, not {_kind(value)}; send them again")
     if repaired and cut:
@@ -122,10 +122,10 @@ def _mended(text: str) -> str:
     return "".join(pieces)
 
 
-def _checked(value: JsonObject, *, repaired: bool) -> ReadArguments:
+def _checked(value: JsonObject, *, repaired: bool) -> ParsedArguments:
     if _has_lone_surrogate(value):
         return _fault("the arguments hold half a character (an unpaired surrogate); send them again")
-    return ReadArguments(value, repaired)
+    return ParsedArguments(value, repaired)
 
 
 def _has_lone_surrogate(value: JsonValue) -> bool:
@@ -144,8 +144,8 @@ def _has_lone_surrogate(value: JsonValue) -> bool:
     return False
 
 
-def _fault(text: str) -> ReadArguments:
-    return ReadArguments(fault=text)
+def _fault(text: str) -> ParsedArguments:
+    return ParsedArguments(fault=text)
 
 
 def _cut_text(raw: str) -> str:

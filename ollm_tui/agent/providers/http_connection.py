@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from ollm_tui.agent.providers.json_values import parse_json
-from ollm_tui.agent.providers.provider import FailureKind, JsonObject, ProviderFailure, ProviderNotice
-from ollm_tui.agent.providers.provider_errors import ServerError, failure_from, read_error_body, shown
+from ollm_tui.agent.providers.provider import JsonObject, ProviderError, ProviderErrorKind, ProviderNotice
+from ollm_tui.agent.providers.provider_errors import ServerErrorReply, failure_from, read_error_body, shown
 from ollm_tui.agent.providers.server_address import ServerAddress
 from ollm_tui.core.base.abort import AbortSignal
 
@@ -45,7 +45,7 @@ class Timeouts:
 
 
 @dataclass(frozen=True)
-class Retries:
+class RetryPolicy:
     """How often to try again before anything of the answer was seen; never afterwards."""
 
     attempts: int = 3
@@ -57,7 +57,7 @@ class Retries:
     """How long to wait for a server that is loading its model, in seconds."""
 
 
-class SendAgain(Exception):
+class RetryRequestError(Exception):
     """The same request is worth sending once more with something left out; `notice` is for the person."""
 
     def __init__(self, notice: str | None) -> None:
@@ -65,7 +65,7 @@ class SendAgain(Exception):
         self.notice = notice
 
 
-class Connection:
+class HttpConnection:
     """Requests to one server. The API key goes into a header and nowhere else."""
 
     def __init__(
@@ -74,12 +74,12 @@ class Connection:
         *,
         api_key: str | None = None,
         timeouts: Timeouts | None = None,
-        retries: Retries | None = None,
+        retries: RetryPolicy | None = None,
         remedy: str = "Start the server, or check its address.",
     ) -> None:
         self.address = address
         self.timeouts = timeouts or Timeouts()
-        self._retries = retries or Retries()
+        self._retries = retries or RetryPolicy()
         self._remedy = remedy
         self._key = _checked_key(api_key)
         self._client: httpx.AsyncClient | None = None
@@ -100,8 +100,8 @@ class Connection:
                 finally:
                     await response.aclose()
         except TimeoutError:
-            raise ProviderFailure(
-                FailureKind.TIMEOUT,
+            raise ProviderError(
+                ProviderErrorKind.TIMEOUT,
                 f"{url} did not answer within {self.timeouts.query:g} s. "
                 "Look at the log of the server, then try again.",
                 url=url,
@@ -129,13 +129,13 @@ class Connection:
             try:
                 response, first, rest = await self._open(url, body, model, signal)
                 break
-            except ProviderFailure as failure:
+            except ProviderError as failure:
                 delay = self._delay(failure, attempt, waited)
                 if delay is None:
                     raise
-                if failure.kind is not FailureKind.LOADING or not waited:
+                if failure.kind is not ProviderErrorKind.LOADING or not waited:
                     yield ProviderNotice(self._again(failure, delay, attempt))
-                attempt += failure.kind is not FailureKind.LOADING
+                attempt += failure.kind is not ProviderErrorKind.LOADING
             waited += delay
             await signal.guard(asyncio.sleep(delay))
         try:
@@ -153,13 +153,13 @@ class Connection:
 
     def failure(
         self,
-        error: ServerError,
+        error: ServerErrorReply,
         *,
         url: str,
         status: int | None,
         model: str | None = None,
         retry_after: float | None = None,
-    ) -> ProviderFailure:
+    ) -> ProviderError:
         """The typed failure for an error the server reported, without the API key should it repeat that."""
         hidden = replace(error, message=self._hidden(error.message))
         return failure_from(hidden, url=url, status=status, model=model, retry_after=retry_after)
@@ -199,8 +199,8 @@ class Connection:
             async with asyncio.timeout(self.timeouts.idle):
                 return await signal.guard(anext(rest, b""))
         except TimeoutError:
-            raise ProviderFailure(
-                FailureKind.TIMEOUT,
+            raise ProviderError(
+                ProviderErrorKind.TIMEOUT,
                 f"{url} stopped in the middle of its answer: nothing came for {self.timeouts.idle:g} s. "
                 "What came before is kept; try again.",
                 url=url,
@@ -237,37 +237,37 @@ class Connection:
     def _hidden(self, text: str) -> str:
         return text.replace(self._key, "***") if self._key and len(self._key) >= _SHORTEST_SECRET else text
 
-    def _delay(self, failure: ProviderFailure, attempt: int, waited: float) -> float | None:
+    def _delay(self, failure: ProviderError, attempt: int, waited: float) -> float | None:
         """Seconds until the next attempt, None where there is none."""
         if not failure.retryable:
             return None
-        if failure.kind is FailureKind.LOADING:
+        if failure.kind is ProviderErrorKind.LOADING:
             return min(self._retries.first_delay * 2, 2.0) if waited < self._retries.loading else None
         delay = failure.retry_after if failure.retry_after is not None else self._retries.first_delay * 2**attempt
         return delay if attempt < self._retries.attempts and delay <= self._retries.longest_wait else None
 
-    def _again(self, failure: ProviderFailure, delay: float, attempt: int) -> str:
-        if failure.kind is FailureKind.LOADING:
+    def _again(self, failure: ProviderError, delay: float, attempt: int) -> str:
+        if failure.kind is ProviderErrorKind.LOADING:
             return f"{self.address} is loading the model; waiting for it, {self._retries.loading:g} s at most."
         reason = f"HTTP {failure.status}" if failure.status else "the connection broke"
         return f"{self.address}: {reason}; trying again in {delay:g} s ({attempt + 1} of {self._retries.attempts})."
 
-    def _refusal(self, url: str, response: httpx.Response, content: bytes, model: str | None) -> ProviderFailure:
+    def _refusal(self, url: str, response: httpx.Response, content: bytes, model: str | None) -> ProviderError:
         error = read_error_body(content)
         if response.is_redirect:
             error = replace(error, message=f"redirects to {response.headers.get('location', 'nowhere')}")
         wait = _seconds(response.headers.get("retry-after"))
         return self.failure(error, url=url, status=response.status_code, model=model, retry_after=wait)
 
-    def _timed_out(self, url: str, limit: float) -> ProviderFailure:
-        return ProviderFailure(
-            FailureKind.TIMEOUT,
+    def _timed_out(self, url: str, limit: float) -> ProviderError:
+        return ProviderError(
+            ProviderErrorKind.TIMEOUT,
             f"{url} accepted the request, but nothing came for {limit:g} s. The model may be too large for the "
             "machine; look at the log of the server, then try again.",
             url=url,
         )
 
-    def _broken(self, url: str, error: httpx.HTTPError, *, answered: bool) -> ProviderFailure:
+    def _broken(self, url: str, error: httpx.HTTPError, *, answered: bool) -> ProviderError:
         """The failure for a connection that could not be made, or ended where it should not."""
         import httpx
 
@@ -275,43 +275,45 @@ class Connection:
         if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError | httpx.ProxyError | httpx.UnsupportedProtocol):
             if isinstance(error, httpx.ConnectTimeout):
                 reason = f"no answer within {self.timeouts.connect:g} s"
-            return ProviderFailure(
-                FailureKind.UNREACHABLE, f"{url} cannot be reached: {reason}. {self._remedy}", url=url
+            return ProviderError(
+                ProviderErrorKind.UNREACHABLE, f"{url} cannot be reached: {reason}. {self._remedy}", url=url
             )
         if answered:
             return cut_off(url, reason)
         if isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError):
-            return ProviderFailure(
-                FailureKind.CUT_OFF,
+            return ProviderError(
+                ProviderErrorKind.CUT_OFF,
                 f"{url} closed the connection without an answer ({reason}). "
                 "Look at the log of the server, then try again.",
                 retryable=True,
                 url=url,
             )
-        return ProviderFailure(
-            FailureKind.BAD_REPLY, f"{url} sent what is no HTTP answer ({reason}). {self._remedy}", url=url
+        return ProviderError(
+            ProviderErrorKind.BAD_REPLY, f"{url} sent what is no HTTP answer ({reason}). {self._remedy}", url=url
         )
 
-    def _no_model_server(self, url: str) -> ProviderFailure:
-        return ProviderFailure(
-            FailureKind.BAD_REPLY, f"{url} did not answer with JSON; this is no model server. {self._remedy}", url=url
+    def _no_model_server(self, url: str) -> ProviderError:
+        return ProviderError(
+            ProviderErrorKind.BAD_REPLY,
+            f"{url} did not answer with JSON; this is no model server. {self._remedy}",
+            url=url,
         )
 
 
-def cut_off(url: str, reason: str | None = None) -> ProviderFailure:
+def cut_off(url: str, reason: str | None = None) -> ProviderError:
     """A reply that ended before its end; its part is kept by whoever collected it."""
     because = f" ({reason})" if reason else ""
-    return ProviderFailure(
-        FailureKind.CUT_OFF,
+    return ProviderError(
+        ProviderErrorKind.CUT_OFF,
         f"{url} closed the connection early{because}; the answer is not complete. What came before is kept; try again.",
         url=url,
     )
 
 
-def bad_reply(url: str, reason: str) -> ProviderFailure:
+def bad_reply(url: str, reason: str) -> ProviderError:
     """A reply that is not what a server of this kind sends."""
-    return ProviderFailure(
-        FailureKind.BAD_REPLY,
+    return ProviderError(
+        ProviderErrorKind.BAD_REPLY,
         f"{url} sent a reply that cannot be read: {shown(reason)}. "
         "Check that the base URL is a model server of this kind.",
         url=url,

@@ -9,21 +9,21 @@ from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.providers.http_connection import Connection, Retries, SendAgain, Timeouts, bad_reply
+from ollm_tui.agent.providers.http_connection import HttpConnection, RetryPolicy, RetryRequestError, Timeouts, bad_reply
 from ollm_tui.agent.providers.json_values import as_count, as_list, as_object, as_text, member
 from ollm_tui.agent.providers.message_order import ordered, without_old_reasoning
 from ollm_tui.agent.providers.model_choice import choose_model
-from ollm_tui.agent.providers.ollama_reply import StreamReader
+from ollm_tui.agent.providers.ollama_reply import OllamaReplyReader
 from ollm_tui.agent.providers.openai import function_schema
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     ChatRequest,
-    FailureKind,
     JsonObject,
     Message,
     ModelInfo,
     ProviderDescription,
-    ProviderFailure,
+    ProviderError,
+    ProviderErrorKind,
     ProviderNotice,
     StreamEvent,
     SystemMessage,
@@ -42,7 +42,7 @@ _NUM_CTX = re.compile(r"^\s*num_ctx\s+(\d+)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class ModelFacts:
+class ModelDetails:
     """What `/api/show` says of a model; None and empty are what it did not say."""
 
     capabilities: frozenset[str] | None = None
@@ -74,9 +74,9 @@ class OllamaProvider:
         api_key: str | None = None,
         keep_alive: str = "30m",
         timeouts: Timeouts | None = None,
-        retries: Retries | None = None,
+        retries: RetryPolicy | None = None,
     ) -> None:
-        self._connection = Connection(
+        self._connection = HttpConnection(
             ollama_address(base_url),
             api_key=api_key,
             timeouts=timeouts,
@@ -86,7 +86,7 @@ class OllamaProvider:
         self._model = model or None
         self._asked_window = num_ctx
         self._keep_alive = keep_alive
-        self._facts: dict[str, ModelFacts] = {}
+        self._facts: dict[str, ModelDetails] = {}
         self._windows: dict[str, int] = {}
         self._verified: set[str] = set()
         self._without_tools: set[str] = set()
@@ -109,7 +109,7 @@ class OllamaProvider:
             raise bad_reply(self._connection.address.at("api/tags"), "no list of models in it")
         return tuple(_model_info(name, row) for row in rows if (name := as_text(member(row, "name"))))
 
-    async def model_facts(self, model: str) -> ModelFacts:
+    async def model_facts(self, model: str) -> ModelDetails:
         """Capabilities and windows of a model, asked once. Raises ProviderFailure, e.g. when there is no such model."""
         if model not in self._facts:
             answer = await self._connection.query("api/show", {"model": model})
@@ -133,7 +133,7 @@ class OllamaProvider:
                     async for event in events:
                         yield event
                 return
-            except SendAgain as again:
+            except RetryRequestError as again:
                 if again.notice:
                     yield ProviderNotice(again.notice)
 
@@ -143,11 +143,11 @@ class OllamaProvider:
             return []
         try:
             facts = await self.model_facts(model)
-        except ProviderFailure as failure:
+        except ProviderError as failure:
             # a server that only knows /api/chat is good enough; a missing model or server is not
-            if failure.kind not in (FailureKind.REFUSED, FailureKind.BAD_REPLY):
+            if failure.kind not in (ProviderErrorKind.REFUSED, ProviderErrorKind.BAD_REPLY):
                 raise
-            facts = self._facts[model] = ModelFacts()
+            facts = self._facts[model] = ModelDetails()
         notices: list[str] = []
         wanted = self._asked_window or max(DEFAULT_WINDOW, facts.own_window or 0)
         window = min(wanted, facts.longest_window or wanted)
@@ -169,7 +169,7 @@ class OllamaProvider:
         think = None if model in self._without_thinking else request.think
         window = self._windows[model]
         body = request_body(request, tools, model, window=window, think=think, keep_alive=self._keep_alive)
-        reader = StreamReader(replace(request, tools=tools), self._connection, model, window)
+        reader = OllamaReplyReader(replace(request, tools=tools), self._connection, model, window)
         try:
             async with aclosing(self._connection.stream("api/chat", body, model=model, signal=signal)) as chunks:
                 async for chunk in chunks:
@@ -189,7 +189,7 @@ class OllamaProvider:
             for event in reader.cut_off():
                 yield event
             raise
-        except ProviderFailure as failure:
+        except ProviderError as failure:
             again = self._without(failure, model, tools, think)
             if again is None:
                 for event in reader.cut_off():
@@ -198,24 +198,26 @@ class OllamaProvider:
             raise again from None
 
     def _without(
-        self, failure: ProviderFailure, model: str, tools: tuple[ToolSchema, ...], think: bool | None
-    ) -> SendAgain | None:
+        self, failure: ProviderError, model: str, tools: tuple[ToolSchema, ...], think: bool | None
+    ) -> RetryRequestError | None:
         """What to leave out in a second request; remembered, so the question is asked once."""
         if failure.status != 400:
             return None
-        if failure.kind is FailureKind.NO_TOOLS and tools:
+        if failure.kind is ProviderErrorKind.NO_TOOLS and tools:
             self._without_tools.add(model)
-            return SendAgain(f"{model} cannot call tools: it can talk, but do nothing. Choose another with --model.")
+            return RetryRequestError(
+                f"{model} cannot call tools: it can talk, but do nothing. Choose another with --model."
+            )
         if "does not support thinking" in failure.message and think is not None:
             self._without_thinking.add(model)
-            return SendAgain(f"{model} cannot think before it answers; going on without.")
+            return RetryRequestError(f"{model} cannot think before it answers; going on without.")
         return None
 
     async def _verify_window(self, model: str) -> list[str]:
         """Compare the window the server really loaded with the one that was asked for."""
         try:
             answer = await self._connection.query("api/ps")
-        except ProviderFailure:
+        except ProviderError:
             # an old server or a facade; then nothing can be said, and the reply is there all the same
             return []
         loaded = _loaded_window(answer, model)
@@ -257,14 +259,14 @@ def request_body(
     return body
 
 
-def read_model_facts(answer: JsonValue) -> ModelFacts:
+def read_model_facts(answer: JsonValue) -> ModelDetails:
     """Read the answer of `/api/show`, whatever of it is there."""
     listed = member(answer, "capabilities")
     capabilities = frozenset(filter(None, map(as_text, listed))) if isinstance(listed, list) else None
     info = as_object(member(answer, "model_info"))
     longest = as_count(info.get(f"{info.get('general.architecture')}.context_length"))
     own = _NUM_CTX.search(as_text(member(answer, "parameters")) or "")
-    return ModelFacts(capabilities, longest or None, int(own.group(1)) if own else None)
+    return ModelDetails(capabilities, longest or None, int(own.group(1)) if own else None)
 
 
 def _message(message: Message) -> JsonObject:

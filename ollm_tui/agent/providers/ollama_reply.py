@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ollm_tui.agent.providers.call_assembly import read_fragment
-from ollm_tui.agent.providers.http_connection import Connection, bad_reply, cut_off
+from ollm_tui.agent.providers.http_connection import HttpConnection, bad_reply, cut_off
 from ollm_tui.agent.providers.json_values import as_count, as_list, as_object, as_text, parse_json
 from ollm_tui.agent.providers.provider import (
     ChatRequest,
@@ -17,15 +17,15 @@ from ollm_tui.agent.providers.provider import (
 )
 from ollm_tui.agent.providers.provider_errors import read_error
 from ollm_tui.agent.providers.reply_reader import ReplyReader
-from ollm_tui.agent.providers.stream_framing import FramingFault, LineDecoder
+from ollm_tui.agent.providers.stream_framing import FramingError, LineDecoder
 
 _FINISH_REASONS = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH, "load": FinishReason.STOP}
 
 
-class StreamReader:
+class OllamaReplyReader:
     """Reads the lines of one reply into events."""
 
-    def __init__(self, request: ChatRequest, connection: Connection, model: str, window: int) -> None:
+    def __init__(self, request: ChatRequest, connection: HttpConnection, model: str, window: int) -> None:
         self._request = request
         self._reply = ReplyReader(request)
         self._connection = connection
@@ -46,7 +46,7 @@ class StreamReader:
                 yield from self._line(line)
                 if self.finished:
                     return
-        except FramingFault as fault:
+        except FramingError as fault:
             raise bad_reply(self._url, str(fault)) from None
 
     def read_rest(self) -> Iterator[StreamEvent]:

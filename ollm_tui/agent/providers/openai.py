@@ -9,20 +9,20 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.providers.http_connection import Connection, Retries, SendAgain, Timeouts, bad_reply
+from ollm_tui.agent.providers.http_connection import HttpConnection, RetryPolicy, RetryRequestError, Timeouts, bad_reply
 from ollm_tui.agent.providers.json_values import as_count, as_text, member
 from ollm_tui.agent.providers.message_order import ordered
 from ollm_tui.agent.providers.model_choice import choose_model
-from ollm_tui.agent.providers.openai_reply import StreamReader
+from ollm_tui.agent.providers.openai_reply import OpenAIReplyReader
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     ChatRequest,
-    FailureKind,
     JsonObject,
     Message,
     ModelInfo,
     ProviderDescription,
-    ProviderFailure,
+    ProviderError,
+    ProviderErrorKind,
     ProviderNotice,
     StreamEvent,
     SystemMessage,
@@ -51,9 +51,9 @@ class OpenAIProvider:
         *,
         context_window: int | None = None,
         timeouts: Timeouts | None = None,
-        retries: Retries | None = None,
+        retries: RetryPolicy | None = None,
     ) -> None:
-        self._connection = Connection(
+        self._connection = HttpConnection(
             openai_address(base_url),
             api_key=api_key,
             timeouts=timeouts,
@@ -104,7 +104,7 @@ class OpenAIProvider:
                     async for event in events:
                         yield event
                 return
-            except SendAgain as again:
+            except RetryRequestError as again:
                 if again.notice:
                     yield ProviderNotice(again.notice)
 
@@ -115,9 +115,9 @@ class OpenAIProvider:
         self._windows[model] = None
         try:
             self._remember_windows(await signal.guard(self.list_models()))
-        except ProviderFailure as failure:
+        except ProviderError as failure:
             # a server without a list is good enough; one that is not there is not asked twice
-            if failure.kind is FailureKind.UNREACHABLE:
+            if failure.kind is ProviderErrorKind.UNREACHABLE:
                 del self._windows[model]
                 raise
 
@@ -132,7 +132,7 @@ class OpenAIProvider:
     ) -> AsyncGenerator[StreamEvent, None]:
         """One request; raises SendAgain when the same request may do with something left out."""
         body = request_body(request, tools, model, stream_options=not self._no_stream_options)
-        reader = StreamReader(replace(request, tools=tools), self._connection, model)
+        reader = OpenAIReplyReader(replace(request, tools=tools), self._connection, model)
         try:
             async with aclosing(self._pieces(body, model, reader, signal)) as events:
                 async for event in events:
@@ -143,7 +143,7 @@ class OpenAIProvider:
             for event in reader.cut_off():
                 yield event
             raise
-        except ProviderFailure as failure:
+        except ProviderError as failure:
             again = self._without(failure, tools, model)
             if again is None:
                 for event in reader.cut_off():
@@ -152,7 +152,7 @@ class OpenAIProvider:
             raise again from None
 
     async def _pieces(
-        self, body: JsonObject, model: str, reader: StreamReader, signal: AbortSignal
+        self, body: JsonObject, model: str, reader: OpenAIReplyReader, signal: AbortSignal
     ) -> AsyncGenerator[StreamEvent, None]:
         try:
             async with aclosing(
@@ -163,21 +163,21 @@ class OpenAIProvider:
                         yield event
                     if reader.finished:
                         break
-        except ProviderFailure as failure:
+        except ProviderError as failure:
             # the reply has said that it is complete: only what follows it (usage, [DONE]) was lost
-            if not reader.complete or failure.kind not in (FailureKind.CUT_OFF, FailureKind.TIMEOUT):
+            if not reader.complete or failure.kind not in (ProviderErrorKind.CUT_OFF, ProviderErrorKind.TIMEOUT):
                 raise
 
-    def _without(self, failure: ProviderFailure, tools: tuple[ToolSchema, ...], model: str) -> SendAgain | None:
+    def _without(self, failure: ProviderError, tools: tuple[ToolSchema, ...], model: str) -> RetryRequestError | None:
         """What to leave out in a second request; remembered, so the question is asked once."""
         if failure.status not in (400, 422, 500, 501):
             return None
         if "stream_options" in failure.message and not self._no_stream_options:
             self._no_stream_options = True
-            return SendAgain(None)
-        if failure.kind is FailureKind.NO_TOOLS and tools:
+            return RetryRequestError(None)
+        if failure.kind is ProviderErrorKind.NO_TOOLS and tools:
             self._without_tools.add(model)
-            return SendAgain(f"{failure.message} Going on without tools: {model} can talk, but do nothing.")
+            return RetryRequestError(f"{failure.message} Going on without tools: {model} can talk, but do nothing.")
         return None
 
 

@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from pydantic import JsonValue
 
 from ollm_tui.agent.providers.call_assembly import read_fragment
-from ollm_tui.agent.providers.http_connection import Connection, bad_reply, cut_off
+from ollm_tui.agent.providers.http_connection import HttpConnection, bad_reply, cut_off
 from ollm_tui.agent.providers.json_values import as_count, as_list, as_object, as_text, member, parse_json
 from ollm_tui.agent.providers.provider import (
     ChatRequest,
     FinishReason,
     JsonObject,
-    ProviderFailure,
+    ProviderError,
     ProviderNotice,
     StreamEvent,
     UsageReported,
 )
 from ollm_tui.agent.providers.provider_errors import read_error
 from ollm_tui.agent.providers.reply_reader import ReplyReader
-from ollm_tui.agent.providers.stream_framing import EventDecoder, FramingFault, ServerEvent
+from ollm_tui.agent.providers.stream_framing import EventDecoder, FramingError, ServerEvent
 
 _FINISH_REASONS = {
     "stop": FinishReason.STOP,
@@ -34,10 +34,10 @@ _FINISH_REASONS = {
 _WHOLE_REPLY_BYTES = 32 * 1024 * 1024
 
 
-class StreamReader:
+class OpenAIReplyReader:
     """Reads one reply, streamed or whole, into events."""
 
-    def __init__(self, request: ChatRequest, connection: Connection, model: str) -> None:
+    def __init__(self, request: ChatRequest, connection: HttpConnection, model: str) -> None:
         self._reply = ReplyReader(request)
         self._connection = connection
         self._url = connection.address.at("chat/completions")
@@ -71,7 +71,7 @@ class StreamReader:
                 yield from self._event(event)
                 if self.finished:
                     return
-        except FramingFault as fault:
+        except FramingError as fault:
             raise bad_reply(self._url, str(fault)) from None
 
     def close(self) -> Iterator[StreamEvent]:
@@ -130,7 +130,7 @@ class StreamReader:
             yield from self._delta(as_object(member(choice, "delta") or member(choice, "message")))
             self._reason = as_text(member(choice, "finish_reason")) or self._reason
 
-    def _failure(self, error: JsonObject) -> ProviderFailure:
+    def _failure(self, error: JsonObject) -> ProviderError:
         return self._connection.failure(read_error(error), url=self._url, status=None, model=self._model)
 
     def _delta(self, delta: JsonObject) -> Iterator[StreamEvent]:

@@ -9,9 +9,9 @@ from enum import StrEnum
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.providers.http_connection import Connection, Timeouts
+from ollm_tui.agent.providers.http_connection import HttpConnection, Timeouts
 from ollm_tui.agent.providers.json_values import as_text, member
-from ollm_tui.agent.providers.provider import ProviderFailure
+from ollm_tui.agent.providers.provider import ProviderError
 from ollm_tui.agent.providers.server_address import ServerAddress
 
 
@@ -62,12 +62,12 @@ async def probe_servers(timeout: float = 0.3, targets: Sequence[ProbeTarget] = U
 
 
 async def _probe(target: ProbeTarget, timeout: float) -> FoundServer | None:
-    connection = Connection(
+    connection = HttpConnection(
         ServerAddress(target.base_url, loopback=True), timeouts=Timeouts(connect=timeout, query=timeout)
     )
     try:
         answer = await connection.query("api/tags" if target.kind is ServerKind.OLLAMA else "models")
-    except ProviderFailure:
+    except ProviderError:
         # nobody there, or somebody who is no model server: both are the usual case
         return None
     finally:

@@ -180,7 +180,7 @@ class ProviderNotice:
 
 @dataclass(frozen=True)
 class StreamFinished:
-    """The last event of every reply that was not cut short by a `ProviderFailure`."""
+    """The last event of every reply that was not cut short by a `ProviderError`."""
 
     reason: FinishReason
     raw_reason: str | None = None
@@ -192,7 +192,7 @@ StreamEvent: TypeAlias = (
 )
 
 
-class FailureKind(StrEnum):
+class ProviderErrorKind(StrEnum):
     """The ways a request to a model can fail."""
 
     UNREACHABLE = "unreachable"
@@ -209,7 +209,7 @@ class FailureKind(StrEnum):
     """The server, or the script, turned the request down for a reason of its own."""
 
 
-class ProviderFailure(Exception):
+class ProviderError(Exception):
     """A request to a model failed. The message names the address, the reason and what to do next.
 
     What was streamed before stays with whoever consumed it: the partial answer is theirs to keep.
@@ -218,7 +218,7 @@ class ProviderFailure(Exception):
 
     def __init__(
         self,
-        kind: FailureKind,
+        kind: ProviderErrorKind,
         message: str,
         *,
         retryable: bool = False,
@@ -297,12 +297,12 @@ class Provider(Protocol):
         """Stream one reply; ends with `StreamFinished`.
 
         Aborting the signal raises `OperationCancelled` and closes the connection at once, so that the server
-        stops working. Raises `ProviderFailure` for everything that goes wrong on the way.
+        stops working. Raises `ProviderError` for everything that goes wrong on the way.
         """
         ...
 
     async def list_models(self) -> tuple[ModelInfo, ...]:
-        """What the server offers; empty for providers without a choice. Raises `ProviderFailure`."""
+        """What the server offers; empty for providers without a choice. Raises `ProviderError`."""
         ...
 
     async def aclose(self) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from ollm_tui.agent.providers.json_values import as_count, parse_json
-from ollm_tui.agent.providers.provider import FailureKind, JsonObject, ProviderFailure
+from ollm_tui.agent.providers.provider import JsonObject, ProviderError, ProviderErrorKind
 
 RETRY_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504})
 """Answers that may be different a moment later."""
@@ -41,7 +41,7 @@ _WINDOW_NUMBERS = (
 
 
 @dataclass(frozen=True)
-class ServerError:
+class ServerErrorReply:
     """What a server wrote about an error: its words and, where it gave them, codes and numbers."""
 
     message: str
@@ -64,7 +64,7 @@ class ServerError:
         return "stream_options" in self.message or "include_usage" in self.message
 
 
-def read_error(value: JsonValue) -> ServerError:
+def read_error(value: JsonValue) -> ServerErrorReply:
     """Find the words in any of the shapes servers use; an error packed into a string is unpacked once.
 
     `{"error": {"message", "type", "code"}}`, `{"object": "error", "message"}`, `{"error": "text"}`, `{"detail": ...}`.
@@ -72,7 +72,7 @@ def read_error(value: JsonValue) -> ServerError:
     if isinstance(value, str):
         return _from_text(value)
     if not isinstance(value, dict):
-        return ServerError("")
+        return ServerErrorReply("")
     inner = value.get("error")
     if isinstance(inner, dict):
         return _from_members(inner)
@@ -81,29 +81,29 @@ def read_error(value: JsonValue) -> ServerError:
     return _from_members(value)
 
 
-def read_error_body(body: bytes) -> ServerError:
+def read_error_body(body: bytes) -> ServerErrorReply:
     """The same for the body of an HTTP answer, JSON or not."""
     text = body.decode("utf-8", "replace").strip()
     try:
         return read_error(parse_json(text))
     except ValueError:
-        return ServerError("an HTML page" if text[:1] == "<" else text)
+        return ServerErrorReply("an HTML page" if text[:1] == "<" else text)
 
 
 def failure_from(
-    error: ServerError, *, url: str, status: int | None, model: str | None, retry_after: float | None = None
-) -> ProviderFailure:
+    error: ServerErrorReply, *, url: str, status: int | None, model: str | None, retry_after: float | None = None
+) -> ProviderError:
     """The failure for an error of the server, with what to do about it; `status` is None within a stream."""
     kind, remedy = _judge(error, status, model)
     where = f"{url} answered HTTP {status}" if status is not None else f"{url} reported an error while answering"
     words = shown(error.message) or "no reason given"
     numbers = _numbers(error)
-    if kind is FailureKind.RATE_LIMITED and retry_after is not None:
+    if kind is ProviderErrorKind.RATE_LIMITED and retry_after is not None:
         remedy = f"Wait {retry_after:g} s, then try again."
-    retryable = kind in (FailureKind.RATE_LIMITED, FailureKind.LOADING) or (
-        kind is FailureKind.REFUSED and status in RETRY_STATUSES and not _NO_MEMORY.search(error.message)
+    retryable = kind in (ProviderErrorKind.RATE_LIMITED, ProviderErrorKind.LOADING) or (
+        kind is ProviderErrorKind.REFUSED and status in RETRY_STATUSES and not _NO_MEMORY.search(error.message)
     )
-    return ProviderFailure(
+    return ProviderError(
         kind,
         f"{where}: {words}. {remedy}",
         retryable=retryable,
@@ -121,26 +121,26 @@ def shown(text: str) -> str:
     return line if len(line) <= _SHOWN_CHARACTERS else line[:_SHOWN_CHARACTERS] + "..."
 
 
-def _judge(error: ServerError, status: int | None, model: str | None) -> tuple[FailureKind, str]:
+def _judge(error: ServerErrorReply, status: int | None, model: str | None) -> tuple[ProviderErrorKind, str]:
     text = f"{error.message} {error.code}"
     named = f"model {model!r}" if model else "the model"
     if error.context_window is not None or _OVERFLOW.search(text):
-        return FailureKind.CONTEXT_OVERFLOW, _overflow_remedy(error)
+        return ProviderErrorKind.CONTEXT_OVERFLOW, _overflow_remedy(error)
     if error.no_tools:
-        return FailureKind.NO_TOOLS, f"Choose a model that can call tools, or use {named} for talking only."
+        return ProviderErrorKind.NO_TOOLS, f"Choose a model that can call tools, or use {named} for talking only."
     if status in (401, 403) or "invalid_api_key" in text:
-        return FailureKind.AUTH, "Check the API key in the settings."
+        return ProviderErrorKind.AUTH, "Check the API key in the settings."
     if _LOADING.search(text):
-        return FailureKind.LOADING, "Wait until the server has loaded the model, then try again."
+        return ProviderErrorKind.LOADING, "Wait until the server has loaded the model, then try again."
     if _NO_MODEL.search(text) and (status in (None, 400, 404, 422)):
-        return FailureKind.NO_SUCH_MODEL, f"Choose one the server has, or load {named} there first."
+        return ProviderErrorKind.NO_SUCH_MODEL, f"Choose one the server has, or load {named} there first."
     if "insufficient_quota" in text or status == 402:
-        return FailureKind.AUTH, "The account has no credit left; check it with the provider."
+        return ProviderErrorKind.AUTH, "The account has no credit left; check it with the provider."
     if status == 429:
-        return FailureKind.RATE_LIMITED, "Wait a moment, then try again."
+        return ProviderErrorKind.RATE_LIMITED, "Wait a moment, then try again."
     if _NO_MEMORY.search(text):
-        return FailureKind.REFUSED, f"Choose a smaller model, or a smaller window for {named}."
-    return FailureKind.REFUSED, _refused_remedy(status)
+        return ProviderErrorKind.REFUSED, f"Choose a smaller model, or a smaller window for {named}."
+    return ProviderErrorKind.REFUSED, _refused_remedy(status)
 
 
 def _refused_remedy(status: int | None) -> str:
@@ -155,13 +155,13 @@ def _refused_remedy(status: int | None) -> str:
     return "The server did not accept the request."
 
 
-def _overflow_remedy(error: ServerError) -> str:
+def _overflow_remedy(error: ServerErrorReply) -> str:
     prompt, window = _numbers(error)
     counts = f"The conversation has {prompt:,} tokens, the window {window:,}. " if prompt and window else ""
     return f"{counts}Shorten the conversation, or give the model a larger context window."
 
 
-def _numbers(error: ServerError) -> tuple[int | None, int | None]:
+def _numbers(error: ServerErrorReply) -> tuple[int | None, int | None]:
     if error.context_window is not None:
         return error.prompt_tokens, error.context_window
     for pattern in _WINDOW_NUMBERS:
@@ -170,22 +170,22 @@ def _numbers(error: ServerError) -> tuple[int | None, int | None]:
     return None, None
 
 
-def _from_text(text: str) -> ServerError:
+def _from_text(text: str) -> ServerErrorReply:
     if text.lstrip().startswith("{"):
         try:
             unpacked = parse_json(text)
         except ValueError:
-            return ServerError(text)
+            return ServerErrorReply(text)
         if isinstance(unpacked, dict):
             inner = unpacked.get("error", unpacked)
-            return _from_members(inner) if isinstance(inner, dict) else ServerError(str(inner))
-    return ServerError(text)
+            return _from_members(inner) if isinstance(inner, dict) else ServerErrorReply(str(inner))
+    return ServerErrorReply(text)
 
 
-def _from_members(members: JsonObject) -> ServerError:
+def _from_members(members: JsonObject) -> ServerErrorReply:
     words = members.get("message", members.get("detail", members.get("error_description")))
     message = words if isinstance(words, str) else json.dumps(words if words is not None else members)
     codes = [str(members[key]) for key in ("type", "code") if members.get(key) is not None]
-    return ServerError(
+    return ServerErrorReply(
         message, " ".join(codes), as_count(members.get("n_prompt_tokens")), as_count(members.get("n_ctx"))
     )

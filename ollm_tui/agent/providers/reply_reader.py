@@ -21,7 +21,7 @@ from ollm_tui.agent.providers.provider import (
     ToolCallProgress,
     ToolCallReady,
 )
-from ollm_tui.agent.providers.text_tool_calls import TextHold
+from ollm_tui.agent.providers.text_tool_calls import TextHoldback
 
 _THINK_OPENINGS = ("<think>", "<thinking>")
 _THINK_CLOSINGS = ("</think>", "</thinking>")
@@ -29,7 +29,7 @@ _PROGRESS_STEP = 200
 """Characters of arguments between two `ToolCallProgress` events of the same call."""
 
 
-class SurrogateMender:
+class SurrogateRepair:
     """Joins halves of a character that a server split over two pieces; a half left alone becomes U+FFFD."""
 
     def __init__(self) -> None:
@@ -107,8 +107,8 @@ class ReplyReader:
         self._ids = CallIds(request.messages)
         self._calls = CallAssembler(self._ids)
         self._tags = ThinkTags()
-        self._text_mender, self._thought_mender = SurrogateMender(), SurrogateMender()
-        self._hold = TextHold(tool.name for tool in request.tools)
+        self._text_mender, self._thought_mender = SurrogateRepair(), SurrogateRepair()
+        self._hold = TextHoldback(tool.name for tool in request.tools)
         self._reported: dict[str, int] = {}
 
     def text(self, piece: str) -> Iterator[StreamEvent]:

@@ -14,12 +14,12 @@ from ollm_tui.agent.providers.call_assembly import CallIds
 from ollm_tui.agent.providers.json_values import parse_json
 from ollm_tui.agent.providers.provider import (
     ChatRequest,
-    FailureKind,
     FinishReason,
     JsonObject,
     ModelInfo,
     ProviderDescription,
-    ProviderFailure,
+    ProviderError,
+    ProviderErrorKind,
     StreamEvent,
     StreamFinished,
     TextDelta,
@@ -37,7 +37,7 @@ _PIECE = re.compile(r"\s*\S{1,24}|\s+")
 _QUOTED_CHARACTERS = 200
 
 
-class ScriptFault(ValueError):
+class ScriptError(ValueError):
     """The script is not one: the message names the file, the reply's index (from 0) and the key."""
 
 
@@ -93,21 +93,21 @@ def load_script(path: Path) -> tuple[ScriptedReply, ...]:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ScriptFault(f"the script {path} cannot be read: {error.strerror}; name another with --script") from error
+        raise ScriptError(f"the script {path} cannot be read: {error.strerror}; name another with --script") from error
     except UnicodeDecodeError as error:
-        raise ScriptFault(f"the script {path} is not UTF-8 (byte {error.start}); save it as UTF-8") from error
+        raise ScriptError(f"the script {path} is not UTF-8 (byte {error.start}); save it as UTF-8") from error
     try:
         return parse_script(parse_json(text))
-    except ScriptFault as fault:
-        raise ScriptFault(f"the script {path}: {fault}") from None
+    except ScriptError as fault:
+        raise ScriptError(f"the script {path}: {fault}") from None
     except ValueError as error:
-        raise ScriptFault(f"the script {path} is not JSON: {error}") from error
+        raise ScriptError(f"the script {path} is not JSON: {error}") from error
 
 
 def parse_script(value: JsonValue) -> tuple[ScriptedReply, ...]:
     """Read a list of replies. Raises ScriptFault naming index and key."""
     if not isinstance(value, list):
-        raise ScriptFault("must be a list of replies, e.g. [{'text': 'Hello.'}]")
+        raise ScriptError("must be a list of replies, e.g. [{'text': 'Hello.'}]")
     return tuple(_reply(entry, f"reply {index}") for index, entry in enumerate(value))
 
 
@@ -150,8 +150,9 @@ class ScriptedProvider:
         index, self._next = self._next, self._next + 1
         reply = self._replies[index] if index < len(self._replies) else ScriptedReply()
         if problem := reply.expect.problem(request):
-            raise ProviderFailure(
-                FailureKind.REFUSED, f"script {self._model}, reply {index}: {problem}. Mend the script or the request."
+            raise ProviderError(
+                ProviderErrorKind.REFUSED,
+                f"script {self._model}, reply {index}: {problem}. Mend the script or the request.",
             )
         for number, piece in enumerate(_PIECE.findall(reply.text)):
             await signal.guard(asyncio.sleep(reply.piece_delay if number else 0))
@@ -167,10 +168,10 @@ def _reply(value: JsonValue, where: str) -> ScriptedReply:
     members = _members(value, _REPLY_KEYS, where)
     calls = members.get("toolCalls", [])
     if not isinstance(calls, list):
-        raise ScriptFault(f"{where}: toolCalls must be a list")
+        raise ScriptError(f"{where}: toolCalls must be a list")
     delay = members.get("pieceDelayMs", 0)
     if isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay <= 60_000:
-        raise ScriptFault(f"{where}: pieceDelayMs must be a number from 0 to 60000 (milliseconds)")
+        raise ScriptError(f"{where}: pieceDelayMs must be a number from 0 to 60000 (milliseconds)")
     return ScriptedReply(
         text=_string(members, "text", where) or "",
         calls=tuple(_call(call, f"{where}, toolCalls {number}") for number, call in enumerate(calls)),
@@ -184,9 +185,9 @@ def _call(value: JsonValue, where: str) -> ScriptedCall:
     name = _string(members, "name", where)
     arguments = members.get("arguments", {})
     if not name:
-        raise ScriptFault(f"{where}: name is missing")
+        raise ScriptError(f"{where}: name is missing")
     if not isinstance(arguments, dict):
-        raise ScriptFault(f"{where}: arguments must be an object")
+        raise ScriptError(f"{where}: arguments must be an object")
     return ScriptedCall(name, arguments)
 
 
@@ -194,10 +195,10 @@ def _expectation(value: JsonValue, where: str) -> Expectation:
     members = _members(value, _EXPECT_KEYS, where)
     names = members.get("toolNames")
     if names is not None and not isinstance(names, list):
-        raise ScriptFault(f"{where}: toolNames must be a list of names")
+        raise ScriptError(f"{where}: toolNames must be a list of names")
     listed = tuple(name for name in names or () if isinstance(name, str))
     if len(listed) != len(names or ()):
-        raise ScriptFault(f"{where}: toolNames must be a list of names")
+        raise ScriptError(f"{where}: toolNames must be a list of names")
     return Expectation(
         _string(members, "lastToolResultContains", where),
         _string(members, "lastUserMessageContains", where),
@@ -207,17 +208,17 @@ def _expectation(value: JsonValue, where: str) -> Expectation:
 
 def _members(value: JsonValue, known: tuple[str, ...], where: str) -> JsonObject:
     if not isinstance(value, dict):
-        raise ScriptFault(f"{where}: must be an object with the keys {', '.join(known)}")
+        raise ScriptError(f"{where}: must be an object with the keys {', '.join(known)}")
     for key in value:
         if key not in known:
-            raise ScriptFault(f"{where}: unknown key {key!r}; known are {', '.join(known)}")
+            raise ScriptError(f"{where}: unknown key {key!r}; known are {', '.join(known)}")
     return value
 
 
 def _string(members: JsonObject, key: str, where: str) -> str | None:
     value = members.get(key)
     if value is not None and not isinstance(value, str):
-        raise ScriptFault(f"{where}: {key} must be a string")
+        raise ScriptError(f"{where}: {key} must be a string")
     return value
 
 

@@ -11,7 +11,7 @@ _SERVER_BINDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Addresses a server listens on, and where its clients find it."""
 
 
-class AddressFault(ValueError):
+class ServerAddressError(ValueError):
     """The address cannot be one of a model server; the message quotes it and says which forms there are."""
 
 
@@ -83,9 +83,9 @@ def _credentials(parts: SplitResult) -> tuple[str, str] | None:
     return (parts.username, parts.password or "") if parts.username else None
 
 
-def _fault(written: str, why: str) -> AddressFault:
+def _fault(written: str, why: str) -> ServerAddressError:
     shown = written.rsplit("@", 1)[-1]
-    return AddressFault(f"{shown!r} is no address of a model server ({why}); write http://host:port")
+    return ServerAddressError(f"{shown!r} is no address of a model server ({why}); write http://host:port")
 
 
 def _is_loopback(host: str) -> bool:

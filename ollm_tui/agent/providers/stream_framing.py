@@ -12,7 +12,7 @@ MAX_LINE_BYTES = 8 * 1024 * 1024
 """Longest line taken from a server; a reply has no honest use for more, and memory has an end."""
 
 
-class FramingFault(ValueError):
+class FramingError(ValueError):
     """The bytes cannot be a stream of this kind; the reply is of no use from here on."""
 
 
@@ -42,7 +42,7 @@ class LineDecoder:
     def _keep(self, part: bytes) -> None:
         self._pending += len(part)
         if self._pending > self._limit:
-            raise FramingFault(f"a line of more than {self._limit:,} bytes")
+            raise FramingError(f"a line of more than {self._limit:,} bytes")
         if part:
             self._pieces.append(part)
 
@@ -102,7 +102,7 @@ class EventDecoder:
     def _extend(self, part: bytes) -> None:
         self._line += part
         if self._size + len(self._line) > self._limit:
-            raise FramingFault(f"an event of more than {self._limit:,} bytes")
+            raise FramingError(f"an event of more than {self._limit:,} bytes")
 
     def _take_line(self) -> Iterator[ServerEvent]:
         raw = bytes(self._line)

@@ -15,7 +15,7 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.providers.argument_json import ReadArguments, read_arguments
+from ollm_tui.agent.providers.argument_json import ParsedArguments, read_arguments
 from ollm_tui.agent.providers.provider import JsonObject
 
 MAX_HELD_CHARACTERS = 8 * 1024
@@ -41,15 +41,15 @@ _DECODER = json.JSONDecoder(strict=False)
 
 
 @dataclass(frozen=True)
-class FoundCall:
+class TextToolCall:
     """A call read from text: its name, the arguments, and the text these were read from."""
 
     name: str
-    arguments: ReadArguments
+    arguments: ParsedArguments
     raw: str
 
 
-class TextHold:
+class TextHoldback:
     """Passes text on, keeping back the part that could still turn out to be a call.
 
     `feed` returns what may be shown; at the end of the reply `close` returns the rest, or the calls it is made of.
@@ -67,7 +67,7 @@ class TextHold:
         size = self._certain()
         return self._show(size)
 
-    def close(self) -> tuple[str, tuple[FoundCall, ...]]:
+    def close(self) -> tuple[str, tuple[TextToolCall, ...]]:
         calls = find_calls(self._held, self._names)
         if calls:
             self._held = ""
@@ -95,13 +95,13 @@ class TextHold:
         return len(held)
 
 
-def find_calls(text: str, names: Mapping[str, str]) -> tuple[FoundCall, ...]:
+def find_calls(text: str, names: Mapping[str, str]) -> tuple[TextToolCall, ...]:
     """The calls that make up the whole of `text`, or nothing; `names` maps folded names to offered ones.
 
     A closing tag or fence that the model left out is taken as written.
     """
     rest = _with_closings(text.strip())
-    found: list[FoundCall] = []
+    found: list[TextToolCall] = []
     while rest:
         block = _read_block(rest)
         if not isinstance(block, _Block):
@@ -110,7 +110,7 @@ def find_calls(text: str, names: Mapping[str, str]) -> tuple[FoundCall, ...]:
             name = names.get(_folded(call.name))
             if name is None:
                 return ()
-            found.append(FoundCall(name, call.arguments, call.raw))
+            found.append(TextToolCall(name, call.arguments, call.raw))
         rest = block.rest
     return tuple(found)
 
@@ -160,7 +160,7 @@ def _still_open_or_last(text: str) -> bool:
 
 @dataclass(frozen=True)
 class _Block:
-    calls: list[FoundCall]
+    calls: list[TextToolCall]
     rest: str
 
 
@@ -190,7 +190,7 @@ def _read_block(text: str) -> _Block | _NoBlock:
 
 def _inside(text: str, after: str) -> _Block | _NoBlock:
     """What stands in a fence or a tag must be nothing but calls."""
-    calls: list[FoundCall] = []
+    calls: list[TextToolCall] = []
     rest = text.strip()
     while rest:
         block = _read_block(rest)
@@ -213,7 +213,7 @@ def _mistral(text: str) -> _Block | _NoBlock:
     if not isinstance(arguments, dict):
         return _NoBlock.TEXT
     raw = text[named.end() : named.end() + size]
-    return _block([FoundCall(named.group(1), read_arguments(arguments), raw)], text[named.end() + size :])
+    return _block([TextToolCall(named.group(1), read_arguments(arguments), raw)], text[named.end() + size :])
 
 
 def _json(text: str) -> _Block | _NoBlock:
@@ -221,7 +221,7 @@ def _json(text: str) -> _Block | _NoBlock:
     if decoded is None:
         return _NoBlock.OPEN
     value, size = decoded
-    calls: list[FoundCall] = []
+    calls: list[TextToolCall] = []
     for member in _members(value):
         call = _from_object(member)
         if call is None:
@@ -236,7 +236,7 @@ def _members(value: JsonValue) -> list[JsonValue]:
     return value if isinstance(value, list) else [value]
 
 
-def _from_object(value: JsonValue) -> FoundCall | None:
+def _from_object(value: JsonValue) -> TextToolCall | None:
     """A call in one of the shapes models write; it needs a name and a member for its arguments."""
     if not isinstance(value, dict):
         return None
@@ -249,15 +249,15 @@ def _from_object(value: JsonValue) -> FoundCall | None:
     arguments = value[key]
     if not isinstance(arguments, dict | str) and arguments is not None:
         return None
-    return FoundCall(name, read_arguments(arguments), json.dumps(arguments, ensure_ascii=False))
+    return TextToolCall(name, read_arguments(arguments), json.dumps(arguments, ensure_ascii=False))
 
 
-def _from_parameters(function: re.Match[str]) -> FoundCall:
+def _from_parameters(function: re.Match[str]) -> TextToolCall:
     arguments: JsonObject = {found.group(1): found.group(2) for found in _PARAMETER.finditer(function.group(2))}
-    return FoundCall(function.group(1), read_arguments(arguments), function.group())
+    return TextToolCall(function.group(1), read_arguments(arguments), function.group())
 
 
-def _block(calls: list[FoundCall], after: str) -> _Block:
+def _block(calls: list[TextToolCall], after: str) -> _Block:
     return _Block(calls, _BETWEEN.sub("", after, count=1) if _BETWEEN.match(after) else after)
 
 

@@ -23,7 +23,7 @@ OUTPUTS_KEPT = timedelta(days=7)
 """How long full texts are kept that no session owns."""
 
 
-class OutputFolder:
+class OutputDirectory:
     """Keeps full texts as files (core's OutputStore); the folder may be read by `read_file` and `grep`."""
 
     def __init__(self, folder: Path) -> None:

@@ -30,7 +30,7 @@ class BytesPattern(Protocol):
     def finditer(self, text: bytes, pos: int | None = None, endpos: int | None = None) -> Iterator[BytesMatch]: ...
 
 
-class PatternError(ValueError):
+class RegexError(ValueError):
     """An expression that RE2 does not take; `reason` is RE2's word for it, `part` the piece it names."""
 
     def __init__(self, reason: str) -> None:
@@ -59,4 +59,4 @@ def compile_bytes(
         return cast("BytesPattern", re2.compile(re.escape(pattern) if literal else pattern, options))
     except re2.error as error:
         reason: object = error.args[0] if error.args else "not a valid expression"
-        raise PatternError(reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)) from None
+        raise RegexError(reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)) from None

@@ -62,7 +62,7 @@ class DiffPreview(Wire):
     concerns: tuple[str, ...] = ()
 
 
-class DoomedFile(Wire):
+class FileToDelete(Wire):
     """One entry a deletion takes; `size` in bytes."""
 
     path: str
@@ -73,7 +73,7 @@ class DeletionPreview(Wire):
     """What a deletion takes; `files` may be cut, `count` and `total_size` never are."""
 
     kind: Literal["deletion"] = "deletion"
-    files: tuple[DoomedFile, ...]
+    files: tuple[FileToDelete, ...]
     count: int
     total_size: int
     concerns: tuple[str, ...] = ()

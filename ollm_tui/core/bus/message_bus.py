@@ -15,7 +15,13 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.clock import Clock, IdSource, RandomIds, SystemClock, iso_time
 from ollm_tui.core.base.errors import ConfirmationCancelled, ConfirmationTimeout
 from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationRequest, ConfirmationResponse, Origin
-from ollm_tui.core.bus.notices import ConfirmationHeld, ConfirmationRequested, ConfirmationSettled, Notice, Outcome
+from ollm_tui.core.bus.notices import (
+    ConfirmationHeld,
+    ConfirmationOutcome,
+    ConfirmationRequested,
+    ConfirmationSettled,
+    Notice,
+)
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +98,9 @@ class MessageBus:
         self._pending[request.id] = pending
         self._watch(pending)
         stop_listening = (
-            signal.subscribe(lambda: self._settle(request.id, Outcome.CANCELLED, by="signal")) if signal else None
+            signal.subscribe(lambda: self._settle(request.id, ConfirmationOutcome.CANCELLED, by="signal"))
+            if signal
+            else None
         )
         self.publish(ConfirmationRequested(request))
         try:
@@ -100,16 +108,16 @@ class MessageBus:
         finally:
             if stop_listening:
                 stop_listening()
-            self._settle(request.id, Outcome.CANCELLED, by="caller")
+            self._settle(request.id, ConfirmationOutcome.CANCELLED, by="caller")
 
     def respond_to_confirmation(self, response: ConfirmationResponse, by: str = "user") -> bool:
         """Settle by an answer; False when that id is unknown or settled already, and then nothing happens."""
-        outcome = Outcome.APPROVED if response.approved else Outcome.DENIED
+        outcome = ConfirmationOutcome.APPROVED if response.approved else ConfirmationOutcome.DENIED
         return self._settle(response.id, outcome, by=by, response=response)
 
     def cancel_request(self, request_id: str, by: str = "user") -> bool:
         """Withdraw a question: its waiter gets ConfirmationCancelled. False when it is not pending."""
-        return self._settle(request_id, Outcome.CANCELLED, by=by)
+        return self._settle(request_id, ConfirmationOutcome.CANCELLED, by=by)
 
     def pending(self) -> list[ConfirmationRequest]:
         """The open questions, oldest first."""
@@ -162,7 +170,7 @@ class MessageBus:
                 heapq.heappop(self._deadlines)
             elif deadline <= now:
                 heapq.heappop(self._deadlines)
-                self._settle(request_id, Outcome.EXPIRED, by="timeout")
+                self._settle(request_id, ConfirmationOutcome.EXPIRED, by="timeout")
             else:
                 break
         self._arm()
@@ -194,18 +202,18 @@ class MessageBus:
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _settle(
-        self, request_id: str, outcome: Outcome, *, by: str, response: ConfirmationResponse | None = None
+        self, request_id: str, outcome: ConfirmationOutcome, *, by: str, response: ConfirmationResponse | None = None
     ) -> bool:
         pending = self._pending.pop(request_id, None)
         if pending is None:
             return False
         if not pending.answer.done():
             match outcome:
-                case Outcome.EXPIRED:
+                case ConfirmationOutcome.EXPIRED:
                     pending.answer.set_exception(ConfirmationTimeout())
-                case Outcome.CANCELLED:
+                case ConfirmationOutcome.CANCELLED:
                     pending.answer.set_exception(ConfirmationCancelled())
-                case Outcome.APPROVED | Outcome.DENIED:
+                case ConfirmationOutcome.APPROVED | ConfirmationOutcome.DENIED:
                     assert response is not None, "an answer settles by its response"
                     pending.answer.set_result(response)
             # A waiter that was cancelled will never look: asyncio must not complain about that.

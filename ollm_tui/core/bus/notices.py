@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from ollm_tui.core.bus.confirmation import ConfirmationRequest, ConfirmationResponse
 
 if TYPE_CHECKING:
-    from ollm_tui.core.shell.hub import CommandState
+    from ollm_tui.core.shell.hub import CommandStatus
     from ollm_tui.core.todos.todo_list import Todo
 
 
-class Outcome(StrEnum):
+class ConfirmationOutcome(StrEnum):
     """How a question ended (contract section 3)."""
 
     APPROVED = "approved"
@@ -34,7 +34,7 @@ class ConfirmationSettled:
     """A question left the queue, once and for all."""
 
     request: ConfirmationRequest
-    outcome: Outcome
+    outcome: ConfirmationOutcome
     by: str
     """`user`, `timeout`, `signal`, or whoever settled it."""
     response: ConfirmationResponse | None = None
@@ -69,7 +69,7 @@ class TodosChanged:
 class CommandChanged:
     """A live command started, moved to the background, asked for input, or ended."""
 
-    command: CommandState
+    command: CommandStatus
 
 
 Notice: TypeAlias = (

@@ -17,7 +17,7 @@ from ollm_tui.core.bus.confirmation import Origin, Preview, Risk
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approvals import RememberOffer
 from ollm_tui.core.policy.audit import AuditEvent
-from ollm_tui.core.policy.engine import Call, Explanation, Floor, TraceLine
+from ollm_tui.core.policy.engine import Explanation, Floor, JudgedCall, TraceLine
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.tools.base import AnyInvocation, Effect
 
@@ -32,7 +32,7 @@ class CallState(StrEnum):
     DONE = "done"
 
 
-class Standin(StrEnum):
+class AutoAnswer(StrEnum):
     """Who answers questions when no person is there."""
 
     NOBODY = "nobody"
@@ -40,7 +40,7 @@ class Standin(StrEnum):
 
 
 @dataclass(frozen=True)
-class Review:
+class CallReview:
     """The first half of a call, for the edit form and for `policy check`: what it would be judged, and why."""
 
     decision: Decision
@@ -75,10 +75,10 @@ class CallRecord:
     duration_ms: int
 
 
-class Place:
+class CallOrder:
     """A call's place among those of one reply: all are asked about together and in order, and run in order."""
 
-    def __init__(self, before: Place | None = None) -> None:
+    def __init__(self, before: CallOrder | None = None) -> None:
         self.follows_others = before is not None
         # A place asked about or done is skipped for good: a reply of a thousand calls is a long chain.
         self._unasked = self._undone = before
@@ -108,7 +108,7 @@ class Place:
 
 
 @dataclass
-class Journey:
+class CallContext:
     """One call on its way through the pipeline."""
 
     call_id: str
@@ -116,7 +116,7 @@ class Journey:
     origin: Origin
     signal: AbortSignal
     update_output: UpdateOutput | None
-    place: Place
+    place: CallOrder
     notes: list[str] = field(default_factory=list[str])
     explanation: Explanation | None = None
     answer: str | None = None
@@ -171,7 +171,9 @@ def raw_digest(arguments: JsonValue) -> str:
         return ""
 
 
-async def call_to_judge(invocation: AnyInvocation, workspace: Workspace, origin: Origin, signal: AbortSignal) -> Call:
+async def call_to_judge(
+    invocation: AnyInvocation, workspace: Workspace, origin: Origin, signal: AbortSignal
+) -> JudgedCall:
     """The call with its floors. Raises InvalidPath for a path outside, and what `should_confirm_execute` raises."""
     floors: list[Floor] = []
     inside = True
@@ -187,7 +189,7 @@ async def call_to_judge(invocation: AnyInvocation, workspace: Workspace, origin:
         floors.append(Floor(Decision.ASK, f"{tool.name} always asks for a call like this"))
     if origin is Origin.SALVAGED and invocation.effect() not in (Effect.READS, Effect.PLANS):
         floors.append(Floor(Decision.ASK, "the call was read out of the model's plain text"))
-    return Call(
+    return JudgedCall(
         tool=tool,
         arguments=invocation.params.on_the_wire(),
         effect=invocation.effect(),

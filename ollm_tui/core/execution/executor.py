@@ -25,23 +25,23 @@ from ollm_tui.core.base.results import JsonObject, ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import ConfirmationResponse, Origin, Preview, RememberScope, Risk
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.execution.calls import (
+    AutoAnswer,
+    CallContext,
+    CallOrder,
     CallRecord,
+    CallReview,
     CallState,
-    Journey,
-    Place,
-    Review,
-    Standin,
     approval_digest,
     arguments_digest,
     call_to_judge,
     raw_digest,
 )
-from ollm_tui.core.execution.permission import Asking, kept_by_tool
+from ollm_tui.core.execution.permission import PermissionGate, kept_by_tool
 from ollm_tui.core.execution.running import excerpted, notes_kept, run_invocation, shown
 from ollm_tui.core.fence.workspace import Workspace
-from ollm_tui.core.policy.approvals import ApprovalBook, RememberOffer
+from ollm_tui.core.policy.approvals import ApprovalStore, RememberOffer
 from ollm_tui.core.policy.audit import AuditEvent
-from ollm_tui.core.policy.engine import Call, Explanation, PolicyEngine
+from ollm_tui.core.policy.engine import Explanation, JudgedCall, PolicyEngine
 from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.tools.argument_repair import mend
@@ -72,12 +72,12 @@ class ToolExecutor:
         *,
         context: ToolContext | None = None,
         mode: Mode = Mode.ASK,
-        standin: Standin = Standin.NOBODY,
+        standin: AutoAnswer = AutoAnswer.NOBODY,
         standin_hint: str = "",
         confirm_timeout: float | None = 60.0,
         forgiving: bool = True,
         outputs: OutputStore | None = None,
-        approvals: ApprovalBook | None = None,
+        approvals: ApprovalStore | None = None,
         on_record: Callable[[CallRecord], None] | None = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
@@ -95,7 +95,7 @@ class ToolExecutor:
         self._on_record = on_record
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds()
-        self._asking = Asking(bus, attended, standin, standin_hint, confirm_timeout, self._clock, self._settled)
+        self._asking = PermissionGate(bus, attended, standin, standin_hint, confirm_timeout, self._clock, self._settled)
         self._remembering = asyncio.Lock()
 
     @property
@@ -111,19 +111,19 @@ class ToolExecutor:
         *,
         call_id: str = "",
         origin: Origin = Origin.USER,
-        place: Place | None = None,
+        place: CallOrder | None = None,
     ) -> ToolResult:
         """Take a call through the whole pipeline. Never raises but for asyncio's own cancellation.
 
         `place` is the call's place among others that must be asked about and run in order.
         """
-        journey = Journey(
+        journey = CallContext(
             call_id=call_id or self._ids.new_id("call"),
             name=name,
             origin=origin,
             signal=signal or AbortController().signal,
             update_output=update_output,
-            place=place or Place(),
+            place=place or CallOrder(),
             tool=name,
             digest=raw_digest(arguments) if self._on_record else "",
         )
@@ -135,7 +135,7 @@ class ToolExecutor:
         finally:
             self._record(journey, AuditEvent.FINISHED, error_type=ended, waited=journey.waited, ran=journey.ran)
 
-    async def _result(self, journey: Journey, arguments: JsonValue) -> ToolResult:
+    async def _result(self, journey: CallContext, arguments: JsonValue) -> ToolResult:
         """What comes of the call, whatever happens on its way, as the caller gets it."""
         try:
             result = await self._travel(journey, arguments)
@@ -160,14 +160,14 @@ class ToolExecutor:
             }
         )
 
-    async def review(self, name: str, arguments: JsonValue, *, origin: Origin = Origin.USER) -> Review:
+    async def review(self, name: str, arguments: JsonValue, *, origin: Origin = Origin.USER) -> CallReview:
         """The first half alone: nothing runs, nobody is asked, and every fault is a value."""
         signal = AbortController().signal
         try:
             invocation, notes = self._prepare(name, arguments)
             call, explanation = await self._judge(invocation, origin, signal)
         except ToolFailure as failure:
-            return Review(Decision.DENY, Risk.HIGH, failure.message, faults=(failure.message,))
+            return CallReview(Decision.DENY, Risk.HIGH, failure.message, faults=(failure.message,))
         faults: tuple[str, ...] = ()
         preview: Preview | None = None
         try:
@@ -175,7 +175,7 @@ class ToolExecutor:
             preview = await invocation.preview()
         except ToolFailure as failure:
             faults = (failure.message,)
-        return Review(
+        return CallReview(
             decision=explanation.decision,
             risk=explanation.risk,
             reason=explanation.reason,
@@ -188,7 +188,7 @@ class ToolExecutor:
         )
 
     async def _offer(
-        self, invocation: AnyInvocation, call: Call, explanation: Explanation, signal: AbortSignal
+        self, invocation: AnyInvocation, call: JudgedCall, explanation: Explanation, signal: AbortSignal
     ) -> RememberOffer | None:
         kept = kept_by_tool(self.policy, invocation, call)
         if kept is not None:
@@ -217,7 +217,7 @@ class ToolExecutor:
 
     # -- the stations ------------------------------------------------------------------------------------------------
 
-    async def _travel(self, journey: Journey, arguments: JsonValue) -> ToolResult:
+    async def _travel(self, journey: CallContext, arguments: JsonValue) -> ToolResult:
         journey.signal.throw_if_aborted()
         invocation, journey.notes = self._prepare(journey.name, arguments, journey.call_id)
         call, explanation = await self._judge(invocation, journey.origin, journey.signal)
@@ -250,7 +250,9 @@ class ToolExecutor:
         context = replace(self._context, call_id=call_id)
         return resolved.tool.create_invocation(given, context), notes
 
-    async def _judge(self, invocation: AnyInvocation, origin: Origin, signal: AbortSignal) -> tuple[Call, Explanation]:
+    async def _judge(
+        self, invocation: AnyInvocation, origin: Origin, signal: AbortSignal
+    ) -> tuple[JudgedCall, Explanation]:
         """The one judgement; raises InvalidPath for a path outside, whatever the policy says."""
         call = await call_to_judge(invocation, self.workspace, origin, signal)
         # A command line is parsed, and looked at by bash itself, before it may be allowed: not on the event loop.
@@ -258,7 +260,7 @@ class ToolExecutor:
             return call, await signal.in_thread(self.policy.explain, call, self.mode)
         return call, self.policy.explain(call, self.mode)
 
-    async def _judge_in_turn(self, journey: Journey, invocation: AnyInvocation) -> tuple[Call, Explanation]:
+    async def _judge_in_turn(self, journey: CallContext, invocation: AnyInvocation) -> tuple[JudgedCall, Explanation]:
         """What ran before may have changed what this call does: judge it as things stand when its turn has come."""
         await journey.signal.guard(journey.place.my_turn())
         call, explanation = await self._judge(invocation, journey.origin, journey.signal)
@@ -274,7 +276,9 @@ class ToolExecutor:
                 {"decision": "deny", "reason": explanation.reason},
             )
 
-    async def _preconditions(self, journey: Journey, invocation: AnyInvocation, call: Call) -> ToolResult | None:
+    async def _preconditions(
+        self, journey: CallContext, invocation: AnyInvocation, call: JudgedCall
+    ) -> ToolResult | None:
         """What must fail fails here, before anyone is asked; but not before calls that go first have had their say."""
         try:
             return await invocation.check(journey.signal)
@@ -289,7 +293,7 @@ class ToolExecutor:
             return None  # the same failure comes again when it runs, once the person let it look into the file
 
     async def _confirm(
-        self, journey: Journey, invocation: AnyInvocation, call: Call, explanation: Explanation
+        self, journey: CallContext, invocation: AnyInvocation, call: JudgedCall, explanation: Explanation
     ) -> AnyInvocation:
         """Ask until the answer fits what will happen; returns what was approved. Raises on any other outcome."""
         replaces: str | None = None
@@ -326,17 +330,17 @@ class ToolExecutor:
                 await self._preconditions(journey, invocation, call)
             replaces = response.id
 
-    async def _is_still(self, journey: Journey, invocation: AnyInvocation, digest: str) -> bool:
+    async def _is_still(self, journey: CallContext, invocation: AnyInvocation, digest: str) -> bool:
         """Whether what was approved is what would happen now, right before it does."""
         await journey.signal.guard(journey.place.my_turn())
         return await approval_digest(invocation, self.workspace.root) == digest
 
     async def _remember(
         self,
-        journey: Journey,
+        journey: CallContext,
         response: ConfirmationResponse,
         invocation: AnyInvocation,
-        call: Call,
+        call: JudgedCall,
         explanation: Explanation,
     ) -> RememberScope | None:
         """How far the approval reaches now; None where it could not be kept."""
@@ -362,18 +366,24 @@ class ToolExecutor:
         journey.notes.append(said)
         return response.remember
 
-    def _decided(self, journey: Journey, invocation: AnyInvocation, explanation: Explanation) -> None:
+    def _decided(self, journey: CallContext, invocation: AnyInvocation, explanation: Explanation) -> None:
         journey.explanation = explanation
         journey.tool = invocation.tool.name
         if self._on_record is not None:
             journey.digest = arguments_digest(invocation)
             self._record(journey, AuditEvent.DECIDED)
 
-    def _settled(self, journey: Journey, waited: float) -> None:
+    def _settled(self, journey: CallContext, waited: float) -> None:
         self._record(journey, AuditEvent.SETTLED, waited=waited)
 
     def _record(
-        self, journey: Journey, event: AuditEvent, *, error_type: str | None = None, waited: float = 0, ran: float = 0
+        self,
+        journey: CallContext,
+        event: AuditEvent,
+        *,
+        error_type: str | None = None,
+        waited: float = 0,
+        ran: float = 0,
     ) -> None:
         if self._on_record is not None:
             self._on_record(journey.record(event, error_type, waited, ran))

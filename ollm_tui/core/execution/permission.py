@@ -16,13 +16,13 @@ from ollm_tui.core.base.errors import (
 from ollm_tui.core.bus.confirmation import ConfirmationResponse
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import ConfirmationRequested, ConfirmationSettled, Notice
-from ollm_tui.core.execution.calls import Journey, Standin
-from ollm_tui.core.policy.engine import Call, Explanation, PolicyEngine
+from ollm_tui.core.execution.calls import AutoAnswer, CallContext
+from ollm_tui.core.policy.engine import Explanation, JudgedCall, PolicyEngine
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.tools.base import AnyInvocation
 
 
-def kept_by_tool(policy: PolicyEngine, invocation: AnyInvocation, call: Call) -> str | None:
+def kept_by_tool(policy: PolicyEngine, invocation: AnyInvocation, call: JudgedCall) -> str | None:
     """What a yes for the session would have the tool itself go on allowing, in words.
 
     None unless this very call would then run unasked.
@@ -35,20 +35,20 @@ def kept_by_tool(policy: PolicyEngine, invocation: AnyInvocation, call: Call) ->
 
 
 @dataclass(frozen=True)
-class Asking:
+class PermissionGate:
     """How questions are asked; where nobody is there to answer, `standin` does at once, and `hint` follows its no."""
 
     bus: MessageBus
     attended: bool
-    standin: Standin
+    standin: AutoAnswer
     hint: str
     timeout: float | None
     clock: Clock
-    on_settled: Callable[[Journey, float], None]
+    on_settled: Callable[[CallContext, float], None]
     """Told of every settlement and how many seconds it took, the moment it is."""
 
     async def ask(
-        self, journey: Journey, invocation: AnyInvocation, explanation: Explanation, replaces: str | None
+        self, journey: CallContext, invocation: AnyInvocation, explanation: Explanation, replaces: str | None
     ) -> ConfirmationResponse:
         """Wait for the one answer. Raises ConfirmationTimeout, ConfirmationCancelled, OperationCancelled."""
         details = await invocation.confirmation_details(explanation.risk, await invocation.preview())
@@ -80,11 +80,11 @@ class Asking:
             return PolicyDenied(f"needs confirmation and nobody is there to answer{self.hint}", {"decision": "ask"})
         return ConfirmationDenied(response.reason or "The person denied this call. Ask what they want instead.")
 
-    def _listener(self, journey: Journey, started: float) -> Callable[[Notice], None]:
+    def _listener(self, journey: CallContext, started: float) -> Callable[[Notice], None]:
         def hear(notice: Notice) -> None:
             match notice:
                 case ConfirmationRequested(request) if request.call_id == journey.call_id and not self.attended:
-                    answer = ConfirmationResponse(id=request.id, approved=self.standin is Standin.YES)
+                    answer = ConfirmationResponse(id=request.id, approved=self.standin is AutoAnswer.YES)
                     self.bus.respond_to_confirmation(answer, by=self.standin.value)
                 case ConfirmationSettled(request, outcome, by) if request.call_id == journey.call_id:
                     journey.answer, journey.answered_by = outcome.value, by

@@ -11,7 +11,7 @@ from ollm_tui.core.base.output import OutputFormatter, OutputStore, TruncationCo
 from ollm_tui.core.base.results import Artifact, ToolResult, UpdateOutput
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import OutputProduced
-from ollm_tui.core.execution.calls import CallState, Journey
+from ollm_tui.core.execution.calls import CallContext, CallState
 from ollm_tui.core.tools.base import AnyInvocation, Limits
 
 GRACE_SECONDS = 2.0
@@ -19,7 +19,7 @@ GRACE_SECONDS = 2.0
 
 
 async def run_invocation(
-    journey: Journey, invocation: AnyInvocation, longest: float, bus: MessageBus, clock: Clock
+    journey: CallContext, invocation: AnyInvocation, longest: float, bus: MessageBus, clock: Clock
 ) -> ToolResult:
     """Run for at most `longest` seconds, or the tool's own shorter limit; not at all where it keeps one itself.
 
@@ -48,7 +48,7 @@ async def run_invocation(
             journey.ran = clock.monotonic() - started
 
 
-def _teller(journey: Journey, bus: MessageBus) -> UpdateOutput:
+def _teller(journey: CallContext, bus: MessageBus) -> UpdateOutput:
     def tell(text: str) -> None:
         if journey.state is not CallState.RUNNING or not text:
             return

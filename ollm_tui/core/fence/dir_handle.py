@@ -33,7 +33,7 @@ def is_settled(status: os.stat_result, moment: int) -> bool:
     return status.st_size > 0 and max(status.st_mtime_ns, status.st_ctime_ns) + _SETTLED < moment
 
 
-class Ground:
+class DirHandle:
     """An open directory; closed when nobody holds it any more. For one thread at a time.
 
     `path` is where it was found, absolute and with a slash behind; other paths are relative to it.
@@ -47,13 +47,13 @@ class Ground:
         self._closing = weakref.finalize(self, _close, descriptor, self._folders)
 
     @classmethod
-    def at(cls, path: bytes) -> Ground:
+    def at(cls, path: bytes) -> DirHandle:
         """A directory by its path, in which no tool may be able to change anything. Raises OSError."""
         return cls(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
-    def again(self) -> Ground:
+    def again(self) -> DirHandle:
         """The same directory for another thread. Raises OSError."""
-        return Ground(self.path, os.dup(self._descriptor))
+        return DirHandle(self.path, os.dup(self._descriptor))
 
     @property
     def place(self) -> bytes | None:

@@ -331,7 +331,7 @@ IDENTIFIED_TO_WRITE = tuple((name, found) for name in IDENTIFIED if (found := ju
 DECLARED = Sensitivity("ask", "is protected by your settings")
 
 
-class OwnProtection:
+class ProtectedPatterns:
     """A person's own list of protected files, relative to the workspace; they ask for reading and for writing."""
 
     def __init__(self, patterns: Sequence[str]) -> None:

@@ -31,7 +31,7 @@ from ollm_tui.core.base.escape import quote_name, unquote_name, visible
 from ollm_tui.core.fence import openat, protected_paths
 from ollm_tui.core.fence.hard_links import home_folder, identity_of_linked, linked_credentials
 from ollm_tui.core.fence.near_names import near_places
-from ollm_tui.core.fence.protected_paths import OwnProtection, Sensitivity
+from ollm_tui.core.fence.protected_paths import ProtectedPatterns, Sensitivity
 
 __all__ = ["Access", "Location", "Sensitivity", "Workspace"]
 
@@ -86,7 +86,7 @@ class Workspace:
         self.root = _real_directory(root)
         self.roots: tuple[Path, ...] = tuple(dict.fromkeys([self.root, *map(_real_directory, extra_roots)]))
         self.readable_roots: tuple[Path, ...] = tuple(Path(os.path.realpath(each)) for each in readable_roots)
-        self.own_protection = OwnProtection(protected_patterns)
+        self.own_protection = ProtectedPatterns(protected_patterns)
 
     def varied(self, *, readable: Sequence[Path] = (), protected_patterns: Sequence[str] = ()) -> Workspace:
         """The same fence with further places to read and further protected files."""

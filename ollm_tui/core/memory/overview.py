@@ -14,7 +14,7 @@ OPENING_CHARS = 2_000
 """How much of a text's beginning comes along; a text of 10 MB costs no more than that."""
 
 
-class Order(StrEnum):
+class MemoryOrder(StrEnum):
     """How memories are put in order; the workspace's always stand before the user's."""
 
     KEY = "key, place"
@@ -23,7 +23,7 @@ class Order(StrEnum):
 
 
 @dataclass(frozen=True)
-class Glance:
+class MemorySummary:
     """One memory without its whole text. `size` counts bytes of UTF-8, `changed_at` is UTC in ISO 8601."""
 
     key: str
@@ -39,10 +39,10 @@ class Glance:
 
 
 @dataclass(frozen=True)
-class Overview:
+class MemoryPage:
     """The first memories in their order, and how many there are in all."""
 
-    glances: tuple[Glance, ...]
+    glances: tuple[MemorySummary, ...]
     total: int
 
 
@@ -57,8 +57,13 @@ class MemoryOverview:
         }
 
     def look(
-        self, *, scope: MemoryScope | None = None, containing: str = "", order: Order = Order.KEY, limit: int = 1_000
-    ) -> Overview:
+        self,
+        *,
+        scope: MemoryScope | None = None,
+        containing: str = "",
+        order: MemoryOrder = MemoryOrder.KEY,
+        limit: int = 1_000,
+    ) -> MemoryPage:
         """The memories with `containing` in key or text, letters of either case. Raises StorageFailed."""
         places = [self._places[one] for one in MemoryScope if scope in (None, one)]
         scopes = {place: one for one, place in self._places.items()}
@@ -78,8 +83,10 @@ class MemoryOverview:
                     FROM memories WHERE {chosen} ORDER BY place = '', {order.value} LIMIT ?""",
                 (*values, limit),
             ).fetchall()
-        glances = (Glance(key, scopes[place], opening, size, changed) for key, place, opening, size, changed in rows)
-        return Overview(tuple(glances), total)
+        glances = (
+            MemorySummary(key, scopes[place], opening, size, changed) for key, place, opening, size, changed in rows
+        )
+        return MemoryPage(tuple(glances), total)
 
 
 def _folded(text: str) -> str:

@@ -24,7 +24,7 @@ _BATCH = 16
 
 
 @dataclass(frozen=True)
-class Nearest:
+class NearestVectors:
     """Numbers of memories whose meaning fits, best first; `unread` counts those without a vector so far."""
 
     numbers: tuple[int, ...]
@@ -45,7 +45,7 @@ class _Known:
     unread: tuple[int, ...]
 
 
-class Meaning:
+class VectorIndex:
     """Vectors of memories, one for each text, made by one model. Blocks for seconds: for worker threads only.
 
     Those asked for last are kept in memory (1.5 KB each): reading them takes several times as long as comparing.
@@ -57,7 +57,7 @@ class Meaning:
         self._clock = clock
         self._last: _Known | None = None
 
-    def nearest(self, query: str, places: Sequence[Place], limit: int, signal: AbortSignal) -> Nearest:
+    def nearest(self, query: str, places: Sequence[Place], limit: int, signal: AbortSignal) -> NearestVectors:
         """Read what is new, last added first, as long as READING_SECONDS allow, and compare all that was read.
 
         Raises OperationCancelled (what was read until then stays), EmbeddingFailed, StorageFailed.
@@ -77,7 +77,7 @@ class Meaning:
             made |= new
             unread = [number for number in batch if number in texts and number not in new] + unread
         signal.throw_if_aborted()
-        return Nearest(self._ranked(query, known, made, limit), len(unread), fault)
+        return NearestVectors(self._ranked(query, known, made, limit), len(unread), fault)
 
     def _known(self, places: tuple[Place, ...]) -> _Known:
         with self._store.read(SCHEMA) as db:

@@ -15,7 +15,7 @@ _PIECES = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^\s'\"]+)|([ \t\n\r\f\v]+)")
 
 
 @dataclass(frozen=True)
-class Cover:
+class ApprovalCoverage:
     """Whether an approval covers a command, and if not, why (for the trace)."""
 
     covered: bool
@@ -25,8 +25,8 @@ class Cover:
         return self.covered
 
 
-_COVERED = Cover(True)
-_OTHER_WORDS = Cover(False, "its words do not match")
+_COVERED = ApprovalCoverage(True)
+_OTHER_WORDS = ApprovalCoverage(False, "its words do not match")
 
 
 @dataclass(frozen=True)
@@ -77,19 +77,19 @@ class ApprovalPattern:
         open_end = words[-1].any_word
         return cls(text, tuple(words[:-1] if open_end else words), open_end, file)
 
-    def covers(self, command: SimpleCommand) -> Cover:
+    def covers(self, command: SimpleCommand) -> ApprovalCoverage:
         """Whether this approval allows the command; wrappers and whatever is not plain are never covered."""
         if not command.plain:
-            return Cover(False, command.reasons[0])
+            return ApprovalCoverage(False, command.reasons[0])
         if not command.words:
-            return Cover(False, "it names no program")
+            return ApprovalCoverage(False, "it names no program")
         return self._covers(command, self.words)
 
-    def _covers(self, command: SimpleCommand, own: tuple[PatternWord, ...]) -> Cover:
+    def _covers(self, command: SimpleCommand, own: tuple[PatternWord, ...]) -> ApprovalCoverage:
         words = command.words
         argv = command.argv
         if is_wrapper(argv) or changes_state(argv):
-            return Cover(False, f"{argv[0]} runs other commands or changes what they mean")
+            return ApprovalCoverage(False, f"{argv[0]} runs other commands or changes what they mean")
         if len(words) < len(own) or (len(words) > len(own) and not self.open_end):
             return _OTHER_WORDS
         for mine, theirs in zip(own, words, strict=False):
@@ -101,12 +101,14 @@ class ApprovalPattern:
                 for index in range(flag.index, flag.end)
             ]
             if not all(spelled):
-                return Cover(False, f"{flag.reason}; a pattern has to spell it")
+                return ApprovalCoverage(False, f"{flag.reason}; a pattern has to spell it")
         if self.open_end and takes_commands(command):
-            return Cover(False, f"{argv[0]} runs what it is fed; only a pattern without * at its end covers that")
+            return ApprovalCoverage(
+                False, f"{argv[0]} runs what it is fed; only a pattern without * at its end covers that"
+            )
         return self._covers_inner(command, own)
 
-    def _covers_inner(self, command: SimpleCommand, own: tuple[PatternWord, ...]) -> Cover:
+    def _covers_inner(self, command: SimpleCommand, own: tuple[PatternWord, ...]) -> ApprovalCoverage:
         """A project runner's inner command must be named by the pattern and be covered by the rest of it."""
         argv = command.argv
         runner = tables().runners.get(program_key(argv[0]))
@@ -115,7 +117,9 @@ class ApprovalPattern:
             return _COVERED
         for index in range(start + 1):
             if index >= len(own) or own[index].text != argv[index] or own[index].glob is not None:
-                return Cover(False, f"{argv[0]} runs {argv[start]}; a pattern has to spell all words up to that")
+                return ApprovalCoverage(
+                    False, f"{argv[0]} runs {argv[start]}; a pattern has to spell all words up to that"
+                )
         inner = SimpleCommand(command.words[start:], command.source)
         return self._covers(inner, own[start:])
 

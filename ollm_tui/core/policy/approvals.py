@@ -15,9 +15,9 @@ from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approval_patterns import ApprovalPattern, suggest_pattern
 from ollm_tui.core.policy.approval_uses import ApprovalKey
 from ollm_tui.core.policy.command_rules import SHELL
-from ollm_tui.core.policy.engine import Call, Explanation, PolicyEngine, PolicySources
+from ollm_tui.core.policy.engine import Explanation, JudgedCall, PolicyEngine, PolicySources
 from ollm_tui.core.policy.modes import Mode
-from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, PolicyRule, RulePlace, RuleSet
+from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, PolicyRule, RuleSet, RuleSource
 from ollm_tui.core.policy.shell.command_paths import CommandPaths
 from ollm_tui.core.policy.shell.shell_line import analyse
 from ollm_tui.core.policy.shell.words import SimpleCommand
@@ -87,10 +87,10 @@ class RememberOffer:
 
 
 @dataclass
-class PastQuestion:
+class PastConfirmation:
     """A call that was asked about in this session."""
 
-    call: Call
+    call: JudgedCall
     denied: bool = False
 
     @property
@@ -107,7 +107,7 @@ class PastQuestion:
 
 
 @dataclass
-class ApprovalBook:
+class ApprovalStore:
     """Where remembered approvals go. `files` holds the policy file of each lasting scope and the table path in it."""
 
     files: dict[RememberScope, tuple[Path, tuple[str, ...]]] = field(
@@ -117,11 +117,11 @@ class ApprovalBook:
     on_used: Callable[[Sequence[ApprovalKey]], None] | None = None
     """Told of the lasting approvals because of which a command line runs unasked; must not block."""
     _saved_rules: int = 0
-    _history: deque[PastQuestion] = field(default_factory=lambda: deque[PastQuestion](maxlen=MAX_HISTORY))
+    _history: deque[PastConfirmation] = field(default_factory=lambda: deque[PastConfirmation](maxlen=MAX_HISTORY))
 
-    def asked(self, call: Call) -> PastQuestion:
+    def asked(self, call: JudgedCall) -> PastConfirmation:
         """Keep a question in the session's history; whoever learns the answer writes it there."""
-        question = PastQuestion(call)
+        question = PastConfirmation(call)
         self._history.append(question)
         return question
 
@@ -130,7 +130,7 @@ class ApprovalBook:
         if explanation.decision is Decision.ALLOW and explanation.approvals and self.on_used is not None:
             self.on_used(explanation.approvals)
 
-    def offer(self, engine: PolicyEngine, call: Call, explanation: Explanation) -> RememberOffer | None:
+    def offer(self, engine: PolicyEngine, call: JudgedCall, explanation: Explanation) -> RememberOffer | None:
         """What remembering this call would save; None for deletions, floors, and whatever is not fully understood.
 
         Only what would indeed have allowed this very call is offered. Judges up to MAX_HISTORY calls: not for the
@@ -141,7 +141,7 @@ class ApprovalBook:
             return None
         return replace(offer, also_allows=self.also_allowed(engine, call, offer))
 
-    def also_allowed(self, engine: PolicyEngine, call: Call, offer: RememberOffer) -> tuple[str, ...]:
+    def also_allowed(self, engine: PolicyEngine, call: JudgedCall, offer: RememberOffer) -> tuple[str, ...]:
         """What else of this session's questions would not have been asked with the offer in force, newest first."""
         wiser = self._with(engine.sources, offer, RememberScope.SESSION)
         found: dict[str, None] = {}
@@ -154,7 +154,7 @@ class ApprovalBook:
                 found[question.shown] = None
         return tuple(found)
 
-    def _proposal(self, engine: PolicyEngine, call: Call, explanation: Explanation) -> RememberOffer | None:
+    def _proposal(self, engine: PolicyEngine, call: JudgedCall, explanation: Explanation) -> RememberOffer | None:
         if explanation.decision is not Decision.ASK or call.floors or call.tool.dangerous or call.tool.plugin:
             return None
         if not call.inside_workspace:
@@ -172,7 +172,7 @@ class ApprovalBook:
     def remember(
         self,
         engine: PolicyEngine,
-        call: Call,
+        call: JudgedCall,
         explanation: Explanation,
         scope: RememberScope,
         wording: str | None,
@@ -205,7 +205,7 @@ class ApprovalBook:
             patterns = tuple(ApprovalPattern.parse(pattern, file) for pattern in offer.patterns)
             commands = replace(sources.commands, approvals=(*sources.commands.approvals, *patterns))
             return PolicyEngine(replace(sources, commands=commands))
-        own = RuleSet([(offer.rule, RulePlace(scope.value, self._saved_rules + 1))])
+        own = RuleSet([(offer.rule, RuleSource(scope.value, self._saved_rules + 1))])
         place = _SOURCES.index(scope.value)
         before = [rules for rules in sources.rule_sets if _rank_of(rules) < place]
         behind = [rules for rules in sources.rule_sets if _rank_of(rules) >= place]
@@ -224,11 +224,11 @@ class ApprovalBook:
         add_to_file(path, table_path, offer.patterns, offer.rule)
 
 
-def _same(one: Call, other: Call) -> bool:
+def _same(one: JudgedCall, other: JudgedCall) -> bool:
     return one.tool.name == other.tool.name and one.arguments == other.arguments
 
 
-def _would_allow(engine: PolicyEngine, call: Call) -> bool:
+def _would_allow(engine: PolicyEngine, call: JudgedCall) -> bool:
     return engine.explain(call, Mode.ASK).decision is Decision.ALLOW
 
 
@@ -238,7 +238,7 @@ def _rank_of(rules: RuleSet) -> int:
     return _SOURCES.index(source) if source in _SOURCES else len(_SOURCES)
 
 
-def _command_offer(call: Call, explanation: Explanation, workspace: Workspace | None) -> RememberOffer | None:
+def _command_offer(call: JudgedCall, explanation: Explanation, workspace: Workspace | None) -> RememberOffer | None:
     command, cwd = call.arguments.get("command"), call.arguments.get("cwd")
     line = analyse(command if isinstance(command, str) else "")
     if line.opaque:

@@ -16,7 +16,7 @@ from ollm_tui.core.policy.engine import Explanation
 from ollm_tui.core.policy.modes import Mode
 
 
-class TableFault(ValueError):
+class DecisionTableError(ValueError):
     """A table that cannot be run: where in it, and what is wrong."""
 
 
@@ -50,7 +50,7 @@ class Difference(Wire):
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedCase:
     """What was found for a row; a call that can not even be judged is a deny, as in `policy check`."""
 
     decision: str
@@ -58,7 +58,7 @@ class Judged:
     reason: str
 
     @classmethod
-    def of(cls, explanation: Explanation) -> Judged:
+    def of(cls, explanation: Explanation) -> JudgedCase:
         return cls(explanation.decision.value, explanation.risk, explanation.reason)
 
 
@@ -67,7 +67,9 @@ def read_table(text: str, file: str) -> tuple[ExpectedCall, ...]:
     stripped = text.lstrip("\ufeff \t\r\n")
     rows = _json_rows(text, file) if stripped.startswith("{") else _toml_rows(text, file)
     if not rows:
-        raise TableFault(f"{file} holds no rows. Write [[case]] tables with tool, arguments and expect, or JSON lines.")
+        raise DecisionTableError(
+            f"{file} holds no rows. Write [[case]] tables with tool, arguments and expect, or JSON lines."
+        )
     found: list[ExpectedCall] = []
     for where, row in rows:
         try:
@@ -76,12 +78,12 @@ def read_table(text: str, file: str) -> tuple[ExpectedCall, ...]:
             fault = error.errors()[0]
             key = ".".join(str(part) for part in fault["loc"]) or "row"
             said = "unknown key" if fault["type"] == "extra_forbidden" else fault["msg"]
-            raise TableFault(f"{file}, {where}: {key}: {said}") from None
+            raise DecisionTableError(f"{file}, {where}: {key}: {said}") from None
     return tuple(found)
 
 
 async def run_table(
-    rows: Sequence[ExpectedCall], judge: Callable[[ExpectedCall], Awaitable[Judged]]
+    rows: Sequence[ExpectedCall], judge: Callable[[ExpectedCall], Awaitable[JudgedCase]]
 ) -> list[Difference]:
     """Judge every row, one after the other; what differs from its expectation."""
     found: list[Difference] = []
@@ -92,7 +94,7 @@ async def run_table(
     return found
 
 
-def compare(number: int, row: ExpectedCall, judged: Judged) -> Difference | None:
+def compare(number: int, row: ExpectedCall, judged: JudgedCase) -> Difference | None:
     """How a row came out differently; None where it did as expected."""
     expected: JsonObject = {"decision": row.expect}
     differs = judged.decision != row.expect
@@ -116,7 +118,7 @@ def _json_rows(text: str, file: str) -> list[tuple[str, JsonValue]]:
         try:
             rows.append((f"line {number}", json.loads(line)))
         except (ValueError, RecursionError) as error:
-            raise TableFault(f"{file}, line {number}: not JSON: {error}") from None
+            raise DecisionTableError(f"{file}, line {number}: not JSON: {error}") from None
     return rows
 
 
@@ -124,10 +126,10 @@ def _toml_rows(text: str, file: str) -> list[tuple[str, JsonValue]]:
     try:
         table: JsonObject = tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
-        raise TableFault(f"{file}: not TOML: {error}") from None
+        raise DecisionTableError(f"{file}: not TOML: {error}") from None
     cases = table.pop("case", [])
     if table:
-        raise TableFault(f"{file}: unknown key {next(iter(table))}. Rows stand in [[case]] tables.")
+        raise DecisionTableError(f"{file}: unknown key {next(iter(table))}. Rows stand in [[case]] tables.")
     if not isinstance(cases, list):
-        raise TableFault(f"{file}: case is no list. Write each row as a [[case]] table.")
+        raise DecisionTableError(f"{file}: case is no list. Write each row as a [[case]] table.")
     return [(f"case {number}", case) for number, case in enumerate(cases, 1)]

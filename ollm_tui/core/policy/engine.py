@@ -19,8 +19,8 @@ from ollm_tui.core.policy.rules import (
     Decision,
     ExecMode,
     PolicyConfig,
-    RulePlace,
     RuleSet,
+    RuleSource,
     Seen,
     ToolPolicy,
     seen_by_conditions,
@@ -73,7 +73,7 @@ class Floor:
 
 
 @dataclass(frozen=True)
-class Call:
+class JudgedCall:
     """A validated call as the policy sees it; `arguments` under wire names, defaults filled in."""
 
     tool: AnyTool
@@ -112,7 +112,7 @@ class PolicyEngine:
 
     def __init__(self, policy: PolicyConfig | PolicySources) -> None:
         if isinstance(policy, PolicyConfig):
-            rules = [(rule, RulePlace("policy", number)) for number, rule in enumerate(policy.rules, 1)]
+            rules = [(rule, RuleSource("policy", number)) for number, rule in enumerate(policy.rules, 1)]
             policy = PolicySources((RuleSet(rules),), policy.default_action)
         self.sources = policy
         self._existing: dict[str, TraceLine | None] = {}
@@ -141,7 +141,7 @@ class PolicyEngine:
         """Whether layer 1 lets the tool exist at all."""
         return self._tool_layer(tool) is None
 
-    def explain(self, call: Call, mode: Mode = Mode.ASK) -> Explanation:
+    def explain(self, call: JudgedCall, mode: Mode = Mode.ASK) -> Explanation:
         """Judge a call: the strictest word of all layers, then the mode, then the floors (contract section 2)."""
         trace: list[TraceLine] = []
         approvals: tuple[ApprovalKey, ...] = ()
@@ -170,7 +170,7 @@ class PolicyEngine:
             decision=settled.decision, risk=risk, reason=settled.reason, trace=tuple(trace), approvals=approvals
         )
 
-    def _seen_by_rules(self, call: Call, mode: Mode) -> JsonObject:
+    def _seen_by_rules(self, call: JudgedCall, mode: Mode) -> JsonObject:
         return {
             **call.arguments,
             **call.virtual,
@@ -196,7 +196,7 @@ class PolicyEngine:
             )
         return self._existing[key]
 
-    def _judge_by_rules(self, call: Call, params: JsonObject, trace: list[TraceLine]) -> Risk:
+    def _judge_by_rules(self, call: JudgedCall, params: JsonObject, trace: list[TraceLine]) -> Risk:
         name = call.tool.name
         if self.sources.commands.mode is ExecMode.DENY and (call.effect is Effect.RUNS or name in tool_names("exec")):
             trace.append(_NOTHING_RUNS)

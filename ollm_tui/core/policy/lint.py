@@ -19,7 +19,7 @@ from ollm_tui.core.policy.rules import (
     Operator,
     PolicyCondition,
     PolicyRule,
-    RulePlace,
+    RuleSource,
     ToolFilter,
     tool_names,
 )
@@ -45,7 +45,7 @@ _LATER_TOOLS = frozenset(
 """Tools that a version may lack; a policy may name them all the same."""
 
 
-class FindingKind(StrEnum):
+class LintFindingKind(StrEnum):
     """What is wrong."""
 
     UNKNOWN_TOOL = "unknown-tool"
@@ -58,10 +58,10 @@ class FindingKind(StrEnum):
     NO_EFFECT = "no-effect"
 
 
-class Finding(Wire):
+class LintFinding(Wire):
     """One thing to look at: where it stands, what it is, and what to do about it."""
 
-    kind: FindingKind
+    kind: LintFindingKind
     source: str
     message: str
     file: str | None = None
@@ -69,7 +69,7 @@ class Finding(Wire):
     rule: int | None = None
 
 
-def lint(documents: Sequence[LoadedPolicy], tools: Sequence[AnyTool]) -> list[Finding]:
+def lint(documents: Sequence[LoadedPolicy], tools: Sequence[AnyTool]) -> list[LintFinding]:
     """Look over documents, each by itself, in the order given. Findings come in the order of the files."""
     known = {tool.name: tool for tool in tools}
     return [finding for loaded in documents for finding in _Linter(loaded, known).findings()]
@@ -82,7 +82,7 @@ class _Linter:
         self._loaded = loaded
         self._known = known
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[LintFinding]:
         document = self._loaded.document
         for filtered, where in ((document.tools, "[tools]"), (document.tools.groups, "[tools] groups")):
             yield from self._filter(filtered, where, groups=filtered is document.tools.groups)
@@ -97,21 +97,23 @@ class _Linter:
 
     # -- names -------------------------------------------------------------------------------------------------------
 
-    def _filter(self, filtered: ToolFilter, where: str, *, groups: bool) -> Iterator[Finding]:
+    def _filter(self, filtered: ToolFilter, where: str, *, groups: bool) -> Iterator[LintFinding]:
         for list_name, names in (("allow", filtered.allow), ("deny", filtered.deny)):
             for name in names:
                 if groups and name not in {group.value for group in ToolGroup}:
                     hint = _closest(name, [group.value for group in ToolGroup])
-                    yield self._found(FindingKind.UNKNOWN_GROUP, f"{where} {list_name}: there is no group {name}{hint}")
+                    yield self._found(
+                        LintFindingKind.UNKNOWN_GROUP, f"{where} {list_name}: there is no group {name}{hint}"
+                    )
                 elif not groups and not self._resolves(name):
-                    yield self._found(FindingKind.UNKNOWN_TOOL, f"{where} {list_name}: {self._unknown(name)}")
+                    yield self._found(LintFindingKind.UNKNOWN_TOOL, f"{where} {list_name}: {self._unknown(name)}")
         for name in sorted(set(filtered.allow) & set(filtered.deny)):
             message = f"{where}: {name} is allowed and denied; deny wins. Take one of them out."
-            yield self._found(FindingKind.CONTRADICTORY, message)
+            yield self._found(LintFindingKind.CONTRADICTORY, message)
 
-    def _names(self, rule: PolicyRule, place: RulePlace) -> Iterator[Finding]:
+    def _names(self, rule: PolicyRule, place: RuleSource) -> Iterator[LintFinding]:
         if rule.tool != ANY_TOOL and not self._resolves(rule.tool):
-            yield self._found(FindingKind.UNKNOWN_TOOL, self._unknown(rule.tool), place)
+            yield self._found(LintFindingKind.UNKNOWN_TOOL, self._unknown(rule.tool), place)
 
     def _resolves(self, name: str) -> bool:
         return any(each in self._known or each in _LATER_TOOLS for each in tool_names(name))
@@ -121,25 +123,27 @@ class _Linter:
 
     # -- conditions --------------------------------------------------------------------------------------------------
 
-    def _condition(self, condition: PolicyCondition, rule: PolicyRule, place: RulePlace) -> Iterator[Finding]:
+    def _condition(self, condition: PolicyCondition, rule: PolicyRule, place: RuleSource) -> Iterator[LintFinding]:
         yield from self._parameter(condition, rule, place)
         param = condition.param
         allowed = _VIRTUAL_VALUES.get(param)
         if allowed is not None and condition.operator is Operator.EQUALS and not allowed & set(condition.values):
             told = ", ".join(sorted(allowed))
-            yield self._found(FindingKind.NEVER_MATCHES, f"{param} is one of {told}, so this can never match", place)
+            yield self._found(
+                LintFindingKind.NEVER_MATCHES, f"{param} is one of {told}, so this can never match", place
+            )
         if condition.operator is Operator.EQUALS and allowed is None:
             yield from self._impossible_value(condition, rule, place)
         if condition.operator is Operator.MATCHES:
             for value in condition.values:
                 if _never_matches(value):
-                    yield self._found(FindingKind.NEVER_MATCHES, f"the pattern {value!r} can never match", place)
+                    yield self._found(LintFindingKind.NEVER_MATCHES, f"the pattern {value!r} can never match", place)
                 elif rule.action is Decision.ALLOW and not _anchored(value, param):
                     message = (
                         f"the pattern {value!r} is searched anywhere in {param}: it allows what merely contains it. "
                         "Start it with ^."
                     )
-                    yield self._found(FindingKind.UNANCHORED, message, place)
+                    yield self._found(LintFindingKind.UNANCHORED, message, place)
         if condition.operator is Operator.STARTS_WITH and rule.action is Decision.ALLOW:
             for value in condition.values:
                 yield from self._open_prefix(value, condition, rule, place)
@@ -147,37 +151,41 @@ class _Linter:
             message = (
                 f"it allows whatever contains {condition.values[0]!r} anywhere in {param}. Use startsWith or matches."
             )
-            yield self._found(FindingKind.UNANCHORED, message, place)
+            yield self._found(LintFindingKind.UNANCHORED, message, place)
         if "" in condition.values and condition.operator is not Operator.EQUALS:
-            yield self._found(FindingKind.UNANCHORED, f"an empty text is in every {param}: it always matches", place)
+            yield self._found(
+                LintFindingKind.UNANCHORED, f"an empty text is in every {param}: it always matches", place
+            )
 
     def _open_prefix(
-        self, value: str, condition: PolicyCondition, rule: PolicyRule, place: RulePlace
-    ) -> Iterator[Finding]:
+        self, value: str, condition: PolicyCondition, rule: PolicyRule, place: RuleSource
+    ) -> Iterator[LintFinding]:
         """`git` also begins `github-upload`; `src` also begins `src-secret/key`."""
         if not value or not (value[-1].isalnum() or value[-1] in "_-"):
             return
         if condition.param == "command" and "shell" in tool_names(rule.tool):
             message = f"startsWith {value!r} also allows other programs whose name begins so. End it with a blank."
-            yield self._found(FindingKind.UNANCHORED, message, place)
+            yield self._found(LintFindingKind.UNANCHORED, message, place)
         elif condition.param in ("path", "directory", "from", "to"):
             message = f"startsWith {value!r} also allows {value}-other. End it with / for a folder, or use equals."
-            yield self._found(FindingKind.UNANCHORED, message, place)
+            yield self._found(LintFindingKind.UNANCHORED, message, place)
 
-    def _parameter(self, condition: PolicyCondition, rule: PolicyRule, place: RulePlace) -> Iterator[Finding]:
+    def _parameter(self, condition: PolicyCondition, rule: PolicyRule, place: RuleSource) -> Iterator[LintFinding]:
         param = condition.param
         tools = [self._known[name] for name in tool_names(rule.tool) if name in self._known]
         if param.startswith("$"):
             if param not in VIRTUAL_PARAMETERS:
                 message = f"there is no {param}{_closest(param, sorted(VIRTUAL_PARAMETERS))}; the rule never matches"
-                yield self._found(FindingKind.UNKNOWN_PARAMETER, message, place)
+                yield self._found(LintFindingKind.UNKNOWN_PARAMETER, message, place)
         elif tools:
             names = sorted({name for tool in tools for name in _parameters(tool)})
             if param not in names:
                 message = f"{rule.tool} has no parameter {param}{_closest(param, names)}; the rule never matches"
-                yield self._found(FindingKind.UNKNOWN_PARAMETER, message, place)
+                yield self._found(LintFindingKind.UNKNOWN_PARAMETER, message, place)
 
-    def _impossible_value(self, condition: PolicyCondition, rule: PolicyRule, place: RulePlace) -> Iterator[Finding]:
+    def _impossible_value(
+        self, condition: PolicyCondition, rule: PolicyRule, place: RuleSource
+    ) -> Iterator[LintFinding]:
         """A parameter that takes certain values only, and none of those."""
         tools = [self._known[name] for name in tool_names(rule.tool) if name in self._known]
         choices = [_parameters(tool).get(condition.param) for tool in tools]
@@ -187,9 +195,9 @@ class _Linter:
         if not possible & set(condition.values):
             told = ", ".join(sorted(possible))
             message = f"{condition.param} of {rule.tool} is one of {told}, so this can never match"
-            yield self._found(FindingKind.NEVER_MATCHES, message, place)
+            yield self._found(LintFindingKind.NEVER_MATCHES, message, place)
 
-    def _conflicts_inside(self, rule: PolicyRule, place: RulePlace) -> Iterator[Finding]:
+    def _conflicts_inside(self, rule: PolicyRule, place: RuleSource) -> Iterator[LintFinding]:
         """Two conditions of one rule that no single value meets."""
         for index, one in enumerate(rule.conditions):
             for other in rule.conditions[:index]:
@@ -197,21 +205,23 @@ class _Linter:
                     exact, loose = (one, other) if one.operator is Operator.EQUALS else (other, one)
                     if not any(_meets(value, loose) for value in exact.values):
                         message = f"no {one.param} meets both of its conditions, so this can never match"
-                        yield self._found(FindingKind.NEVER_MATCHES, message, place)
+                        yield self._found(LintFindingKind.NEVER_MATCHES, message, place)
 
     # -- rules against each other ------------------------------------------------------------------------------------
 
     def _shadowed(
-        self, rule: PolicyRule, place: RulePlace, earlier: Sequence[tuple[PolicyRule, RulePlace]]
-    ) -> Iterator[Finding]:
+        self, rule: PolicyRule, place: RuleSource, earlier: Sequence[tuple[PolicyRule, RuleSource]]
+    ) -> Iterator[LintFinding]:
         """An earlier rule for the same tools that matches whenever this one does."""
         for before, there in earlier:
             if not set(tool_names(rule.tool)) <= set(tool_names(before.tool)) or not _covers(before, rule):
                 continue
             same = before.conditions == rule.conditions
-            kind = FindingKind.CONTRADICTORY if same and before.action is not rule.action else FindingKind.SHADOWED
+            kind = (
+                LintFindingKind.CONTRADICTORY if same and before.action is not rule.action else LintFindingKind.SHADOWED
+            )
             where = f"rule {there.number}" + (f" (line {there.line})" if there.line else "")
-            if kind is FindingKind.CONTRADICTORY:
+            if kind is LintFindingKind.CONTRADICTORY:
                 message = (
                     f"{where} says {before.action} for the same calls, and comes first; this {rule.action} is dead"
                 )
@@ -222,43 +232,45 @@ class _Linter:
 
     # -- approvals ---------------------------------------------------------------------------------------------------
 
-    def _approvals(self) -> Iterator[Finding]:
+    def _approvals(self) -> Iterator[LintFinding]:
         section = self._loaded.document.exec
         seen: list[tuple[str, ApprovalPattern]] = []
         for approval in section.approvals:
             try:
                 pattern = ApprovalPattern.parse(approval.pattern)
             except ValueError as error:
-                yield self._found(FindingKind.NEVER_MATCHES, f"approval {approval.pattern!r}: {error}")
+                yield self._found(LintFindingKind.NEVER_MATCHES, f"approval {approval.pattern!r}: {error}")
                 continue
             yield from self._approval(approval.pattern, pattern, seen)
             seen.append((approval.pattern, pattern))
         if section.mode in (ExecMode.FULL, ExecMode.DENY) and section.approvals:
             message = f"with exec mode {section.mode} the approvals decide nothing. Use allowlist, or take them out."
-            yield self._found(FindingKind.NO_EFFECT, message)
+            yield self._found(LintFindingKind.NO_EFFECT, message)
 
     def _approval(
         self, text: str, pattern: ApprovalPattern, earlier: Sequence[tuple[str, ApprovalPattern]]
-    ) -> Iterator[Finding]:
+    ) -> Iterator[LintFinding]:
         argv = tuple(word.text for word in pattern.words)
         if re.search(r"&&|\|\||[;|<>`]|\$\(", text):
             message = f"approval {text!r}: patterns are for one command without operators; this can never match"
-            yield self._found(FindingKind.NEVER_MATCHES, message)
+            yield self._found(LintFindingKind.NEVER_MATCHES, message)
         elif argv and (is_wrapper(argv) or changes_state(argv)):
             message = f"approval {text!r}: {argv[0]} runs other commands or changes what they mean; it is never covered"
-            yield self._found(FindingKind.NEVER_MATCHES, message)
+            yield self._found(LintFindingKind.NEVER_MATCHES, message)
         elif not argv:
-            yield self._found(FindingKind.UNANCHORED, f"approval {text!r} covers every plain command. Name programs.")
+            yield self._found(
+                LintFindingKind.UNANCHORED, f"approval {text!r} covers every plain command. Name programs."
+            )
         elif argv[0] != pattern.words[0].spelled:
             message = f"approval {text!r}: a wildcard in the program's name covers programs nobody thought of"
-            yield self._found(FindingKind.UNANCHORED, message)
+            yield self._found(LintFindingKind.UNANCHORED, message)
         for other, wider in earlier:
             if _pattern_covers(wider, pattern):
-                yield self._found(FindingKind.SHADOWED, f"approval {text!r} is covered by {other!r} already")
+                yield self._found(LintFindingKind.SHADOWED, f"approval {text!r} is covered by {other!r} already")
                 return
 
-    def _found(self, kind: FindingKind, message: str, place: RulePlace | None = None) -> Finding:
-        return Finding(
+    def _found(self, kind: LintFindingKind, message: str, place: RuleSource | None = None) -> LintFinding:
+        return LintFinding(
             kind=kind,
             source=self._loaded.source,
             message=message,
@@ -268,12 +280,12 @@ class _Linter:
         )
 
 
-def lint_sources(sources: PolicySources) -> list[Finding]:
+def lint_sources(sources: PolicySources) -> list[LintFinding]:
     """What only shows when all sources stand together."""
     commands = sources.commands
     if commands.mode is ExecMode.FULL and commands.on_miss is Decision.DENY:
         message = 'exec mode "full" misses nothing, so on_miss decides nothing'
-        return [Finding(kind=FindingKind.NO_EFFECT, source="all", message=message)]
+        return [LintFinding(kind=LintFindingKind.NO_EFFECT, source="all", message=message)]
     return []
 
 

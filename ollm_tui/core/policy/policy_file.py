@@ -18,7 +18,7 @@ from ollm_tui.core.policy.rules import (
     ExecPolicy,
     PolicyRule,
     PolicyTable,
-    RulePlace,
+    RuleSource,
     ToolPolicy,
     compile_condition,
 )
@@ -65,16 +65,16 @@ class LoadedPolicy:
 
     document: PolicyDocument
     source: str
-    places: tuple[RulePlace, ...] = ()
+    places: tuple[RuleSource, ...] = ()
     file: str | None = None
 
     @property
-    def placed_rules(self) -> list[tuple[PolicyRule, RulePlace]]:
+    def placed_rules(self) -> list[tuple[PolicyRule, RuleSource]]:
         return list(zip(self.document.rules, self.places, strict=True))
 
 
 @dataclass
-class PolicyFault(Exception):
+class PolicyFileError(Exception):
     """A policy that cannot be used: which file, where in it, what is wrong, and what to do."""
 
     file: str
@@ -99,12 +99,12 @@ def read_checked(path: Path) -> str:
     """The text of a policy file; refuses one that anybody may write. Raises PolicyFault."""
     try:
         if path.stat().st_mode & stat.S_IWOTH:
-            raise PolicyFault(str(path), "every user of this machine may write it", "Run: chmod o-w on it.")
+            raise PolicyFileError(str(path), "every user of this machine may write it", "Run: chmod o-w on it.")
         return path.read_text("utf-8")
     except OSError as error:
-        raise PolicyFault(str(path), error.strerror or str(error), "Check the path.") from None
+        raise PolicyFileError(str(path), error.strerror or str(error), "Check the path.") from None
     except UnicodeDecodeError as error:
-        raise PolicyFault(str(path), f"not UTF-8: {error.reason} at byte {error.start}") from None
+        raise PolicyFileError(str(path), f"not UTF-8: {error.reason} at byte {error.start}") from None
 
 
 def parse_toml(text: str, file: str) -> dict[str, JsonValue]:
@@ -114,7 +114,7 @@ def parse_toml(text: str, file: str) -> dict[str, JsonValue]:
     except tomllib.TOMLDecodeError as error:
         found = _LINE_IN_MESSAGE.search(str(error))
         message = _LINE_IN_MESSAGE.sub("", str(error)).strip()
-        raise PolicyFault(file, message, line=int(found[1]) if found else None) from None
+        raise PolicyFileError(file, message, line=int(found[1]) if found else None) from None
 
 
 def load_policy(table: JsonValue, text: str, file: str, source: str) -> LoadedPolicy:
@@ -124,15 +124,15 @@ def load_policy(table: JsonValue, text: str, file: str, source: str) -> LoadedPo
         document = PolicyDocument.model_validate(table)
     except ValidationError as error:
         raise _placed(error, file, lines, text) from None
-    places: list[RulePlace] = []
+    places: list[RuleSource] = []
     for index, rule in enumerate(document.rules):
         line = lines[index] if index < len(lines) else None
-        places.append(RulePlace(source, index + 1, file, line))
+        places.append(RuleSource(source, index + 1, file, line))
         for condition in rule.conditions:
             try:
                 compile_condition(condition, rule.action)
             except ValueError as fault:
-                raise PolicyFault(file, str(fault), line=line, rule=index + 1) from None
+                raise PolicyFileError(file, str(fault), line=line, rule=index + 1) from None
     return LoadedPolicy(document, source, tuple(places), file)
 
 
@@ -147,7 +147,7 @@ def load_preset(name: str) -> LoadedPolicy:
     return load_policy(parse_toml(text, f"preset {name}"), text, f"preset {name}", f"preset {name}")
 
 
-def _placed(error: ValidationError, file: str, lines: list[int], text: str) -> PolicyFault:
+def _placed(error: ValidationError, file: str, lines: list[int], text: str) -> PolicyFileError:
     fault = error.errors()[0]
     loc = [str(part) for part in fault["loc"]]
     rule = int(loc[1]) + 1 if len(loc) > 1 and loc[0] == "rules" and loc[1].isdigit() else None
@@ -164,4 +164,4 @@ def _placed(error: ValidationError, file: str, lines: list[int], text: str) -> P
             remedy = 'Set [sandbox] mode to "off"; until then nothing is allowed.'
         case _:
             message, remedy = f"{key}: {fault['msg']}", "Correct the file; until then nothing is allowed."
-    return PolicyFault(file, message, remedy, line, rule)
+    return PolicyFileError(file, message, remedy, line, rule)

@@ -18,7 +18,7 @@ MAX_BYTES = 1_000_000
 """A larger file is taken for none: nobody could read it before trusting it."""
 
 
-class Trust(StrEnum):
+class TrustState(StrEnum):
     """How a folder's own config file stands."""
 
     NO_FILE = "no file"
@@ -28,25 +28,25 @@ class Trust(StrEnum):
 
 
 @dataclass(frozen=True)
-class OwnConfig:
+class RepositoryConfig:
     """A folder's own config file as it was read once: `trust` holds for this `content` and no other."""
 
     path: Path
-    trust: Trust
+    trust: TrustState
     content: bytes = b""
 
 
 @dataclass(frozen=True)
-class TrustBook:
+class TrustStore:
     """The record of trusted files, kept in the user's config folder and never in a workspace."""
 
     path: Path
 
     @classmethod
-    def of_user(cls) -> TrustBook:
+    def of_user(cls) -> TrustStore:
         return cls(config_folder() / "trusted.json")
 
-    def look_at(self, workspace: Path) -> OwnConfig:
+    def look_at(self, workspace: Path) -> RepositoryConfig:
         """The workspace's file, and whether it counts. Raises ValueError where the record itself cannot be read.
 
         Whoever goes on with the file takes the content from here: read again, it may say something else.
@@ -54,25 +54,25 @@ class TrustBook:
         path = workspace / REPOSITORY_CONFIG
         content = _content(path)
         if content is None:
-            return OwnConfig(path, Trust.NO_FILE)
+            return RepositoryConfig(path, TrustState.NO_FILE)
         known = self._read().get(str(workspace))
         if known is None:
-            return OwnConfig(path, Trust.UNTRUSTED, content)
-        return OwnConfig(path, Trust.TRUSTED if known == _hash(content) else Trust.CHANGED, content)
+            return RepositoryConfig(path, TrustState.UNTRUSTED, content)
+        return RepositoryConfig(path, TrustState.TRUSTED if known == _hash(content) else TrustState.CHANGED, content)
 
-    def trust(self, workspace: Path, shown: bytes | None = None) -> Trust:
+    def trust(self, workspace: Path, shown: bytes | None = None) -> TrustState:
         """Trust the file as it is now, or only where it still says what a person was shown: CHANGED where it does not.
 
         Raises OSError, and ValueError where the record itself cannot be read.
         """
         content = _content(workspace / REPOSITORY_CONFIG)
         if content is None:
-            return Trust.NO_FILE
+            return TrustState.NO_FILE
         if shown is not None and content != shown:
-            return Trust.CHANGED
+            return TrustState.CHANGED
         record = {**self._read(), str(workspace): _hash(content)}
         replace_text(self.path, json.dumps(record, indent=2, sort_keys=True) + "\n")
-        return Trust.TRUSTED
+        return TrustState.TRUSTED
 
     def _read(self) -> dict[str, str]:
         try:

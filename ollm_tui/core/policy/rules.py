@@ -104,7 +104,7 @@ class PolicyConfig(PolicyTable):
 
 
 @dataclass(frozen=True)
-class RulePlace:
+class RuleSource:
     """Where a rule stands: its number in the file (from 1), and the file and line where they are known."""
 
     source: str
@@ -123,7 +123,7 @@ class CompiledRule:
     """A rule with its conditions as functions and its place."""
 
     rule: PolicyRule
-    place: RulePlace
+    place: RuleSource
     tests: tuple[Test, ...]
     needs: frozenset[str] = frozenset()
     """The parameters its conditions look at: where one is not given, the rule can not match."""
@@ -145,10 +145,10 @@ class CompiledRule:
 class RuleSet:
     """The rules of one source, indexed by tool and compiled once."""
 
-    def __init__(self, rules: list[tuple[PolicyRule, RulePlace]]) -> None:
+    def __init__(self, rules: list[tuple[PolicyRule, RuleSource]]) -> None:
         self.source = rules[0][1].source if rules else ""
         """Where its rules come from; empty where there are none."""
-        by_tool: dict[str, list[tuple[PolicyRule, RulePlace]]] = {}
+        by_tool: dict[str, list[tuple[PolicyRule, RuleSource]]] = {}
         for rule, place in rules:
             # Under the alias itself too: 000's `evaluate` may be asked about a name that no tool of ours bears.
             for name in dict.fromkeys((rule.tool, *tool_names(rule.tool))):
@@ -309,7 +309,7 @@ def _any_of(operator: Operator, values: list[str], union: PatternUnion | None) -
             return lambda text: union is None or len(text) > MAX_SUBJECT or not union.misses(text)
 
 
-def _compiled(placed: list[tuple[PolicyRule, RulePlace]], unions: dict[str, PatternUnion]) -> tuple[CompiledRule, ...]:
+def _compiled(placed: list[tuple[PolicyRule, RuleSource]], unions: dict[str, PatternUnion]) -> tuple[CompiledRule, ...]:
     """Rules tried one after the other; fills `unions`. Raises ValueError where a regular expression is faulty."""
     for rule, _ in placed:
         for condition in rule.conditions:

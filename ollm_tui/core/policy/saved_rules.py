@@ -11,7 +11,7 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT, Array, Table
 
 from ollm_tui.core.files.atomic import replace_text
-from ollm_tui.core.policy.policy_file import PolicyDocument, PolicyFault, load_policy, parse_toml, read_checked
+from ollm_tui.core.policy.policy_file import PolicyDocument, PolicyFileError, load_policy, parse_toml, read_checked
 from ollm_tui.core.policy.rules import PolicyRule
 
 
@@ -36,7 +36,7 @@ def add_to_file(path: Path, table_path: Sequence[str], patterns: Sequence[str], 
         written = tomlkit.dumps(document)
         _check_kept(_policy_in(written, path, table_path), path, patterns, rule)
         replace_text(path, written)
-    except (OSError, TOMLKitError, ValidationError, PolicyFault) as error:
+    except (OSError, TOMLKitError, ValidationError, PolicyFileError) as error:
         raise ValueError(f"{path} could not be changed: {error}") from None
 
 

@@ -10,7 +10,7 @@ import time
 from itertools import islice
 from typing import NamedTuple
 
-from ollm_tui.core.fence.dir_handle import Ground, is_settled
+from ollm_tui.core.fence.dir_handle import DirHandle, is_settled
 
 NAMES_KEPT = 500_000
 """Names remembered in all; with more of them everything is forgotten and begun anew."""
@@ -19,7 +19,7 @@ _PIECE = 4096
 """Entries taken at once, so that a folder of a million does not need a million objects."""
 
 
-class Entries(NamedTuple):
+class DirectoryEntries(NamedTuple):
     """Regular files, links and directories, unsorted; pipes, sockets and devices are nobody's files."""
 
     files: list[bytes]
@@ -34,15 +34,15 @@ class _Stamp(NamedTuple):
     changed: int
 
 
-class FolderEntries:
+class DirectoryCache:
     """Reads folders; may be used from several threads. The lists it gives are not to be changed."""
 
     def __init__(self, names_kept: int = NAMES_KEPT) -> None:
         self._names_kept = names_kept
         self._names = 0
-        self._known: dict[bytes, tuple[_Stamp, Entries]] = {}
+        self._known: dict[bytes, tuple[_Stamp, DirectoryEntries]] = {}
 
-    def of(self, ground: Ground, relative: bytes) -> Entries:
+    def of(self, ground: DirHandle, relative: bytes) -> DirectoryEntries:
         """What lies in a folder of `ground`, named as there. Raises OSError."""
         path = ground.path + relative
         known = self._known.get(path)
@@ -60,7 +60,7 @@ class FolderEntries:
             self._remember(path, stamp, entries)
         return entries
 
-    def _remember(self, path: bytes, stamp: _Stamp, entries: Entries) -> None:
+    def _remember(self, path: bytes, stamp: _Stamp, entries: DirectoryEntries) -> None:
         self._names += 1 + sum(map(len, entries))
         if self._names > self._names_kept:
             self._known, self._names = {}, 0
@@ -71,7 +71,7 @@ def _stamp_of(status: os.stat_result) -> _Stamp:
     return _Stamp(status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def _read(descriptor: int) -> Entries:
+def _read(descriptor: int) -> DirectoryEntries:
     files: list[str] = []
     links: list[str] = []
     directories: list[str] = []
@@ -82,7 +82,7 @@ def _read(descriptor: int) -> Entries:
             if len(found) < len(piece):
                 directories += [entry.name for entry in piece if entry.is_dir(follow_symlinks=False)]
                 links += [entry.name for entry in piece if entry.is_symlink()]
-    return Entries(_as_bytes(files), _as_bytes(links), _as_bytes(directories))
+    return DirectoryEntries(_as_bytes(files), _as_bytes(links), _as_bytes(directories))
 
 
 def _as_bytes(names: list[str]) -> list[bytes]:

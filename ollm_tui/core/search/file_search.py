@@ -13,12 +13,12 @@ from itertools import islice
 from operator import attrgetter
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.fence.dir_handle import Ground
+from ollm_tui.core.fence.dir_handle import DirHandle
 from ollm_tui.core.search.glob_pattern import GlobPattern
-from ollm_tui.core.search.line_query import FoundFile, FoundLine, Query, SearchTally
+from ollm_tui.core.search.line_query import FoundFile, FoundLine, LineQuery, SearchTally
 from ollm_tui.core.search.listing import Listing
 from ollm_tui.core.search.python_search import search_files
-from ollm_tui.core.search.ripgrep import Ripgrep, RipgrepFailed
+from ollm_tui.core.search.ripgrep import Ripgrep, RipgrepError
 from ollm_tui.core.search.ripgrep_output import AMBIGUOUS
 
 _FIRST_BATCH = 256
@@ -37,7 +37,7 @@ _MAX_ARGUMENT_BYTES = 800_000
 
 
 @dataclass
-class Findings:
+class FileSearchResult:
     """What a search found, sorted by path; the first `limit` matches count."""
 
     limit: int
@@ -106,26 +106,26 @@ class Findings:
 class FileSearch:
     """One search. Without `ripgrep` the engine in this process does it, in a thread. Raises InvalidPattern."""
 
-    query: Query
+    query: LineQuery
     limit: int
     file_pattern: GlobPattern | None
     ripgrep: Ripgrep | None
     signal: AbortSignal
 
-    async def in_files(self, ground: Ground, paths: Sequence[bytes]) -> Findings:
+    async def in_files(self, ground: DirHandle, paths: Sequence[bytes]) -> FileSearchResult:
         """Search files that were named, relative to the ground."""
-        findings = Findings(self.limit)
+        findings = FileSearchResult(self.limit)
         try:
             findings.take(await self._batch(ground, paths, findings))
-        except RipgrepFailed:
+        except RipgrepError:
             return await self._without_ripgrep.in_files(ground, paths)
         return findings
 
-    async def below(self, open_listing: Callable[[], Listing], *, may_stop: bool) -> Findings:
+    async def below(self, open_listing: Callable[[], Listing], *, may_stop: bool) -> FileSearchResult:
         """Search the files of a listing. `may_stop` says that a few matches may do. Raises OSError."""
         try:
             findings = await self._below(open_listing, may_stop)
-        except RipgrepFailed:
+        except RipgrepError:
             return await self._without_ripgrep.below(open_listing, may_stop=may_stop)
         await self.signal.in_thread(findings.leave_out_credentials)
         return findings
@@ -134,7 +134,7 @@ class FileSearch:
     def _without_ripgrep(self) -> FileSearch:
         return replace(self, ripgrep=None)
 
-    async def _below(self, open_listing: Callable[[], Listing], may_stop: bool) -> Findings:
+    async def _below(self, open_listing: Callable[[], Listing], may_stop: bool) -> FileSearchResult:
         if self.ripgrep is not None and self.file_pattern is None and not self.query.other_encodings:
             if may_stop:
                 findings, finished = await self._in_order(open_listing, _WORTH_TRYING)
@@ -146,10 +146,12 @@ class FileSearch:
         findings, _ = await self._in_order(open_listing, None)
         return findings
 
-    async def _in_order(self, open_listing: Callable[[], Listing], max_files: int | None) -> tuple[Findings, bool]:
+    async def _in_order(
+        self, open_listing: Callable[[], Listing], max_files: int | None
+    ) -> tuple[FileSearchResult, bool]:
         """File by file in the order of the paths; False where `max_files` did not do."""
         listing = await self.signal.in_thread(open_listing)
-        findings = Findings(self.limit, listing=listing)
+        findings = FileSearchResult(self.limit, listing=listing)
         paths = listing.files(links=False)
         size, searched = _FIRST_BATCH, 0
         while max_files is None or searched < max_files:
@@ -165,13 +167,15 @@ class FileSearch:
             size = min(size * _GROWTH, _LARGEST_BATCH)
         return findings, False
 
-    async def _batch(self, ground: Ground, paths: Sequence[bytes], findings: Findings) -> list[FoundFile]:
+    async def _batch(self, ground: DirHandle, paths: Sequence[bytes], findings: FileSearchResult) -> list[FoundFile]:
         wanted = self.limit - findings.matches
         if self.ripgrep is not None:
             return await self.ripgrep.search_files(ground, paths, self.query, findings.tally, wanted)
         return await self.signal.in_thread(self._search_here, ground.again(), paths, findings.tally, wanted)
 
-    def _search_here(self, ground: Ground, paths: Sequence[bytes], tally: SearchTally, wanted: int) -> list[FoundFile]:
+    def _search_here(
+        self, ground: DirHandle, paths: Sequence[bytes], tally: SearchTally, wanted: int
+    ) -> list[FoundFile]:
         found: list[FoundFile] = []
         for file in search_files(ground, paths, self.query, tally, self.signal.throw_if_aborted):
             found.append(file)
@@ -180,7 +184,7 @@ class FileSearch:
                 break
         return found
 
-    async def _all_at_once(self, ripgrep: Ripgrep, open_listing: Callable[[], Listing]) -> Findings | None:
+    async def _all_at_once(self, ripgrep: Ripgrep, open_listing: Callable[[], Listing]) -> FileSearchResult | None:
         """Ripgrep walks by itself while the lister does; None where they might disagree, or there is far too much."""
         listing = await self.signal.in_thread(open_listing)
         if not listing.common or not listing.ground.unchanged([b""], time.time_ns()):
@@ -204,7 +208,7 @@ class FileSearch:
             files += await ripgrep.search_files(listing.ground, batch, self.query, tally, _SWEEP_LIMIT)
         if sum([len(file.lines) for file in files]) > _SWEEP_LIMIT:
             return None
-        findings = Findings(self.limit, tally=tally, listing=listing)
+        findings = FileSearchResult(self.limit, tally=tally, listing=listing)
         findings.take(sorted(files, key=attrgetter("path")))
         # Ripgrep stumbled over the same folders.
         tally.unreadable = max(0, tally.unreadable - len(listing.unreadable))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from ollm_tui.core.base.regex import BytesPattern, PatternError, compile_bytes
+from ollm_tui.core.base.regex import BytesPattern, RegexError, compile_bytes
 
 MAX_ALTERNATIVES = 1000
 """So many patterns may one with braces stand for."""
@@ -18,7 +18,7 @@ _MAGIC = re.compile(r"[*?\[{\\]")
 _SUFFIX = re.compile(r"\*\*/\*([^/*?\[{\\]+)")
 
 
-class InvalidGlob(ValueError):
+class InvalidGlobError(ValueError):
     """A pattern that cannot be used; says why."""
 
 
@@ -27,9 +27,9 @@ class GlobPattern:
 
     def __init__(self, pattern: str) -> None:
         if not pattern.strip():
-            raise InvalidGlob("the pattern is empty")
+            raise InvalidGlobError("the pattern is empty")
         if "\0" in pattern:
-            raise InvalidGlob("the pattern contains a NUL character, which no path can")
+            raise InvalidGlobError("the pattern contains a NUL character, which no path can")
         self.text = pattern
         self.alternatives = _expanded(pattern)
         self._everything = pattern in ("**", "**/*")
@@ -37,8 +37,8 @@ class GlobPattern:
         self._ending = suffix[1].encode("utf-8", "surrogateescape") if suffix is not None else None
         try:
             self._pattern = _compiled(self.alternatives)
-        except PatternError as error:
-            raise InvalidGlob(f"the pattern is too large ({error.reason})") from None
+        except RegexError as error:
+            raise InvalidGlobError(f"the pattern is too large ({error.reason})") from None
 
     @property
     def prefix(self) -> tuple[bytes, ...]:
@@ -108,7 +108,7 @@ def _expanded(pattern: str) -> list[str]:
     waiting = [pattern]
     while waiting:
         if len(waiting) + len(done) > MAX_ALTERNATIVES:
-            raise InvalidGlob(f"the braces stand for more than {MAX_ALTERNATIVES} patterns")
+            raise InvalidGlobError(f"the braces stand for more than {MAX_ALTERNATIVES} patterns")
         current = waiting.pop()
         braces = _first_braces(current)
         if braces is None:

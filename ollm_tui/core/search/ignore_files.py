@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ollm_tui.core.base.regex import BytesPattern, compile_bytes
-from ollm_tui.core.search.ignore_rules import Rule, parse
+from ollm_tui.core.search.ignore_rules import IgnoreRule, parse
 
 MAX_RULE_FILE_BYTES = 10_000_000
 """Of a larger file only this much is read."""
@@ -40,10 +40,10 @@ class _Block:
         return found
 
 
-class RuleFile:
+class IgnoreFile:
     """The rules of one ignore file; `folder` is the absolute path its paths are relative to, with a slash behind."""
 
-    def __init__(self, folder: bytes, rules: Sequence[Rule], *, ignore_case: bool = False) -> None:
+    def __init__(self, folder: bytes, rules: Sequence[IgnoreRule], *, ignore_case: bool = False) -> None:
         self.folder = folder
         self.ignore_case = ignore_case
         self._for_directories = list(self._compile(rules))
@@ -78,7 +78,7 @@ class RuleFile:
             return found
         return found + [name for pattern, name in self._by_wild_folder if pattern.fullmatch(relative)]
 
-    def _index(self, rule: Rule) -> None:
+    def _index(self, rule: IgnoreRule) -> None:
         expression = rule.folder_expression
         literal = _literal(expression)
         if literal is not None:
@@ -88,11 +88,11 @@ class RuleFile:
             pattern = compile_bytes(expression, utf_8=False, ignore_case=self.ignore_case)
             self._by_wild_folder.append((pattern, rule.name_expression))
 
-    def _compile(self, rules: Sequence[Rule]) -> Iterator[_Block]:
+    def _compile(self, rules: Sequence[IgnoreRule]) -> Iterator[_Block]:
         remaining = list(rules)
         while remaining:
             negative = remaining[-1].negative
-            block: list[Rule] = []
+            block: list[IgnoreRule] = []
             while remaining and remaining[-1].negative == negative:
                 block.append(remaining.pop())
             yield _Block(
@@ -105,15 +105,15 @@ class RuleFile:
         return _compile_any(expressions, ignore_case=self.ignore_case)
 
 
-class RuleChain:
+class IgnoreChain:
     """The rule files that speak about a folder, the strongest first; says which of its entries are ignored."""
 
-    def __init__(self, files: tuple[RuleFile, ...] = ()) -> None:
+    def __init__(self, files: tuple[IgnoreFile, ...] = ()) -> None:
         self.files = files
         self._filters: dict[tuple[bytes, ...], tuple[BytesPattern, ...]] = {}
         self._answers: dict[tuple[bytes, bool], tuple[Sequence[bytes], frozenset[bytes]]] = {}
 
-    def with_stronger(self, file: RuleFile) -> RuleChain:
+    def with_stronger(self, file: IgnoreFile) -> IgnoreChain:
         """The chain for a folder with a rule file of its own; the same object for the same files."""
         return _chain_of(self, file)
 
@@ -156,18 +156,18 @@ class RuleChain:
 
 
 @lru_cache(maxsize=2048)
-def rule_file(folder: bytes, data: bytes, ignore_case: bool) -> RuleFile | None:
+def rule_file(folder: bytes, data: bytes, ignore_case: bool) -> IgnoreFile | None:
     """The rules in a file's content, None where it has none; the same object for the same content."""
     rules = parse(data)
-    return RuleFile(folder, rules, ignore_case=ignore_case) if rules else None
+    return IgnoreFile(folder, rules, ignore_case=ignore_case) if rules else None
 
 
 @lru_cache(maxsize=2048)
-def _chain_of(weaker: RuleChain, file: RuleFile) -> RuleChain:
-    return RuleChain((file, *weaker.files))
+def _chain_of(weaker: IgnoreChain, file: IgnoreFile) -> IgnoreChain:
+    return IgnoreChain((file, *weaker.files))
 
 
-NO_RULES = RuleChain()
+NO_RULES = IgnoreChain()
 
 
 def _compile_any(expressions: Iterable[bytes], *, ignore_case: bool) -> tuple[BytesPattern, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Rule:
+class IgnoreRule:
     """One line of an ignore file. `parts` are its components as expressions over bytes, None standing for `**`."""
 
     negative: bool
@@ -36,7 +36,7 @@ class Rule:
         return _folder_expression([*folder, None] if last is None else folder)
 
 
-def parse(data: bytes) -> list[Rule]:
+def parse(data: bytes) -> list[IgnoreRule]:
     """The rules of a file, in its order. Lines that can match nothing are left out; none is an error."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     lines = data.split(b"\n")
@@ -57,7 +57,7 @@ def is_common(data: bytes) -> bool:
     return _NOT_COMMON.search(rules) is None
 
 
-def _rules_of(line: bytes) -> Iterator[Rule]:
+def _rules_of(line: bytes) -> Iterator[IgnoreRule]:
     """One rule as a rule; none for what can match nothing, and two for what git reads in two ways."""
     if line.startswith(b"#"):
         return
@@ -75,7 +75,7 @@ def _rules_of(line: bytes) -> Iterator[Rule]:
         components = _components(variant)
         if components is not None:
             parts = tuple(None if anchored and _is_any_depth(text) else expression for text, expression in components)
-            yield Rule(negative, directories_only, anchored, parts)
+            yield IgnoreRule(negative, directories_only, anchored, parts)
 
 
 _JOINED_STARS = re.compile(rb"([^*?\[\\]*[^*?\[\\/])\*\*+(?:(\\?/)(.+)|\Z)", re.DOTALL)

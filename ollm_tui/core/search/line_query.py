@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ollm_tui.core.base.escape import boundary_after, boundary_before
-from ollm_tui.core.base.regex import BytesPattern, PatternError, compile_bytes
+from ollm_tui.core.base.regex import BytesPattern, RegexError, compile_bytes
 
 MAX_LINE_CHARS = 500
 """Characters of a line that are shown; of a longer one the part around the match."""
@@ -29,7 +29,7 @@ MAX_WIDE_BYTES = 20_000_000
 _NAMES_CHARACTERS = re.compile(r"\\[xuUpP]")
 
 
-class InvalidPattern(ValueError):
+class InvalidPatternError(ValueError):
     """An expression that cannot be searched for; `position` counts characters from 0, None where nobody can tell."""
 
     def __init__(self, reason: str, position: int | None) -> None:
@@ -39,7 +39,7 @@ class InvalidPattern(ValueError):
 
 
 @dataclass(frozen=True)
-class Query:
+class LineQuery:
     """What to look for in each line. `context` lines are given before and behind each that matches.
 
     `other_encodings` asks to decode texts that are not UTF-8, which takes reading everything twice. Without it their
@@ -62,15 +62,15 @@ class Query:
         """Raises InvalidPattern for a pattern with something in it that no line contains."""
         surrogate = re.search("[\ud800-\udfff]", self.pattern)
         if surrogate is not None:
-            raise InvalidPattern("half of a surrogate pair is no character", surrogate.start())
+            raise InvalidPatternError("half of a surrogate pair is no character", surrogate.start())
         found = self.pattern.find("\n")
         if found < 0 and not self.fixed:
             escape = re.search(r"(?<!\\)(?:\\\\)*(\\n)", self.pattern)
             found = -1 if escape is None else escape.start(1)
         if found >= 0:
-            raise InvalidPattern("a line end can not be matched, as lines are searched one by one", found)
+            raise InvalidPatternError("a line end can not be matched, as lines are searched one by one", found)
         if "\0" in self.pattern:
-            raise InvalidPattern("a NUL character can not be searched for", self.pattern.find("\0"))
+            raise InvalidPatternError("a NUL character can not be searched for", self.pattern.find("\0"))
 
     def compiled(self) -> BytesPattern:
         """For the engine in this process. Raises InvalidPattern."""
@@ -83,9 +83,9 @@ class Query:
                 literal=self.fixed,
                 within_lines=True,
             )
-        except PatternError as error:
+        except RegexError as error:
             position = self.pattern.find(error.part) if error.part else -1
-            raise InvalidPattern(_explained(error), position if position >= 0 else None) from None
+            raise InvalidPatternError(_explained(error), position if position >= 0 else None) from None
 
 
 class FoundLine(NamedTuple):
@@ -205,7 +205,7 @@ def _decoded_start(raw: bytes) -> str:
     return decoded(raw)
 
 
-def _explained(error: PatternError) -> str:
+def _explained(error: RegexError) -> str:
     match error.reason:
         case "invalid perl operator":
             return f"{error.part} is not supported: neither look-around nor other extensions of Perl are"

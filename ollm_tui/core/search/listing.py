@@ -12,16 +12,16 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from ollm_tui.core.fence import protected_paths
-from ollm_tui.core.fence.dir_handle import Ground
+from ollm_tui.core.fence.dir_handle import DirHandle
 from ollm_tui.core.fence.hard_links import Identity, home_folder, identity_of_linked, linked_credentials
-from ollm_tui.core.fence.protected_paths import OwnProtection
-from ollm_tui.core.search.directory_cache import FolderEntries
-from ollm_tui.core.search.ignore_files import NO_RULES, RuleChain, rule_file
+from ollm_tui.core.fence.protected_paths import ProtectedPatterns
+from ollm_tui.core.search.directory_cache import DirectoryCache
+from ollm_tui.core.search.ignore_files import NO_RULES, IgnoreChain, rule_file
 from ollm_tui.core.search.ignore_rules import is_common
 from ollm_tui.core.search.repository import (
     NOTHING_TRACKED,
     Repository,
-    Tracked,
+    TrackedFiles,
     default_exclude_file,
     global_exclude_file,
     read_file,
@@ -32,23 +32,23 @@ _RULES = b".gitignore"
 _DOT = 0x2E
 _SLASH = 0x2F
 
-_entries = FolderEntries()
+_entries = DirectoryCache()
 
 
 @dataclass(frozen=True)
-class Scope:
+class ListingScope:
     """What decides in a folder which entries are listed."""
 
-    rules: RuleChain = field(default=NO_RULES)
+    rules: IgnoreChain = field(default=NO_RULES)
     repository: Repository | None = None
-    tracked: Tracked = NOTHING_TRACKED
+    tracked: TrackedFiles = NOTHING_TRACKED
     ignore_case: bool = False
     tracked_only: bool = False
     """In an ignored folder: only what is tracked all the same is listed."""
 
 
 @dataclass(frozen=True)
-class Folder:
+class ListedDirectory:
     """The listed entries of one folder, unsorted; `half_ignored` are directories listed for what is tracked in them."""
 
     path: bytes
@@ -56,7 +56,7 @@ class Folder:
     links: list[bytes]
     directories: list[bytes]
     half_ignored: frozenset[bytes]
-    scope: Scope
+    scope: ListingScope
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class ListingOptions:
     include_hidden: bool = False
     include_ignored: bool = False
     skip_credentials: bool = False
-    own_protection: OwnProtection | None = None
+    own_protection: ProtectedPatterns | None = None
     """A person's own list of such files, asked with `skip_credentials`."""
     off_limits: Collection[bytes] = ()
     """Folders that are never entered (with a slash behind)."""
@@ -83,7 +83,7 @@ class Listing:
     """
 
     def __init__(
-        self, ground: Ground, boundary: bytes, options: ListingOptions, check: Callable[[], object] = lambda: None
+        self, ground: DirHandle, boundary: bytes, options: ListingOptions, check: Callable[[], object] = lambda: None
     ) -> None:
         self.ground = ground
         self.start = ground.path
@@ -105,18 +105,18 @@ class Listing:
             places = (self._boundary, *_folders_between(self._boundary, self.start), home_folder())
             self._secrets.update(linked_credentials(os.lstat(self.start).st_dev, places))
         self._known_at_start = len(self._secrets)
-        self._scope = Scope() if options.include_ignored else self._scope_above(with_slash(boundary))
+        self._scope = ListingScope() if options.include_ignored else self._scope_above(with_slash(boundary))
 
     @property
     def in_repository(self) -> bool:
         """Whether the start lies in a repository."""
         return self._scope.repository is not None
 
-    def first(self) -> Folder:
+    def first(self) -> ListedDirectory:
         """The folder asked for. Raises OSError."""
         return self._read(self.start, self._scope)
 
-    def enter(self, parent: Folder, name: bytes) -> Folder | None:
+    def enter(self, parent: ListedDirectory, name: bytes) -> ListedDirectory | None:
         """A folder in `parent`; None (and noted) where it cannot be read."""
         path = parent.path + name + b"/"
         scope = replace(parent.scope, tracked_only=True) if name in parent.half_ignored else parent.scope
@@ -143,7 +143,7 @@ class Listing:
                 yield [prefix + name for name in names] if prefix else list(names)
                 continue
             before: list[bytes] = []
-            inner: Folder | None = None
+            inner: ListedDirectory | None = None
             for name in names:
                 if name[-1] != _SLASH:
                     before.append(prefix + name)
@@ -157,7 +157,9 @@ class Listing:
             else:
                 stack.append(self._opened(inner.path[len(self.start) :], inner, links, len(stack)))
 
-    def _opened(self, prefix: bytes, folder: Folder, links: bool, depth: int) -> tuple[bytes, Folder, Iterator[bytes]]:
+    def _opened(
+        self, prefix: bytes, folder: ListedDirectory, links: bool, depth: int
+    ) -> tuple[bytes, ListedDirectory, Iterator[bytes]]:
         return prefix, folder, iter(self._ordered(folder, links, depth))
 
     @property
@@ -173,7 +175,7 @@ class Listing:
         self.credentials_skipped += len(paths) - len(kept)
         return kept
 
-    def folders(self) -> Iterator[Folder]:
+    def folders(self) -> Iterator[ListedDirectory]:
         """Every folder, in no order that matters. Raises OSError where the start itself cannot be read."""
         waiting = [self.first()]
         while waiting:
@@ -181,7 +183,7 @@ class Listing:
             yield folder
             waiting += filter(None, (self.enter(folder, name) for name in folder.directories))
 
-    def _ordered(self, folder: Folder, links: bool, depth: int) -> list[bytes]:
+    def _ordered(self, folder: ListedDirectory, links: bool, depth: int) -> list[bytes]:
         """The wanted entries in the order of their whole paths: a directory sorts as its name with a slash behind."""
         if depth < len(self.options.prefix):
             wanted = self.options.prefix[depth]
@@ -193,14 +195,14 @@ class Listing:
             names = names + folder.links
         return sorted(names)
 
-    def _scope_above(self, boundary: bytes) -> Scope:
+    def _scope_above(self, boundary: bytes) -> ListingScope:
         """The rules of the folders above the start, down from the repository's root or else the boundary."""
         repository = Repository.around(self.start)
         top = repository.root if repository is not None else boundary
         if repository is not None:
             scope = self._scope_in(repository)
         else:
-            scope = Scope(self._chain(top, (global_exclude_file(None),), ignore_case=False))
+            scope = ListingScope(self._chain(top, (global_exclude_file(None),), ignore_case=False))
             self.common = self.start == boundary and not scope.rules.files
         if not self.start.startswith(top):
             return scope
@@ -213,21 +215,21 @@ class Listing:
             folder += name + b"/"
         return scope
 
-    def _scope_in(self, repository: Repository) -> Scope:
+    def _scope_in(self, repository: Repository) -> ListingScope:
         ignore_case = repository.ignores_case()
         general = global_exclude_file(repository)
         rules = self._chain(repository.root, (general, repository.exclude_file), ignore_case)
         unusual = general != default_exclude_file() or repository.common_folder != repository.git_folder
         if ignore_case or (rules.files and unusual):
             self.common = False
-        return Scope(rules, repository, repository.tracked(), ignore_case)
+        return ListingScope(rules, repository, repository.tracked(), ignore_case)
 
-    def _with_rules_of(self, folder: bytes, scope: Scope) -> Scope:
+    def _with_rules_of(self, folder: bytes, scope: ListingScope) -> ListingScope:
         # Git does not follow a link of that name either: it could lead anywhere.
         data = read_file(folder + _RULES, follow=False)
         return scope if not data else replace(scope, rules=self._stronger(scope.rules, folder, data, scope.ignore_case))
 
-    def _chain(self, folder: bytes, sources: tuple[bytes | None, ...], ignore_case: bool) -> RuleChain:
+    def _chain(self, folder: bytes, sources: tuple[bytes | None, ...], ignore_case: bool) -> IgnoreChain:
         chain = NO_RULES
         for source in sources:
             data = read_file(source) if source is not None else None
@@ -235,12 +237,12 @@ class Listing:
                 chain = self._stronger(chain, folder, data, ignore_case)
         return chain
 
-    def _stronger(self, chain: RuleChain, folder: bytes, data: bytes, ignore_case: bool) -> RuleChain:
+    def _stronger(self, chain: IgnoreChain, folder: bytes, data: bytes, ignore_case: bool) -> IgnoreChain:
         self.common = self.common and is_common(data)
         file = rule_file(folder, data, ignore_case)
         return chain if file is None else chain.with_stronger(file)
 
-    def _read(self, path: bytes, scope: Scope) -> Folder:
+    def _read(self, path: bytes, scope: ListingScope) -> ListedDirectory:
         self._check()
         files, links, directories = _entries.of(self.ground, path[len(self.start) :])
         if self.options.skip_credentials:
@@ -280,9 +282,9 @@ class Listing:
                 files = self._without_other_names(path, files)
         if self.options.off_limits:
             directories = [name for name in directories if path + name + b"/" not in self.options.off_limits]
-        return Folder(path, files, links, directories, half_ignored, scope)
+        return ListedDirectory(path, files, links, directories, half_ignored, scope)
 
-    def _ignored(self, path: bytes, scope: Scope, names: list[bytes], *, directories: bool) -> frozenset[bytes]:
+    def _ignored(self, path: bytes, scope: ListingScope, names: list[bytes], *, directories: bool) -> frozenset[bytes]:
         """The entries that rules leave out; files not where they are tracked all the same."""
         gone = frozenset(names) if scope.tracked_only else scope.rules.ignored(path, names, directories=directories)
         if directories or not gone or scope.repository is None:
@@ -292,7 +294,7 @@ class Listing:
         self.common = self.common and not tracked
         return gone - tracked
 
-    def _has_tracked(self, path: bytes, scope: Scope) -> bool:
+    def _has_tracked(self, path: bytes, scope: ListingScope) -> bool:
         """Whether a directory is tracked (as a submodule is), or anything below it."""
         if scope.repository is None:
             return False

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from ollm_tui.core.files.text_files import UTF_8, Encoding, NotText, recognise
+from ollm_tui.core.files.text_files import UTF_8, Encoding, NotTextError, recognise
 from ollm_tui.core.search.line_query import BINARY_SAMPLE, MAX_WIDE_BYTES, wide_codec
 
 _PIECE = 1 << 20
 
 
-class TooLarge(Exception):
+class FileTooLargeToDecodeError(Exception):
     """The text is in another encoding, and more than is decoded at once."""
 
 
@@ -39,7 +39,7 @@ def as_utf_8(descriptor: int, first: bytes, check: Callable[[], object]) -> byte
         return None
     if not complete:
         os.lseek(descriptor, len(first), os.SEEK_SET)
-        raise TooLarge
+        raise FileTooLargeToDecodeError
     if encoding.unit > 1:
         return encoding.decode(raw).encode("utf-8", "replace")
     return b"\n".join([_line_as_utf_8(line, encoding.codec) for line in raw.split(b"\n")])
@@ -48,7 +48,7 @@ def as_utf_8(descriptor: int, first: bytes, check: Callable[[], object]) -> byte
 def _encoding_of(raw: bytes, *, complete: bool) -> Encoding | None:
     try:
         return recognise(raw, complete=complete)
-    except NotText:
+    except NotTextError:
         return None
 
 

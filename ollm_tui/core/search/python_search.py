@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ollm_tui.core.base.regex import BytesPattern
-from ollm_tui.core.fence.dir_handle import Ground
+from ollm_tui.core.fence.dir_handle import DirHandle
 from ollm_tui.core.search.line_query import (
     FoundFile,
     FoundLine,
-    Query,
+    LineQuery,
     SearchTally,
     is_binary,
     line_of,
     wide_codec,
 )
-from ollm_tui.core.search.other_encodings import TooLarge, as_utf_8
+from ollm_tui.core.search.other_encodings import FileTooLargeToDecodeError, as_utf_8
 
 _FIRST = 1 << 16
 """Read at once of each file: nearly always everything, and a larger buffer costs time even where it stays empty."""
@@ -30,7 +30,7 @@ _LONGEST_LINE = 16 << 20
 
 
 def search_files(
-    ground: Ground, paths: Sequence[bytes], query: Query, tally: SearchTally, check: Callable[[], object]
+    ground: DirHandle, paths: Sequence[bytes], query: LineQuery, tally: SearchTally, check: Callable[[], object]
 ) -> Iterator[FoundFile]:
     """The files with matches, in the order of `paths`.
 
@@ -58,7 +58,12 @@ def search_files(
 
 
 def _search_file(
-    descriptor: int, path: bytes, pattern: BytesPattern, query: Query, tally: SearchTally, check: Callable[[], object]
+    descriptor: int,
+    path: bytes,
+    pattern: BytesPattern,
+    query: LineQuery,
+    tally: SearchTally,
+    check: Callable[[], object],
 ) -> FoundFile | None:
     first = os.read(descriptor, _FIRST)
     if not first:
@@ -66,7 +71,7 @@ def _search_file(
     if query.other_encodings:
         try:
             text = as_utf_8(descriptor, first, check)
-        except TooLarge:
+        except FileTooLargeToDecodeError:
             tally.not_decoded += 1
         else:
             if text is not None:
@@ -87,7 +92,7 @@ def _search_file(
     return _search_blocks(blocks, path, pattern, query)
 
 
-def _search_blocks(blocks: Iterator[bytes], path: bytes, pattern: BytesPattern, query: Query) -> FoundFile | None:
+def _search_blocks(blocks: Iterator[bytes], path: bytes, pattern: BytesPattern, query: LineQuery) -> FoundFile | None:
     found = FoundFile(path)
     for line in _Scan(pattern, query).lines(blocks):
         found.add(line)
@@ -148,7 +153,7 @@ class _Scan:
     """Goes through the pieces of one file; remembers what context needs across them."""
 
     pattern: BytesPattern
-    query: Query
+    query: LineQuery
 
     def lines(self, blocks: Iterator[bytes]) -> Iterator[FoundLine]:
         if self.query.context:

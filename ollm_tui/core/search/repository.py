@@ -20,7 +20,7 @@ _INCLUDE_DEPTH = 10
 
 
 @dataclass(frozen=True)
-class Tracked:
+class TrackedFiles:
     """The names in a repository's index, sorted as bytes and relative to its root."""
 
     names: tuple[bytes, ...] = ()
@@ -35,7 +35,7 @@ class Tracked:
         return position < len(self.names) and self.names[position].startswith(folder)
 
 
-NOTHING_TRACKED = Tracked()
+NOTHING_TRACKED = TrackedFiles()
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Repository:
     def exclude_file(self) -> bytes:
         return self.common_folder + b"info/exclude"
 
-    def tracked(self) -> Tracked:
+    def tracked(self) -> TrackedFiles:
         """What the index names; nothing where it is missing or not readable. Remembered until the file changes."""
         path = self.git_folder + b"index"
         try:
@@ -159,7 +159,7 @@ def _git_folder(root: bytes) -> bytes | None:
 
 
 @lru_cache(maxsize=8)
-def _read_index(path: bytes, hash_size: int, _changed: int, _size: int, _inode: int) -> Tracked:
+def _read_index(path: bytes, hash_size: int, _changed: int, _size: int, _inode: int) -> TrackedFiles:
     data = read_file(path, _MAX_INDEX_BYTES)
     if data is None or data[:4] != b"DIRC":
         return NOTHING_TRACKED
@@ -174,7 +174,7 @@ def _read_index(path: bytes, hash_size: int, _changed: int, _size: int, _inode: 
         base = read_file(shared, _MAX_INDEX_BYTES)
         if base is not None and base[:4] == b"DIRC":
             names += _index_names(base, hash_size)
-    return Tracked(tuple(sorted(filter(None, names))))
+    return TrackedFiles(tuple(sorted(filter(None, names))))
 
 
 def _index_names(data: bytes, hash_size: int) -> Iterator[bytes]:

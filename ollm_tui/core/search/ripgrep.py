@@ -17,11 +17,18 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from ollm_tui.core.fence.dir_handle import Ground
-from ollm_tui.core.search.line_query import BINARY_SAMPLE, FoundFile, InvalidPattern, Query, SearchTally, is_binary
+from ollm_tui.core.fence.dir_handle import DirHandle
+from ollm_tui.core.search.line_query import (
+    BINARY_SAMPLE,
+    FoundFile,
+    InvalidPatternError,
+    LineQuery,
+    SearchTally,
+    is_binary,
+)
 from ollm_tui.core.search.other_encodings import is_wide
 from ollm_tui.core.search.python_search import search_files
-from ollm_tui.core.search.ripgrep_output import AMBIGUOUS, BETWEEN, MAX_COLUMNS, ON_SEPARATORS, Records
+from ollm_tui.core.search.ripgrep_output import AMBIGUOUS, BETWEEN, MAX_COLUMNS, ON_SEPARATORS, RipgrepRecords
 
 _READ = 1 << 18
 _PIPE = 1 << 20
@@ -50,7 +57,7 @@ _OVERSHOOT = 20_000
 """Matching lines taken beyond those that are wanted before a search starts over in one thread."""
 
 
-class RipgrepFailed(Exception):
+class RipgrepError(Exception):
     """Ripgrep could not be run, or ended in a way that is nobody's pattern's fault."""
 
 
@@ -80,12 +87,12 @@ class Ripgrep:
     def __init__(self, program: Path) -> None:
         self._program = program
 
-    async def check(self, query: Query) -> None:
+    async def check(self, query: LineQuery) -> None:
         """Raises InvalidPattern where ripgrep does not take the expression, RipgrepFailed where it does not run."""
         await self._run(b"/", [*_pattern_arguments(query), b"--", b"/dev/null"], lambda data: True, SearchTally())
 
     async def search_files(
-        self, ground: Ground, paths: Sequence[bytes], query: Query, tally: SearchTally, max_lines: int
+        self, ground: DirHandle, paths: Sequence[bytes], query: LineQuery, tally: SearchTally, max_lines: int
     ) -> list[FoundFile]:
         """The files with matches, in the order of `paths`; stops where more than `max_lines` lines match.
 
@@ -93,7 +100,7 @@ class Ripgrep:
         search that finds far more than is wanted.
         """
         if AMBIGUOUS in b"\0".join(paths):
-            raise RipgrepFailed("its output would be ambiguous for a folder with this name")
+            raise RipgrepError("its output would be ambiguous for a folder with this name")
         if query.context:
             found = await self._with_context(ground, paths, query, tally, max_lines)
         else:
@@ -104,7 +111,7 @@ class Ripgrep:
         order = {path: position for position, path in enumerate(paths)}
         return sorted(found, key=lambda file: order.get(file.path, len(order)))
 
-    async def _in_other_encodings(self, ground: Ground, paths: Sequence[bytes]) -> frozenset[bytes]:
+    async def _in_other_encodings(self, ground: DirHandle, paths: Sequence[bytes]) -> frozenset[bytes]:
         """Those of the files with a line that is no UTF-8; one that was named also where it is a text with NULs."""
         if len(paths) == 1 and await asyncio.to_thread(_asked, is_wide, ground.again(), paths[0]):
             return frozenset(paths)
@@ -114,7 +121,7 @@ class Ripgrep:
         return frozenset(path.removeprefix(b"./") for path in b"".join(output).split(b"\0") if path)
 
     async def _with_context(
-        self, ground: Ground, paths: Sequence[bytes], query: Query, tally: SearchTally, max_lines: int
+        self, ground: DirHandle, paths: Sequence[bytes], query: LineQuery, tally: SearchTally, max_lines: int
     ) -> list[FoundFile]:
         """Asked for lines near a match, ripgrep gives up without a word where one of them is behind a NUL. So it is
         asked twice, and what it leaves out the second time is looked into here.
@@ -130,7 +137,7 @@ class Ripgrep:
         return [*found, *(file for file in plain if file.binary)]
 
     async def _first_matches(
-        self, ground: Ground, paths: Sequence[bytes], query: Query, tally: SearchTally, max_lines: int
+        self, ground: DirHandle, paths: Sequence[bytes], query: LineQuery, tally: SearchTally, max_lines: int
     ) -> list[FoundFile]:
         arguments = [b"--no-ignore", b"--hidden", *_pattern_arguments(query), b"--", *(b"./" + path for path in paths)]
         found = await self._compared(ground, arguments, query, tally, max_lines + _OVERSHOOT)
@@ -139,13 +146,13 @@ class Ripgrep:
         return found
 
     async def search_tree(
-        self, ground: Ground, flags: Sequence[bytes], query: Query, tally: SearchTally, max_lines: int
+        self, ground: DirHandle, flags: Sequence[bytes], query: LineQuery, tally: SearchTally, max_lines: int
     ) -> tuple[list[FoundFile], list[bytes]] | None:
         """The files with matches that ripgrep itself thinks are to be searched, in no order, and the paths of further
         ones, which `search_files` has to look into. None where more than `max_lines` lines match.
         """
         started = time.time_ns()
-        records = Records(max_lines)
+        records = RipgrepRecords(max_lines)
         arguments = [*flags, *_pattern_arguments(replace(query, context=0)), b"--", b"."]
         await self._run(ground.place or ground.path, arguments, records.take, tally)
         found = records.close()
@@ -162,10 +169,10 @@ class Ripgrep:
         return found, [*unsure, *records.doubtful, *records.with_nul]
 
     async def _compared(
-        self, ground: Ground, arguments: list[bytes], query: Query, tally: SearchTally, max_lines: int
+        self, ground: DirHandle, arguments: list[bytes], query: LineQuery, tally: SearchTally, max_lines: int
     ) -> list[FoundFile]:
         """What ripgrep finds, as far as the files beneath the ground hold it."""
-        records = Records(max_lines, ground.again())
+        records = RipgrepRecords(max_lines, ground.again())
         try:
             await self._run(ground.place or ground.path, arguments, records.take, tally)
         finally:
@@ -212,7 +219,7 @@ class Ripgrep:
                 start_new_session=True,
             )
         except OSError as error:
-            raise RipgrepFailed(f"{self._program}: {error.strerror}") from error
+            raise RipgrepError(f"{self._program}: {error.strerror}") from error
         finally:
             os.close(into)
 
@@ -256,7 +263,7 @@ async def _readable(pipe: int) -> None:
         loop.remove_reader(pipe)
 
 
-def _looked_into(ground: Ground, records: Records, query: Query, tally: SearchTally) -> list[FoundFile]:
+def _looked_into(ground: DirHandle, records: RipgrepRecords, query: LineQuery, tally: SearchTally) -> list[FoundFile]:
     """The files of which ripgrep's output does not say enough."""
     binary = [path for path in records.with_nul if _asked(_is_binary, ground, path)]
     found = [FoundFile(path, binary=True) for path in binary]
@@ -264,15 +271,15 @@ def _looked_into(ground: Ground, records: Records, query: Query, tally: SearchTa
     return found + _searched_here(ground, texts, query, tally)
 
 
-def _searched_here(ground: Ground, paths: Sequence[bytes], query: Query, tally: SearchTally) -> list[FoundFile]:
+def _searched_here(ground: DirHandle, paths: Sequence[bytes], query: LineQuery, tally: SearchTally) -> list[FoundFile]:
     try:
         return list(search_files(ground, paths, query, tally, lambda: None))
-    except InvalidPattern:  # one that ripgrep alone takes
+    except InvalidPatternError:  # one that ripgrep alone takes
         tally.unreadable += len(paths)
         return []
 
 
-def _asked(question: Callable[[int], bool], ground: Ground, path: bytes) -> bool:
+def _asked(question: Callable[[int], bool], ground: DirHandle, path: bytes) -> bool:
     """The answer of an open file; False where it cannot be opened or read."""
     try:
         descriptor = ground.open_file(path)
@@ -298,7 +305,7 @@ def _matches_in(files: Sequence[FoundFile]) -> int:
     return sum(file.matches for file in files)
 
 
-def _pattern_arguments(query: Query) -> list[bytes]:
+def _pattern_arguments(query: LineQuery) -> list[bytes]:
     arguments = [b"--line-number", b"--column", b"--byte-offset", b"--crlf"]
     # A file with a NUL is no text: reading on as if it were would take as much memory as its longest line.
     arguments += [b"--binary", b"--no-mmap"]
@@ -334,13 +341,13 @@ def _judge(code: int, errors: bytes, tally: SearchTally) -> None:
         return
     complaint = re.search(r"regex parse error:\n(.*)\nerror: (.*)", text, re.DOTALL)
     if complaint is not None:
-        raise InvalidPattern(complaint[2].strip().splitlines()[0], _position(complaint[1]))
+        raise InvalidPatternError(complaint[2].strip().splitlines()[0], _position(complaint[1]))
     if "is not allowed in a regex" in text or "regex could not be compiled" in text or "compiled regex exceeds" in text:
-        raise InvalidPattern(text.strip().removeprefix("rg: ").splitlines()[0], None)
+        raise InvalidPatternError(text.strip().removeprefix("rg: ").splitlines()[0], None)
     unreadable = [line for line in text.splitlines() if line.startswith("rg: ") and "(os error " in line]
     tally.unreadable += sum("os error 2)" not in line for line in unreadable)  # 2: gone since it was listed
     if code not in (0, 1, 2) or not unreadable:
-        raise RipgrepFailed(f"ripgrep ended with code {code}: {text.strip()[:500] or 'it said nothing'}")
+        raise RipgrepError(f"ripgrep ended with code {code}: {text.strip()[:500] or 'it said nothing'}")
 
 
 def _position(quoted: str) -> int | None:

@@ -10,7 +10,7 @@ import codecs
 import os
 import re
 
-from ollm_tui.core.fence.dir_handle import Ground
+from ollm_tui.core.fence.dir_handle import DirHandle
 from ollm_tui.core.search.line_query import (
     MAX_LINE_CHARS,
     MAX_WIDE_BYTES,
@@ -48,13 +48,13 @@ _SAMPLE = 1 << 15
 """Bytes read at once: the whole of most files that are searched."""
 
 
-class Records:
+class RipgrepRecords:
     """Puts the output together: `path NUL number:column:offset:text`, context as `number-offset-text`.
 
     With a `ground` every line is compared with the file there.
     """
 
-    def __init__(self, max_lines: int, ground: Ground | None = None) -> None:
+    def __init__(self, max_lines: int, ground: DirHandle | None = None) -> None:
         self._max_lines = max_lines
         self._ground = ground
         self._rest = b""

@@ -20,27 +20,27 @@ from pathlib import Path
 from signal import Signals
 from typing import TypeAlias
 
-from ollm_tui.core.shell.command_loop import Pump
+from ollm_tui.core.shell.command_loop import CommandLoop
 from ollm_tui.core.shell.detached_jobs import start_keeper
 from ollm_tui.core.shell.output_log import Broadcast
-from ollm_tui.core.shell.process_tree import Family, ProcessName
-from ollm_tui.core.shell.pty_process import Child, StartFailed
-from ollm_tui.core.shell.status import CommandKind, CommandState, Ending, Phase, TimeLimits
-from ollm_tui.core.shell.termination import ASKING, ASKING_A_SHELL, GRACE, KillLadder
-from ollm_tui.core.shell.user_input import LineModes, PersonsHand, TerminalInput, TypedLines
+from ollm_tui.core.shell.process_tree import ProcessName, ProcessTree
+from ollm_tui.core.shell.pty_process import ChildProcess, StartError
+from ollm_tui.core.shell.status import CommandEnding, CommandKind, CommandPhase, CommandStatus, TimeLimits
+from ollm_tui.core.shell.termination import ASKING, ASKING_A_SHELL, GRACE, Termination
+from ollm_tui.core.shell.user_input import LineModes, TerminalInput, TypedLines, UserInput
 
 log = logging.getLogger(__name__)
 
-OnState: TypeAlias = Callable[[CommandState], None]
+OnState: TypeAlias = Callable[[CommandStatus], None]
 
 
-class LiveCommand:
+class RunningCommand:
     """A command from its start to the last byte of its terminal. All methods may be called from any thread."""
 
     def __init__(
         self,
-        state: CommandState,
-        start: Callable[[], Child],
+        state: CommandStatus,
+        start: Callable[[], ChildProcess],
         mark: str,
         output: Broadcast,
         limits: TimeLimits,
@@ -55,26 +55,26 @@ class LiveCommand:
         self.limits = limits
         self._on_state = on_state
         self._grace = grace
-        self.started: Future[StartFailed | None] = Future()
+        self.started: Future[StartError | None] = Future()
         """Set once the process runs, or with why it does not."""
-        self.done: Future[CommandState] = Future()
+        self.done: Future[CommandStatus] = Future()
         """Set when the command is complete: its leader has exited and its output is read."""
         self._lock = threading.Lock()
         self.typed: deque[TerminalInput] = deque()
         self._typed_lines = TypedLines()
         self.read_to = 0
         """The byte that reading goes on from, where the reader does not say."""
-        self.wanted_end: Ending | None = None
+        self.wanted_end: CommandEnding | None = None
         self._wake_write = -1
-        self._child: Child | None = None
-        self._family: Family | None = None
+        self._child: ChildProcess | None = None
+        self._family: ProcessTree | None = None
         self._ladder_climbed = False
         self._leaving: tuple[Callable[[Path], None], Future[None]] | None = None
         self._left = False
         self._thread = threading.Thread(target=self._run, name=f"command {state.id}", daemon=True)
 
     @property
-    def state(self) -> CommandState:
+    def state(self) -> CommandStatus:
         return self._state
 
     def begin(self) -> None:
@@ -124,7 +124,7 @@ class LiveCommand:
                 with suppress(OSError, termios.error):
                     termios.tcsetwinsize(self._child.end, (lines, columns))
 
-    def end(self, ending: Ending = Ending.KILLED) -> None:
+    def end(self, ending: CommandEnding = CommandEnding.KILLED) -> None:
         """Ask for the command's end; `done` tells when that is reached."""
         with self._lock:
             self.wanted_end = self.wanted_end or ending
@@ -163,7 +163,7 @@ class LiveCommand:
         self._thread.join()
         if self._family is None or not self._state.leftovers or self._ladder_climbed:
             return self._state.leftovers
-        ladder = KillLadder(self._family, grace=self._grace)
+        ladder = Termination(self._family, grace=self._grace)
         ladder.climb()
         if self._state.leftovers != ladder.survivors:
             self._change(leftovers=ladder.survivors)
@@ -180,7 +180,7 @@ class LiveCommand:
             self._state = state = replace(self._state, **changes)
         self._on_state(state)
 
-    def _change_hand(self, change: Callable[[PersonsHand], PersonsHand]) -> None:
+    def _change_hand(self, change: Callable[[UserInput], UserInput]) -> None:
         """Note what the person did. Another key in a line is no news to anybody."""
         with self._lock:
             before = self._state.hand
@@ -210,10 +210,14 @@ class LiveCommand:
         )
 
     def settle(
-        self, exit_code: int | None, signal: str | None, ending: Ending | None, leftovers: tuple[ProcessName, ...]
+        self,
+        exit_code: int | None,
+        signal: str | None,
+        ending: CommandEnding | None,
+        leftovers: tuple[ProcessName, ...],
     ) -> None:
         self._change(
-            state=Phase.KILLED if signal or ending else Phase.EXITED,
+            state=CommandPhase.KILLED if signal or ending else CommandPhase.EXITED,
             ended=time.monotonic(),
             exit_code=exit_code,
             signal=signal,
@@ -223,9 +227,9 @@ class LiveCommand:
         )
         self.done.set_result(self._state)
 
-    def new_ladder(self, family: Family) -> KillLadder:
+    def new_ladder(self, family: ProcessTree) -> Termination:
         asking = ASKING_A_SHELL if self._state.kind is CommandKind.PERSON else ASKING
-        return KillLadder(family, asking, self._grace)
+        return Termination(family, asking, self._grace)
 
     def given_away(self) -> bool:
         with self._lock:
@@ -244,10 +248,10 @@ class LiveCommand:
                 result.set_result(None)
         return self._left
 
-    def _not_started(self, failure: StartFailed | OSError) -> None:
+    def _not_started(self, failure: StartError | OSError) -> None:
         if isinstance(failure, OSError):
-            failure = StartFailed(f"{failure.strerror or failure}. The command was not started.")
-        self._change(state=Phase.EXITED)
+            failure = StartError(f"{failure.strerror or failure}. The command was not started.")
+        self._change(state=CommandPhase.EXITED)
         self.started.set_result(failure)
         self.done.set_result(self._state)
 
@@ -259,20 +263,20 @@ class LiveCommand:
             return
         try:
             child = self._start()
-        except (StartFailed, OSError) as failure:
+        except (StartError, OSError) as failure:
             os.close(wake)
             os.close(wake_write)
             self._not_started(failure)
             return
         os.set_blocking(wake, False)
         os.set_blocking(wake_write, False)
-        family = Family(child.pid, self.mark)
+        family = ProcessTree(child.pid, self.mark)
         with self._lock:
             self._child, self._family, self._wake_write = child, family, wake_write
         self._change(pid=child.pid, on_terminal=child.terminal is not None)
         self.started.set_result(None)
         try:
-            pump = Pump(self, child, family, wake, watch_prompts=self._state.kind is CommandKind.AGENT)
+            pump = CommandLoop(self, child, family, wake, watch_prompts=self._state.kind is CommandKind.AGENT)
             pump.run()
             if pump.survivors is not None:
                 self._ladder_climbed = True
@@ -281,7 +285,7 @@ class LiveCommand:
             log.exception("Command %s is no longer read; it is ended", self._state.id)
             self.new_ladder(family).climb()
             if not self.done.done():
-                self.settle(None, None, Ending.KILLED, ())
+                self.settle(None, None, CommandEnding.KILLED, ())
         finally:
             with self._lock:
                 self._wake_write = -1

@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import Protocol
 
 from ollm_tui.core.shell.output_log import Broadcast
-from ollm_tui.core.shell.process_tree import Family, ProcessName
-from ollm_tui.core.shell.pty_process import Child
-from ollm_tui.core.shell.status import Ending, TimeLimits, exit_code_of
-from ollm_tui.core.shell.termination import KillLadder
+from ollm_tui.core.shell.process_tree import ProcessName, ProcessTree
+from ollm_tui.core.shell.pty_process import ChildProcess
+from ollm_tui.core.shell.status import CommandEnding, TimeLimits, exit_code_of
+from ollm_tui.core.shell.termination import Termination
 from ollm_tui.core.shell.user_input import LineModes, TerminalInput, line_modes, reads_terminal
 
 READ_AT_ONCE = 65_536
@@ -45,13 +45,13 @@ _NEVER = float("inf")
 _LONGEST_WAIT = 3600.0
 
 
-class Owner(Protocol):
+class CommandLoopOwner(Protocol):
     """What the loop serves; its methods may be used by other threads at the same time."""
 
     @property
     def limits(self) -> TimeLimits: ...
     @property
-    def wanted_end(self) -> Ending | None: ...
+    def wanted_end(self) -> CommandEnding | None: ...
     @property
     def output(self) -> Broadcast: ...
     @property
@@ -65,18 +65,24 @@ class Owner(Protocol):
 
     def waits_for_input(self, waiting: bool) -> None: ...
     def settle(
-        self, exit_code: int | None, signal: str | None, ending: Ending | None, leftovers: tuple[ProcessName, ...]
+        self,
+        exit_code: int | None,
+        signal: str | None,
+        ending: CommandEnding | None,
+        leftovers: tuple[ProcessName, ...],
     ) -> None: ...
-    def new_ladder(self, family: Family) -> KillLadder: ...
+    def new_ladder(self, family: ProcessTree) -> Termination: ...
     def given_away(self) -> bool:
         """Whether somebody else reads on from here; asked between two pieces of output."""
         ...
 
 
-class Pump:
+class CommandLoop:
     """Runs once, in the command's thread. `wake` is a descriptor that becomes readable when the owner has news."""
 
-    def __init__(self, owner: Owner, child: Child, family: Family, wake: int, *, watch_prompts: bool) -> None:
+    def __init__(
+        self, owner: CommandLoopOwner, child: ChildProcess, family: ProcessTree, wake: int, *, watch_prompts: bool
+    ) -> None:
         self._owner = owner
         self._child = child
         self._family = family
@@ -88,8 +94,8 @@ class Pump:
         self._ended_at: float | None = None
         self._at_end_of_output = False
         self._settled = False
-        self._ladder: KillLadder | None = None
-        self._ending: Ending | None = None
+        self._ladder: Termination | None = None
+        self._ending: CommandEnding | None = None
         self._begun = self._last_output = self._last_activity = time.monotonic()
         self._cpu: int | None = None
         self._refused = 0
@@ -267,15 +273,15 @@ class Pump:
             with suppress(OSError):
                 os.write(self._child.end, _END_OF_INPUT)
 
-    def _overrun(self, now: float) -> Ending | None:
+    def _overrun(self, now: float) -> CommandEnding | None:
         """Which limit the command is beyond."""
         if self._returncode is not None:
             return None
         if self._refused > _REFUSALS:
-            return Ending.NEEDS_INPUT
+            return CommandEnding.NEEDS_INPUT
         limits = self._owner.limits
         if limits.wall is not None and now >= self._begun + limits.wall:
-            return Ending.TIMED_OUT
+            return CommandEnding.TIMED_OUT
         if limits.idle is None or now < self._last_activity + limits.idle / 2:
             return None
         if limits.idle_counts_cpu and self._cpu is None:
@@ -289,7 +295,7 @@ class Pump:
                 self._cpu = ticks
                 self._last_activity = now - limits.idle / 2
                 return None
-        return Ending.IDLE
+        return CommandEnding.IDLE
 
     def _processor_ticks(self) -> int:
         return sum(process.cpu for process in self._family.members())

@@ -23,9 +23,9 @@ from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.fence.secrets import looks_secret
 from ollm_tui.core.files.atomic import replace_text
 from ollm_tui.core.shell import detached_job_host
-from ollm_tui.core.shell.process_tree import Family, ProcessName, birth_of
-from ollm_tui.core.shell.status import CommandKind, CommandState
-from ollm_tui.core.shell.termination import GRACE, KillLadder
+from ollm_tui.core.shell.process_tree import ProcessName, ProcessTree, birth_of
+from ollm_tui.core.shell.status import CommandKind, CommandStatus
+from ollm_tui.core.shell.termination import GRACE, Termination
 
 NOT_WRITTEN = "(a command line with a secret in it)"
 """Stands for a command that must not be on disk."""
@@ -65,7 +65,7 @@ class EarlierJob:
         return bool(self.members)
 
 
-class JobBook:
+class JobRecords:
     """The records of one workspace, a file each in `folder`. All methods read or write the disk."""
 
     def __init__(self, folder: Path, workspace: Path, *, clock: Clock | None = None) -> None:
@@ -76,7 +76,7 @@ class JobBook:
 
     # Of this process
 
-    def note(self, state: CommandState, mark: str) -> None:
+    def note(self, state: CommandStatus, mark: str) -> None:
         """Enter an agent's command or strike it out, as its state says. Trouble with the disk is no trouble of its."""
         going_on = state.kind is CommandKind.AGENT and state.unfinished and bool(state.pid)
         try:
@@ -87,7 +87,7 @@ class JobBook:
         except OSError as error:
             log.warning("Command %s is not written down: %s", state.id, error)
 
-    def leave(self, state: CommandState, mark: str, output: Path | None) -> JobRecord:
+    def leave(self, state: CommandStatus, mark: str, output: Path | None) -> JobRecord:
         """Enter a job as left running on purpose. Raises OSError."""
         known = self._entered.get(mark) or self._record(state, mark)
         record = known.model_copy(update={"log": None if output is None else _text(output), "left": True})
@@ -116,13 +116,13 @@ class JobBook:
                 found.append(EarlierJob(record, tuple(ProcessName(one.pid, one.name) for one in members)))
         return sorted(found, key=lambda job: job.record.started)
 
-    def family(self, record: JobRecord) -> Family:
+    def family(self, record: JobRecord) -> ProcessTree:
         """The processes of an earlier job, to be looked for in one thread."""
-        return Family.found_again(record.pid, record.born, record.mark)
+        return ProcessTree.found_again(record.pid, record.born, record.mark)
 
     def end(self, record: JobRecord, grace: float = GRACE) -> tuple[ProcessName, ...]:
         """End an earlier job with all it started; returns who could not be ended. Blocks up to `grace` and a bit."""
-        ladder = KillLadder(self.family(record), grace=grace)
+        ladder = Termination(self.family(record), grace=grace)
         ladder.climb()
         if not ladder.survivors:
             self.strike_out(record.mark)
@@ -130,7 +130,7 @@ class JobBook:
 
     # Within
 
-    def _record(self, state: CommandState, mark: str) -> JobRecord:
+    def _record(self, state: CommandStatus, mark: str) -> JobRecord:
         return JobRecord(
             id=state.id,
             command=NOT_WRITTEN if looks_secret(state.command) else _text(state.command),

@@ -19,26 +19,26 @@ from pathlib import Path
 from typing import TypeVar
 
 from ollm_tui.core.fence.environment import command_environment, own_environment, person_environment
-from ollm_tui.core.shell.command import LiveCommand, OnState
-from ollm_tui.core.shell.detached_jobs import JobBook, JobRecord
-from ollm_tui.core.shell.output_log import Broadcast, OnBytes, RawLog
-from ollm_tui.core.shell.process_tree import Family, ProcessName
-from ollm_tui.core.shell.pty_process import Child, StartFailed, bash_line, start_command
-from ollm_tui.core.shell.status import CommandKind, CommandState, Ending, Phase, TimeLimits
+from ollm_tui.core.shell.command import OnState, RunningCommand
+from ollm_tui.core.shell.detached_jobs import JobRecord, JobRecords
+from ollm_tui.core.shell.output_log import Broadcast, OnBytes, OutputLog
+from ollm_tui.core.shell.process_tree import ProcessName, ProcessTree
+from ollm_tui.core.shell.pty_process import ChildProcess, StartError, bash_line, start_command
+from ollm_tui.core.shell.status import CommandEnding, CommandKind, CommandPhase, CommandStatus, TimeLimits
 from ollm_tui.core.shell.termination import GRACE
 from ollm_tui.core.shell.user_shell import start_person_shell, usual_shell
 
 __all__ = [
-    "CannotLeave",
+    "CannotDetachError",
+    "CommandEnding",
     "CommandHub",
     "CommandKind",
+    "CommandPhase",
     "CommandRequest",
-    "CommandState",
-    "Ending",
-    "Phase",
-    "StartFailed",
+    "CommandStatus",
+    "StartError",
     "TimeLimits",
-    "UnknownCommand",
+    "UnknownCommandError",
     "arrival",
     "ended",
 ]
@@ -50,14 +50,14 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class UnknownCommand(KeyError):
+class UnknownCommandError(KeyError):
     """No command of that id; the message names those there are."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
-class CannotLeave(Exception):
+class CannotDetachError(Exception):
     """A job that can not go on without this process; the message says why."""
 
 
@@ -89,7 +89,7 @@ class CommandHub:
         *,
         environment: Mapping[str, str] | None = None,
         passed: Collection[str] = (),
-        book: JobBook | None = None,
+        book: JobRecords | None = None,
         keep: int = KEPT_AFTER_END,
         grace: float = GRACE,
     ) -> None:
@@ -100,7 +100,7 @@ class CommandHub:
         self._book = book
         self._keep = keep
         self._grace = grace
-        self._commands: dict[str, LiveCommand] = {}
+        self._commands: dict[str, RunningCommand] = {}
         self._over: list[str] = []
         self._numbers = {prefix: count(1) for prefix in "jcs"}
         self._listeners: list[OnState] = []
@@ -108,20 +108,20 @@ class CommandHub:
 
     # Looking
 
-    def list(self) -> tuple[CommandState, ...]:
+    def list(self) -> tuple[CommandStatus, ...]:
         """All commands that run or are still kept, in order of start."""
         return tuple(command.state for command in self._commands.values())
 
-    def state(self, command_id: str) -> CommandState:
+    def state(self, command_id: str) -> CommandStatus:
         """Raises UnknownCommand, as everything here that takes an id."""
         return self.find(command_id).state
 
-    def find(self, command_id: str) -> LiveCommand:
+    def find(self, command_id: str) -> RunningCommand:
         """The command itself, for what runs in the core."""
         command = self._commands.get(command_id)
         if command is None:
             known = ", ".join(self._commands) or "none has been started"
-            raise UnknownCommand(f"There is no command {command_id!r}; known: {known}.")
+            raise UnknownCommandError(f"There is no command {command_id!r}; known: {known}.")
         return command
 
     def subscribe(self, callback: OnState) -> Callable[[], None]:
@@ -136,7 +136,7 @@ class CommandHub:
 
     # Starting
 
-    async def start(self, request: CommandRequest, on_bytes: OnBytes | None = None) -> LiveCommand:
+    async def start(self, request: CommandRequest, on_bytes: OnBytes | None = None) -> RunningCommand:
         """Start an agent's command; `on_bytes` gets every byte from the first. Raises StartFailed."""
         mark = secrets.token_hex(8)
         environment = command_environment(
@@ -147,7 +147,7 @@ class CommandHub:
             passed=self._passed,
         )
         argv = request.argv or bash_line(request.command)
-        state = CommandState(
+        state = CommandStatus(
             id=self._new_id("j" if request.background else "c"),
             command=request.command,
             cwd=str(request.cwd),
@@ -158,7 +158,7 @@ class CommandHub:
             can_stay=self._book is not None and self._folder is not None and request.argv is None,
         )
 
-        def start() -> Child:
+        def start() -> ChildProcess:
             return start_command(argv, request.cwd, environment, with_input=request.attended)
 
         return await self._begin(state, start, mark, request.limits, on_bytes)
@@ -169,7 +169,7 @@ class CommandHub:
         environment = person_environment(self._own_environment(), mark)
         shell = usual_shell(environment)
         where = cwd or Path.cwd()
-        state = CommandState(
+        state = CommandStatus(
             id=self._new_id("s"),
             command=shell,
             cwd=str(where),
@@ -178,7 +178,7 @@ class CommandHub:
             started=time.monotonic(),
         )
 
-        def start() -> Child:
+        def start() -> ChildProcess:
             return start_person_shell(shell, where, environment, columns, lines, self._scratch_folder())
 
         command = await self._begin(state, start, mark, TimeLimits(), None)
@@ -211,11 +211,11 @@ class CommandHub:
         """Ctrl+C."""
         self.find(command_id).interrupt()
 
-    async def kill(self, command_id: str) -> CommandState:
+    async def kill(self, command_id: str) -> CommandStatus:
         """End the command and everything it started; what outlives even SIGKILL is in the state's `leftovers`."""
         command = self.find(command_id)
         if command.state.running:
-            command.end(Ending.KILLED)
+            command.end(CommandEnding.KILLED)
             await arrival(command.done)
         if command.state.leftovers:
             await asyncio.to_thread(command.end_leftovers)
@@ -229,7 +229,7 @@ class CommandHub:
         command = self.find(command_id)
         state, book = command.state, self._book
         if book is None or not (state.is_job and state.can_stay and state.unfinished):
-            raise CannotLeave(f"{state.id} is not a job that could be left running.")
+            raise CannotDetachError(f"{state.id} is not a job that could be left running.")
         entered: list[JobRecord] = []
         try:
             left = await asyncio.to_thread(
@@ -239,19 +239,19 @@ class CommandHub:
         except OSError as error:
             for record in entered:
                 await asyncio.to_thread(book.take_back, record)
-            raise CannotLeave(f"{state.id} can not be left running: {error}.") from None
+            raise CannotDetachError(f"{state.id} can not be left running: {error}.") from None
         del self._commands[command_id]
         return entered[0]
 
-    def family(self, command_id: str) -> Family:
+    def family(self, command_id: str) -> ProcessTree:
         """The command's processes, to be looked for by whoever asks, in one thread. Reads the disk."""
         command = self.find(command_id)
-        family = Family(command.state.pid, command.mark)
+        family = ProcessTree(command.state.pid, command.mark)
         if not command.state.running:
             family.leader_ended()
         return family
 
-    def unfinished(self) -> tuple[CommandState, ...]:
+    def unfinished(self) -> tuple[CommandStatus, ...]:
         """What `close` will end: commands that run, and those whose processes went on."""
         return tuple(state for state in self.list() if state.unfinished)
 
@@ -272,17 +272,17 @@ class CommandHub:
 
     async def _begin(
         self,
-        state: CommandState,
-        start: Callable[[], Child],
+        state: CommandStatus,
+        start: Callable[[], ChildProcess],
         mark: str,
         limits: TimeLimits,
         on_bytes: OnBytes | None,
-    ) -> LiveCommand:
+    ) -> RunningCommand:
         if self._closed:
-            raise StartFailed("The commands of this process are being ended; nothing new is started.")
+            raise StartError("The commands of this process are being ended; nothing new is started.")
         loop = asyncio.get_running_loop()
 
-        def tell(state: CommandState) -> None:
+        def tell(state: CommandStatus) -> None:
             # From the command's thread; the loop may be gone when the last command ends.
             if self._book is not None:
                 self._book.note(state, mark)
@@ -291,14 +291,14 @@ class CommandHub:
             except RuntimeError:
                 log.debug("Nobody is left to hear of command %s", state.id)
 
-        output = Broadcast(RawLog(self.log_folder, state.id), state.id, on_bytes)
-        command = LiveCommand(state, start, mark, output, limits, tell, self._grace)
+        output = Broadcast(OutputLog(self.log_folder, state.id), state.id, on_bytes)
+        command = RunningCommand(state, start, mark, output, limits, tell, self._grace)
         self._commands[state.id] = command
         try:
             command.begin()
             failure = await arrival(command.started)
         except RuntimeError as error:
-            failure = StartFailed(f"{error}. The command was not started.")
+            failure = StartError(f"{error}. The command was not started.")
         except asyncio.CancelledError:
             await ended(command)
             raise
@@ -307,7 +307,7 @@ class CommandHub:
             raise failure
         return command
 
-    def _changed(self, state: CommandState) -> None:
+    def _changed(self, state: CommandStatus) -> None:
         if not state.running and state.id not in self._over and state.id in self._commands:
             self._over.append(state.id)
             self._forget_old()
@@ -339,12 +339,12 @@ class CommandHub:
         return self._scratch
 
 
-async def ended(command: LiveCommand) -> None:
+async def ended(command: RunningCommand) -> None:
     """End a command whose call is given up, and wait until that is reached: the ladder takes seconds at most.
 
     Whoever gives the waiting up, too, is heard afterwards: a call that is over has left nothing running.
     """
-    command.end(Ending.ABORTED)
+    command.end(CommandEnding.ABORTED)
     again: asyncio.CancelledError | None = None
     while not command.done.done():
         try:

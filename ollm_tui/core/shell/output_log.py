@@ -23,7 +23,7 @@ _READ = 262_144
 log = logging.getLogger(__name__)
 
 
-class Folder(Protocol):
+class LogDirectory(Protocol):
     """Gives the place for logs; made when the first one is needed."""
 
     def __call__(self) -> Path: ...
@@ -32,7 +32,7 @@ class Folder(Protocol):
 class LogFile:
     """A file of its own that is only appended to. Trouble with the disk ends the file, never the command."""
 
-    def __init__(self, folder: Folder, name: str, most: int = MOST_ON_DISK) -> None:
+    def __init__(self, folder: LogDirectory, name: str, most: int = MOST_ON_DISK) -> None:
         self._folder = folder
         self._name = name
         self._most = most
@@ -92,10 +92,10 @@ class LogFile:
         self.path = path
 
 
-class RawLog:
+class OutputLog:
     """All output of one command. Appended to by one thread, read by others: the owner holds a lock around each call."""
 
-    def __init__(self, folder: Folder, name: str) -> None:
+    def __init__(self, folder: LogDirectory, name: str) -> None:
         self._file = LogFile(folder, name)
         self._recent: deque[bytes] = deque()
         self._recent_size = 0
@@ -163,7 +163,7 @@ class RawLog:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptOutput:
     """A file with the text that was too long to show; `described` is how people are pointed to it."""
 
     path: Path
@@ -173,7 +173,7 @@ class Kept:
 class Capture:
     """Takes settled text for an excerpt and, from the moment it is too much to show, for a file with all of it."""
 
-    def __init__(self, feed: Callable[[str], None], most_chars: int, folder: Folder, name: str) -> None:
+    def __init__(self, feed: Callable[[str], None], most_chars: int, folder: LogDirectory, name: str) -> None:
         self._feed = feed
         self._room = most_chars
         self._file = LogFile(folder, name)
@@ -187,14 +187,14 @@ class Capture:
         if self._room < 0:
             self._spill()
 
-    def finish(self) -> Kept | None:
+    def finish(self) -> KeptOutput | None:
         """Write what is not written yet; None where the disk does not take it."""
         self._spill()
         path = self._file.path
         if path is None:
             return None
         whole = self._file.size == self._wanted
-        return Kept(path, str(path) if whole else f"{path} (the first {self._file.size} of {self._wanted} bytes)")
+        return KeptOutput(path, str(path) if whole else f"{path} (the first {self._file.size} of {self._wanted} bytes)")
 
     def close(self) -> None:
         self._file.close()
@@ -229,7 +229,7 @@ class Broadcast:
     """Published to by the command's thread; all other methods may be called from any thread. `of` names the command
     in our log."""
 
-    def __init__(self, kept: RawLog, of: str, listener: OnBytes | None = None) -> None:
+    def __init__(self, kept: OutputLog, of: str, listener: OnBytes | None = None) -> None:
         self._kept = kept
         self._of = of
         self._order = threading.RLock()
@@ -273,7 +273,7 @@ class Broadcast:
                     self.detach(listener)
 
     def to_disk(self) -> tuple[Path, int]:
-        """As `RawLog.to_disk`."""
+        """As `OutputLog.to_disk`."""
         return self._kept.to_disk()
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
-class Process:
+class ProcessInfo:
     """One process as the system lists it. `started` and `cpu` are in clock ticks; `started` tells pids apart that
     were used twice."""
 
@@ -51,11 +51,11 @@ class ProcessName:
         return f"{self.pid} ({self.name})"
 
 
-def running_processes() -> list[Process]:
+def running_processes() -> list[ProcessInfo]:
     """Every process of the system that has not ended. Takes milliseconds; not for the event loop."""
     if sys.platform != "linux":
         return _processes_by_ps()
-    found: list[Process] = []
+    found: list[ProcessInfo] = []
     with os.scandir(_PROC) as entries:
         for entry in entries:
             if entry.name.isdecimal():
@@ -78,7 +78,7 @@ def birth_of(pid: int) -> str:
     return "" if process is None else f"{boot} {process.started}"
 
 
-class Family:
+class ProcessTree:
     """The processes of one command, looked for anew each time: members come and go.
 
     Belongs to one thread. `leader` is the pid of the session's leader.
@@ -95,7 +95,7 @@ class Family:
         """Members seen so far, by pid, with their start: children that left the session stay ours."""
 
     @classmethod
-    def found_again(cls, leader: int, born: str, mark: str) -> Family:
+    def found_again(cls, leader: int, born: str, mark: str) -> ProcessTree:
         """The family of a command that another process started; `born` is the `birth_of` its leader then.
 
         A leader that is gone leaves its number to others: then only what carries the mark counts.
@@ -105,7 +105,7 @@ class Family:
             family._session, family._leader_runs, family._since = None, False, 0
         return family
 
-    def members(self, everyone: Sequence[Process] | None = None) -> list[Process]:
+    def members(self, everyone: Sequence[ProcessInfo] | None = None) -> list[ProcessInfo]:
         """The members that run now, or those among `everyone`, for who has just looked."""
         if everyone is not None:
             members = self._found_among(everyone)
@@ -128,7 +128,7 @@ class Family:
         """
         return self._signal_leaders_group(Signals.SIGKILL)
 
-    def send(self, signals: Sequence[Signals], members: Iterable[Process]) -> None:
+    def send(self, signals: Sequence[Signals], members: Iterable[ProcessInfo]) -> None:
         """Signal every process group of the session, and each member that is in none of them."""
         members = list(members)
         groups = {process.group for process in members if process.session == self._session}
@@ -154,7 +154,7 @@ class Family:
             return False
         return True
 
-    def _found_among(self, everyone: Sequence[Process]) -> list[Process]:
+    def _found_among(self, everyone: Sequence[ProcessInfo]) -> list[ProcessInfo]:
         members = [process for process in everyone if self._is_member(process)]
         taken = {process.pid for process in members}
         grown = True
@@ -165,7 +165,7 @@ class Family:
             grown = bool(children)
         return members
 
-    def _is_member(self, process: Process) -> bool:
+    def _is_member(self, process: ProcessInfo) -> bool:
         if process.session == self._session and self._session is not None:
             return True
         if self._known.get(process.pid) == process.started:
@@ -173,7 +173,7 @@ class Family:
         return process.started >= self._since and self._mark in _environment_of(process.pid)
 
 
-def _read_process(pid: int, *, even_ended: bool = False) -> Process | None:
+def _read_process(pid: int, *, even_ended: bool = False) -> ProcessInfo | None:
     try:
         stat = (_PROC / str(pid) / "stat").read_bytes()
     except OSError:
@@ -182,7 +182,7 @@ def _read_process(pid: int, *, even_ended: bool = False) -> Process | None:
     fields = stat[closing + 2 :].split()
     if fields[0].decode() in _GONE_STATES and not even_ended:
         return None
-    return Process(
+    return ProcessInfo(
         pid=pid,
         parent=int(fields[1]),
         group=int(fields[2]),
@@ -202,12 +202,12 @@ def _environment_of(pid: int) -> list[bytes]:
         return []
 
 
-def _processes_by_ps() -> list[Process]:
+def _processes_by_ps() -> list[ProcessInfo]:
     """The same without /proc: no start times and no marks, so only sessions and descent tell."""
     listing = subprocess.run(
         ["ps", "-A", "-o", "pid=,ppid=,pgid=,stat=,time=,comm="], capture_output=True, text=True, check=False
     ).stdout
-    found: list[Process] = []
+    found: list[ProcessInfo] = []
     for line in listing.splitlines():
         pid, parent, group, state, used, *name = line.split(None, 5)
         if state[:1] in _GONE_STATES:
@@ -215,7 +215,7 @@ def _processes_by_ps() -> list[Process]:
         with suppress(OSError):
             session = os.getsid(int(pid))
             cpu = round(_seconds_of(used) * TICKS)
-            found.append(Process(int(pid), int(parent), int(group), session, 0, cpu, name[0] if name else "?"))
+            found.append(ProcessInfo(int(pid), int(parent), int(group), session, 0, cpu, name[0] if name else "?"))
     return found
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ollm_tui.core.shell.process_tree import TICKS, Family, Process, running_processes
+from ollm_tui.core.shell.process_tree import TICKS, ProcessInfo, ProcessTree, running_processes
 
 _LISTENS, _TAKES_ANYBODYS = "0A", "07"
 _TABLES = (
@@ -33,11 +33,11 @@ listening: a socket that is bound and not connected to one peer takes what anybo
 _PATIENCE = 5.0
 
 
-class PortsUnknown(Exception):
+class PortsUnknownError(Exception):
     """This system does not tell; the message says what is missing."""
 
 
-class Place(NamedTuple):
+class ListeningAddress(NamedTuple):
     """Where somebody listens; in order of ports."""
 
     port: int
@@ -59,21 +59,21 @@ def listening_addresses(pids: Collection[int]) -> dict[int, tuple[str, ...]]:
     return {pid: _in_order(addresses) for pid, addresses in found.items() if addresses}
 
 
-def _by_proc(pids: Collection[int]) -> dict[int, set[Place]]:
-    sockets: dict[str, Place] = {}
+def _by_proc(pids: Collection[int]) -> dict[int, set[ListeningAddress]]:
+    sockets: dict[str, ListeningAddress] = {}
     for table, state, protocol in _TABLES:
         with suppress(OSError):  # a system without IPv6 has no second tables
             sockets.update(_listening_sockets(table.read_text("ascii"), state, protocol))
     return {pid: {sockets[inode] for inode in _open_sockets(pid) if inode in sockets} for pid in pids}
 
 
-def _listening_sockets(table: str, state: str, protocol: str) -> Iterator[tuple[str, Place]]:
+def _listening_sockets(table: str, state: str, protocol: str) -> Iterator[tuple[str, ListeningAddress]]:
     """Inode and place of each socket in that state of a table as the kernel writes it."""
     for row in table.splitlines()[1:]:
         fields = row.split()
         if len(fields) > 9 and fields[3] == state:
             address, _, port = fields[1].partition(":")
-            yield fields[9], Place(int(port, 16), _host(_kernel_address(address)), protocol)
+            yield fields[9], ListeningAddress(int(port, 16), _host(_kernel_address(address)), protocol)
 
 
 def _kernel_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
@@ -91,10 +91,10 @@ def _open_sockets(pid: int) -> Iterator[str]:
                     yield target[8:-1]
 
 
-def _by_lsof(pids: Collection[int]) -> dict[int, set[Place]]:
+def _by_lsof(pids: Collection[int]) -> dict[int, set[ListeningAddress]]:
     program = shutil.which("lsof") or shutil.which("lsof", path="/usr/sbin:/usr/bin")
     if program is None:
-        raise PortsUnknown("listening ports are not known: the program lsof is missing")
+        raise PortsUnknownError("listening ports are not known: the program lsof is missing")
     numbers = ",".join(map(str, sorted(pids)))
     try:
         # It exits with 1 when one of the processes has no such socket; what it printed is right all the same.
@@ -107,15 +107,15 @@ def _by_lsof(pids: Collection[int]) -> dict[int, set[Place]]:
             timeout=_PATIENCE,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise PortsUnknown(f"listening ports are not known: {error}") from None
+        raise PortsUnknownError(f"listening ports are not known: {error}") from None
     return _read_lsof(told.stdout)
 
 
-def _read_lsof(listing: str) -> dict[int, set[Place]]:
+def _read_lsof(listing: str) -> dict[int, set[ListeningAddress]]:
     """What `lsof -F pPnT` prints: a line `p` and a pid, then for each socket of it a line `P` and its protocol, a line
     `n` and its address (both ends where it is connected), and lines `T` on its state."""
-    found: dict[int, set[Place]] = {}
-    current: set[Place] = set()
+    found: dict[int, set[ListeningAddress]] = {}
+    current: set[ListeningAddress] = set()
     udp, place = False, None
     for row in listing.splitlines():
         if row.startswith("p"):
@@ -129,12 +129,12 @@ def _read_lsof(listing: str) -> dict[int, set[Place]]:
     return found
 
 
-def _place_of(name: str, protocol: str) -> Place | None:
+def _place_of(name: str, protocol: str) -> ListeningAddress | None:
     """The place that lsof names; None for a connection, which has two."""
     host, _, port = name.rpartition(":")
     shown = "0.0.0.0" if host == "*" else host.strip("[]").partition("%")[0]
     try:
-        return Place(int(port), _host(ipaddress.ip_address(shown)), protocol)
+        return ListeningAddress(int(port), _host(ipaddress.ip_address(shown)), protocol)
     except ValueError:
         return None
 
@@ -148,31 +148,31 @@ def _host(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
     return f"[{plain}]" if plain.version == 6 else str(plain)
 
 
-def _in_order(addresses: Collection[Place]) -> tuple[str, ...]:
+def _in_order(addresses: Collection[ListeningAddress]) -> tuple[str, ...]:
     return tuple(map(str, sorted(addresses)))
 
 
-__all__ = ["PortsUnknown", "listening_addresses"]
+__all__ = ["PortsUnknownError", "listening_addresses"]
 
 
 @dataclass(frozen=True)
-class Usage:
+class ProcessUsage:
     """Of one job. `cpu` is in percent of one processor since the last look; None at the first."""
 
-    processes: tuple[Process, ...]
+    processes: tuple[ProcessInfo, ...]
     cpu: float | None
     addresses: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Look:
+class UsageReading:
     """All jobs at one moment; `unknown` says what this system does not tell, empty where it tells all."""
 
-    usage: Mapping[str, Usage]
+    usage: Mapping[str, ProcessUsage]
     unknown: str = ""
 
 
-def server_of(port: int, families: Mapping[str, Family]) -> str | None:
+def server_of(port: int, families: Mapping[str, ProcessTree]) -> str | None:
     """The id of the job that has a process listening at `port`; None also where the system does not tell.
 
     Takes milliseconds: not for the event loop.
@@ -181,13 +181,13 @@ def server_of(port: int, families: Mapping[str, Family]) -> str | None:
     members = {job: {process.pid for process in family.members(everyone)} for job, family in families.items()}
     try:
         addresses = listening_addresses({pid for pids in members.values() for pid in pids})
-    except PortsUnknown:
+    except PortsUnknownError:
         return None
     serving = {pid for pid, told in addresses.items() if any(address.endswith(f":{port}") for address in told)}
     return next((job for job, pids in members.items() if pids & serving), None)
 
 
-class Watcher:
+class UsageWatcher:
     """Looks at families again and again. Belongs to one thread at a time; each look takes milliseconds."""
 
     def __init__(self) -> None:
@@ -195,7 +195,7 @@ class Watcher:
         """Ticks of each process, by pid and start, at the last look at its job."""
         self._looked_at = 0.0
 
-    def look(self, families: Mapping[str, Family]) -> Look:
+    def look(self, families: Mapping[str, ProcessTree]) -> UsageReading:
         """At the families, by id of their job."""
         now = time.monotonic()
         everyone = running_processes()
@@ -204,10 +204,10 @@ class Watcher:
         addresses: dict[int, tuple[str, ...]] = {}
         try:
             addresses = listening_addresses({process.pid for group in members.values() for process in group})
-        except PortsUnknown as reason:
+        except PortsUnknownError as reason:
             unknown = str(reason)
         usage = {
-            job: Usage(
+            job: ProcessUsage(
                 processes=tuple(group),
                 cpu=self._percent(job, group, now - self._looked_at),
                 addresses=tuple(dict.fromkeys(one for process in group for one in addresses.get(process.pid, ()))),
@@ -216,9 +216,9 @@ class Watcher:
         }
         self._last = {job: {(one.pid, one.started): one.cpu for one in group} for job, group in members.items()}
         self._looked_at = now
-        return Look(usage, unknown)
+        return UsageReading(usage, unknown)
 
-    def _percent(self, job: str, group: list[Process], seconds: float) -> float | None:
+    def _percent(self, job: str, group: list[ProcessInfo], seconds: float) -> float | None:
         before = self._last.get(job)
         if before is None or seconds <= 0:
             return None

@@ -34,11 +34,11 @@ named.
 """
 
 
-class StartFailed(Exception):
+class StartError(Exception):
     """A process that could not be started; the message says why and what to do."""
 
 
-class Child(Protocol):
+class ChildProcess(Protocol):
     """A started process and our end of its terminal or pipe."""
 
     @property
@@ -72,7 +72,7 @@ class Child(Protocol):
 
 
 @dataclass
-class CommandChild:
+class CommandProcess:
     """A process started by `start_command`."""
 
     process: subprocess.Popen[bytes]
@@ -102,7 +102,9 @@ def bash_line(command: str) -> list[str]:
     return [BASH, "--noprofile", "--norc", "-c", command]
 
 
-def start_command(argv: Sequence[str], cwd: Path, environment: Mapping[str, str], *, with_input: bool) -> CommandChild:
+def start_command(
+    argv: Sequence[str], cwd: Path, environment: Mapping[str, str], *, with_input: bool
+) -> CommandProcess:
     """Start `argv` in a new session.
 
     With `with_input` its standard input is its terminal, which is also its controlling one, so that prompts work.
@@ -130,7 +132,7 @@ def start_command(argv: Sequence[str], cwd: Path, environment: Mapping[str, str]
     finally:
         os.close(slave)
     os.set_blocking(master, False)
-    return CommandChild(process, master, name, takes_input=with_input)
+    return CommandProcess(process, master, name, takes_input=with_input)
 
 
 def _open_terminal() -> tuple[int, int, str]:
@@ -154,7 +156,7 @@ def _pass_bytes_as_they_are(terminal: int) -> None:
         termios.tcsetattr(terminal, termios.TCSANOW, modes)
 
 
-def _start_on_pipe(argv: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> CommandChild:
+def _start_on_pipe(argv: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> CommandProcess:
     ours, theirs = os.pipe()
     try:
         process = _popen(argv, cwd, {**environment, "TERM": "dumb"}, theirs)
@@ -164,7 +166,7 @@ def _start_on_pipe(argv: Sequence[str], cwd: Path, environment: Mapping[str, str
     finally:
         os.close(theirs)
     os.set_blocking(ours, False)
-    return CommandChild(process, ours, None, takes_input=False)
+    return CommandProcess(process, ours, None, takes_input=False)
 
 
 def _popen(argv: Sequence[str], cwd: Path, environment: Mapping[str, str], output: int) -> subprocess.Popen[bytes]:
@@ -180,12 +182,12 @@ def _popen(argv: Sequence[str], cwd: Path, environment: Mapping[str, str], outpu
         )
     except ValueError as error:
         # A NUL, or a lone surrogate: nothing that can stand in an argument.
-        raise StartFailed(f"The command line can not be passed to the system: {error}.") from None
+        raise StartError(f"The command line can not be passed to the system: {error}.") from None
     except OSError as error:
         if error.errno == errno.E2BIG:
-            raise StartFailed(
+            raise StartError(
                 f"The command line is longer than the system takes ({len(argv[-1])} characters). "
                 "Write it to a file and run that."
             ) from None
         reason = error.strerror or str(error)
-        raise StartFailed(f"{error.filename or argv[0]}: {reason}. The command was not started.") from None
+        raise StartError(f"{error.filename or argv[0]}: {reason}. The command was not started.") from None

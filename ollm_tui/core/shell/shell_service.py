@@ -15,13 +15,13 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import OperationCancelled
 from ollm_tui.core.base.output import ExcerptBuffer, Truncated
 from ollm_tui.core.base.results import UpdateOutput
-from ollm_tui.core.shell.command import LiveCommand
+from ollm_tui.core.shell.command import RunningCommand
 from ollm_tui.core.shell.folded_text import FoldedText
-from ollm_tui.core.shell.hub import CommandHub, CommandRequest, CommandState, arrival, ended
+from ollm_tui.core.shell.hub import CommandHub, CommandRequest, CommandStatus, arrival, ended
 from ollm_tui.core.shell.output_log import Capture
 
 
-class NewText:
+class OutputDelta:
     """What there is to tell of a folded text since the last time: pieces to be appended, never taken back.
 
     A line that was told and changed afterwards is not told again before it is complete; lines further up never are.
@@ -99,10 +99,10 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CommandOutcome:
     """What came of a command. With `state.running` it goes on in the background. `seconds` is how long it ran."""
 
-    state: CommandState
+    state: CommandStatus
     output: Told
     seconds: float
 
@@ -111,19 +111,19 @@ class Outcome:
 class JobOutput:
     """A part of a job's output; `next` is the byte the following part starts at."""
 
-    state: CommandState
+    state: CommandStatus
     output: Told
     next: int
 
 
-class Reading:
+class JobReading:
     """Folds a command's bytes as they come: fed in the command's thread, asked in the event loop."""
 
     def __init__(self, hub: CommandHub, name: str, max_chars: int, max_lines: int) -> None:
         self._lock = threading.Lock()
         self._buffer = ExcerptBuffer(max_chars, max_lines)
         self._capture = Capture(self._buffer.feed, max_chars, hub.log_folder, f"{name}-text")
-        self._new = NewText()
+        self._new = OutputDelta()
         self._folded = FoldedText(self._settle)
         self._finished = False
         self.taken = 0
@@ -164,7 +164,7 @@ class Reading:
 class _Updates:
     """Hands new text to a callback in the event loop: the first at once, then at intervals, the last for certain."""
 
-    def __init__(self, reading: Reading, update_output: UpdateOutput) -> None:
+    def __init__(self, reading: JobReading, update_output: UpdateOutput) -> None:
         self._loop = asyncio.get_running_loop()
         self._reading = reading
         self._update_output = update_output
@@ -215,7 +215,7 @@ class ShellService:
         signal: AbortSignal,
         update_output: UpdateOutput | None = None,
         move_after: float | None = None,
-    ) -> Outcome:
+    ) -> CommandOutcome:
         """Run to the end, or for `move_after` seconds and then on in the background.
 
         What the person takes over is waited for as long as they are at it. Raises StartFailed; OperationCancelled with
@@ -239,9 +239,9 @@ class ShellService:
             command.read_to = reading.taken
             if updates is not None:
                 updates.finish()
-        return Outcome(command.state, told, time.monotonic() - began)
+        return CommandOutcome(command.state, told, time.monotonic() - began)
 
-    async def start_job(self, request: CommandRequest, signal: AbortSignal) -> Outcome:
+    async def start_job(self, request: CommandRequest, signal: AbortSignal) -> CommandOutcome:
         """Start in the background and watch for a moment whether it stays up; with what it wrote in that moment.
 
         A reading of it starts at its first byte all the same. Raises as `run`.
@@ -252,7 +252,7 @@ class ShellService:
         with suppress(TimeoutError):
             await self._end_of(command, signal, FAILED_START_WITHIN)
         told, _ = await asyncio.to_thread(self._fold, command, 0)
-        return Outcome(command.state, told, time.monotonic() - began)
+        return CommandOutcome(command.state, told, time.monotonic() - began)
 
     async def read(self, command_id: str, since: int | None, wait: float, signal: AbortSignal) -> JobOutput:
         """The output from byte `since` (else from where the last reading ended); waits up to `wait` seconds for some.
@@ -267,7 +267,7 @@ class ShellService:
         told, command.read_to = await asyncio.to_thread(self._fold, command, start)
         return JobOutput(state, told, command.read_to)
 
-    async def _end_unless_moved(self, command: LiveCommand, signal: AbortSignal, move_after: float | None) -> None:
+    async def _end_unless_moved(self, command: RunningCommand, signal: AbortSignal, move_after: float | None) -> None:
         """Wait for the end, or until it moves to the background; what the person has taken over does not move."""
         try:
             await self._end_of(command, signal, move_after)
@@ -277,7 +277,7 @@ class ShellService:
             else:
                 await asyncio.to_thread(command.move_to_background)
 
-    async def _end_of(self, command: LiveCommand, signal: AbortSignal, seconds: float | None) -> None:
+    async def _end_of(self, command: RunningCommand, signal: AbortSignal, seconds: float | None) -> None:
         """Wait for the end; whoever gives up the wait ends the command, unless the person has taken it over. Raises
         TimeoutError after `seconds`."""
         try:
@@ -289,10 +289,10 @@ class ShellService:
                 await ended(command)
             raise
 
-    def _reading(self, name: str) -> Reading:
-        return Reading(self.hub, name, self._max_chars, self._max_lines)
+    def _reading(self, name: str) -> JobReading:
+        return JobReading(self.hub, name, self._max_chars, self._max_lines)
 
-    def _fold(self, command: LiveCommand, start: int) -> tuple[Told, int]:
+    def _fold(self, command: RunningCommand, start: int) -> tuple[Told, int]:
         running = command.state.running
         reading = self._reading(command.state.id)
         end = start
@@ -313,7 +313,7 @@ def ending_whole(pieces: Iterator[bytes], *, keep_unfinished: bool) -> Iterator[
     yield last if unfinished is None else last[: len(last) - len(unfinished.group())]
 
 
-async def _more_output(command: LiveCommand, start: int, seconds: float) -> None:
+async def _more_output(command: RunningCommand, start: int, seconds: float) -> None:
     """Until there is something behind byte `start`, the command ends, or the time is over."""
     loop = asyncio.get_running_loop()
     more = asyncio.Event()

@@ -7,10 +7,10 @@ from enum import StrEnum
 from signal import Signals
 
 from ollm_tui.core.shell.process_tree import ProcessName
-from ollm_tui.core.shell.user_input import NO_HAND, PersonsHand
+from ollm_tui.core.shell.user_input import NO_HAND, UserInput
 
 
-class Phase(StrEnum):
+class CommandPhase(StrEnum):
     """Where a command stands (contract `shell_output`)."""
 
     RUNNING = "running"
@@ -27,7 +27,7 @@ class CommandKind(StrEnum):
     """The person's own interactive shell."""
 
 
-class Ending(StrEnum):
+class CommandEnding(StrEnum):
     """Why we ended a command ourselves."""
 
     KILLED = "killed"
@@ -49,7 +49,7 @@ class TimeLimits:
 
 
 @dataclass(frozen=True)
-class CommandState:
+class CommandStatus:
     """A command as it stands. `started` and `ended` are monotonic seconds; `exit_code` is 128+n after signal n."""
 
     id: str
@@ -63,22 +63,22 @@ class CommandState:
     can_stay: bool = True
     """Whether it can be left running when this process ends; a sandbox ends with who made it."""
     pid: int = 0
-    state: Phase = Phase.RUNNING
+    state: CommandPhase = CommandPhase.RUNNING
     exit_code: int | None = None
     signal: str | None = None
     """Name of the signal that ended the leader, `SIGTERM`."""
-    ending: Ending | None = None
+    ending: CommandEnding | None = None
     waiting_for_input: bool = False
     on_terminal: bool = True
     """False where the system gave no terminal and output comes through a pipe."""
     leftovers: tuple[ProcessName, ...] = ()
     """Processes that went on when the command was over."""
-    hand: PersonsHand = NO_HAND
+    hand: UserInput = NO_HAND
     """What the person did at an agent's command."""
 
     @property
     def running(self) -> bool:
-        return self.state is Phase.RUNNING
+        return self.state is CommandPhase.RUNNING
 
     @property
     def unfinished(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from signal import Signals
 
-from ollm_tui.core.shell.process_tree import Family, ProcessName
+from ollm_tui.core.shell.process_tree import ProcessName, ProcessTree
 
 ASKING = (Signals.SIGTERM, Signals.SIGCONT)
 """How an agent's command is asked to end; stopped processes have to be woken to hear it."""
@@ -25,10 +25,10 @@ UNSEEN = 0.3
 _LOOK_EVERY = 0.03
 
 
-class KillLadder:
+class Termination:
     """SIGTERM, then SIGKILL, one step at a time: its owner goes on reading output in between."""
 
-    def __init__(self, family: Family, asking: tuple[Signals, ...] = ASKING, grace: float = GRACE) -> None:
+    def __init__(self, family: ProcessTree, asking: tuple[Signals, ...] = ASKING, grace: float = GRACE) -> None:
         self._family = family
         self._asking = asking
         self._grace = grace

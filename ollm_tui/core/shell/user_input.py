@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.shell.process_tree import Process
+from ollm_tui.core.shell.process_tree import ProcessInfo
 
 KEPT_LINES = 10
 """Typed lines that are told; of more, the last ones."""
@@ -42,7 +42,7 @@ class TerminalInput:
 
 
 @dataclass(frozen=True)
-class PersonsHand:
+class UserInput:
     """What the person did at a command's terminal."""
 
     typed: bool = False
@@ -69,7 +69,7 @@ class PersonsHand:
         return tuple(notes)
 
 
-NO_HAND = PersonsHand()
+NO_HAND = UserInput()
 
 
 class TypedLines:
@@ -126,7 +126,7 @@ _POLLS = {"x86_64": {7, 23, 232, 270, 271, 281, 441}, "aarch64": {22, 72, 73, 44
 """Those of poll, select, epoll_wait and their variants."""
 
 
-def reads_terminal(master: int, terminal: str, members: Iterable[Process]) -> bool:
+def reads_terminal(master: int, terminal: str, members: Iterable[ProcessInfo]) -> bool:
     """Whether one of `members` waits for input from the terminal behind `master`, `terminal` by name.
 
     Where the terminal has a foreground group only its members count, and all of them: in `cat | cat` the first is not

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ptyprocess import PtyProcess, PtyProcessError  # pyright: ignore[reportMissingTypeStubs]  # it has none
 
-from ollm_tui.core.shell.pty_process import BASH, StartFailed
+from ollm_tui.core.shell.pty_process import BASH, StartError
 
 _BASH_START = r"""
 [ -r ~/.bashrc ] && . ~/.bashrc
@@ -49,7 +49,7 @@ preexec_functions+=(__ollm_begun)
 """
 
 
-class PersonChild:
+class UserShell:
     """A shell that ptyprocess started; its sleeping calls are only made in `close`, in the command's own thread."""
 
     takes_input = True
@@ -85,12 +85,12 @@ def usual_shell(environment: Mapping[str, str]) -> str:
     for candidate in (environment.get("SHELL", ""), _account_shell(), BASH, "/bin/sh"):
         if candidate and os.access(candidate, os.X_OK):
             return candidate
-    raise StartFailed("No shell was found: set SHELL to one.")
+    raise StartError("No shell was found: set SHELL to one.")
 
 
 def start_person_shell(
     shell: str, cwd: Path, environment: Mapping[str, str], columns: int, lines: int, folder: Path
-) -> PersonChild:
+) -> UserShell:
     """Start `shell` interactively; start files for the marks are written into `folder`. Raises StartFailed."""
     environment = dict(environment)
     argv = [shell, "-i"]
@@ -116,8 +116,8 @@ def start_person_shell(
             preexec_fn=lambda: os.chdir(cwd),
         )
     except (OSError, ValueError) as error:
-        raise StartFailed(f"{shell}: {error}. The shell was not started.") from None
-    return PersonChild(process)
+        raise StartError(f"{shell}: {error}. The shell was not started.") from None
+    return UserShell(process)
 
 
 def _account_shell() -> str:

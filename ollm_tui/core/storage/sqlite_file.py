@@ -27,7 +27,7 @@ _LOG_BYTES = 8_000_000
 _DAMAGE_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
-class Damaged(Exception):
+class StoreDamagedError(Exception):
     """The file is no sound database."""
 
     def __init__(self, reason: str) -> None:
@@ -48,7 +48,7 @@ def connect(path: Path, busy_seconds: float, *, in_doubt: bool) -> sqlite3.Conne
     except sqlite3.Error as error:
         connection.close()
         if is_damage(error):
-            raise Damaged(str(error)) from error
+            raise StoreDamagedError(str(error)) from error
         raise
     except BaseException:
         connection.close()
@@ -81,7 +81,7 @@ def connect_for_reading(path: Path, busy_seconds: float) -> tuple[sqlite3.Connec
         _check_pages(connection, path, in_doubt=False)
         if connection.execute("PRAGMA user_version").fetchone()[0] != FORMAT:
             return copied(connection), False
-    except (Damaged, sqlite3.Error) as error:
+    except (StoreDamagedError, sqlite3.Error) as error:
         connection.close()
         if isinstance(error, sqlite3.Error) and not is_damage(error):
             raise
@@ -127,7 +127,7 @@ def _check_pages(connection: sqlite3.Connection, path: Path, in_doubt: bool) -> 
     # A search index is made anew from the table it belongs to; that is no reason to give up the file.
     faults = [str(said) for (said,) in verdicts if said != "ok" and "inverted index" not in str(said)]
     if faults:
-        raise Damaged(" ".join(faults[0].split()))
+        raise StoreDamagedError(" ".join(faults[0].split()))
 
 
 def is_damage(error: sqlite3.Error) -> bool:

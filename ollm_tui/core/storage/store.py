@@ -19,7 +19,7 @@ from pathlib import Path
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.storage.sqlite_file import (
-    Damaged,
+    StoreDamagedError,
     beside,
     cannot_create,
     connect,
@@ -59,7 +59,7 @@ class Schema:
 
 
 @dataclass(frozen=True)
-class SetAside:
+class DamagedStoreCopy:
     """A damaged database that was kept under another name while a new one was begun; for showing to the person."""
 
     path: Path
@@ -75,7 +75,7 @@ class SetAside:
 
 
 @dataclass(frozen=True)
-class ReadOnly:
+class ReadOnlyReason:
     """A database that we may read and not write; for showing to the person."""
 
     path: Path
@@ -112,11 +112,11 @@ class Store:
         *,
         clock: Clock | None = None,
         busy_seconds: float = BUSY_SECONDS,
-        on_set_aside: Callable[[SetAside], None] | None = None,
+        on_set_aside: Callable[[DamagedStoreCopy], None] | None = None,
     ) -> None:
         self.path = path
-        self.set_aside: SetAside | None = None
-        self.read_only: ReadOnly | None = None
+        self.set_aside: DamagedStoreCopy | None = None
+        self.read_only: ReadOnlyReason | None = None
         self._clock = clock or SystemClock()
         self._busy_seconds = busy_seconds
         self._on_set_aside = on_set_aside
@@ -131,7 +131,7 @@ class Store:
         self._ready: set[str] = set()
         self._closed = False
 
-    def open(self) -> SetAside | ReadOnly | None:
+    def open(self) -> DamagedStoreCopy | ReadOnlyReason | None:
         """Open now instead of at the first use; returns what a person should know about how that went."""
         with self._using():
             return self.set_aside or self.read_only
@@ -250,7 +250,7 @@ class Store:
         if may_only_be_read(self.path):
             stamp = self.stamp()
             connection, sees_changes = connect_for_reading(self.path, self._busy_seconds)
-            self.read_only, self._frozen_at = ReadOnly(self.path), None if sees_changes else stamp
+            self.read_only, self._frozen_at = ReadOnlyReason(self.path), None if sees_changes else stamp
             return connection
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -276,12 +276,12 @@ class Store:
             self._create_privately()
             try:
                 return self._connect(presence)
-            except Damaged as damage:
+            except StoreDamagedError as damage:
                 reason = damage.reason
             if lock(presence, fcntl.LOCK_EX | fcntl.LOCK_NB):
                 try:
                     connection = self._connect(presence)
-                except Damaged as damage:
+                except StoreDamagedError as damage:
                     self._move_away(damage.reason)
                 else:
                     lock(presence, fcntl.LOCK_SH)
@@ -323,7 +323,7 @@ class Store:
                     os.rename(beside(self.path, suffix), beside(kept, suffix))
         except OSError as error:
             raise cannot_create(self.path, error) from error
-        self.set_aside = SetAside(self.path, kept, reason)
+        self.set_aside = DamagedStoreCopy(self.path, kept, reason)
         if self._on_set_aside is not None:
             self._on_set_aside(self.set_aside)
 

@@ -49,7 +49,7 @@ class TodoDraft:
 
 
 @dataclass(frozen=True)
-class TodoState:
+class TodoListState:
     """The list at one moment."""
 
     todos: tuple[Todo, ...]

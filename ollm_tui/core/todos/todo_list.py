@@ -18,14 +18,14 @@ from ollm_tui.core.todos.todo import (
     Replacement,
     Todo,
     TodoDraft,
-    TodoState,
+    TodoListState,
     TodoStatus,
     find_todo,
     halted,
     merged,
 )
 
-__all__ = ["Author", "OnTodosChanged", "Replacement", "Todo", "TodoDraft", "TodoList", "TodoState", "TodoStatus"]
+__all__ = ["Author", "OnTodosChanged", "Replacement", "Todo", "TodoDraft", "TodoList", "TodoListState", "TodoStatus"]
 
 Author: TypeAlias = Literal["model", "user"]
 """Who changed the list."""
@@ -73,7 +73,7 @@ class TodoList:
         self._on_change = on_change
         self._announced = -1
 
-    def state(self) -> TodoState:
+    def state(self) -> TodoListState:
         """The list with its revision, as one consistent moment. What was read first needs no announcement."""
         state = self._read()
         if self._announced < 0:
@@ -194,7 +194,7 @@ class TodoList:
         self._announce(state)
         return True
 
-    def _read(self) -> TodoState:
+    def _read(self) -> TodoListState:
         with self._store.read(SCHEMA) as db:
             return _Rows(db, self._workspace).state()
 
@@ -217,11 +217,11 @@ class TodoList:
             after = before
             if tuple(change.todos) != before.todos:
                 rows.write(before.todos, change.todos, by, iso_time(self._clock.now()))
-                after = TodoState(tuple(change.todos), before.revision + 1, by)
+                after = TodoListState(tuple(change.todos), before.revision + 1, by)
         if after is not before:
             self._announce(after)
 
-    def _announce(self, state: TodoState) -> None:
+    def _announce(self, state: TodoListState) -> None:
         self._announced = max(self._announced, state.revision)
         if self._on_change is not None:
             self._on_change(state.todos, state.changed_by, state.revision)
@@ -240,7 +240,7 @@ class _Rows:
         self._db = db
         self._workspace = workspace
 
-    def state(self) -> TodoState:
+    def state(self) -> TodoListState:
         head = self._db.execute(
             "SELECT revision, changed_by FROM todo_lists WHERE workspace = ?", (self._workspace,)
         ).fetchone()
@@ -249,7 +249,7 @@ class _Rows:
             (self._workspace,),
         )
         todos = tuple(_todo(*row) for row in rows)
-        return TodoState(todos, head[0], head[1]) if head else TodoState(todos, 0, "user")
+        return TodoListState(todos, head[0], head[1]) if head else TodoListState(todos, 0, "user")
 
     def new_id(self) -> str:
         row = self._db.execute(

@@ -43,17 +43,17 @@ PLACES: dict[str, tuple[str, ...]] = {
 
 
 @dataclass
-class Mended:
+class RepairedArguments:
     """Arguments as they will be validated, and what was done to them."""
 
     arguments: JsonValue
     notes: list[str] = field(default_factory=list[str])
 
 
-def mend(tool: AnyTool, arguments: JsonValue) -> Mended:
+def mend(tool: AnyTool, arguments: JsonValue) -> RepairedArguments:
     """Bring `arguments` closer to the tool's schema; what still does not fit is for validation to name."""
     schema = compact_schema(tool.parameters)
-    mended = Mended(arguments)
+    mended = RepairedArguments(arguments)
     decoded = _decoded(arguments, ("object",)) if isinstance(arguments, str) else arguments
     if isinstance(decoded, list):
         decoded = _wrapped(decoded, schema, mended.notes)

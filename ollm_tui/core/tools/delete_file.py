@@ -19,7 +19,7 @@ from ollm_tui.core.base.errors import (
 )
 from ollm_tui.core.base.escape import quote_name, visible
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
-from ollm_tui.core.bus.confirmation import DeletionPreview, DoomedFile, Preview, Risk
+from ollm_tui.core.bus.confirmation import DeletionPreview, FileToDelete, Preview, Risk
 from ollm_tui.core.fence.protected_paths import fold, holds_credentials
 from ollm_tui.core.fence.workspace import Access, Location, Workspace
 from ollm_tui.core.files.atomic import check_writable
@@ -50,7 +50,7 @@ class DeleteFileData(ToolData):
 
 
 @dataclass(frozen=True)
-class Doomed:
+class DeletionScan:
     """What a deletion would take."""
 
     location: Location
@@ -95,7 +95,7 @@ class DeleteFileInvocation(ToolInvocation[DeleteFileParameters]):
         files = [entry for entry in doomed.entries if not entry.is_directory] or list(doomed.entries)
         return DeletionPreview(
             files=tuple(
-                DoomedFile(path=doomed.shown(fence, entry.path), size=entry.size) for entry in files[:_FILES_SHOWN]
+                FileToDelete(path=doomed.shown(fence, entry.path), size=entry.size) for entry in files[:_FILES_SHOWN]
             ),
             count=len(files),
             total_size=doomed.size,
@@ -120,7 +120,7 @@ class DeleteFileInvocation(ToolInvocation[DeleteFileParameters]):
     def _locate(self) -> Location:
         return self.context.fence.resolve(self.params.path, Access.WRITE, follow=False)
 
-    def _survey(self, signal: AbortSignal) -> Doomed:
+    def _survey(self, signal: AbortSignal) -> DeletionScan:
         """Blocking. What would go. Raises ToolFailure; changes nothing."""
         fence, location = self.context.fence, self._locate()
         _refuse_precious(fence, location)
@@ -144,7 +144,7 @@ class DeleteFileInvocation(ToolInvocation[DeleteFileParameters]):
             raise from_os_error(error, location.shown, FileWriteFailed) from None
         finally:
             os.close(directory)
-        return Doomed(location, entries)
+        return DeletionScan(location, entries)
 
     def _delete(self, signal: AbortSignal) -> ToolResult:
         """Blocking; where the trash lies on the same file system all goes in one step."""
@@ -222,7 +222,7 @@ def _partial(location: Location, data: DeleteFileData, first: TreeError) -> Tool
     )
 
 
-def _concerns(doomed: Doomed) -> list[str]:
+def _concerns(doomed: DeletionScan) -> list[str]:
     concerns: list[str] = []
     top = doomed.entries[0]
     if stat.S_ISLNK(top.status.st_mode):

@@ -24,10 +24,10 @@ from ollm_tui.core.bus.confirmation import DiffPreview, Preview, Risk
 from ollm_tui.core.fence.workspace import Access, Location
 from ollm_tui.core.files.diff import FileDiff, diff_replacement, diff_texts
 from ollm_tui.core.files.path_locks import carry_out, exclusive
-from ollm_tui.core.files.snapshots import ABSENT, Snapshot, read_snapshot, replace, require_file
+from ollm_tui.core.files.snapshots import ABSENT, FileSnapshot, read_snapshot, replace, require_file
 from ollm_tui.core.files.text_files import Encoding, decode
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
-from ollm_tui.core.tools.edit_matching import Ambiguous, Match, MatchKind, NoMatch, Text, Wanted, find
+from ollm_tui.core.tools.edit_matching import AmbiguousEdit, EditMatch, EditTarget, MatchKind, NoEditMatch, Text, find
 from ollm_tui.core.tools.edit_messages import ambiguous, not_found
 from ollm_tui.core.tools.file_warnings import link_concerns, link_notes
 
@@ -52,8 +52,8 @@ class Edit(Parameters):
             raise ValueError(f"startLine {self.start_line} is behind endLine {self.end_line}")
         return self
 
-    def wanted(self) -> Wanted:
-        return Wanted(self.target, self.replacement, self.line_hint, self.start_line, self.end_line)
+    def wanted(self) -> EditTarget:
+        return EditTarget(self.target, self.replacement, self.line_hint, self.start_line, self.end_line)
 
 
 class EditFileParameters(Parameters):
@@ -85,11 +85,11 @@ class EditFileData(ToolData):
 class EditPlan:
     """The edits worked out on one state of the file."""
 
-    snapshot: Snapshot
+    snapshot: FileSnapshot
     raw: bytes
     """The whole new content."""
     encoding: Encoding
-    matches: tuple[Match, ...]
+    matches: tuple[EditMatch, ...]
     diff: FileDiff
 
 
@@ -134,7 +134,7 @@ class EditFileInvocation(ToolInvocation[EditFileParameters]):
     def _locate(self) -> Location:
         return self.context.fence.resolve(self.params.path, Access.WRITE)
 
-    def _read(self, location: Location) -> Snapshot:
+    def _read(self, location: Location) -> FileSnapshot:
         if require_file(self.context.fence, location) is None:
             raise self.context.fence.missing(location, "Check the path with ls or glob; write_file creates new files.")
         return read_snapshot(self.context.fence, location, self.context.limits.file_bytes)
@@ -214,7 +214,7 @@ class EditFileInvocation(ToolInvocation[EditFileParameters]):
         )
 
 
-def plan_edits(shown: str, snapshot: Snapshot, edits: Sequence[Edit], *, strict: bool) -> EditPlan:
+def plan_edits(shown: str, snapshot: FileSnapshot, edits: Sequence[Edit], *, strict: bool) -> EditPlan:
     """Apply `edits` to the bytes of a file, in order, splicing only what each replaces.
 
     Raises EditTargetNotFound, EditTargetAmbiguous, EditNoChange, BinaryFile, EncodingFailure.
@@ -222,7 +222,7 @@ def plan_edits(shown: str, snapshot: Snapshot, edits: Sequence[Edit], *, strict:
     advice = "Only text can be edited; write_file with encoding=base64 replaces the whole file."
     decoded = decode(snapshot.raw, shown, advice)
     raw, encoding, text = snapshot.raw, decoded.encoding, Text(decoded.text)
-    matches: list[Match] = []
+    matches: list[EditMatch] = []
     for number, edit in enumerate(edits, 1):
         match = _locate(shown, number, len(edits), edit, text, strict=strict)
         head, tail = _byte_span(match, text.text, len(raw), encoding, shown)
@@ -243,7 +243,7 @@ def plan_edits(shown: str, snapshot: Snapshot, edits: Sequence[Edit], *, strict:
     return EditPlan(snapshot, raw, encoding, tuple(matches), diff)
 
 
-def _locate(shown: str, number: int, count: int, edit: Edit, text: Text, *, strict: bool) -> Match:
+def _locate(shown: str, number: int, count: int, edit: Edit, text: Text, *, strict: bool) -> EditMatch:
     if edit.target == edit.replacement:
         raise EditNoChange(
             f"Edit {number} of {count}: target and replacement are the same text. Nothing was written to {shown}.",
@@ -251,15 +251,15 @@ def _locate(shown: str, number: int, count: int, edit: Edit, text: Text, *, stri
         )
     wanted = edit.wanted()
     match find(text, wanted, strict=strict):
-        case Match() as match:
+        case EditMatch() as match:
             return match
-        case NoMatch() as miss:
+        case NoEditMatch() as miss:
             raise not_found(shown, number, count, wanted, text, miss)
-        case Ambiguous() as found:
+        case AmbiguousEdit() as found:
             raise ambiguous(shown, number, count, found)
 
 
-def _byte_span(match: Match, text: str, size: int, encoding: Encoding, shown: str) -> tuple[int, int]:
+def _byte_span(match: EditMatch, text: str, size: int, encoding: Encoding, shown: str) -> tuple[int, int]:
     """Where the matched characters stand in the file's bytes; encodes the shorter side only, ASCII not at all."""
     if encoding.unit == 1 and text.isascii():
         return match.start, match.end
@@ -276,7 +276,7 @@ def _same_change(shown: FileDiff, now: FileDiff) -> bool:
     return [hunk.lines for hunk in shown.hunks] == [hunk.lines for hunk in now.hunks] and shown.omitted == now.omitted
 
 
-def _match_notes(matches: Sequence[Match]) -> list[str]:
+def _match_notes(matches: Sequence[EditMatch]) -> list[str]:
     notes: list[str] = []
     for number, match in enumerate(matches, 1):
         one = match.first_line == match.last_line

@@ -115,7 +115,7 @@ class MatchKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class EditTarget:
     """What an edit asks for. Lines count from 1 in the text as the edits before left it."""
 
     target: str
@@ -126,7 +126,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Match:
+class EditMatch:
     """Characters `start:end` of the text are to become `replacement`."""
 
     start: int
@@ -138,7 +138,7 @@ class Match:
 
 
 @dataclass(frozen=True)
-class NoMatch:
+class NoEditMatch:
     """The target is not there. `elsewhere` are lines it starts at outside the lines asked for."""
 
     elsewhere: tuple[int, ...] = ()
@@ -147,7 +147,7 @@ class NoMatch:
 
 
 @dataclass(frozen=True)
-class Ambiguous:
+class AmbiguousEdit:
     """The target is there `count` times; `lines` are where the first of them start."""
 
     count: int
@@ -212,13 +212,13 @@ class Text:
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
-def find(text: Text, wanted: Wanted, *, strict: bool) -> Match | NoMatch | Ambiguous:
+def find(text: Text, wanted: EditTarget, *, strict: bool) -> EditMatch | NoEditMatch | AmbiguousEdit:
     """The one place that an edit means. `strict` turns off whatever is not exact."""
     search = _exact_search(text.text, wanted.target)
     if search is not None:
         return _choose(text, wanted, search)
     if strict:
-        return NoMatch(inexact=tuple(first for first, _ in _loose_spans(text, wanted.target)))
+        return NoEditMatch(inexact=tuple(first for first, _ in _loose_spans(text, wanted.target)))
     return _find_loosely(text, wanted)
 
 
@@ -253,7 +253,7 @@ def _literally(text: str, target: str, low: int, high: int) -> Iterator[tuple[in
         start = text.find(target, start + step, high)
 
 
-def _choose(text: Text, wanted: Wanted, search: Search) -> Match | NoMatch | Ambiguous:
+def _choose(text: Text, wanted: EditTarget, search: Search) -> EditMatch | NoEditMatch | AmbiguousEdit:
     everywhere = 0, len(text.text)
     ranged = wanted.start_line is not None or wanted.end_line is not None
     first, *more = islice(search(*everywhere), 2)
@@ -262,7 +262,7 @@ def _choose(text: Text, wanted: Wanted, search: Search) -> Match | NoMatch | Amb
     stretch = text.stretch(wanted.start_line or 1, wanted.end_line or text.count) if ranged else everywhere
     inside = list(islice(search(*stretch), 2))
     if not inside:
-        return NoMatch(elsewhere=_first_lines(text, search(*everywhere)))
+        return NoEditMatch(elsewhere=_first_lines(text, search(*everywhere)))
     if len(inside) == 1:
         return _match(text, wanted, inside[0])
     if wanted.line_hint is not None:
@@ -272,10 +272,12 @@ def _choose(text: Text, wanted: Wanted, search: Search) -> Match | NoMatch | Amb
     else:
         nearest = []
     count = sum(1 for _ in search(*stretch))
-    return Ambiguous(count, _first_lines(text, search(*stretch)), hint_was_a_tie=bool(nearest))
+    return AmbiguousEdit(count, _first_lines(text, search(*stretch)), hint_was_a_tie=bool(nearest))
 
 
-def _nearest(text: Text, wanted: Wanted, hint: int, search: Search, stretch: tuple[int, int]) -> list[tuple[int, int]]:
+def _nearest(
+    text: Text, wanted: EditTarget, hint: int, search: Search, stretch: tuple[int, int]
+) -> list[tuple[int, int]]:
     """The occurrences nearest to the hinted line, of those within reach; several where they are equally near."""
     reach = HINT_REACH + wanted.target.count("\n")
     low, high = text.stretch(max(1, hint - reach), hint + reach)
@@ -295,25 +297,25 @@ def _distance(hint: int, lines: tuple[int, int]) -> int:
     return 0 if first <= hint <= last else min(abs(hint - first), abs(hint - last))
 
 
-def _match(text: Text, wanted: Wanted, span: tuple[int, int]) -> Match:
+def _match(text: Text, wanted: EditTarget, span: tuple[int, int]) -> EditMatch:
     start, end = span
     first, last = text.lines_of(start, end)
     replacement = _with_line_ends(wanted.replacement, text.line_end(start, end))
-    return Match(start, end, replacement, MatchKind.EXACT, first, last)
+    return EditMatch(start, end, replacement, MatchKind.EXACT, first, last)
 
 
 def _with_line_ends(replacement: str, end: str) -> str:
     return replacement if end == "\n" else re.sub(r"(?<!\r)\n", end, replacement)
 
 
-def _find_loosely(text: Text, wanted: Wanted) -> Match | NoMatch:
+def _find_loosely(text: Text, wanted: EditTarget) -> EditMatch | NoEditMatch:
     places = _loose_spans(text, wanted.target)
     first = wanted.start_line or 1
     last = wanted.end_line or text.count
     inside = [(top, bottom) for top, bottom in places if first <= top and bottom <= last]
     if len(inside) != 1:
         lines = tuple(top for top, _ in places)
-        return NoMatch(inexact=lines) if len(inside) else NoMatch(elsewhere=lines)
+        return NoEditMatch(inexact=lines) if len(inside) else NoEditMatch(elsewhere=lines)
     top, bottom = inside[0]
     wanted_lines = _target_lines(wanted.target)
     there = text.lines[top - 1 : bottom]
@@ -328,10 +330,10 @@ def _find_loosely(text: Text, wanted: Wanted) -> Match | NoMatch:
     if any(indent_of(one) != indent_of(other) for one, other in zip(wanted_lines, there, strict=True) if one.strip()):
         reindent = Reindent.between(wanted_lines, there)
         if reindent is None:
-            return NoMatch(inexact=(top,))
+            return NoEditMatch(inexact=(top,))
         replacement, kind = reindent.apply(replacement), MatchKind.INDENTATION
     replacement = _with_line_ends(replacement, text.line_end(start, line_end))
-    return Match(start, line_end if whole_lines else content_end, replacement, kind, top, bottom)
+    return EditMatch(start, line_end if whole_lines else content_end, replacement, kind, top, bottom)
 
 
 def _loose_spans(text: Text, target: str) -> list[tuple[int, int]]:

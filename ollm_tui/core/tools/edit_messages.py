@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from ollm_tui.core.base.errors import EditTargetAmbiguous, EditTargetNotFound
 from ollm_tui.core.base.escape import visible_blanks
-from ollm_tui.core.tools.edit_matching import Ambiguous, NoMatch, Text, Wanted
+from ollm_tui.core.tools.edit_matching import AmbiguousEdit, EditTarget, NoEditMatch, Text
 
 _NEAREST = 3
 _MOST_COMPARED = 4_000
@@ -18,7 +18,9 @@ _WIDTH = 160
 _LINES_NAMED = 20
 
 
-def not_found(shown: str, number: int, count: int, wanted: Wanted, text: Text, miss: NoMatch) -> EditTargetNotFound:
+def not_found(
+    shown: str, number: int, count: int, wanted: EditTarget, text: Text, miss: NoEditMatch
+) -> EditTargetNotFound:
     """The failure for a target that is not there, quoting what comes nearest with its white space visible."""
     said = [f"Edit {number} of {count}: the target is not in {shown}. Nothing was written."]
     if miss.elsewhere:
@@ -50,7 +52,7 @@ def not_found(shown: str, number: int, count: int, wanted: Wanted, text: Text, m
     return EditTargetNotFound("\n".join(said), details)
 
 
-def ambiguous(shown: str, number: int, count: int, found: Ambiguous) -> EditTargetAmbiguous:
+def ambiguous(shown: str, number: int, count: int, found: AmbiguousEdit) -> EditTargetAmbiguous:
     """The failure for a target that is there more than once."""
     tie = " The line hint is equally near to two of them." if found.hint_was_a_tie else ""
     return EditTargetAmbiguous(

@@ -88,18 +88,18 @@ _PLACEHOLDER = re.compile(
 
 
 @dataclass(frozen=True)
-class Omission:
+class OmissionPlaceholder:
     """A line that looks like a placeholder; counted from 1."""
 
     line: int
     text: str
 
 
-def find_omission(content: str) -> Omission | None:
+def find_omission(content: str) -> OmissionPlaceholder | None:
     """The first line of `content` that looks like a placeholder for left-out text."""
     for number, line in enumerate(content.split("\n"), 1):
         if len(line) <= _MOST_CHARACTERS and _is_placeholder(line):
-            return Omission(number, line.strip())
+            return OmissionPlaceholder(number, line.strip())
     return None
 
 

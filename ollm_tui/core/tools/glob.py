@@ -14,7 +14,7 @@ from ollm_tui.core.base.escape import quote_name, quoted_unless_plain, visible
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import Risk
 from ollm_tui.core.fence.workspace import Access, Location, Workspace
-from ollm_tui.core.search.glob_pattern import GlobPattern, InvalidGlob
+from ollm_tui.core.search.glob_pattern import GlobPattern, InvalidGlobError
 from ollm_tui.core.search.listing import Listing, ListingOptions
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.listed_files import (
@@ -109,7 +109,7 @@ def pattern_below(text: str, location: Location) -> GlobPattern:
         raise _leads_out(text, location)
     try:
         return GlobPattern(pattern)
-    except InvalidGlob as error:
+    except InvalidGlobError as error:
         raise InvalidArguments(f"pattern {quoted_unless_plain(text)}: {error}.") from None
 
 

@@ -16,13 +16,13 @@ from ollm_tui.core.base.errors import GrepFailed, InvalidArguments, from_os_erro
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import Risk
-from ollm_tui.core.fence.dir_handle import Ground
+from ollm_tui.core.fence.dir_handle import DirHandle
 from ollm_tui.core.fence.workspace import Access, Location, Workspace
-from ollm_tui.core.search.file_search import FileSearch, Findings
+from ollm_tui.core.search.file_search import FileSearch, FileSearchResult
 from ollm_tui.core.search.glob_pattern import GlobPattern
-from ollm_tui.core.search.line_query import FoundLine, InvalidPattern, Query
+from ollm_tui.core.search.line_query import FoundLine, InvalidPatternError, LineQuery
 from ollm_tui.core.search.listing import Listing, ListingOptions
-from ollm_tui.core.search.ripgrep import Ripgrep, RipgrepFailed, find_ripgrep
+from ollm_tui.core.search.ripgrep import Ripgrep, RipgrepError, find_ripgrep
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.glob import pattern_below
 from ollm_tui.core.tools.listed_files import listing_of, notes_of, shown_paths, shown_prefix, status_of, stopped_at
@@ -92,7 +92,7 @@ class GrepInvocation(ToolInvocation[GrepParameters]):
         await signal.in_thread(self._prepare)
         try:
             await signal.guard(self._check_pattern())
-        except InvalidPattern as error:
+        except InvalidPatternError as error:
             raise _invalid(self.params.pattern, error) from None
         return None
 
@@ -113,7 +113,7 @@ class GrepInvocation(ToolInvocation[GrepParameters]):
                 may_stop = self.params.max_results is not None
                 findings = await signal.guard(search.below(lambda: self._listing(location, signal), may_stop=may_stop))
                 prefix = shown_prefix(location.real, self.context.fence)
-        except InvalidPattern as error:
+        except InvalidPatternError as error:
             raise _invalid(self.params.pattern, error) from None
         except OSError as error:
             raise from_os_error(error, location.shown, GrepFailed) from None
@@ -123,9 +123,9 @@ class GrepInvocation(ToolInvocation[GrepParameters]):
     def _limit(self) -> int:
         return min(self.params.max_results or self.context.limits.entries, self.context.limits.entries)
 
-    def _query(self) -> Query:
+    def _query(self) -> LineQuery:
         params = self.params
-        return Query(
+        return LineQuery(
             params.pattern,
             case_sensitive=params.case_sensitive,
             fixed=params.fixed_string,
@@ -148,14 +148,14 @@ class GrepInvocation(ToolInvocation[GrepParameters]):
         query.check_text()
         try:
             query.compiled()
-        except InvalidPattern:
+        except InvalidPatternError:
             # Ripgrep takes some expressions that the engine in this process does not, and names the place of a fault.
             ripgrep = self._ripgrep()
             if ripgrep is None:
                 raise
             try:
                 await ripgrep.check(query)
-            except RipgrepFailed:
+            except RipgrepError:
                 pass
             else:
                 return
@@ -170,13 +170,13 @@ class GrepInvocation(ToolInvocation[GrepParameters]):
         return listing_of(self.context.fence, location, options, signal)
 
 
-def _around_file(fence: Workspace, location: Location) -> Ground:
+def _around_file(fence: Workspace, location: Location) -> DirHandle:
     """Raises ToolFailure: a search leaves out what it cannot read; the one file that was named is another matter."""
     os.close(fence.open_for_reading(location))
-    return Ground(os.fsencode(location.real.parent), fence.open_parent(location)[0])
+    return DirHandle(os.fsencode(location.real.parent), fence.open_parent(location)[0])
 
 
-def _as_result(findings: Findings, location: Location, prefix: str) -> ToolResult:
+def _as_result(findings: FileSearchResult, location: Location, prefix: str) -> ToolResult:
     lines: list[str] = []
     paths, by_path = findings.shown()
     found = list(zip(shown_paths(prefix, paths), by_path, strict=True))
@@ -199,7 +199,7 @@ def _as_result(findings: Findings, location: Location, prefix: str) -> ToolResul
     )
 
 
-def _invalid(pattern: str, error: InvalidPattern) -> InvalidArguments:
+def _invalid(pattern: str, error: InvalidPatternError) -> InvalidArguments:
     where = "" if error.position is None else f" at position {error.position + 1}"
     details: dict[str, JsonValue] = {"pattern": pattern}
     if error.position is not None:

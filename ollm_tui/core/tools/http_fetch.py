@@ -16,19 +16,19 @@ from ollm_tui.core.tools.web_request import (
     RequestParameters,
     flat_headers,
 )
-from ollm_tui.core.web.http_messages import Method
+from ollm_tui.core.web.http_messages import HttpMethod
 from ollm_tui.core.web.readable import read_raw
 from ollm_tui.core.web.untrusted_text import UNTRUSTED_NOTE, WebResult
 
 
 class HttpFetchParameters(RequestParameters):
-    method: Method = Field(Method.GET)
+    method: HttpMethod = Field(HttpMethod.GET)
     body: str | None = None
 
 
 class HttpFetchInvocation(RequestInvocation[HttpFetchParameters]):
     @property
-    def method(self) -> Method:
+    def method(self) -> HttpMethod:
         return self.params.method
 
     @property

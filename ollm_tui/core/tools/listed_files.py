@@ -14,7 +14,7 @@ from ollm_tui.core.base import app_dirs
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import NotADirectory, ToolFailure, from_os_error
 from ollm_tui.core.base.escape import quote_name
-from ollm_tui.core.fence.dir_handle import Ground
+from ollm_tui.core.fence.dir_handle import DirHandle
 from ollm_tui.core.fence.workspace import Location, Workspace
 from ollm_tui.core.search.listing import Listing, ListingOptions, with_slash
 
@@ -51,7 +51,7 @@ def listing_of(workspace: Workspace, location: Location, options: ListingOptions
     own = () if readable else (app_dirs.config_folder(), app_dirs.data_folder(), app_dirs.state_folder())
     off_limits = frozenset(with_slash(os.fsencode(os.path.realpath(folder))) for folder in own)
     return Listing(
-        Ground(os.fsencode(location.real), workspace.open_directory(location)),
+        DirHandle(os.fsencode(location.real), workspace.open_directory(location)),
         os.fsencode(location.root),
         replace(options, off_limits=off_limits, own_protection=workspace.own_protection),
         signal.throw_if_aborted,

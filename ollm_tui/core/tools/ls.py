@@ -17,9 +17,9 @@ from ollm_tui.core.base.errors import LsFailed, from_os_error
 from ollm_tui.core.base.escape import quote_name
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import Risk
-from ollm_tui.core.fence.dir_handle import Ground
+from ollm_tui.core.fence.dir_handle import DirHandle
 from ollm_tui.core.fence.workspace import Access, Location, Workspace
-from ollm_tui.core.search.listing import Folder, Listing, ListingOptions
+from ollm_tui.core.search.listing import ListedDirectory, Listing, ListingOptions
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.listed_files import (
     MOMENTS,
@@ -72,7 +72,7 @@ class EntryRun:
     """What stands in front of the names in results."""
     depth: int
 
-    def entries(self, ground: Ground) -> list[LsEntry]:
+    def entries(self, ground: DirHandle) -> list[LsEntry]:
         kind, depth, moments = self.kind, self.depth, MOMENTS
         paths = paths_below(self.shown_folder, self.shown, self.names)
         return [
@@ -87,7 +87,7 @@ class EntryRun:
             for name, path, status in zip(self.shown, paths, self._statuses(ground), strict=True)
         ]
 
-    def _statuses(self, ground: Ground) -> Sequence[os.stat_result | None]:
+    def _statuses(self, ground: DirHandle) -> Sequence[os.stat_result | None]:
         """None for what has vanished."""
         try:
             folder = ground.folder(self.folder)
@@ -102,11 +102,11 @@ class EntryRun:
 class LsData(ToolData):
     """The entries in the order of the listing."""
 
-    _ground: Ground | None = None
+    _ground: DirHandle | None = None
     _runs: tuple[EntryRun, ...] = ()
 
     @classmethod
-    def of(cls, ground: Ground, runs: Iterable[EntryRun]) -> LsData:
+    def of(cls, ground: DirHandle, runs: Iterable[EntryRun]) -> LsData:
         data = cls()
         data._ground, data._runs = ground, tuple(runs)
         return data
@@ -208,7 +208,7 @@ class _Walk:
             else:
                 stack.pop()
 
-    def _show(self, folder: Folder, shown: str, depth: int) -> Iterator[bytes]:
+    def _show(self, folder: ListedDirectory, shown: str, depth: int) -> Iterator[bytes]:
         """Adds the entries of a folder; each directory is given out right after its own line."""
         indent = "  " * depth
         below = folder.path[len(self.listing.start) :]

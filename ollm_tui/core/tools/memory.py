@@ -13,7 +13,7 @@ from ollm_tui.core.base.escape import quoted_unless_plain
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import ConfirmationDetails, Preview, Risk, TextPreview
 from ollm_tui.core.fence.secrets import looks_secret_under
-from ollm_tui.core.memory import Memory, MemoryScope, Remembered
+from ollm_tui.core.memory import Memory, MemoryEntry, MemoryScope
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolContext, ToolGroup, ToolInvocation
 
 _SYNONYMS = {
@@ -163,7 +163,7 @@ def memory_of(context: ToolContext) -> Memory:
     return context.memory
 
 
-def recalled(key: str, memory: Remembered | None, notes: tuple[str, ...] = ()) -> ToolResult:
+def recalled(key: str, memory: MemoryEntry | None, notes: tuple[str, ...] = ()) -> ToolResult:
     """What get answers: the value itself, exact in `data`."""
     if memory is None:
         return ToolResult.of_text("Key not found", data=MemoryData(key=key), notes=notes)

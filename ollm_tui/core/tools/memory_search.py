@@ -8,7 +8,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.escape import quoted_unless_plain
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
 from ollm_tui.core.bus.confirmation import Risk
-from ollm_tui.core.memory import Found, MemoryScope, Ranking
+from ollm_tui.core.memory import MemoryMatch, MemoryScope, Ranking
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.memory import memory_of
 from ollm_tui.core.tools.query import Query
@@ -56,14 +56,14 @@ class MemorySearchInvocation(ToolInvocation[MemorySearchParameters]):
         return ToolResult.of_text(text, heading, data=data, notes=outcome.notes)
 
 
-def _line(found: Found) -> str:
+def _line(found: MemoryMatch) -> str:
     marks = [found.memory.scope.value] if found.memory.scope is MemoryScope.USER else []
     marks += [found.by.value] if found.by is Ranking.MEANING_ONLY else []
     where = f" ({', '.join(marks)})" if marks else ""
     return f"{quoted_unless_plain(found.memory.key)}{where}: {quoted_unless_plain(found.snippet)}"
 
 
-def _hit(found: Found) -> MemoryHit:
+def _hit(found: MemoryMatch) -> MemoryHit:
     memory = found.memory
     return MemoryHit(key=memory.key, value=memory.value, scope=memory.scope, snippet=found.snippet, by=found.by)
 

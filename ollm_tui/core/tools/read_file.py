@@ -23,7 +23,7 @@ from ollm_tui.core.files.text_files import (
     SAMPLE_BYTES,
     Encoding,
     Newline,
-    NotText,
+    NotTextError,
     binary_file,
     newline_style,
     recognise,
@@ -262,7 +262,7 @@ def _for_model(text: str, newline: Newline, chosen: range, total: int, params: R
 def _recognised(raw: bytes, location: Location) -> Encoding:
     try:
         return recognise(raw)
-    except NotText as error:
+    except NotTextError as error:
         raise binary_file(error, location.shown, BASE64_ADVICE) from None
 
 
@@ -270,7 +270,7 @@ def _recognised_by_beginning(descriptor: int, location: Location) -> Encoding:
     """Of a file over the limit, which cannot be read as base64 either."""
     try:
         return recognise(os.pread(descriptor, SAMPLE_BYTES * 8, 0), complete=False)
-    except NotText as error:
+    except NotTextError as error:
         raise binary_file(error, location.shown, _PART_ADVICE) from None
 
 

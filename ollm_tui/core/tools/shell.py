@@ -23,8 +23,8 @@ from ollm_tui.core.base.results import Artifact, ToolData, ToolError, ToolResult
 from ollm_tui.core.bus.confirmation import CommandPreview, Preview, Risk
 from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.shell.exit_codes import is_an_answer
-from ollm_tui.core.shell.hub import CommandHub, CommandRequest, CommandState, Ending, StartFailed, TimeLimits
-from ollm_tui.core.shell.shell_service import Outcome, ShellService
+from ollm_tui.core.shell.hub import CommandEnding, CommandHub, CommandRequest, CommandStatus, StartError, TimeLimits
+from ollm_tui.core.shell.shell_service import CommandOutcome, ShellService
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolContext, ToolGroup, ToolInvocation, TouchedPath
 
 DEFAULT_TIMEOUT_MS = 30_000
@@ -116,7 +116,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
             if self.params.background:
                 return self._job_result(await service.start_job(request, signal))
             outcome = await service.run(request, signal, update_output, self._move_after())
-        except StartFailed as failure:
+        except StartError as failure:
             raise ShellExecutionFailed(str(failure)) from None
         return self._result(outcome)
 
@@ -143,7 +143,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
             return _seconds(DEFAULT_TIMEOUT_MS)
         return None
 
-    def _job_result(self, outcome: Outcome) -> ToolResult:
+    def _job_result(self, outcome: CommandOutcome) -> ToolResult:
         state = outcome.state
         if state.running or (state.exit_code == 0 and state.ending is None):
             over = () if state.running else (f"{state.id} is already over: it exited with code 0",)
@@ -164,30 +164,30 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         )
         return self._finished(outcome, failure)
 
-    def _result(self, outcome: Outcome) -> ToolResult:
+    def _result(self, outcome: CommandOutcome) -> ToolResult:
         state = outcome.state
         if state.running:
             return self._moved(outcome)
         return self._finished(outcome, self._failure(outcome))
 
-    def _failure(self, outcome: Outcome) -> ToolFailure | None:
+    def _failure(self, outcome: CommandOutcome) -> ToolFailure | None:
         state, ran = outcome.state, round(outcome.seconds * 1000)
         match state.ending:
-            case Ending.TIMED_OUT:
+            case CommandEnding.TIMED_OUT:
                 limit = self.params.timeout or DEFAULT_TIMEOUT_MS
                 return ShellTimeout(
                     f"Command timed out after {limit}ms (it ran for {ran}ms) and was ended. "
                     "Give a longer timeout, or background=true.",
                     {"limitMs": limit, "elapsedMs": ran},
                 )
-            case Ending.IDLE:
+            case CommandEnding.IDLE:
                 limit = self.params.idle_timeout or round(UNATTENDED_IDLE * 1000)
                 return ShellIdleTimeout(
                     f"Command was silent for {limit}ms (it ran for {ran}ms) and was ended. "
                     "Give a longer idleTimeout, or 0 for none.",
                     {"limitMs": limit, "elapsedMs": ran},
                 )
-            case Ending.NEEDS_INPUT:
+            case CommandEnding.NEEDS_INPUT:
                 return ShellExecutionFailed(
                     "Command asked for input at its terminal and was ended: nobody is there to type. "
                     "Pass the answer as an argument, by a pipe, or with the command's own option for it.",
@@ -200,12 +200,12 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         code = "unknown" if state.exit_code is None else state.exit_code
         return ShellExecutionFailed(f"Command exited with code {code}", {"exitCode": state.exit_code})
 
-    def _finished(self, outcome: Outcome, failure: ToolFailure | None) -> ToolResult:
+    def _finished(self, outcome: CommandOutcome, failure: ToolFailure | None) -> ToolResult:
         timed_out = _timed_out(outcome.state)
         code = None if timed_out else outcome.state.exit_code
         text = outcome.output.text.content
         content = f"Exit code: {'none' if code is None else code}\n\nOutput:\n{text or NO_OUTPUT}"
-        if failure is not None and (timed_out or outcome.state.ending is Ending.NEEDS_INPUT):
+        if failure is not None and (timed_out or outcome.state.ending is CommandEnding.NEEDS_INPUT):
             content = "\n\n".join((content.removesuffix("\n"), f"{failure.type}: {failure.message}"))
         return ToolResult(
             llm_content=content,
@@ -218,7 +218,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
             truncated=outcome.output.text.truncated,
         )
 
-    def _moved(self, outcome: Outcome) -> ToolResult:
+    def _moved(self, outcome: CommandOutcome) -> ToolResult:
         state = outcome.state
         text = outcome.output.text.content
         said = (
@@ -234,7 +234,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
             truncated=outcome.output.text.truncated,
         )
 
-    def _data(self, outcome: Outcome) -> ShellData:
+    def _data(self, outcome: CommandOutcome) -> ShellData:
         state = outcome.state
         timed_out = _timed_out(state)
         return ShellData(
@@ -259,18 +259,18 @@ def _hub(context: ToolContext) -> CommandHub:
     return context.commands
 
 
-def _timed_out(state: CommandState) -> bool:
-    return state.ending in (Ending.TIMED_OUT, Ending.IDLE)
+def _timed_out(state: CommandStatus) -> bool:
+    return state.ending in (CommandEnding.TIMED_OUT, CommandEnding.IDLE)
 
 
-def _notes(outcome: Outcome) -> tuple[str, ...]:
+def _notes(outcome: CommandOutcome) -> tuple[str, ...]:
     state = outcome.state
     notes = list(state.hand.for_model())
     if not state.on_terminal:
         notes.append("the system gave no terminal; the output came through a pipe")
     if state.running and state.waiting_for_input:
         notes.append("it waits for input; the person can type into its terminal")
-    if state.ending is Ending.KILLED:
+    if state.ending is CommandEnding.KILLED:
         notes.append("it was ended from outside before it was done")
     elif state.signal is not None and state.ending is None:
         notes.append(f"it was ended by {state.signal}")
@@ -293,7 +293,7 @@ def _signal_name(number: int) -> str | None:
         return None
 
 
-def _artifacts(outcome: Outcome) -> tuple[Artifact, ...]:
+def _artifacts(outcome: CommandOutcome) -> tuple[Artifact, ...]:
     path = outcome.output.full_text
     return () if path is None else (Artifact(kind="full-text", path=str(path)),)
 

@@ -8,7 +8,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import ShellExecutionFailed
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import Risk
-from ollm_tui.core.shell.hub import CommandState, Phase
+from ollm_tui.core.shell.hub import CommandPhase, CommandStatus
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolContext, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.shell import shell_service
 from ollm_tui.core.tools.shell_output import agents_command, standing
@@ -22,7 +22,7 @@ class ShellKillData(ToolData):
     """Where the job stands afterwards; `survivors` are processes that could not be ended."""
 
     id: str
-    state: Phase
+    state: CommandPhase
     exit_code: int | None
     survivors: tuple[str, ...] = ()
 
@@ -49,7 +49,7 @@ class ShellKillInvocation(ToolInvocation[ShellKillParameters]):
         )
 
 
-def _own_command(context: ToolContext, command_id: str) -> CommandState:
+def _own_command(context: ToolContext, command_id: str) -> CommandStatus:
     state = agents_command(context, command_id)
     if state.hand.took_over and state.unfinished:
         raise ShellExecutionFailed(

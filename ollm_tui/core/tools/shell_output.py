@@ -9,7 +9,7 @@ from ollm_tui.core.base.errors import InvalidArguments
 from ollm_tui.core.base.output import NO_OUTPUT
 from ollm_tui.core.base.results import Artifact, ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import Risk
-from ollm_tui.core.shell.hub import CommandKind, CommandState, Phase
+from ollm_tui.core.shell.hub import CommandKind, CommandPhase, CommandStatus
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolContext, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.shell import shell_service
 
@@ -26,7 +26,7 @@ class ShellOutputData(ToolData):
     """`next` is the byte the following output starts at."""
 
     id: str
-    state: Phase
+    state: CommandPhase
     output: str
     next: int
     exit_code: int | None
@@ -64,12 +64,12 @@ class ShellOutputInvocation(ToolInvocation[ShellOutputParameters]):
         )
 
 
-def _notes(state: CommandState) -> tuple[str, ...]:
+def _notes(state: CommandStatus) -> tuple[str, ...]:
     waits = ("it waits for input; the person can type into its terminal",) if state.waiting_for_input else ()
     return (*state.hand.for_model(), *waits)
 
 
-def agents_command(context: ToolContext, command_id: str) -> CommandState:
+def agents_command(context: ToolContext, command_id: str) -> CommandStatus:
     """The agent's command of that id; raises InvalidArguments naming the valid ids. The person's shell is none."""
     hub = shell_service(context).hub
     states = [state for state in hub.list() if state.kind is CommandKind.AGENT]
@@ -80,14 +80,14 @@ def agents_command(context: ToolContext, command_id: str) -> CommandState:
     raise InvalidArguments(f"id: there is no job {command_id!r}. Valid ids: {known}.")
 
 
-def standing(state: CommandState) -> str:
+def standing(state: CommandStatus) -> str:
     """One line on where a job stands."""
     match state.state:
-        case Phase.RUNNING:
+        case CommandPhase.RUNNING:
             return f"Job {state.id}: running (pid {state.pid})"
-        case Phase.EXITED:
+        case CommandPhase.EXITED:
             return f"Job {state.id}: exited with code {state.exit_code}"
-        case Phase.KILLED:
+        case CommandPhase.KILLED:
             return f"Job {state.id}: killed ({state.signal or state.ending}), exit code {state.exit_code}"
 
 

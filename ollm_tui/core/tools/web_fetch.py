@@ -20,8 +20,8 @@ from ollm_tui.core.tools.web_request import (
     flat_headers,
 )
 from ollm_tui.core.web.charset import decode_text
-from ollm_tui.core.web.http_messages import Method, WebResponse
-from ollm_tui.core.web.readable import Reading, check_selector, kind_of, read_page
+from ollm_tui.core.web.http_messages import HttpMethod, WebResponse
+from ollm_tui.core.web.readable import ReadableContent, check_selector, kind_of, read_page
 from ollm_tui.core.web.untrusted_text import UNTRUSTED_NOTE, WebResult
 
 DEFAULT_LENGTH = 50_000
@@ -44,8 +44,8 @@ class WebFetchParameters(RequestParameters):
 
 class WebFetchInvocation(RequestInvocation[WebFetchParameters]):
     @property
-    def method(self) -> Method:
-        return Method(self.params.method.value)
+    def method(self) -> HttpMethod:
+        return HttpMethod(self.params.method.value)
 
     @property
     def body(self) -> str | None:
@@ -53,7 +53,7 @@ class WebFetchInvocation(RequestInvocation[WebFetchParameters]):
 
     def get_description(self) -> str:
         part = f", only {visible(self.params.selector)}" if self.params.selector else ""
-        verb = "Fetch" if self.method is Method.GET else "Send data to"
+        verb = "Fetch" if self.method is HttpMethod.GET else "Send data to"
         return f"{verb} {visible(self.params.url)}{part}"
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
@@ -73,7 +73,7 @@ class WebFetchInvocation(RequestInvocation[WebFetchParameters]):
         reading = await read_page(response, self.params.selector, self.web.downloads, signal)
         return self._result(response, reading)
 
-    def _result(self, response: WebResponse, reading: Reading) -> ToolResult:
+    def _result(self, response: WebResponse, reading: ReadableContent) -> ToolResult:
         text, limit = reading.text, self.params.max_length
         omitted = max(0, len(text) - limit)
         if omitted:
@@ -92,7 +92,7 @@ class WebFetchInvocation(RequestInvocation[WebFetchParameters]):
         )
 
 
-def _data(response: WebResponse, reading: Reading) -> FetchData:
+def _data(response: WebResponse, reading: ReadableContent) -> FetchData:
     return FetchData(
         status=response.status,
         headers=flat_headers(response),

@@ -22,7 +22,7 @@ from ollm_tui.core.web.client import WebAccess
 from ollm_tui.core.web.http_messages import (
     MAX_REQUEST_BODY,
     MAX_TIMEOUT,
-    Method,
+    HttpMethod,
     WebRequest,
     WebResponse,
     carries_credentials,
@@ -75,7 +75,7 @@ class RequestInvocation(ToolInvocation[Q]):
 
     @property
     @abstractmethod
-    def method(self) -> Method: ...
+    def method(self) -> HttpMethod: ...
 
     @property
     @abstractmethod
@@ -86,7 +86,7 @@ class RequestInvocation(ToolInvocation[Q]):
         return web_of(self.context)
 
     def effect(self) -> Effect:
-        return Effect.READS if self.method is Method.GET else Effect.SENDS
+        return Effect.READS if self.method is HttpMethod.GET else Effect.SENDS
 
     def tool_locations(self) -> list[str]:
         return [self.params.url]
@@ -106,7 +106,7 @@ class RequestInvocation(ToolInvocation[Q]):
             self.web.refuse(url)
         check_headers(self.params.headers or {})
         if self.body is not None:
-            if self.method is Method.GET:
+            if self.method is HttpMethod.GET:
                 raise InvalidArguments("body: a GET has none. Send method=POST, or leave the body out.")
             if len(self.body) > MAX_REQUEST_BODY:
                 raise InvalidArguments(f"body: {len(self.body):,} characters; at most {MAX_REQUEST_BODY:,} are sent.")
@@ -120,9 +120,9 @@ class RequestInvocation(ToolInvocation[Q]):
 
         And for servers nearby that are not listed, where a person is there to list them.
         """
-        if self.method is Method.GET and not self._sends_secrets() and self._offered() is None:
+        if self.method is HttpMethod.GET and not self._sends_secrets() and self._offered() is None:
             return False
-        risk = self.tool.risk if self.method is Method.GET else Risk.HIGH
+        risk = self.tool.risk if self.method is HttpMethod.GET else Risk.HIGH
         return await self.confirmation_details(risk, await self.preview())
 
     async def preview(self) -> Preview | None:
@@ -146,7 +146,7 @@ class RequestInvocation(ToolInvocation[Q]):
 
     def session_offer(self) -> SessionOffer | None:
         server = self._offered()
-        if server is None or self.method is not Method.GET or self._sends_secrets():
+        if server is None or self.method is not HttpMethod.GET or self._sends_secrets():
             return None
         return SessionOffer(f"reading from {server.text}, and from nowhere else near", {_ALLOWED: "true"})
 
@@ -209,7 +209,7 @@ class RequestInvocation(ToolInvocation[Q]):
 
     def _concerns(self, url: WebUrl) -> tuple[str, ...]:
         concerns: list[str] = []
-        if self.method is not Method.GET:
+        if self.method is not HttpMethod.GET:
             concerns.append(f"{self.method} sends data or changes something there")
         near = local_server(url) is not None
         if url.scheme == "http" and not near and not self.web.domains.list_local(url):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.web.ip_addresses import IPAddress, Reach, looks_numeric, parse_number_host, parse_v6, reach_of
+from ollm_tui.core.web.ip_addresses import AddressReach, IPAddress, looks_numeric, parse_number_host, parse_v6, reach_of
 from ollm_tui.core.web.urls import WebUrl, ascii_host, is_local_name
 
 USUAL_PORTS = frozenset({80, 443, 8080, 8443})
@@ -52,7 +52,7 @@ class AllowedDomains:
         """Whether a GET of `url` runs unasked in the preset `balanced`."""
         if self.list_local(url):
             return True
-        if url.has_local_name or (url.address is not None and reach_of(url.address) is not Reach.PUBLIC):
+        if url.has_local_name or (url.address is not None and reach_of(url.address) is not AddressReach.PUBLIC):
             return False
         return any(domain.covers(url) for domain in self._domains)
 
@@ -80,9 +80,9 @@ def parse_domain(entry: str) -> AllowedDomain:
         name, reach = _host(host)
     except ValueError as error:
         raise ValueError(f"allow_domains: {shown}: {error}. Write a host, *.host or host:port") from None
-    if reach is Reach.NEVER:
+    if reach is AddressReach.NEVER:
         raise ValueError(f"allow_domains: {shown}: link-local, metadata and reserved addresses can never be listed")
-    local = reach is Reach.LOCAL or (reach is None and is_local_name(name))
+    local = reach is AddressReach.LOCAL or (reach is None and is_local_name(name))
     if local and (port is None or below):
         raise ValueError(f"allow_domains: {shown}: a private or loopback address is listed with its port, as host:port")
     return AllowedDomain(name, below, port)
@@ -94,7 +94,7 @@ def _split(text: str) -> tuple[str, int | None]:
     return (found[1], int(found[2])) if found else (text, None)
 
 
-def _host(text: str) -> tuple[str, Reach | None]:
+def _host(text: str) -> tuple[str, AddressReach | None]:
     if text.startswith("[") and text.endswith("]"):
         v6 = parse_v6(text[1:-1])
         return str(v6), reach_of(v6)
@@ -137,7 +137,7 @@ def local_server(url: WebUrl) -> LocalServer | None:
     mean another address the next time it is asked.
     """
     if url.address is not None:
-        reaches = frozenset({url.address}) if reach_of(url.address) is Reach.LOCAL else None
+        reaches = frozenset({url.address}) if reach_of(url.address) is AddressReach.LOCAL else None
     else:
         reaches = _LOOPBACK if url.host == "localhost" or url.host.endswith(".localhost") else None
     return None if reaches is None else LocalServer(url.host, url.port, reaches)

@@ -16,7 +16,7 @@ MAX_TOLD = 200
 """Characters of a failure's last line."""
 
 
-class ChildFailed(Exception):
+class ChildRunError(Exception):
     """A child that ended badly; the text is the last line of what it said about that."""
 
 
@@ -49,5 +49,5 @@ async def run_python(
             await child.wait()
     if child.returncode != 0:
         last = complaint.decode("utf-8", "replace").strip().rsplit("\n", 1)[-1][-MAX_TOLD:]
-        raise ChildFailed(last or f"it ended with {child.returncode}")
+        raise ChildRunError(last or f"it ended with {child.returncode}")
     return written

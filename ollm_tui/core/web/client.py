@@ -16,10 +16,10 @@ from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, InvalidArguments, ToolFailure, UrlNotAllowed
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.web.allowed_hosts import AllowedDomains, LocalServer, local_server
-from ollm_tui.core.web.http_messages import Method, WebRequest, WebResponse, reason_of
+from ollm_tui.core.web.http_messages import HttpMethod, WebRequest, WebResponse, reason_of
 from ollm_tui.core.web.ip_addresses import IPAddress
-from ollm_tui.core.web.response_body import BodyFault, BodyTooLarge, BoundedBody
-from ollm_tui.core.web.server_load import PageCache, Politeness
+from ollm_tui.core.web.response_body import BodyTooLargeError, BoundedBody, ResponseBodyError
+from ollm_tui.core.web.server_load import HostThrottle, PageCache
 from ollm_tui.core.web.urls import WebUrl, refuse_address, refuse_literal, resolve_redirect
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ollm_tui.core.web.transport import GuardedTransport, Resolver
 
 
-class Listing(Protocol):
+class AllowList(Protocol):
     """Whether a URL may lead to a private or loopback address: to `address`, or to any while none is known."""
 
     def __call__(self, url: WebUrl, address: IPAddress | None = None) -> bool: ...
@@ -71,7 +71,7 @@ class WebAccess:
         self.clock = clock or SystemClock()
         self.limits = limits or WebLimits()
         self.cache = PageCache(self.clock)
-        self.politeness = Politeness(self.clock)
+        self.politeness = HostThrottle(self.clock)
         self._resolver = resolver
         self._backend = backend
 
@@ -101,7 +101,7 @@ class WebAccess:
         signal.throw_if_aborted()
         listed = self._listed(own, approved)
         refuse_literal(request.url, listed=listed(request.url))
-        cacheable = use_cache and request.method is Method.GET and not request.headers and request.body is None
+        cacheable = use_cache and request.method is HttpMethod.GET and not request.headers and request.body is None
         # What a server under development says changes with each edit.
         cacheable = cacheable and local_server(request.url) is None
         if cacheable and (page := self.cache.get(request.url.text)) is not None:
@@ -111,7 +111,7 @@ class WebAccess:
             self.cache.put(request.url.text, response)
         return response
 
-    async def _fetch_in_time(self, request: WebRequest, signal: AbortSignal, listed: Listing) -> WebResponse:
+    async def _fetch_in_time(self, request: WebRequest, signal: AbortSignal, listed: AllowList) -> WebResponse:
         started = self.clock.monotonic()
         trip = _Trip(self, request, listed)
         try:
@@ -121,7 +121,7 @@ class WebAccess:
             elapsed = self.clock.monotonic() - started
             raise timed_out(trip.url, request.timeout, elapsed) from None
 
-    def _listed(self, own: WebUrl | None, approved: LocalServer | None) -> Listing:
+    def _listed(self, own: WebUrl | None, approved: LocalServer | None) -> AllowList:
         def listed(url: WebUrl, address: IPAddress | None = None) -> bool:
             is_own = own is not None and (url.scheme, url.host, url.port) == (own.scheme, own.host, own.port)
             is_approved = approved is not None and approved.is_at(url, address)
@@ -133,7 +133,7 @@ class WebAccess:
 class _Trip:
     """One request with its redirects."""
 
-    def __init__(self, web: WebAccess, request: WebRequest, listed: Listing) -> None:
+    def __init__(self, web: WebAccess, request: WebRequest, listed: AllowList) -> None:
         self.url = request.url
         self._web = web
         self._request = request
@@ -178,9 +178,9 @@ class _Trip:
             raise _failed(url, _network_reason(error)) from None
         except httpx.InvalidURL as error:
             raise InvalidArguments(f"url: {url.text} is no usable address: {error}.") from None
-        except BodyTooLarge as error:
+        except BodyTooLargeError as error:
             raise _failed(url, str(error), "Ask for a smaller part of it.") from None
-        except BodyFault as error:
+        except ResponseBodyError as error:
             raise _failed(url, str(error)) from None
         politeness.heed(server, response.status, response.headers)
         return response
@@ -202,7 +202,7 @@ class _Trip:
         try:
             headers = _joined(answer.headers.raw)
             if sum(len(name) + len(value) for name, value in answer.headers.raw) > limits.header_bytes:
-                raise BodyFault(f"its headers have more than {limits.header_bytes:,} bytes")
+                raise ResponseBodyError(f"its headers have more than {limits.header_bytes:,} bytes")
             body = BoundedBody(limits.body_bytes, headers.get("content-encoding", ""), headers.get("content-length"))
             async for chunk in answer.aiter_raw():
                 body.feed(chunk)
@@ -239,12 +239,12 @@ class _Trip:
         """
         if self._request.url.is_same_site(target):
             return True
-        return self._request.method is Method.GET and self._web.allows(target) and not self._listed(target)
+        return self._request.method is HttpMethod.GET and self._web.allows(target) and not self._listed(target)
 
     def _turn_to(self, target: WebUrl, status: int) -> None:
         request = self._request
-        if status == 303 or (status in (301, 302) and request.method is Method.POST):
-            request = replace(request, method=Method.GET, body=None)
+        if status == 303 or (status in (301, 302) and request.method is HttpMethod.POST):
+            request = replace(request, method=HttpMethod.GET, body=None)
         if (target.scheme, target.host, target.port) != (self.url.scheme, self.url.host, self.url.port):
             request = replace(request, headers={})  # what was meant for one server is not for the next
         self._left_site = self._left_site or not request.url.is_same_site(target)

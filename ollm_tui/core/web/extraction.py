@@ -61,7 +61,7 @@ _FRAME_NAMES = re.compile(
 )
 
 
-class NoMatch(Exception):
+class SelectorNotFoundError(Exception):
     """A selector that fits nothing on the page."""
 
 
@@ -84,7 +84,7 @@ def extract_selected(html: str, selector: str, base_url: str) -> str:
     page = parse_html(html)
     found = [] if page is None else select(page, html, selector)
     if page is None or not found:
-        raise NoMatch
+        raise SelectorNotFoundError
     base = _base_url(page.root, base_url)
     parents = parents_of(page)
     texts = [_markdown(node, base, above(node, parents)) for node in outermost(found)]

@@ -43,20 +43,20 @@ _NO_LANGUAGE = frozenset({"default", "none", "notranslate", "text", "plain", "pl
 _GUTTER = re.compile(r"(?:^|\s)(?:linenos?|lineno|line-numbers?|lnt?|gutter|hljs-ln-numbers)(?:\s|$)")
 
 
-class CodeBlock(str):
+class PreformattedCode(str):
     """A fenced block: never indented, quoted or folded."""
 
     __slots__ = ()
 
 
-def code_block(pre: Node, above: Sequence[Node]) -> CodeBlock | None:
+def code_block(pre: Node, above: Sequence[Node]) -> PreformattedCode | None:
     """A `pre` as Markdown; None where it holds no text. `above` is what it lies in, outermost first."""
     text = _code_text(pre)
     if not text.strip():
         return None
     longest = max(map(len, _FENCE_RUN.findall(text)), default=2)
     fence = "`" * (longest + 1)
-    return CodeBlock(f"{fence}{_language(pre, above)}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}")
+    return PreformattedCode(f"{fence}{_language(pre, above)}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}")
 
 
 def _code_text(pre: Node) -> str:

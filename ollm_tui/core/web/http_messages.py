@@ -50,7 +50,7 @@ _NEVER_GIVEN = frozenset(
 """Headers that say how the connection works; they are set by us."""
 
 
-class Method(StrEnum):
+class HttpMethod(StrEnum):
     """What a request asks of the server."""
 
     GET = "GET"
@@ -64,7 +64,7 @@ class WebRequest:
     """One request; `timeout` in seconds, for everything from the look-up to the last byte."""
 
     url: WebUrl
-    method: Method = Method.GET
+    method: HttpMethod = HttpMethod.GET
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: str | None = None
     timeout: float = 30.0

@@ -10,7 +10,7 @@ from typing import TypeAlias
 IPAddress: TypeAlias = IPv4Address | IPv6Address
 
 
-class Reach(StrEnum):
+class AddressReach(StrEnum):
     """What may be done with an address."""
 
     PUBLIC = "public"
@@ -64,15 +64,15 @@ _TRANSLATED = IPv6Network("64:ff9b::/96")
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]*|[0-9]+")
 
 
-def reach_of(address: IPAddress) -> Reach:
+def reach_of(address: IPAddress) -> AddressReach:
     """Judge an address. `is_global` alone is not enough: it is true for multicast and several embedded forms."""
     if isinstance(address, IPv6Address):
         return _reach_v6(address)
     if any(address in block for block in _NEVER_V4):
-        return Reach.NEVER
+        return AddressReach.NEVER
     if any(address in block for block in _LOCAL_V4):
-        return Reach.LOCAL
-    return Reach.PUBLIC if address.is_global else Reach.NEVER
+        return AddressReach.LOCAL
+    return AddressReach.PUBLIC if address.is_global else AddressReach.NEVER
 
 
 def parse_address(text: str) -> IPAddress | None:
@@ -116,18 +116,18 @@ def parse_v6(text: str) -> IPv6Address:
     return address
 
 
-def _reach_v6(address: IPv6Address) -> Reach:
+def _reach_v6(address: IPv6Address) -> AddressReach:
     if address.ipv4_mapped is not None:
         return reach_of(address.ipv4_mapped)
     if address in _TRANSLATED:
         # Networks without IPv4 reach the public one by this prefix; a private target behind it is an attack.
         embedded = reach_of(IPv4Address(int(address) & 0xFFFFFFFF))
-        return Reach.PUBLIC if embedded is Reach.PUBLIC else Reach.NEVER
+        return AddressReach.PUBLIC if embedded is AddressReach.PUBLIC else AddressReach.NEVER
     if any(address in block for block in _LOCAL_V6) and address not in _NEVER_V6[-1] and address not in _NEVER_V6[-2]:
-        return Reach.LOCAL
+        return AddressReach.LOCAL
     if any(address in block for block in _NEVER_V6):
-        return Reach.NEVER
-    return Reach.PUBLIC if address.is_global else Reach.NEVER
+        return AddressReach.NEVER
+    return AddressReach.PUBLIC if address.is_global else AddressReach.NEVER
 
 
 def _number(part: str, host: str) -> int:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.web import page_process
-from ollm_tui.core.web.child_process import ChildFailed, run_python
-from ollm_tui.core.web.extraction import NoMatch
+from ollm_tui.core.web.child_process import ChildRunError, run_python
+from ollm_tui.core.web.extraction import SelectorNotFoundError
 
 LARGE_CHARS = 2_000_000
 LARGE_TAGS = 50_000
@@ -26,7 +26,7 @@ _HOME = str(Path(page_process.__file__).parents[3])
 """Where this package lies, for a child that does not find it among what is installed."""
 
 
-class PageUnreadable(Exception):
+class UnreadablePageError(Exception):
     """Why a page cannot be made into text."""
 
 
@@ -43,18 +43,18 @@ async def read_large(html: str, selector: str | None, base_url: str, signal: Abo
     asked = await signal.in_thread(page_process.question, html, selector, base_url)
     try:
         said = await run_python(["-c", _CODE, _HOME], asked, signal)
-    except ChildFailed:
-        raise PageUnreadable("it is too large or too deep to be read") from None
+    except ChildRunError:
+        raise UnreadablePageError("it is too large or too deep to be read") from None
     outcome, text = await signal.in_thread(page_process.understood, said)
     match outcome:
-        case page_process.Outcome.TEXT:
+        case page_process.PageOutcome.TEXT:
             return text
-        case page_process.Outcome.NO_MATCH:
-            raise NoMatch
-        case page_process.Outcome.BAD_SELECTOR:
+        case page_process.PageOutcome.NO_MATCH:
+            raise SelectorNotFoundError
+        case page_process.PageOutcome.BAD_SELECTOR:
             raise ValueError(text)
-        case page_process.Outcome.TOO_MUCH:
-            raise PageUnreadable(f"its text has more than {page_process.MAX_TEXT:,} characters")
+        case page_process.PageOutcome.TOO_MUCH:
+            raise UnreadablePageError(f"its text has more than {page_process.MAX_TEXT:,} characters")
 
 
 SECONDS = 20.0
@@ -77,19 +77,19 @@ for page in pypdf.PdfReader(io.BytesIO(sys.stdin.buffer.read())).pages:
 """
 
 
-class PdfUnreadable(Exception):
+class UnreadablePdfError(Exception):
     """Why the text of a PDF cannot be had."""
 
 
 async def pdf_text(data: bytes, signal: AbortSignal) -> str:
     """All text of a PDF. Raises PdfUnreadable, OperationCancelled."""
     if importlib.util.find_spec("pypdf") is None:
-        raise PdfUnreadable("text of PDF files needs the extra: pip install 'ollm-tui[pdf]'")
+        raise UnreadablePdfError("text of PDF files needs the extra: pip install 'ollm-tui[pdf]'")
     try:
         async with asyncio.timeout(SECONDS):
             written = await run_python(["-c", _CHILD, str(MEMORY_BYTES), str(MAX_CHARS)], data, signal)
     except TimeoutError:
-        raise PdfUnreadable(f"the PDF could not be read within {SECONDS:g} s") from None
-    except ChildFailed:
-        raise PdfUnreadable("the PDF is damaged or encrypted") from None
+        raise UnreadablePdfError(f"the PDF could not be read within {SECONDS:g} s") from None
+    except ChildRunError:
+        raise UnreadablePdfError("the PDF is damaged or encrypted") from None
     return written.decode("utf-8", "replace").strip()

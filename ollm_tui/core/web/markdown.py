@@ -26,8 +26,8 @@ from ollm_tui.core.web.html_elements import (
     STRONG,
     TABLE,
     TEXT,
-    CodeBlock,
     Links,
+    PreformattedCode,
     code_block,
     inline_around_blocks,
     is_gutter_class,
@@ -165,7 +165,7 @@ class _Walker:
             number = None if number is None else number + 1
             items.append(_item(inner, mark))
         blocks = [block for item in items for block in item]
-        if any(isinstance(block, CodeBlock) for block in blocks):
+        if any(isinstance(block, PreformattedCode) for block in blocks):
             out += blocks
             return
         texts = ["\n".join(item) if _is_tight(item) else "\n\n".join(item) for item in items]
@@ -303,7 +303,7 @@ def _marked(text: str, before: str, run: list[str], behind: str) -> None:
 def _item(inner: list[str], mark: str) -> list[str]:
     indent = " " * len(mark)
     first, *rest = inner
-    head = [mark.rstrip(), first] if isinstance(first, CodeBlock) else [_prefixed(first, mark, indent)]
+    head = [mark.rstrip(), first] if isinstance(first, PreformattedCode) else [_prefixed(first, mark, indent)]
     return [*head, *(_prefixed(block, indent, indent) for block in rest)]
 
 
@@ -313,13 +313,13 @@ def _is_tight(item: list[str]) -> bool:
 
 
 def _prefixed(block: str, first: str, others: str) -> str:
-    if isinstance(block, CodeBlock):
+    if isinstance(block, PreformattedCode):
         return block
     return first + block.replace("\n", f"\n{others}")
 
 
 def _add(out: list[str], blocks: list[str], joint: str) -> None:
-    if any(isinstance(block, CodeBlock) for block in blocks):
+    if any(isinstance(block, PreformattedCode) for block in blocks):
         out += blocks
     elif blocks:
         out.append(joint.join(blocks))

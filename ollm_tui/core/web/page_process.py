@@ -7,14 +7,14 @@ import resource
 import sys
 from enum import StrEnum
 
-from ollm_tui.core.web.extraction import NoMatch, extract_main, extract_selected
+from ollm_tui.core.web.extraction import SelectorNotFoundError, extract_main, extract_selected
 
 MEMORY_BYTES = 1024 * 1024 * 1024
 MAX_TEXT = 20_000_000
 """Characters; no page that can be fetched needs more."""
 
 
-class Outcome(StrEnum):
+class PageOutcome(StrEnum):
     """What became of a page; the first line of the answer. What follows is its text, or what is wrong."""
 
     TEXT = "text"
@@ -28,10 +28,10 @@ def question(html: str, selector: str | None, base_url: str) -> bytes:
     return f"{json.dumps([selector, base_url])}\n{html}".encode("utf-8", "replace")
 
 
-def understood(said: bytes) -> tuple[Outcome, str]:
+def understood(said: bytes) -> tuple[PageOutcome, str]:
     """What the process answered."""
     outcome, _, text = said.decode("utf-8").partition("\n")
-    return Outcome(outcome), text
+    return PageOutcome(outcome), text
 
 
 def answer() -> None:
@@ -42,11 +42,11 @@ def answer() -> None:
     sys.stdout.buffer.write(f"{outcome}\n{text}".encode("utf-8", "replace"))
 
 
-def _read(html: str, selector: str | None, base_url: str) -> tuple[Outcome, str]:
+def _read(html: str, selector: str | None, base_url: str) -> tuple[PageOutcome, str]:
     try:
         text = extract_main(html, base_url) if selector is None else extract_selected(html, selector, base_url)
-    except NoMatch:
-        return Outcome.NO_MATCH, ""
+    except SelectorNotFoundError:
+        return PageOutcome.NO_MATCH, ""
     except ValueError as error:
-        return Outcome.BAD_SELECTOR, str(error)
-    return (Outcome.TEXT, text) if len(text) <= MAX_TEXT else (Outcome.TOO_MUCH, "")
+        return PageOutcome.BAD_SELECTOR, str(error)
+    return (PageOutcome.TEXT, text) if len(text) <= MAX_TEXT else (PageOutcome.TOO_MUCH, "")

@@ -17,7 +17,7 @@ from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, InvalidArgument
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.web.charset import decode_text
 from ollm_tui.core.web.http_messages import WebResponse
-from ollm_tui.core.web.isolated_readers import PdfUnreadable, pdf_text
+from ollm_tui.core.web.isolated_readers import UnreadablePdfError, pdf_text
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT_ENDINGS = ("+json", "+xml", "/json", "/xml", "/javascript", "/ecmascript", "/yaml", "/toml", "/x-yaml", "/csv")
@@ -33,7 +33,7 @@ READING_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadableContent:
     """What an answer says. `body` is for programs: exact text, or base64; `path` is where other bytes were saved."""
 
     text: str
@@ -56,7 +56,7 @@ def check_selector(selector: str) -> None:
 
 async def read_page(
     response: WebResponse, selector: str | None, downloads: Path | None, signal: AbortSignal
-) -> Reading:
+) -> ReadableContent:
     """The readable form of an answer. Raises FetchFailed where a selector fits nothing or does not apply.
 
     Parsing is done in threads, of large pages in a process; FetchTimeout where it takes longer than `READING_SECONDS`.
@@ -72,7 +72,9 @@ async def read_page(
         ) from None
 
 
-async def _read(response: WebResponse, selector: str | None, downloads: Path | None, signal: AbortSignal) -> Reading:
+async def _read(
+    response: WebResponse, selector: str | None, downloads: Path | None, signal: AbortSignal
+) -> ReadableContent:
     kind = kind_of(response)
     if kind == "binary" or kind == "pdf":
         if selector is not None:
@@ -80,20 +82,20 @@ async def _read(response: WebResponse, selector: str | None, downloads: Path | N
         return await _read_bytes(response, kind, downloads, signal)
     text = await signal.in_thread(decode_text, response.body, response.content_type)
     if kind == "html":
-        return Reading(await _page_text(text, selector, response, signal), text)
+        return ReadableContent(await _page_text(text, selector, response, signal), text)
     if selector is not None:
         if "xml" not in response.media_type:
             raise _no_selector(response, f"it is {response.media_type[:MAX_TYPE] or 'plain text'}, not HTML")
-        return Reading(await _page_text(text, selector, response, signal), text)
-    return Reading(text, text)
+        return ReadableContent(await _page_text(text, selector, response, signal), text)
+    return ReadableContent(text, text)
 
 
-async def read_raw(response: WebResponse, downloads: Path | None, signal: AbortSignal) -> Reading:
+async def read_raw(response: WebResponse, downloads: Path | None, signal: AbortSignal) -> ReadableContent:
     """The body as the server sent it, as text where it is text."""
     if kind_of(response) in ("binary", "pdf"):
         return await _read_bytes(response, "binary", downloads, signal)
     text = await signal.in_thread(decode_text, response.body, response.content_type)
-    return Reading(text, text)
+    return ReadableContent(text, text)
 
 
 def kind_of(response: WebResponse) -> str:
@@ -133,8 +135,8 @@ def _decodes(head: bytes) -> bool:
 async def _page_text(html: str, selector: str | None, response: WebResponse, signal: AbortSignal) -> str:
     # Not before a page has come, and in a thread: making Markdown takes a seventh of all modules' memory.
     await signal.in_thread(import_module, "ollm_tui.core.web.isolated_readers")
-    from ollm_tui.core.web.extraction import NoMatch, extract_main, extract_selected
-    from ollm_tui.core.web.isolated_readers import PageUnreadable, needs_process, read_large
+    from ollm_tui.core.web.extraction import SelectorNotFoundError, extract_main, extract_selected
+    from ollm_tui.core.web.isolated_readers import UnreadablePageError, needs_process, read_large
 
     url = response.url.text
     try:
@@ -143,11 +145,11 @@ async def _page_text(html: str, selector: str | None, response: WebResponse, sig
         if selector is None:
             return await signal.in_thread(extract_main, html, url)
         return await signal.in_thread(extract_selected, html, selector, url)
-    except NoMatch:
+    except SelectorNotFoundError:
         raise _no_selector(response, "no element of the page matches it") from None
     except ValueError as error:
         raise _no_selector(response, str(error)) from None
-    except PageUnreadable as error:
+    except UnreadablePageError as error:
         raise FetchFailed(
             f"{url}: the page came, but {error}. Ask for a part of it by selector, or for its text with http_fetch.",
             {"url": url, "reason": str(error)},
@@ -161,13 +163,13 @@ def _no_selector(response: WebResponse, reason: str) -> FetchFailed:
     )
 
 
-async def _read_bytes(response: WebResponse, kind: str, downloads: Path | None, signal: AbortSignal) -> Reading:
+async def _read_bytes(response: WebResponse, kind: str, downloads: Path | None, signal: AbortSignal) -> ReadableContent:
     note: str | None = None
     if kind == "pdf":
         try:
             text = await pdf_text(response.body, signal)
-            return Reading(text or "(the PDF has no text)", text)
-        except PdfUnreadable as error:
+            return ReadableContent(text or "(the PDF has no text)", text)
+        except UnreadablePdfError as error:
             note = str(error)
     described = f"{response.media_type[:MAX_TYPE] or 'binary data'}, {len(response.body):,} bytes"
     size = image_size(response.body)
@@ -175,7 +177,7 @@ async def _read_bytes(response: WebResponse, kind: str, downloads: Path | None, 
         described += f", {size[0]}x{size[1]} pixels"
     if downloads is None:
         encoded = base64.b64encode(response.body).decode("ascii")
-        return Reading(f"[{described}; the bytes are in the result's data]", encoded, is_base64=True, note=note)
+        return ReadableContent(f"[{described}; the bytes are in the result's data]", encoded, is_base64=True, note=note)
     try:
         path = await signal.in_thread(_save, response, downloads)
     except OSError as error:
@@ -184,7 +186,7 @@ async def _read_bytes(response: WebResponse, kind: str, downloads: Path | None, 
             f"{response.url.text}: {described} could not be saved: {reason}. Free some space first.",
             {"url": response.url.text, "reason": reason},
         ) from None
-    return Reading(f"[{described}; saved to {path}]", "", path=path, note=note)
+    return ReadableContent(f"[{described}; saved to {path}]", "", path=path, note=note)
 
 
 def _save(response: WebResponse, folder: Path) -> Path:

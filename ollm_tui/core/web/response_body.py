@@ -13,11 +13,11 @@ _STEP = 256 * 1024
 """Bytes unpacked at once: a small piece of a bomb would otherwise become hundreds of megabytes."""
 
 
-class BodyFault(Exception):
+class ResponseBodyError(Exception):
     """A body that cannot be read; the text says why."""
 
 
-class BodyTooLarge(BodyFault):
+class BodyTooLargeError(ResponseBodyError):
     """A body of more bytes than the limit."""
 
 
@@ -45,7 +45,7 @@ class BoundedBody:
         if content_length is not None and content_length.isascii() and content_length.isdigit():
             declared = int(content_length[:20])
             if declared > limit:
-                raise BodyTooLarge(f"the body has {declared:,} bytes, more than the limit of {limit:,}")
+                raise BodyTooLargeError(f"the body has {declared:,} bytes, more than the limit of {limit:,}")
 
     def feed(self, data: bytes) -> None:
         self._packed_size += len(data)
@@ -60,7 +60,7 @@ class BoundedBody:
 
     def _check(self, size: int) -> None:
         if size > self._limit:
-            raise BodyTooLarge(f"the body has more than the limit of {self._limit:,} bytes")
+            raise BodyTooLargeError(f"the body has more than the limit of {self._limit:,} bytes")
 
 
 def unpacker_for(content_encoding: str) -> Unpacker:
@@ -74,9 +74,9 @@ def unpacker_for(content_encoding: str) -> Unpacker:
         case ["deflate"]:
             return _Inflater(gzip=False)
         case [one]:
-            raise BodyFault(f"the body is packed as {one[:40]!r}, which was not asked for")
+            raise ResponseBodyError(f"the body is packed as {one[:40]!r}, which was not asked for")
         case _:
-            raise BodyFault("the body is packed more than once")
+            raise ResponseBodyError("the body is packed more than once")
 
 
 class _Identity:
@@ -110,7 +110,7 @@ class _Inflater:
 
     def finish(self) -> None:
         if self._started and not self._engine.eof:
-            raise BodyFault("the packed body ended too early")
+            raise ResponseBodyError("the packed body ended too early")
 
     def _inflated(self, data: bytes) -> bytes:
         first, self._started = not self._started, True
@@ -120,4 +120,4 @@ class _Inflater:
             if first and not self._gzip:
                 self._engine = zlib.decompressobj(-15)
                 return self._inflated(data)
-            raise BodyFault(f"the packed body is damaged: {error}") from None
+            raise ResponseBodyError(f"the packed body is damaged: {error}") from None

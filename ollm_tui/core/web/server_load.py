@@ -71,7 +71,7 @@ class _Host:
     users: int = 0
 
 
-class Politeness:
+class HostThrottle:
     """The turns of all requests of one process, by host."""
 
     def __init__(self, clock: Clock, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:

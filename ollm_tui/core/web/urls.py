@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from ollm_tui.core.base.errors import InvalidArguments, ToolFailure, UrlNotAllowed
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.web.ip_addresses import IPAddress, Reach, looks_numeric, parse_number_host, parse_v6, reach_of
+from ollm_tui.core.web.ip_addresses import AddressReach, IPAddress, looks_numeric, parse_number_host, parse_v6, reach_of
 
 MAX_URL = 8_192
 """Characters; longer addresses are refused by most servers, and are a way to carry data out."""
@@ -117,10 +117,10 @@ def refuse_literal(url: WebUrl, *, listed: bool) -> None:
 def refuse_address(url: WebUrl, address: IPAddress, *, listed: bool) -> None:
     """Raises UrlNotAllowed for an address that this URL may not lead to."""
     reach = reach_of(address)
-    if reach is Reach.PUBLIC or (reach is Reach.LOCAL and listed):
+    if reach is AddressReach.PUBLIC or (reach is AddressReach.LOCAL and listed):
         return
     where = f"{url.host} is {address}, " if url.address is None else f"{address} is "
-    if reach is Reach.LOCAL:
+    if reach is AddressReach.LOCAL:
         raise UrlNotAllowed(f"{url.text}: {where}a private or loopback address. {listing_hint(url)}", _details(url))
     raise UrlNotAllowed(
         f"{url.text}: {where}a link-local, metadata or reserved address. These are never fetched.", _details(url)

@@ -6,17 +6,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from ollm_tui.core.shell.hub import CommandHub, CommandKind, CommandState, StartFailed, UnknownCommand
-from ollm_tui.core.shell.status import Phase
-from ollm_tui.tui.controllers.detached_jobs_controller import LeftJobs
+from ollm_tui.core.shell.hub import CommandHub, CommandKind, CommandStatus, StartError, UnknownCommandError
+from ollm_tui.core.shell.status import CommandPhase
+from ollm_tui.tui.controllers.detached_jobs_controller import DetachedJobsController
 from ollm_tui.tui.values import CommandMark, CommandTab
 
 
-class CommandRelay:
+class CommandsController:
     """Raw bytes go from the hub's threads straight into a view's engine; nothing of them is an event."""
 
     def __init__(
-        self, hub: CommandHub, left: LeftJobs, workspace: Path, changed: Callable[[tuple[CommandTab, ...]], object]
+        self,
+        hub: CommandHub,
+        left: DetachedJobsController,
+        workspace: Path,
+        changed: Callable[[tuple[CommandTab, ...]], object],
     ) -> None:
         self._hub = hub
         self._left = left
@@ -50,7 +54,7 @@ class CommandRelay:
             return
         try:
             self._attached[command_id] = self._hub.attach(command_id, feed)
-        except UnknownCommand:
+        except UnknownCommandError:
             feed(b"[this command is no longer kept]\r\n")
 
     def detach(self, command_id: str) -> None:
@@ -61,43 +65,47 @@ class CommandRelay:
 
     def type(self, command_id: str, data: bytes) -> None:
         """What the person typed; lost where the command takes no input any more."""
-        with suppress(UnknownCommand):
+        with suppress(UnknownCommandError):
             self._hub.type(command_id, data)
 
     def answer(self, command_id: str, data: bytes) -> None:
         """What the terminal answers its program."""
-        with suppress(UnknownCommand):
+        with suppress(UnknownCommandError):
             self._hub.write(command_id, data)
 
     def interrupt(self, command_id: str) -> None:
-        with suppress(UnknownCommand):
+        with suppress(UnknownCommandError):
             self._hub.interrupt(command_id)
 
     def take_over(self, command_id: str) -> None:
-        with suppress(UnknownCommand):
+        with suppress(UnknownCommandError):
             self._hub.take_over(command_id)
 
     def resize(self, command_id: str, columns: int, lines: int) -> None:
-        with suppress(UnknownCommand):
+        with suppress(UnknownCommandError):
             self._hub.resize(command_id, columns, lines)
 
     def running(self) -> int:
         """Commands of the agent that a turn waits for, and that quitting would end."""
         return sum(state.running and not state.is_job for state in self._hub.list() if state.kind is CommandKind.AGENT)
 
-    def _on_state(self, state: CommandState) -> None:
+    def _on_state(self, state: CommandStatus) -> None:
         self._changed(self.tabs())
 
 
-def mark_of(state: CommandState) -> CommandMark:
+def mark_of(state: CommandStatus) -> CommandMark:
     """Where a command stands, for the screen."""
     if state.running and state.waiting_for_input:
         return CommandMark.WAITING
-    marks = {Phase.RUNNING: CommandMark.RUNNING, Phase.EXITED: CommandMark.EXITED, Phase.KILLED: CommandMark.KILLED}
+    marks = {
+        CommandPhase.RUNNING: CommandMark.RUNNING,
+        CommandPhase.EXITED: CommandMark.EXITED,
+        CommandPhase.KILLED: CommandMark.KILLED,
+    }
     return marks[state.state]
 
 
-def _tab(state: CommandState) -> CommandTab:
+def _tab(state: CommandStatus) -> CommandTab:
     return CommandTab(
         id=state.id,
         label=state.command,
@@ -111,4 +119,4 @@ def _tab(state: CommandState) -> CommandTab:
     )
 
 
-__all__ = ["CommandRelay", "StartFailed", "mark_of"]
+__all__ = ["CommandsController", "StartError", "mark_of"]

@@ -6,17 +6,25 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from ollm_tui.agent.events import ConfirmationAnswered, ConfirmationAsked
+from ollm_tui.agent.events import ConfirmationRequestedEvent, ConfirmationSettledEvent
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.confirmation import ConfirmationRequest, ConfirmationResponse, RememberScope
 from ollm_tui.core.bus.message_bus import MessageBus
-from ollm_tui.core.bus.notices import Outcome
-from ollm_tui.core.execution.calls import Review
+from ollm_tui.core.bus.notices import ConfirmationOutcome
+from ollm_tui.core.execution.calls import CallReview
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.tui import protocol
 from ollm_tui.tui.protocol import Tell
-from ollm_tui.tui.screens.confirmation_screen import ConfirmScreen
-from ollm_tui.tui.values import QueueItem, QueueSnapshot, QueueState, Reach, ReviewValue, RiskLevel, RuleOffer
+from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
+from ollm_tui.tui.values import (
+    ConfirmationItem,
+    ConfirmationQueueSnapshot,
+    QueueState,
+    Reach,
+    ReviewValue,
+    RiskLevel,
+    RuleOffer,
+)
 
 LINGER_SECONDS = 5.0
 """How long a question that ended by itself is still shown."""
@@ -25,39 +33,39 @@ SAME_SECONDS = 0.01
 """A deadline is computed anew for each snapshot; one that moved by less is the same, and its question unchanged."""
 
 
-class QueueKeeper:
+class ConfirmationQueue:
     """Gives each question its number for this session and knows how each ended. Holds no futures."""
 
     def __init__(self, bus: MessageBus, now: Callable[[], float]) -> None:
         self._bus = bus
         self._now = now
-        self._items: dict[str, QueueItem] = {}
+        self._items: dict[str, ConfirmationItem] = {}
         self._count = 0
 
-    def asked(self, event: ConfirmationAsked) -> int:
+    def asked(self, event: ConfirmationRequestedEvent) -> int:
         """A question was put; returns its number."""
         self._count += 1
         self._items[event.request.id] = _item_of(event.request, self._count)
         return self._count
 
-    def answered(self, event: ConfirmationAnswered) -> bool:
+    def answered(self, event: ConfirmationSettledEvent) -> bool:
         """A question ended. True when it should linger, to be forgotten after LINGER_SECONDS."""
         item = self._items.get(event.request_id)
         if item is None:
             return False
         self._items[item.id] = replace(item, state=_state(event.outcome), deadline=None, held=False)
-        return event.outcome in (Outcome.EXPIRED, Outcome.CANCELLED)
+        return event.outcome in (ConfirmationOutcome.EXPIRED, ConfirmationOutcome.CANCELLED)
 
     def forget(self, item_id: str) -> None:
         """A question that ended is not shown any more."""
         self._items.pop(item_id, None)
 
-    def find(self, item_id: str) -> QueueItem | None:
+    def find(self, item_id: str) -> ConfirmationItem | None:
         return self._items.get(item_id)
 
-    def snapshot(self) -> QueueSnapshot:
+    def snapshot(self) -> ConfirmationQueueSnapshot:
         """The queue now, with the bus's clocks; a question that did not change is the same object as before."""
-        return QueueSnapshot(tuple(self._timed(item) for item in list(self._items.values())))
+        return ConfirmationQueueSnapshot(tuple(self._timed(item) for item in list(self._items.values())))
 
     def hold(self, item_id: str, *, held: bool) -> None:
         """Stop a question's clock while it is looked at, or let it go on."""
@@ -89,7 +97,7 @@ class QueueKeeper:
             )
         )
 
-    def _timed(self, item: QueueItem) -> QueueItem:
+    def _timed(self, item: ConfirmationItem) -> ConfirmationItem:
         if not item.pending or item.timeout is None:
             return item
         left = self._bus.seconds_left(item.id)
@@ -99,7 +107,7 @@ class QueueKeeper:
         return item
 
 
-def review_value(review: Review) -> ReviewValue:
+def review_value(review: CallReview) -> ReviewValue:
     """The core's review as the screen reads it."""
     offers: tuple[RuleOffer, ...] = ()
     if review.offer is not None:
@@ -121,9 +129,9 @@ def _same_moment(one: float | None, other: float | None) -> bool:
     return one == other or (one is not None and other is not None and abs(one - other) < SAME_SECONDS)
 
 
-def _item_of(request: ConfirmationRequest, ordinal: int) -> QueueItem:
+def _item_of(request: ConfirmationRequest, ordinal: int) -> ConfirmationItem:
     details = request.details
-    return QueueItem(
+    return ConfirmationItem(
         id=request.id,
         ordinal=ordinal,
         call_id=request.call_id,
@@ -140,7 +148,7 @@ def _item_of(request: ConfirmationRequest, ordinal: int) -> QueueItem:
     )
 
 
-def _state(outcome: Outcome) -> QueueState:
+def _state(outcome: ConfirmationOutcome) -> QueueState:
     return QueueState(outcome.value)
 
 
@@ -148,10 +156,10 @@ TELL_INTERVAL = 0.1
 """Seconds between two snapshots, at least: all panes are drawn anew for each."""
 
 
-class QuestionDesk:
+class ConfirmationsController:
     """Puts answers to the queue, and tells the queue whenever it has changed."""
 
-    def __init__(self, queue: QueueKeeper, executor: ToolExecutor, tell: Tell) -> None:
+    def __init__(self, queue: ConfirmationQueue, executor: ToolExecutor, tell: Tell) -> None:
         self._queue = queue
         self._executor = executor
         self._tell = tell
@@ -169,18 +177,18 @@ class QuestionDesk:
 
     def _tell_now(self) -> None:
         self._telling, self._told_at = False, asyncio.get_running_loop().time()
-        self._tell(protocol.QueueChanged(self._queue.snapshot()))
+        self._tell(protocol.QueueUpdate(self._queue.snapshot()))
         over, self._over = self._over, []
         self._forget(*over)
 
-    def settled(self, event: ConfirmationAnswered) -> None:
+    def settled(self, event: ConfirmationSettledEvent) -> None:
         """A question ended; it leaves the queue, and where nobody answered it, only after a while."""
         if self._queue.answered(event):
             asyncio.get_running_loop().call_later(LINGER_SECONDS, self._forget, event.request_id)
         else:
             self._over.append(event.request_id)
 
-    def decide(self, decision: ConfirmScreen.Decided) -> None:
+    def decide(self, decision: ConfirmationScreen.Decided) -> None:
         won = self._queue.answer(
             decision.item_id,
             approved=decision.approved,
@@ -190,7 +198,7 @@ class QuestionDesk:
             rule=decision.rule,
         )
         if not won:
-            self._tell(protocol.Said("That question was settled before your answer.", failed=True))
+            self._tell(protocol.ToastUpdate("That question was settled before your answer.", failed=True))
             self.tell()
 
     def deny(self, item_ids: Iterable[str]) -> None:
@@ -208,7 +216,7 @@ class QuestionDesk:
         if item is not None:
             judged = item.arguments if arguments is None else arguments
             review = await self._executor.review(item.tool, judged)
-            self._tell(protocol.Reviewed(item_id, review_value(review), arguments))
+            self._tell(protocol.ReviewUpdate(item_id, review_value(review), arguments))
 
     def _forget(self, *item_ids: str) -> None:
         for item_id in item_ids:

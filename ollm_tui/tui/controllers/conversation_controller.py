@@ -7,28 +7,28 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from ollm_tui.agent.events import (
-    AssistantMessage,
-    Compacted,
-    ConfirmationAnswered,
-    ConfirmationAsked,
+    AssistantMessageEvent,
+    CompactedEvent,
+    ConfirmationRequestedEvent,
+    ConfirmationSettledEvent,
+    ErrorEvent,
     Event,
-    Failed,
     LoggedResult,
-    MemoryRecalled,
-    Noticed,
-    ReasoningDelta,
-    SessionStarted,
-    TextDelta,
-    ToolCalled,
-    ToolOutput,
-    ToolReturned,
-    TurnFinished,
+    MemoryRecalledEvent,
+    NoticeEvent,
+    ReasoningDeltaEvent,
+    SessionStartedEvent,
+    TextDeltaEvent,
+    ToolCallEvent,
+    ToolOutputEvent,
+    ToolResultEvent,
+    TurnFinishedEvent,
     TurnStatus,
-    UsageReported,
-    UserMessage,
+    UsageEvent,
+    UserMessageEvent,
 )
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.bus.notices import Outcome
+from ollm_tui.core.bus.notices import ConfirmationOutcome
 from ollm_tui.tui.conversation_entries import (
     AnswerEntry,
     AnswerGrew,
@@ -57,7 +57,7 @@ ENDINGS = {
 
 
 @dataclass
-class ConversationFolder:
+class ConversationController:
     """Remembers what is open: the answer that grows and the calls that run."""
 
     model: str = ""
@@ -71,52 +71,52 @@ class ConversationFolder:
     def fold(self, event: Event, ordinal: int | None = None) -> list[Change]:
         """What an event changes. `ordinal` is the queue's number for a question that is asked."""
         match event:
-            case SessionStarted():
+            case SessionStartedEvent():
                 self.model = event.model or event.provider
                 return []
-            case UserMessage():
+            case UserMessageEvent():
                 self._asked_at = _moment(event.time)
                 return [_changed(UserEntry(self._new_id("user"), event.text, _clock(event.time)))]
-            case TextDelta() | ReasoningDelta():
+            case TextDeltaEvent() | ReasoningDeltaEvent():
                 return self._grow(event)
-            case AssistantMessage():
+            case AssistantMessageEvent():
                 return self._finish_answer(event)
-            case ToolCalled():
+            case ToolCallEvent():
                 return [self._put(self._begun(event))]
-            case ToolOutput():
+            case ToolOutputEvent():
                 return self._output(event)
-            case ConfirmationAsked():
+            case ConfirmationRequestedEvent():
                 return self._asked(event, ordinal)
-            case ConfirmationAnswered():
+            case ConfirmationSettledEvent():
                 return self._answered(event)
-            case ToolReturned():
+            case ToolResultEvent():
                 return self._returned(event)
-            case UsageReported():
+            case UsageEvent():
                 return self._used(event)
-            case Compacted():
+            case CompactedEvent():
                 words = f"Older history was shortened: {event.before} to {event.after} tokens."
                 return [self._note(words, NoteKind.NOTICE)]
-            case MemoryRecalled():
+            case MemoryRecalledEvent():
                 return [_changed(NoteEntry(self._new_id("note"), f"{event.in_words} (^N to read)", body=event.text))]
-            case Noticed():
+            case NoticeEvent():
                 return [self._note(event.text, NoteKind.NOTICE)]
-            case Failed():
+            case ErrorEvent():
                 return [self._note(f"{event.error.type}: {event.error.message}", NoteKind.ERROR)]
-            case TurnFinished():
+            case TurnFinishedEvent():
                 return self._turn_over(event.status)
             case _:
                 return []
 
-    def _grow(self, event: TextDelta | ReasoningDelta) -> list[Change]:
+    def _grow(self, event: TextDeltaEvent | ReasoningDeltaEvent) -> list[Change]:
         changes: list[Change] = []
         if self._live is None:
             self._live = AnswerEntry(self._new_id("answer"), self.model, time=_clock(event.time), live=True)
             changes.append(_changed(self._live))
-        grown = AnswerGrew(self._live.id, text=event.text) if isinstance(event, TextDelta) else None
+        grown = AnswerGrew(self._live.id, text=event.text) if isinstance(event, TextDeltaEvent) else None
         changes.append(grown or AnswerGrew(self._live.id, reasoning=event.text))
         return changes
 
-    def _finish_answer(self, event: AssistantMessage) -> list[Change]:
+    def _finish_answer(self, event: AssistantMessageEvent) -> list[Change]:
         live, self._live = self._live, None
         if live is None and not event.text and not event.reasoning:
             return []
@@ -129,36 +129,36 @@ class ConversationFolder:
         )
         return [_changed(self._last)]
 
-    def _begun(self, event: ToolCalled) -> CallEntry:
+    def _begun(self, event: ToolCallEvent) -> CallEntry:
         arguments = json.dumps(event.arguments, indent=2, ensure_ascii=False)
         return CallEntry(event.call_id, event.name, summary_of(event.arguments), CallState.RUN, arguments)
 
-    def _output(self, event: ToolOutput) -> list[Change]:
+    def _output(self, event: ToolOutputEvent) -> list[Change]:
         call = self._calls.get(event.call_id)
         return [] if call is None else [self._put(replace(call, output=(call.output + event.text)[-OUTPUT_KEPT:]))]
 
-    def _asked(self, event: ConfirmationAsked, ordinal: int | None) -> list[Change]:
+    def _asked(self, event: ConfirmationRequestedEvent, ordinal: int | None) -> list[Change]:
         call = self._calls.get(event.call_id)
         if call is None:
             return []
         details = event.request.details
         return [self._put(replace(call, state=CallState.WAIT, ordinal=ordinal, preview=details.preview))]
 
-    def _answered(self, event: ConfirmationAnswered) -> list[Change]:
+    def _answered(self, event: ConfirmationSettledEvent) -> list[Change]:
         call = self._calls.get(event.call_id)
         if call is None:
             return []
         reason = f": {event.reason}" if event.reason else ""
         words = f"{event.outcome.value} by {event.by}{reason}{' with changed arguments' if event.modified_args else ''}"
         state = {
-            Outcome.APPROVED: CallState.RUN,
-            Outcome.DENIED: CallState.DENIED,
-            Outcome.EXPIRED: CallState.EXPIRED,
-            Outcome.CANCELLED: CallState.CANCELLED,
+            ConfirmationOutcome.APPROVED: CallState.RUN,
+            ConfirmationOutcome.DENIED: CallState.DENIED,
+            ConfirmationOutcome.EXPIRED: CallState.EXPIRED,
+            ConfirmationOutcome.CANCELLED: CallState.CANCELLED,
         }[event.outcome]
         return [self._put(replace(call, state=state, verdict=words))]
 
-    def _returned(self, event: ToolReturned) -> list[Change]:
+    def _returned(self, event: ToolResultEvent) -> list[Change]:
         self._asked_at = _moment(event.time)  # the model's own time begins when it has the results
         call = self._calls.pop(event.call_id, None)
         if call is None:
@@ -177,7 +177,7 @@ class ConversationFolder:
             )
         ]
 
-    def _used(self, event: UsageReported) -> list[Change]:
+    def _used(self, event: UsageEvent) -> list[Change]:
         if self._last is None or event.completion_tokens is None:
             return []
         self._last = replace(self._last, tokens=event.completion_tokens)

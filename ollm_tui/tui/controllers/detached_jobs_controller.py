@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.shell.detached_jobs import EarlierJob, JobBook, JobRecord
+from ollm_tui.core.shell.detached_jobs import EarlierJob, JobRecord, JobRecords
 from ollm_tui.core.shell.output_log import BACKLOG, read_log
 from ollm_tui.tui.values import CommandMark, CommandTab
 
@@ -15,10 +15,10 @@ LOOK_EVERY = 1.0
 """Seconds between two looks at a log that is followed: another process writes it and tells nobody."""
 
 
-class LeftJobs:
+class DetachedJobsController:
     """A log is followed from the moment its tab is first opened; `changed` is called when a job has ended."""
 
-    def __init__(self, book: JobBook, changed: Callable[[], object]) -> None:
+    def __init__(self, book: JobRecords, changed: Callable[[], object]) -> None:
         self._book = book
         self._changed = changed
         self._records: dict[str, JobRecord] = {}

@@ -10,13 +10,13 @@ from contextlib import suppress
 
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.shell.detached_jobs import EarlierJob, JobBook
-from ollm_tui.core.shell.hub import CannotLeave, CommandHub, CommandState, UnknownCommand
-from ollm_tui.core.shell.process_tree import Family
-from ollm_tui.core.shell.process_usage import Look, Usage, Watcher
+from ollm_tui.core.shell.detached_jobs import EarlierJob, JobRecords
+from ollm_tui.core.shell.hub import CannotDetachError, CommandHub, CommandStatus, UnknownCommandError
+from ollm_tui.core.shell.process_tree import ProcessTree
+from ollm_tui.core.shell.process_usage import ProcessUsage, UsageReading, UsageWatcher
 from ollm_tui.tui import protocol
 from ollm_tui.tui.controllers.commands_controller import mark_of
-from ollm_tui.tui.controllers.detached_jobs_controller import LeftJobs
+from ollm_tui.tui.controllers.detached_jobs_controller import DetachedJobsController
 from ollm_tui.tui.conversation_entries import NoteEntry
 from ollm_tui.tui.protocol import Tell
 from ollm_tui.tui.values import CommandMark, JobRow
@@ -29,17 +29,19 @@ NEXT_TIME = "In this folder, ollm-tui lists what still runs under /jobs and can 
 log = logging.getLogger(__name__)
 
 
-class JobDesk:
+class JobsController:
     """Knows the jobs of this dashboard from the hub, and those that outlived an earlier one from the book."""
 
-    def __init__(self, hub: CommandHub, book: JobBook, left: LeftJobs, tell: Tell, clock: Clock) -> None:
+    def __init__(
+        self, hub: CommandHub, book: JobRecords, left: DetachedJobsController, tell: Tell, clock: Clock
+    ) -> None:
         self._hub = hub
         self._left = left
         self._book = book
         self._tell = tell
         self._clock = clock
-        self._watcher = Watcher()
-        self._families: dict[str, Family] = {}
+        self._watcher = UsageWatcher()
+        self._families: dict[str, ProcessTree] = {}
         self._earlier: tuple[EarlierJob, ...] = ()
         self._again = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
@@ -60,31 +62,31 @@ class JobDesk:
             try:
                 look = await asyncio.to_thread(self._look, self._jobs())
             except OSError as error:
-                self._tell(protocol.Said(f"The jobs cannot be looked at: {error}", failed=True))
+                self._tell(protocol.ToastUpdate(f"The jobs cannot be looked at: {error}", failed=True))
                 return
             self._left.show(self._earlier)
-            self._tell(protocol.JobsChanged(self._rows(look), look.unknown))
+            self._tell(protocol.JobsUpdate(self._rows(look), look.unknown))
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._again.wait(), LOOK_EVERY)
 
-    def _look(self, jobs: list[CommandState]) -> Look:
+    def _look(self, jobs: list[CommandStatus]) -> UsageReading:
         """At all jobs there are; in a thread, which has the families to itself."""
         self._earlier = tuple(job for job in self._book.earlier() if job.running)
-        families: dict[str, Family] = {}
+        families: dict[str, ProcessTree] = {}
         for job in jobs:
             if job.unfinished:
-                with suppress(UnknownCommand):
+                with suppress(UnknownCommandError):
                     families[job.id] = self._families.get(job.id) or self._hub.family(job.id)
         for job in self._earlier:
             families[job.record.mark] = self._families.get(job.record.mark) or self._book.family(job.record)
         self._families = families
         return self._watcher.look(families)
 
-    def _jobs(self) -> list[CommandState]:
+    def _jobs(self) -> list[CommandStatus]:
         return [state for state in self._hub.list() if state.is_job]
 
-    def _rows(self, look: Look | None = None) -> tuple[JobRow, ...]:
-        usage: Mapping[str, Usage] = {} if look is None else look.usage
+    def _rows(self, look: UsageReading | None = None) -> tuple[JobRow, ...]:
+        usage: Mapping[str, ProcessUsage] = {} if look is None else look.usage
         now = self._clock.now()
         earlier = [
             _earlier_row(job, (now - job.record.started).total_seconds(), usage.get(job.record.mark))
@@ -93,7 +95,7 @@ class JobDesk:
         return (*earlier, *(_row(job, usage.get(job.id)) for job in self._jobs()))
 
     def interrupt(self, job_id: str) -> None:
-        with suppress(UnknownCommand):
+        with suppress(UnknownCommandError):
             self._hub.interrupt(job_id)
 
     async def end(self, job_id: str) -> None:
@@ -104,14 +106,14 @@ class JobDesk:
                 survivors = await asyncio.to_thread(self._book.end, earlier)
             else:
                 survivors = (await self._hub.kill(job_id)).leftovers
-        except UnknownCommand:
+        except UnknownCommandError:
             survivors = ()
         name = job_id if earlier is None else earlier.id
         if survivors:
             words = f"{name}: could not be ended: {visible(', '.join(map(str, survivors)))}"
-            self._tell(protocol.Said(words, failed=True))
+            self._tell(protocol.ToastUpdate(words, failed=True))
         else:
-            self._tell(protocol.Said(f"{name} is ended."))
+            self._tell(protocol.ToastUpdate(f"{name} is ended."))
         self._again.set()
 
     # -- at the beginning --------------------------------------------------------------------------------------------
@@ -144,7 +146,7 @@ class JobDesk:
             if job.unfinished and job.can_stay:
                 try:
                     await self._hub.leave(job.id)
-                except (CannotLeave, UnknownCommand) as failure:
+                except (CannotDetachError, UnknownCommandError) as failure:
                     failures.append(str(failure))
         return tuple(failures)
 
@@ -161,7 +163,7 @@ class JobDesk:
         return (*words, NEXT_TIME) if words else ()
 
 
-def _row(job: CommandState, usage: Usage | None) -> JobRow:
+def _row(job: CommandStatus, usage: ProcessUsage | None) -> JobRow:
     processes = [one.pid for one in (job.leftovers if usage is None else usage.processes)]
     ended = job.ended if job.ended is not None and not job.unfinished else time.monotonic()
     return JobRow(
@@ -185,7 +187,7 @@ def _pid(leader: int, running: list[int]) -> int:
     return leader if leader in running or not running else running[0]
 
 
-def _earlier_row(job: EarlierJob, seconds: float, usage: Usage | None) -> JobRow:
+def _earlier_row(job: EarlierJob, seconds: float, usage: ProcessUsage | None) -> JobRow:
     record = job.record
     return JobRow(
         id=record.mark,

@@ -10,7 +10,7 @@ from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.fence.secrets import looks_secret_under
 from ollm_tui.core.memory import Memory
-from ollm_tui.core.memory.overview import Glance, MemoryOverview
+from ollm_tui.core.memory.overview import MemoryOverview, MemorySummary
 from ollm_tui.tui import protocol
 from ollm_tui.tui import protocol as wishes
 from ollm_tui.tui.durations import short_age_since
@@ -39,7 +39,7 @@ class _Change:
     after: str | None
 
 
-class MemoryKeeper:
+class MemoryController:
     """Does the wishes of the open screen one after the other, and shows it what others change."""
 
     def __init__(self, memory: Memory, overview: MemoryOverview, tell: Tell, clock: Clock) -> None:
@@ -57,13 +57,13 @@ class MemoryKeeper:
         """Whether somebody is looking."""
         return self._query is not None
 
-    async def do(self, wish: wishes.MemoryWish) -> None:
+    async def do(self, wish: wishes.MemoryIntent) -> None:
         """What comes of it is told; a failure of the store, too."""
         async with self._one_at_a_time:
             try:
                 await self._do(wish)
             except ToolFailure as failure:
-                self._tell(protocol.MemorySettled(MemoryOutcome.FAILED, failure.message))
+                self._tell(protocol.MemoryChangeUpdate(MemoryOutcome.FAILED, failure.message))
 
     async def changed(self) -> None:
         """Somebody else may have changed something: show it to whoever is looking."""
@@ -73,24 +73,24 @@ class MemoryKeeper:
             try:
                 await self._show()
             except ToolFailure as failure:
-                self._tell(protocol.MemorySettled(MemoryOutcome.FAILED, failure.message))
+                self._tell(protocol.MemoryChangeUpdate(MemoryOutcome.FAILED, failure.message))
 
-    async def _do(self, wish: wishes.MemoryWish) -> None:
+    async def _do(self, wish: wishes.MemoryIntent) -> None:
         match wish:
-            case wishes.Listed(query):
+            case wishes.ListMemories(query):
                 self._query = query
                 await self._list(query)
-            case wishes.Read(name):
+            case wishes.ReadMemory(name):
                 self._shown = name
                 await self._read(name)
-            case wishes.Saved(name, expected, value):
+            case wishes.SaveMemory(name, expected, value):
                 await self._change(name, expected, value, MemoryOutcome.SAVED)
-            case wishes.Deleted(name):
+            case wishes.DeleteMemory(name):
                 stored = await asyncio.to_thread(self._stored, name)
                 await self._change(name, stored, None, MemoryOutcome.DELETED)
-            case wishes.Undone():
+            case wishes.UndoMemoryChange():
                 await self._undo()
-            case wishes.Left():
+            case wishes.CloseMemory():
                 self._query = self._shown = None
             case _:
                 pass
@@ -98,17 +98,17 @@ class MemoryKeeper:
     async def _undo(self) -> None:
         last = self._last
         if last is None:
-            self._tell(protocol.MemorySettled(MemoryOutcome.FAILED, "There is nothing to undo."))
+            self._tell(protocol.MemoryChangeUpdate(MemoryOutcome.FAILED, "There is nothing to undo."))
             return
         await self._change(last.name, last.after, last.before, MemoryOutcome.RESTORED)
 
     async def _change(self, name: MemoryName, expected: str | None, value: str | None, outcome: MemoryOutcome) -> None:
         if await asyncio.to_thread(self._memory.replace, name.key, expected, value, name.scope):
             self._last = None if outcome is MemoryOutcome.RESTORED else _Change(name, expected, value)
-            self._tell(protocol.MemorySettled(outcome, name=name, stored=value))
+            self._tell(protocol.MemoryChangeUpdate(outcome, name=name, stored=value))
         else:
             stored = await asyncio.to_thread(self._stored, name)
-            self._tell(protocol.MemorySettled(MemoryOutcome.CONFLICT, name=name, stored=stored))
+            self._tell(protocol.MemoryChangeUpdate(MemoryOutcome.CONFLICT, name=name, stored=stored))
         if self._query is not None:
             await self._show()
 
@@ -119,7 +119,7 @@ class MemoryKeeper:
             await self._read(self._shown)
 
     async def _list(self, query: MemoryQuery) -> None:
-        self._tell(protocol.MemoryListed(await asyncio.to_thread(self._listing, query)))
+        self._tell(protocol.MemoryListUpdate(await asyncio.to_thread(self._listing, query)))
 
     def _listing(self, query: MemoryQuery) -> MemoryListing:
         seen = self._overview.look(scope=query.scope, containing=query.containing, limit=LISTED)
@@ -127,7 +127,7 @@ class MemoryKeeper:
         return MemoryListing(query, tuple(_row(glance, now) for glance in seen.glances), seen.total)
 
     async def _read(self, name: MemoryName) -> None:
-        self._tell(protocol.MemoryRead(await asyncio.to_thread(self._text, name)))
+        self._tell(protocol.MemoryTextUpdate(await asyncio.to_thread(self._text, name)))
 
     def _text(self, name: MemoryName) -> MemoryText:
         value = self._stored(name)
@@ -138,7 +138,7 @@ class MemoryKeeper:
         return None if found is None else found.value
 
 
-def _row(glance: Glance, now: datetime) -> MemoryRow:
+def _row(glance: MemorySummary, now: datetime) -> MemoryRow:
     first = next((one for one in glance.opening.split("\n") if one.strip()), "")[:_FIRST_LINE_CHARS]
     concern = looks_secret_under(glance.key, glance.opening) or ""
     return MemoryRow(

@@ -8,52 +8,52 @@ from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
 
 from ollm_tui.agent.events import (
-    ConfirmationAnswered,
-    ConfirmationAsked,
+    ConfirmationRequestedEvent,
+    ConfirmationSettledEvent,
     Event,
-    TodosReplaced,
-    ToolReturned,
-    UsageReported,
+    TodosChangedEvent,
+    ToolResultEvent,
+    UsageEvent,
 )
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.options import Options
-from ollm_tui.runtime import Attendance, Configuration, House, assemble
+from ollm_tui.runtime import Attendance, Configuration, Runtime, assemble
 from ollm_tui.tui import protocol
 from ollm_tui.tui.bindings import faults_of
-from ollm_tui.tui.controllers.commands_controller import CommandRelay, StartFailed
-from ollm_tui.tui.controllers.confirmations_controller import QuestionDesk, QueueKeeper
-from ollm_tui.tui.controllers.conversation_controller import ConversationFolder
-from ollm_tui.tui.controllers.detached_jobs_controller import LeftJobs
-from ollm_tui.tui.controllers.jobs_controller import JobDesk
-from ollm_tui.tui.controllers.memory_controller import MemoryKeeper
-from ollm_tui.tui.controllers.status_controller import SurroundingsKeeper, TrustKeeper
-from ollm_tui.tui.controllers.todos_controller import StoreWatcher, TodoKeeper
-from ollm_tui.tui.controllers.turns_controller import ActivityFolder, TurnRunner
+from ollm_tui.tui.controllers.commands_controller import CommandsController, StartError
+from ollm_tui.tui.controllers.confirmations_controller import ConfirmationQueue, ConfirmationsController
+from ollm_tui.tui.controllers.conversation_controller import ConversationController
+from ollm_tui.tui.controllers.detached_jobs_controller import DetachedJobsController
+from ollm_tui.tui.controllers.jobs_controller import JobsController
+from ollm_tui.tui.controllers.memory_controller import MemoryController
+from ollm_tui.tui.controllers.status_controller import StatusController, TrustController
+from ollm_tui.tui.controllers.todos_controller import StoreWatcher, TodosController
+from ollm_tui.tui.controllers.turns_controller import ActivityTracker, TurnsController
 from ollm_tui.tui.conversation_entries import EntriesChanged, NoteEntry, NoteKind
 from ollm_tui.tui.panes.confirmations_pane import QueuePane
 from ollm_tui.tui.panes.conversation_pane import ConversationPane
 from ollm_tui.tui.panes.terminal_pane import TerminalPane
 from ollm_tui.tui.panes.todos_pane import TodoPane
-from ollm_tui.tui.protocol import Intent, MemoryWish, Steward, Tell
-from ollm_tui.tui.screens.confirmation_screen import ConfirmScreen
+from ollm_tui.tui.protocol import Backend, Intent, MemoryIntent, Tell
+from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 from ollm_tui.tui.screens.dashboard_screen import Dashboard
 from ollm_tui.tui.screens.jobs_screen import JobsScreen
 from ollm_tui.tui.screens.trust_screen import TrustScreen
 from ollm_tui.tui.terminal_references import with_references
 from ollm_tui.tui.themes import load_themes
-from ollm_tui.tui.values import Activity, CommandTab, Fault, Unfinished
+from ollm_tui.tui.values import Activity, CommandTab, FileError, UnfinishedWork
 from ollm_tui.tui.widgets.prompt import Prompt
 
 log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def open_house(options: Options, tell: Tell, clock: Clock) -> AsyncGenerator[Steward]:
+async def open_house(options: Options, tell: Tell, clock: Clock) -> AsyncGenerator[Backend]:
     """Assemble core and agent, and stay until the screen is left. Raises ConfigurationError."""
     last_words: list[str] = []
     async with assemble(options, Attendance.PERSON, clock=clock, farewell=last_words.append) as house:
-        bridge = Bridge(house, tell, clock, last_words)
+        bridge = RuntimeController(house, tell, clock, last_words)
         await bridge.begin()
         if options.prompt:
             bridge.handle(Prompt.Sent(options.prompt))
@@ -63,31 +63,31 @@ async def open_house(options: Options, tell: Tell, clock: Clock) -> AsyncGenerat
             await bridge.close()
 
 
-class Bridge:
+class RuntimeController:
     """The one place that knows both sides. Everything it tells is a frozen value; every wish is done in a task."""
 
-    def __init__(self, house: House, tell: Tell, clock: Clock, last_words: list[str]) -> None:
+    def __init__(self, house: Runtime, tell: Tell, clock: Clock, last_words: list[str]) -> None:
         self._house = house
         self._tell = tell
         self._core = house.core
-        self._folder = ConversationFolder()
-        self._activity = ActivityFolder(clock.monotonic)
-        self._queue = QueueKeeper(self._core.bus, clock.monotonic)
-        self._questions = QuestionDesk(self._queue, self._core.executor, tell)
-        self._todos = TodoKeeper(self._core.todos)
-        self._memory = MemoryKeeper(self._core.memory, self._core.memory_overview, tell, clock)
+        self._folder = ConversationController()
+        self._activity = ActivityTracker(clock.monotonic)
+        self._queue = ConfirmationQueue(self._core.bus, clock.monotonic)
+        self._questions = ConfirmationsController(self._queue, self._core.executor, tell)
+        self._todos = TodosController(self._core.todos)
+        self._memory = MemoryController(self._core.memory, self._core.memory_overview, tell, clock)
         self._watcher = StoreWatcher(self._core.store, self._core.todos, self._memory.changed)
-        self._turns = TurnRunner(house.agent, self._turn_broke)
-        left = LeftJobs(self._core.jobs, lambda: self._commands_changed(self._commands.tabs()))
-        self._commands = CommandRelay(
+        self._turns = TurnsController(house.agent, self._turn_broke)
+        left = DetachedJobsController(self._core.jobs, lambda: self._commands_changed(self._commands.tabs()))
+        self._commands = CommandsController(
             self._core.hub, left, self._core.configuration.workspace.root, self._commands_changed
         )
-        self._jobs = JobDesk(self._core.hub, self._core.jobs, left, tell, clock)
+        self._jobs = JobsController(self._core.hub, self._core.jobs, left, tell, clock)
         self._last_words = last_words
         self._runs_on: tuple[str, ...] = ()
-        self._trust = TrustKeeper(self._core, tell, self._policy_changed)
+        self._trust = TrustController(self._core, tell, self._policy_changed)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._around = SurroundingsKeeper(house, tell)
+        self._around = StatusController(house, tell)
         self._folder.model = self._around.now.model
         self._unsubscribe = house.stream.subscribe(self._on_event)
 
@@ -96,7 +96,7 @@ class Bridge:
         self._around.tell()
         self._say_first_notices()
         self._note(*await self._jobs.first_notes())
-        self._tell(protocol.TodosChanged(await self._todos.load()))
+        self._tell(protocol.TodosUpdate(await self._todos.load()))
         self._begin(self._watcher.run())
         settings = self._core.configuration.settings
         themes = await asyncio.to_thread(load_themes)
@@ -108,7 +108,7 @@ class Bridge:
             auto_open=settings.ui.auto_open,
             allow_clipboard=settings.terminal.clipboard,
         )
-        self._tell(protocol.SettingsKnown(chosen))
+        self._tell(protocol.SettingsUpdate(chosen))
         found = _faults_in(self._core.configuration)
         self._tell_faults(*found, *themes.faults, *faults_of(settings.keys, "config.toml"))
 
@@ -121,7 +121,7 @@ class Bridge:
         for task in tuple(self._tasks):
             task.cancel()
 
-    def unfinished(self) -> Unfinished:
+    def unfinished(self) -> UnfinishedWork:
         facts: list[str] = []
         if self._turns.busy:
             facts.append("A turn is running.")
@@ -133,7 +133,7 @@ class Bridge:
             facts.append(
                 f"{running} command{'s' if running > 1 else ''} of the agent still run{'' if running > 1 else 's'}."
             )
-        return Unfinished(tuple(facts), self._jobs.unfinished())
+        return UnfinishedWork(tuple(facts), self._jobs.unfinished())
 
     async def leave_jobs(self) -> tuple[str, ...]:
         return await self._jobs.leave_all()
@@ -149,34 +149,34 @@ class Bridge:
     def _on_event(self, event: Event) -> None:
         ordinal: int | None = None
         match event:
-            case ConfirmationAsked():
+            case ConfirmationRequestedEvent():
                 ordinal = self._queue.asked(event)
-            case ConfirmationAnswered():
+            case ConfirmationSettledEvent():
                 self._questions.settled(event)
-            case TodosReplaced():
+            case TodosChangedEvent():
                 rows = self._todos.rows_of(event)
                 if rows is not None:
-                    self._tell(protocol.TodosChanged(rows))
-            case ToolReturned() if self._memory.open:
+                    self._tell(protocol.TodosUpdate(rows))
+            case ToolResultEvent() if self._memory.open:
                 self._begin(self._memory.changed())
-            case UsageReported():
+            case UsageEvent():
                 self._around.tokens_used((event.prompt_tokens or 0) + (event.completion_tokens or 0))
             case _:
                 pass
         for change in self._folder.fold(event, ordinal):
-            self._tell(protocol.ConversationChanged(change))
-        if isinstance(event, (ConfirmationAsked, ConfirmationAnswered)):
+            self._tell(protocol.ConversationUpdate(change))
+        if isinstance(event, (ConfirmationRequestedEvent, ConfirmationSettledEvent)):
             self._questions.tell()
         activity = self._activity.fold(event)
         if activity is not None:
             self._tell(activity)
 
     def _commands_changed(self, commands: tuple[CommandTab, ...]) -> None:
-        self._tell(protocol.CommandsChanged(commands))
+        self._tell(protocol.CommandsUpdate(commands))
 
     def _turn_broke(self, error: BaseException) -> None:
         log.error("a turn broke", exc_info=error)
-        self._tell(protocol.ActivityChanged(Activity.FAILED, fault=f"{type(error).__name__}: {error}"))
+        self._tell(protocol.ActivityUpdate(Activity.FAILED, fault=f"{type(error).__name__}: {error}"))
 
     # -- wishes to deeds ---------------------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class Bridge:
         match intent:
             case Prompt.Sent(text, references):
                 if self._turns.busy:
-                    self._tell(protocol.Said("Sent when this turn ends."))
+                    self._tell(protocol.ToastUpdate("Sent when this turn ends."))
                 self._turns.send(with_references(text, references))
             case ConversationPane.Retry():
                 self._turns.retry()
@@ -192,16 +192,16 @@ class Bridge:
                 self._interrupt()
             case Dashboard.ModeWanted(mode):
                 self._around.change_mode(mode)
-            case ConfirmScreen.Decided():
+            case ConfirmationScreen.Decided():
                 self._questions.decide(intent)
             case QueuePane.Denied(item_ids):
                 self._questions.deny(item_ids)
-            case ConfirmScreen.Looked(item_id):
+            case ConfirmationScreen.Looked(item_id):
                 self._questions.hold(item_id, held=True)
                 self._begin(self._questions.review(item_id, None))
-            case ConfirmScreen.LookedAway(item_id):
+            case ConfirmationScreen.LookedAway(item_id):
                 self._questions.hold(item_id, held=False)
-            case ConfirmScreen.CheckWanted(item_id, arguments):
+            case ConfirmationScreen.CheckWanted(item_id, arguments):
                 self._begin(self._questions.review(item_id, arguments))
             case TodoPane.Added() | TodoPane.Toggled() | TodoPane.Removed():
                 self._begin(self._change_todos(intent))
@@ -209,7 +209,7 @@ class Bridge:
                 self._begin(self._trust.look())
             case TrustScreen.Trusted(shown):
                 self._begin(self._trust.trust(shown))
-            case MemoryWish():
+            case MemoryIntent():
                 self._begin(self._memory.do(intent))
             case Dashboard.FocusChanged(focused):
                 self._watcher.focused = focused
@@ -253,13 +253,13 @@ class Bridge:
         try:
             await self._todos.change(wish)
         except ToolFailure as failure:
-            self._tell(protocol.Said(failure.message, failed=True))
+            self._tell(protocol.ToastUpdate(failure.message, failed=True))
 
     async def _open_shell(self, columns: int, lines: int, typed: str) -> None:
         try:
             await self._commands.open_shell(columns, lines, typed)
-        except StartFailed as failure:
-            self._tell(protocol.ShellFailed(str(failure)))
+        except StartError as failure:
+            self._tell(protocol.ShellErrorUpdate(str(failure)))
 
     # -- small things ------------------------------------------------------------------------------------------------
 
@@ -272,11 +272,11 @@ class Bridge:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a wish could not be done", exc_info=error)
-            self._tell(protocol.Said(f"That went wrong: {type(error).__name__}: {error}", failed=True))
+            self._tell(protocol.ToastUpdate(f"That went wrong: {type(error).__name__}: {error}", failed=True))
 
-    def _tell_faults(self, *faults: Fault) -> None:
+    def _tell_faults(self, *faults: FileError) -> None:
         if faults:
-            self._tell(protocol.FaultsFound(faults))
+            self._tell(protocol.ConfigErrorsUpdate(faults))
             self._note(*(NoteEntry(f"fault-{one.as_text()}", one.as_text(), NoteKind.ERROR) for one in faults))
 
     def _policy_changed(self, configuration: Configuration) -> None:
@@ -287,7 +287,7 @@ class Bridge:
 
     def _note(self, *notes: NoteEntry) -> None:
         if notes:
-            self._tell(protocol.ConversationChanged(EntriesChanged(tuple(notes))))
+            self._tell(protocol.ConversationUpdate(EntriesChanged(tuple(notes))))
 
     def _say_first_notices(self) -> None:
         texts = list(self._house.notices)
@@ -301,5 +301,5 @@ class Bridge:
         self._note(*notes)
 
 
-def _faults_in(configuration: Configuration) -> list[Fault]:
-    return [Fault(one.source, one.line, one.message, one.remedy) for one in configuration.faults]
+def _faults_in(configuration: Configuration) -> list[FileError]:
+    return [FileError(one.source, one.line, one.message, one.remedy) for one in configuration.faults]

@@ -9,26 +9,26 @@ from pathlib import Path
 
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.modes import Mode
-from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, OwnConfig, Trust, TrustBook
-from ollm_tui.runtime import Configuration, ConfigurationError, Core, House, configure, with_approvals_since
+from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, RepositoryConfig, TrustState, TrustStore
+from ollm_tui.runtime import Configuration, ConfigurationError, Core, Runtime, configure, with_approvals_since
 from ollm_tui.tui import protocol
 from ollm_tui.tui.conversation_entries import EntriesChanged, NoteEntry
 from ollm_tui.tui.protocol import Tell
-from ollm_tui.tui.values import Surroundings
+from ollm_tui.tui.values import SessionStatus
 
 CIRCLE = (Mode.ASK, Mode.AUTO_EDIT, Mode.PLAN)
 """What F4 goes through; yolo is chosen by name only."""
 
 
-class SurroundingsKeeper:
+class StatusController:
     """Knows them as they are now; each change is told whole."""
 
-    def __init__(self, house: House, tell: Tell) -> None:
+    def __init__(self, house: Runtime, tell: Tell) -> None:
         self._executor = house.core.executor
         self._tell = tell
         configuration = house.core.configuration
         described = house.agent.provider.describe()
-        self.now = Surroundings(
+        self.now = SessionStatus(
             model=described.model or described.provider,
             workspace=_short(configuration.workspace.root),
             tokens_limit=described.context_window,
@@ -38,7 +38,7 @@ class SurroundingsKeeper:
         )
 
     def tell(self) -> None:
-        self._tell(protocol.SurroundingsChanged(self.now))
+        self._tell(protocol.StatusUpdate(self.now))
 
     def tokens_used(self, count: int) -> None:
         """The model server reported usage; 0 says nothing."""
@@ -57,7 +57,7 @@ class SurroundingsKeeper:
             self._executor.mode = Mode(wanted)
         self._change(replace(self.now, mode=self._executor.mode.value))
 
-    def _change(self, surroundings: Surroundings) -> None:
+    def _change(self, surroundings: SessionStatus) -> None:
         self.now = surroundings
         self.tell()
 
@@ -78,7 +78,7 @@ COUNTS = (
 )
 
 
-class TrustKeeper:
+class TrustController:
     """Looks at the file and trusts it; `changed` is called with every configuration that is read anew."""
 
     def __init__(self, core: Core, tell: Tell, changed: Callable[[Configuration], None]) -> None:
@@ -92,53 +92,55 @@ class TrustKeeper:
     def first_notes(self) -> list[NoteEntry]:
         """What a person should know at the start: a file that lies there and does not count."""
         match self._configuration.trust:
-            case Trust.UNTRUSTED:
+            case TrustState.UNTRUSTED:
                 how = "is this folder's own config file. It does not count yet"
-            case Trust.CHANGED:
+            case TrustState.CHANGED:
                 how = "has changed since you trusted it. It does not count any more"
-            case Trust.NO_FILE | Trust.TRUSTED:
+            case TrustState.NO_FILE | TrustState.TRUSTED:
                 return []
         return [NoteEntry("trust", f"{REPOSITORY_CONFIG} {how}: /trust shows it and asks whether it may.")]
 
     async def look(self) -> None:
         """Have the file shown with the question; where it is trusted already, see that it counts."""
         try:
-            own = await asyncio.to_thread(TrustBook.of_user().look_at, self._workspace)
+            own = await asyncio.to_thread(TrustStore.of_user().look_at, self._workspace)
         except ValueError as error:
-            self._tell(protocol.Said(str(error), failed=True))
+            self._tell(protocol.ToastUpdate(str(error), failed=True))
             return
         await self._go_on(own)
 
-    async def _go_on(self, own: OwnConfig) -> None:
+    async def _go_on(self, own: RepositoryConfig) -> None:
         match own.trust:
-            case Trust.NO_FILE:
-                self._tell(protocol.Said(NOTHING))
-            case Trust.TRUSTED:
+            case TrustState.NO_FILE:
+                self._tell(protocol.ToastUpdate(NOTHING))
+            case TrustState.TRUSTED:
                 await self._read_anew()
-            case Trust.UNTRUSTED | Trust.CHANGED:
-                self._tell(protocol.TrustAsked(str(REPOSITORY_CONFIG), own.content))
+            case TrustState.UNTRUSTED | TrustState.CHANGED:
+                self._tell(protocol.TrustQuestionUpdate(str(REPOSITORY_CONFIG), own.content))
 
     async def trust(self, shown: bytes) -> None:
         """Trust the file where it still says what was shown, and let it count at once."""
         try:
-            state = await asyncio.to_thread(TrustBook.of_user().trust, self._workspace, shown)
+            state = await asyncio.to_thread(TrustStore.of_user().trust, self._workspace, shown)
         except (OSError, ValueError) as error:
-            self._tell(protocol.Said(f"{REPOSITORY_CONFIG} is not trusted: {error}", failed=True))
+            self._tell(protocol.ToastUpdate(f"{REPOSITORY_CONFIG} is not trusted: {error}", failed=True))
             return
         match state:
-            case Trust.TRUSTED:
+            case TrustState.TRUSTED:
                 await self._read_anew()
-            case Trust.NO_FILE:
-                self._tell(protocol.Said(NOTHING, failed=True))
-            case Trust.CHANGED | Trust.UNTRUSTED:
-                self._tell(protocol.Said(SWAPPED, failed=True))
+            case TrustState.NO_FILE:
+                self._tell(protocol.ToastUpdate(NOTHING, failed=True))
+            case TrustState.CHANGED | TrustState.UNTRUSTED:
+                self._tell(protocol.ToastUpdate(SWAPPED, failed=True))
 
     async def _read_anew(self) -> None:
         options = replace(self._configuration.options, workspace=self._workspace)
         try:
             read = await asyncio.to_thread(configure, options)
         except ConfigurationError as error:
-            self._tell(protocol.Said(f"The policy could not be read anew, the old one holds: {error}", failed=True))
+            self._tell(
+                protocol.ToastUpdate(f"The policy could not be read anew, the old one holds: {error}", failed=True)
+            )
             return
         fresh, start = read.reading_also(self._outputs), self._configuration
         # Under a fault everything is denied: what was approved before it, too.
@@ -154,11 +156,11 @@ class TrustKeeper:
         self._say_how_it_stands(fresh)
 
     def _say_how_it_stands(self, fresh: Configuration) -> None:
-        if fresh.trust is not Trust.TRUSTED:
-            self._tell(protocol.Said(SWAPPED, failed=True))
+        if fresh.trust is not TrustState.TRUSTED:
+            self._tell(protocol.ToastUpdate(SWAPPED, failed=True))
         elif fresh.policy_fault is None:
-            self._tell(protocol.Said(f"{REPOSITORY_CONFIG} counts from now on."))
-            self._tell(protocol.ConversationChanged(EntriesChanged((NoteEntry("trust", COUNTS),))))
+            self._tell(protocol.ToastUpdate(f"{REPOSITORY_CONFIG} counts from now on."))
+            self._tell(protocol.ConversationUpdate(EntriesChanged((NoteEntry("trust", COUNTS),))))
         else:
             words = f"{REPOSITORY_CONFIG} is trusted, but everything is denied now: {fresh.policy_fault}"
-            self._tell(protocol.Said(words, failed=True))
+            self._tell(protocol.ToastUpdate(words, failed=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 
-from ollm_tui.agent.events import TodosReplaced
+from ollm_tui.agent.events import TodosChangedEvent
 from ollm_tui.core.storage.change_watch import watch_changes
 from ollm_tui.core.storage.store import Store
 from ollm_tui.core.todos.todo_list import TodoList
@@ -13,7 +13,7 @@ from ollm_tui.tui.panes.todos_pane import TodoPane
 from ollm_tui.tui.values import TodoRow, TodoState
 
 
-class TodoKeeper:
+class TodosController:
     """Changes go through the list and come back as events; an older revision than the last is dropped."""
 
     def __init__(self, todos: TodoList) -> None:
@@ -26,7 +26,7 @@ class TodoKeeper:
         self._revision = max(self._revision, state.revision)
         return tuple(TodoRow(todo.id, todo.task, TodoState(todo.status.value)) for todo in state.todos)
 
-    def rows_of(self, event: TodosReplaced) -> tuple[TodoRow, ...] | None:
+    def rows_of(self, event: TodosChangedEvent) -> tuple[TodoRow, ...] | None:
         """The rows of an event; None when something newer is shown already."""
         if event.revision < self._revision:
             return None

@@ -7,21 +7,21 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 
 from ollm_tui.agent.events import (
-    AssistantMessage,
-    ConfirmationAnswered,
+    AssistantMessageEvent,
+    ConfirmationSettledEvent,
+    ErrorEvent,
     Event,
-    Failed,
-    ReasoningDelta,
-    TextDelta,
-    ToolCalled,
-    ToolReturned,
-    TurnFinished,
+    ReasoningDeltaEvent,
+    TextDeltaEvent,
+    ToolCallEvent,
+    ToolResultEvent,
+    TurnFinishedEvent,
     TurnStatus,
-    UserMessage,
+    UserMessageEvent,
 )
 from ollm_tui.agent.loop import Agent
-from ollm_tui.core.bus.notices import Outcome
-from ollm_tui.tui.protocol import ActivityChanged
+from ollm_tui.core.bus.notices import ConfirmationOutcome
+from ollm_tui.tui.protocol import ActivityUpdate
 from ollm_tui.tui.values import Activity
 
 RATE_SECONDS = 1.0
@@ -29,86 +29,86 @@ CHARACTERS_A_TOKEN = 4
 """A rough measure, for the rate that is shown; exact counts come from the server when the answer is whole."""
 
 
-class ActivityFolder:
+class ActivityTracker:
     """Folds events into what the turn is doing, in a word and a detail."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._current = ActivityChanged(Activity.IDLE)
+        self._current = ActivityUpdate(Activity.IDLE)
         self._running: dict[str, str] = {}
         self._stream_began = 0.0
         self._said_rate_at = 0.0
         self._characters = 0
         self._fault = ""
 
-    def fold(self, event: Event) -> ActivityChanged | None:
+    def fold(self, event: Event) -> ActivityUpdate | None:
         """The new activity; None when it is the same. What was approved only begins now, whatever else runs."""
         news = self._news(event)
-        if news is None or (news == self._current and not isinstance(event, ConfirmationAnswered)):
+        if news is None or (news == self._current and not isinstance(event, ConfirmationSettledEvent)):
             return None
         self._current = news
         return news
 
-    def stopping(self) -> ActivityChanged | None:
+    def stopping(self) -> ActivityUpdate | None:
         """The person interrupted; None when nothing was going on."""
         if self._current.activity in (Activity.IDLE, Activity.FAILED):
             return None
-        self._current = ActivityChanged(Activity.STOPPING)
+        self._current = ActivityUpdate(Activity.STOPPING)
         return self._current
 
-    def _news(self, event: Event) -> ActivityChanged | None:
-        stopping = self._current.activity is Activity.STOPPING and not isinstance(event, TurnFinished)
+    def _news(self, event: Event) -> ActivityUpdate | None:
+        stopping = self._current.activity is Activity.STOPPING and not isinstance(event, TurnFinishedEvent)
         match event:
-            case UserMessage():
+            case UserMessageEvent():
                 self._fault, self._running = "", {}
-                return ActivityChanged(Activity.THINKING)
+                return ActivityUpdate(Activity.THINKING)
             case _ if stopping:
                 return None
-            case ReasoningDelta():
-                return ActivityChanged(Activity.THINKING)
-            case TextDelta(text=text):
+            case ReasoningDeltaEvent():
+                return ActivityUpdate(Activity.THINKING)
+            case TextDeltaEvent(text=text):
                 return self._streaming(text)
-            case AssistantMessage():
-                return ActivityChanged(Activity.THINKING)
-            case ToolCalled():
+            case AssistantMessageEvent():
+                return ActivityUpdate(Activity.THINKING)
+            case ToolCallEvent():
                 self._running[event.call_id] = event.name
                 return self._tools()
-            case ToolReturned():
+            case ToolResultEvent():
                 self._running.pop(event.call_id, None)
                 return self._tools()
-            case ConfirmationAnswered(outcome=Outcome.APPROVED):
+            case ConfirmationSettledEvent(outcome=ConfirmationOutcome.APPROVED):
                 return self._tools()
-            case Failed():
+            case ErrorEvent():
                 self._fault = event.error.message
                 return None
-            case TurnFinished():
+            case TurnFinishedEvent():
                 failed = event.status is TurnStatus.FAILED
-                return ActivityChanged(Activity.FAILED, fault=self._fault) if failed else ActivityChanged(Activity.IDLE)
+                return ActivityUpdate(Activity.FAILED, fault=self._fault) if failed else ActivityUpdate(Activity.IDLE)
             case _:
                 return None
 
-    def _streaming(self, text: str) -> ActivityChanged | None:
+    def _streaming(self, text: str) -> ActivityUpdate | None:
         now = self._now()
         if self._current.activity is not Activity.STREAMING:
             self._stream_began = self._said_rate_at = now
             self._characters = len(text)
-            return ActivityChanged(Activity.STREAMING)
+            return ActivityUpdate(Activity.STREAMING)
         self._characters += len(text)
         if now - self._said_rate_at < RATE_SECONDS:
             return None
         self._said_rate_at = now
         rate = self._characters / CHARACTERS_A_TOKEN / (now - self._stream_began)
-        return ActivityChanged(Activity.STREAMING, f"{rate:.0f} t/s")
+        return ActivityUpdate(Activity.STREAMING, f"{rate:.0f} t/s")
 
-    def _tools(self) -> ActivityChanged:
+    def _tools(self) -> ActivityUpdate:
         names = list(self._running.values())
         if not names:
-            return ActivityChanged(Activity.THINKING)
+            return ActivityUpdate(Activity.THINKING)
         more = f" +{len(names) - 1}" if len(names) > 1 else ""
-        return ActivityChanged(Activity.RUNNING, f"{names[0]}{more}")
+        return ActivityUpdate(Activity.RUNNING, f"{names[0]}{more}")
 
 
-class TurnRunner:
+class TurnsController:
     """One turn at a time; messages that come meanwhile wait in order."""
 
     def __init__(self, agent: Agent, failed: Callable[[BaseException], object]) -> None:

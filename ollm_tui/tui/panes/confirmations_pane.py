@@ -17,13 +17,13 @@ from textual.widgets import Static
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.protocol import Intent
-from ollm_tui.tui.styled_text import Ink, Line, line
-from ollm_tui.tui.values import QueueItem, QueueSnapshot, QueueState, RiskLevel
-from ollm_tui.tui.widgets.row_list import Row, RowList
+from ollm_tui.tui.styled_text import StyledLine, TextRole, line
+from ollm_tui.tui.values import ConfirmationItem, ConfirmationQueueSnapshot, QueueState, RiskLevel
+from ollm_tui.tui.widgets.row_list import ListRow, RowList
 from ollm_tui.tui.widgets.tool_call_view import clock_text
 
 RISK_WORDS = {RiskLevel.LOW: "LOW", RiskLevel.MEDIUM: "MED", RiskLevel.HIGH: "HIGH"}
-RISK_INKS = {RiskLevel.LOW: Ink.OK, RiskLevel.MEDIUM: Ink.WARNING, RiskLevel.HIGH: Ink.ERROR}
+RISK_INKS = {RiskLevel.LOW: TextRole.OK, RiskLevel.MEDIUM: TextRole.WARNING, RiskLevel.HIGH: TextRole.ERROR}
 LATE_SECONDS = 15.0
 """With less time left the clock warns."""
 
@@ -39,7 +39,7 @@ class QueuePane(Vertical):
         Binding("D", "deny_all", "Deny all", id="queue.deny_all", tooltip="Deny every open question", show=False),
     ]
 
-    queue: reactive[QueueSnapshot] = reactive(QueueSnapshot(), always_update=True)
+    queue: reactive[ConfirmationQueueSnapshot] = reactive(ConfirmationQueueSnapshot(), always_update=True)
     policy_words: reactive[str] = reactive("ask")
 
     @dataclass
@@ -58,7 +58,7 @@ class QueuePane(Vertical):
         super().__init__(id="queue", classes="pane")
         self._now = now
         self._rows = RowList("queue-rows")
-        self._words: dict[str, tuple[Line, ...]] = {}
+        self._words: dict[str, tuple[StyledLine, ...]] = {}
         self._empty = Static("", markup=False, id="queue-empty")
         self._empty.can_focus = True
         self.border_title = "Queue"
@@ -72,7 +72,7 @@ class QueuePane(Vertical):
         """What to focus when somebody comes here."""
         return self._rows if self.queue.items else self._empty
 
-    def watch_queue(self, queue: QueueSnapshot) -> None:
+    def watch_queue(self, queue: ConfirmationQueueSnapshot) -> None:
         open_ = len(queue.pending)
         self.border_title = f"Queue ({open_})" if open_ else "Queue"
         self.border_subtitle = "F8 review" if open_ else ""
@@ -88,7 +88,7 @@ class QueuePane(Vertical):
         now = self._now()
         # Of a question only clock and end ever change.
         self._words = {item.id: self._words.get(item.id) or _item_lines(item) for item in self.queue.items}
-        rows = [Row(item.id, self._words[item.id], line(time_words(item, now))) for item in self.queue.items]
+        rows = [ListRow(item.id, self._words[item.id], line(time_words(item, now))) for item in self.queue.items]
         self._rows.show_rows(rows)
         height = sum(len(row.lines) for row in rows)
         self._rows.styles.height = max(1, height)
@@ -107,7 +107,7 @@ class QueuePane(Vertical):
         self.post_message(self.Denied(tuple(item.id for item in self.queue.pending)))
 
 
-def subject_of(item: QueueItem) -> str:
+def subject_of(item: ConfirmationItem) -> str:
     """What a question is about, in a few words: its first place, or the command, else its description."""
     preview = item.preview
     if preview is not None and preview.kind == "command":
@@ -119,21 +119,21 @@ def subject_of(item: QueueItem) -> str:
     return item.locations[0] if item.locations else item.description
 
 
-def time_words(item: QueueItem, now: float) -> tuple[str, Ink]:
+def time_words(item: ConfirmationItem, now: float) -> tuple[str, TextRole]:
     """A question's clock, or how it ended."""
     if not item.pending:
-        return (item.state.value.upper(), Ink.OK if item.state is QueueState.APPROVED else Ink.ERROR)
+        return (item.state.value.upper(), TextRole.OK if item.state is QueueState.APPROVED else TextRole.ERROR)
     if item.held:
-        return ("HELD", Ink.MUTED)
+        return ("HELD", TextRole.MUTED)
     left = item.seconds_left(now)
     if left is None:
-        return ("", Ink.MUTED)
-    return (f"{clock_text(left)} !", Ink.WARNING) if left < LATE_SECONDS else (clock_text(left), Ink.PLAIN)
+        return ("", TextRole.MUTED)
+    return (f"{clock_text(left)} !", TextRole.WARNING) if left < LATE_SECONDS else (clock_text(left), TextRole.PLAIN)
 
 
-def _item_lines(item: QueueItem) -> tuple[Line, ...]:
+def _item_lines(item: ConfirmationItem) -> tuple[StyledLine, ...]:
     risk = f"{RISK_WORDS[item.risk]:<4}"
     return (
-        line((f"#{item.ordinal} ", Ink.STRONG), (risk, RISK_INKS[item.risk]), f" {visible(item.tool)}"),
-        line(("   ", Ink.PLAIN), (visible(subject_of(item)[:SUBJECT_CHARACTERS]), Ink.MUTED)),
+        line((f"#{item.ordinal} ", TextRole.STRONG), (risk, RISK_INKS[item.risk]), f" {visible(item.tool)}"),
+        line(("   ", TextRole.PLAIN), (visible(subject_of(item)[:SUBJECT_CHARACTERS]), TextRole.MUTED)),
     )

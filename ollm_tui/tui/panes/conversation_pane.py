@@ -18,7 +18,7 @@ from textual.widgets import Static
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.conversation_entries import Change
 from ollm_tui.tui.protocol import Intent
-from ollm_tui.tui.values import QueueSnapshot
+from ollm_tui.tui.values import ConfirmationQueueSnapshot
 from ollm_tui.tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class ConversationPane(Vertical):
         """What to focus when somebody comes here."""
         return self.transcript if not self.transcript.empty else self._welcome
 
-    def show_queue(self, queue: QueueSnapshot) -> None:
+    def show_queue(self, queue: ConfirmationQueueSnapshot) -> None:
         self.transcript.show_queue(queue)
 
     def welcome(self, lines: list[str]) -> None:

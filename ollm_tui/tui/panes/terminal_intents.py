@@ -12,7 +12,7 @@ from ollm_tui.tui.terminal_references import TerminalExcerpt
 
 
 @dataclass
-class ShellWanted(Intent):
+class OpenShell(Intent):
     """Start the person's shell at this size, in cells; `typed` goes into it as soon as it stands."""
 
     columns: int
@@ -21,7 +21,7 @@ class ShellWanted(Intent):
 
 
 @dataclass
-class Attached(Intent):
+class AttachTerminal(Intent):
     """Bytes of this command should go to `feed`, which takes them in any thread."""
 
     command_id: str
@@ -29,14 +29,14 @@ class Attached(Intent):
 
 
 @dataclass
-class Detached(Intent):
+class DetachTerminal(Intent):
     """They should not any more."""
 
     command_id: str
 
 
 @dataclass
-class Typed(Intent):
+class TypeKeys(Intent):
     """Bytes for a command that the person typed. Never printed: a password may be among them."""
 
     command_id: str
@@ -44,7 +44,7 @@ class Typed(Intent):
 
 
 @dataclass
-class Answered(Intent):
+class SendReply(Intent):
     """Bytes for a command that nobody typed: its terminal answers."""
 
     command_id: str
@@ -52,21 +52,21 @@ class Answered(Intent):
 
 
 @dataclass
-class Interrupted(Intent):
+class InterruptCommand(Intent):
     """Ctrl+C for a command."""
 
     command_id: str
 
 
 @dataclass
-class TakenOver(Intent):
+class TakeOverCommand(Intent):
     """The person goes on with a command of the agent themselves."""
 
     command_id: str
 
 
 @dataclass
-class Sized(Intent):
+class ResizeTerminal(Intent):
     """A command's screen has another size, in cells."""
 
     command_id: str
@@ -74,7 +74,7 @@ class Sized(Intent):
     lines: int
 
 
-class Left(Message):
+class FocusLeft(Message):
     """The person wants out of the terminal."""
 
 

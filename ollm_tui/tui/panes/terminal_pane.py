@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from ollm_tui.tui.panes import terminal_intents as wishes
 from ollm_tui.tui.panes.terminal_tabs import SHELL
-from ollm_tui.tui.panes.terminal_views import TerminalShelf, short_path
+from ollm_tui.tui.panes.terminal_views import TerminalViews, short_path
 from ollm_tui.tui.terminal_references import excerpt_of
 from ollm_tui.tui.values import CommandTab
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ollm_tui.tui.terminal.terminal_view import TerminalView
 
 
-class TerminalPane(TerminalShelf):
+class TerminalPane(TerminalViews):
     """What the person does with the terminals: typing, reading, searching, sending to the agent, taking over."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -40,15 +40,15 @@ class TerminalPane(TerminalShelf):
         Binding("s", "send", "Send", id="terminal.send", tooltip="Put what is selected into the prompt", show=False),
     ]
 
-    ShellWanted = wishes.ShellWanted
-    Attached = wishes.Attached
-    Detached = wishes.Detached
-    Typed = wishes.Typed
-    Answered = wishes.Answered
-    Interrupted = wishes.Interrupted
-    TakenOver = wishes.TakenOver
-    Sized = wishes.Sized
-    Left = wishes.Left
+    ShellWanted = wishes.OpenShell
+    Attached = wishes.AttachTerminal
+    Detached = wishes.DetachTerminal
+    Typed = wishes.TypeKeys
+    Answered = wishes.SendReply
+    Interrupted = wishes.InterruptCommand
+    TakenOver = wishes.TakeOverCommand
+    Sized = wishes.ResizeTerminal
+    Left = wishes.FocusLeft
     SelectionSent = wishes.SelectionSent
     SelectionChanged = wishes.SelectionChanged
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.durations import short_age
-from ollm_tui.tui.styled_text import Ink
+from ollm_tui.tui.styled_text import TextRole
 from ollm_tui.tui.values import CommandMark, CommandTab
 from ollm_tui.tui.widgets.tab_strip import Tab
 
@@ -64,13 +64,13 @@ def _end_words(tab: CommandTab) -> str:
             return f"KILLED {tab.exit_code}" if tab.exit_code is not None else "KILLED"
 
 
-def _ink(tab: CommandTab) -> Ink:
+def _ink(tab: CommandTab) -> TextRole:
     match tab.state:
         case CommandMark.RUNNING | CommandMark.LEFT:
-            return Ink.ACCENT
+            return TextRole.ACCENT
         case CommandMark.WAITING:
-            return Ink.WARNING
+            return TextRole.WARNING
         case CommandMark.EXITED:
-            return Ink.MUTED if not tab.exit_code else Ink.ERROR
+            return TextRole.MUTED if not tab.exit_code else TextRole.ERROR
         case CommandMark.KILLED:
-            return Ink.ERROR
+            return TextRole.ERROR

@@ -17,7 +17,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.panes.terminal_intents import Attached, Detached, Typed
+from ollm_tui.tui.panes.terminal_intents import AttachTerminal, DetachTerminal, TypeKeys
 from ollm_tui.tui.panes.terminal_tabs import SHELL, shown_tabs
 from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.values import CommandMark, CommandTab
@@ -66,7 +66,7 @@ BELL_SECONDS = 1.0
 MAX_TITLE = 60
 
 
-class TerminalShelf(Vertical):
+class TerminalViews(Vertical):
     """A view is made when its tab is first looked at, so that nothing of it costs start-up time."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -208,9 +208,9 @@ class TerminalShelf(Vertical):
         view = self._make_view(SHELL)
         view.display = self._chosen == SHELL
         self._hint.display = self._chosen not in self._views
-        self.post_message(Attached(command_id, view.engine.feed))
+        self.post_message(AttachTerminal(command_id, view.engine.feed))
         if self._typed_ahead:
-            self.post_message(Typed(command_id, self._typed_ahead.encode()))
+            self.post_message(TypeKeys(command_id, self._typed_ahead.encode()))
             self._typed_ahead = ""
         if self._chosen == SHELL and self.screen.focused is self._hint:
             self.screen.set_focus(view)
@@ -220,7 +220,7 @@ class TerminalShelf(Vertical):
         """The shell may have come between the key and this."""
         event.stop()
         if SHELL in self._views:
-            self.post_message(Typed(self._shell_id, event.text.encode()))
+            self.post_message(TypeKeys(self._shell_id, event.text.encode()))
         else:
             self._typed_ahead += event.text
 
@@ -233,7 +233,7 @@ class TerminalShelf(Vertical):
         if tab_id not in self._views and tab_id in self._commands:
             view = self._make_view(tab_id)
             view.interactive = self._commands[tab_id].alive
-            self.post_message(Attached(tab_id, view.engine.feed))
+            self.post_message(AttachTerminal(tab_id, view.engine.feed))
 
     def _make_view(self, tab_id: str) -> TerminalView:
         # Loaded with the first terminal: the emulator is most of its weight.
@@ -252,7 +252,7 @@ class TerminalShelf(Vertical):
     def _drop(self, tab_id: str) -> None:
         view = self._views.pop(tab_id)
         self._titles.pop(tab_id, None)
-        self.post_message(Detached(self._shell_id if tab_id == SHELL else tab_id))
+        self.post_message(DetachTerminal(self._shell_id if tab_id == SHELL else tab_id))
         view.remove()
         if self._chosen == tab_id and tab_id != SHELL:
             self.choose(SHELL)

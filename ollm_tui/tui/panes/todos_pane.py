@@ -15,19 +15,19 @@ from textual.widgets import Static
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.protocol import Intent
-from ollm_tui.tui.styled_text import Ink, Line, line
+from ollm_tui.tui.styled_text import StyledLine, TextRole, line
 from ollm_tui.tui.values import TodoRow, TodoState
-from ollm_tui.tui.widgets.row_list import Row, RowList
+from ollm_tui.tui.widgets.row_list import ListRow, RowList
 
 if TYPE_CHECKING:
     from textual.widgets import Input
 
 EMPTY = "No todos yet. The model keeps its plan here; press a to add one."
 STATE_INKS = {
-    TodoState.PENDING: Ink.PLAIN,
-    TodoState.IN_PROGRESS: Ink.STRONG,
-    TodoState.COMPLETED: Ink.MUTED,
-    TodoState.CANCELLED: Ink.MUTED,
+    TodoState.PENDING: TextRole.PLAIN,
+    TodoState.IN_PROGRESS: TextRole.STRONG,
+    TodoState.COMPLETED: TextRole.MUTED,
+    TodoState.CANCELLED: TextRole.MUTED,
 }
 
 
@@ -85,7 +85,7 @@ class TodoPane(Vertical):
         self.border_title = f"Todo {done}/{len(todos)}" if todos else "Todo"
         self._empty.display = not todos
         lines = [_todo_line(number, todo) for number, todo in enumerate(todos, 1)]
-        self._rows.show_rows([Row(todo.id, (one,), wrap=True) for todo, one in zip(todos, lines, strict=True)])
+        self._rows.show_rows([ListRow(todo.id, (one,), wrap=True) for todo, one in zip(todos, lines, strict=True)])
 
     def action_toggle_done(self) -> None:
         todo = self._chosen
@@ -132,8 +132,8 @@ class TodoPane(Vertical):
             self._input = None
 
 
-def _todo_line(number: int, todo: TodoRow) -> Line:
-    mark_ink = Ink.ACCENT if todo.state is TodoState.IN_PROGRESS else STATE_INKS[todo.state]
+def _todo_line(number: int, todo: TodoRow) -> StyledLine:
+    mark_ink = TextRole.ACCENT if todo.state is TodoState.IN_PROGRESS else STATE_INKS[todo.state]
     before = f" {number} "
     ink = STATE_INKS[todo.state]
     hang = len(todo.state.mark + before)

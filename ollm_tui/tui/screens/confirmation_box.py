@@ -11,19 +11,19 @@ from textual.geometry import Size
 from textual.widgets import Input, TextArea
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.decisions import Consideration
+from ollm_tui.tui.decisions import DecisionGuard
 from ollm_tui.tui.screens.confirmation_text import facts_left_out
-from ollm_tui.tui.styled_text import Ink, line
+from ollm_tui.tui.styled_text import TextRole, line
 from ollm_tui.tui.values import ReviewValue
 from ollm_tui.tui.widgets.diff_view import argument_lines, preview_lines, preview_title
-from ollm_tui.tui.widgets.line_view import LinesView
-from ollm_tui.tui.widgets.text_box import InkBox
+from ollm_tui.tui.widgets.line_view import LineView
+from ollm_tui.tui.widgets.text_box import TextBox
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
 
 
-HINT = line(("^S check these arguments   Esc back without changes", Ink.MUTED))
+HINT = line(("^S check these arguments   Esc back without changes", TextRole.MUTED))
 
 
 class EditForm(Vertical):
@@ -33,7 +33,7 @@ class EditForm(Vertical):
         super().__init__(id="confirm-form")
         self._area = TextArea(id="confirm-area", compact=True, show_line_numbers=True, tab_behavior="indent")
         self._area.cursor_blink = False
-        self._said = InkBox("confirm-said")
+        self._said = TextBox("confirm-said")
 
     def compose(self) -> ComposeResult:
         yield self._area
@@ -68,7 +68,7 @@ class EditForm(Vertical):
             self._complain([f"denied: {review.reason}"])
 
     def _complain(self, faults: list[str]) -> None:
-        self._said.show_lines([*(line((f"! {visible(fault)}", Ink.ERROR), hang=2) for fault in faults), HINT])
+        self._said.show_lines([*(line((f"! {visible(fault)}", TextRole.ERROR), hang=2) for fault in faults), HINT])
 
 
 WIDTH = 80
@@ -76,7 +76,7 @@ SHARE_OF_HEIGHT = 0.96
 BORDERS = 2
 
 
-class ConfirmBox(Vertical):
+class ConfirmationBox(Vertical):
     """Holds the parts and gives each its room; decides nothing.
 
     The focus moves at once, not with the next message: the key that follows belongs to what is asked for.
@@ -84,11 +84,11 @@ class ConfirmBox(Vertical):
 
     def __init__(self) -> None:
         super().__init__(id="confirm-box")
-        self.head = InkBox("confirm-head")
-        self.detail = LinesView("confirm-detail")
+        self.head = TextBox("confirm-head")
+        self.detail = LineView("confirm-detail")
         self.form = EditForm()
         self.input = Input(id="confirm-input", compact=True, select_on_focus=False)
-        self.keys = InkBox("confirm-keys")
+        self.keys = TextBox("confirm-keys")
 
     def compose(self) -> ComposeResult:
         yield self.head
@@ -97,7 +97,7 @@ class ConfirmBox(Vertical):
         yield self.input
         yield self.keys
 
-    def show_effect(self, case: Consideration, *, arguments: bool, tight: bool) -> None:
+    def show_effect(self, case: DecisionGuard, *, arguments: bool, tight: bool) -> None:
         """What the call would do, or its arguments where asked for or where there is nothing else.
 
         What the head has no room for stands first: it has to be read like everything else.

@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING
 
 from textual.timer import Timer
 
-from ollm_tui.tui.decisions import ReviewDesk, Scene
+from ollm_tui.tui.decisions import AutoOpenTimer, ScreenSituation
 from ollm_tui.tui.styled_text import app_of
-from ollm_tui.tui.values import QueueSnapshot, ReviewValue
+from ollm_tui.tui.values import ConfirmationQueueSnapshot, ReviewValue
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
-    from ollm_tui.tui.screens.confirmation_screen import ConfirmScreen
+    from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
     from ollm_tui.tui.screens.dashboard_screen import Dashboard
 
 
-class Reviewing:
+class ConfirmationReview:
     """Belongs to the dashboard. Keeps the last snapshot; holds no futures and decides nothing."""
 
     def __init__(self, dashboard: Dashboard, now: Callable[[], float]) -> None:
-        self.queue = QueueSnapshot()
-        self.desk = ReviewDesk()
+        self.queue = ConfirmationQueueSnapshot()
+        self.desk = AutoOpenTimer()
         self._dashboard = dashboard
         self._now = now
         self._last_key = float("-inf")
-        self._open: ConfirmScreen | None = None
+        self._open: ConfirmationScreen | None = None
         self._timer: Timer | None = None
 
-    def take(self, queue: QueueSnapshot) -> None:
+    def take(self, queue: ConfirmationQueueSnapshot) -> None:
         """Another snapshot: everybody who shows the queue gets it."""
         grown = {item.id for item in queue.pending} - {item.id for item in self.queue.pending}
         self.queue = queue
@@ -83,11 +83,11 @@ class Reviewing:
 
     def open(self, item_id: str) -> None:
         """Show the confirmation on a question; there is only ever one."""
-        from ollm_tui.tui.screens.confirmation_screen import ConfirmScreen
+        from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 
         if self._open is not None or self.queue.find(item_id) is None:
             return
-        self._open = ConfirmScreen(self.queue, item_id, self._now)
+        self._open = ConfirmationScreen(self.queue, item_id, self._now)
         self.desk.seen |= {item.id for item in self.queue.pending}
         app_of(self._dashboard).push_screen(self._open, self._closed)
 
@@ -97,9 +97,9 @@ class Reviewing:
         self.desk.seen |= {item.id for item in self.queue.pending}
         self.consider()
 
-    def _scene(self) -> Scene:
+    def _scene(self) -> ScreenSituation:
         app = app_of(self._dashboard)
-        return Scene(
+        return ScreenSituation(
             modal_open=app.screen is not self._dashboard,
             app_focused=app.app_focus,
             terminal_focused=self._dashboard.term.captures_keys,

@@ -17,12 +17,12 @@ from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Input
 
-from ollm_tui.tui.decisions import ARM_SECONDS, Consideration, Lasting, Standing
+from ollm_tui.tui.decisions import ARM_SECONDS, DecisionGuard, Lasting, Standing
 from ollm_tui.tui.protocol import Intent
-from ollm_tui.tui.screens.confirmation_box import ConfirmBox
-from ollm_tui.tui.screens.confirmation_text import Phase, head_lines, key_lines, subtitle, title
-from ollm_tui.tui.values import QueueSnapshot, QueueState, Reach, ReviewValue, RiskLevel, RuleOffer
-from ollm_tui.tui.widgets.line_view import LinesView
+from ollm_tui.tui.screens.confirmation_box import ConfirmationBox
+from ollm_tui.tui.screens.confirmation_text import ConfirmationPhase, head_lines, key_lines, subtitle, title
+from ollm_tui.tui.values import ConfirmationQueueSnapshot, QueueState, Reach, ReviewValue, RiskLevel, RuleOffer
+from ollm_tui.tui.widgets.line_view import LineView
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
@@ -31,7 +31,7 @@ TIGHT_ROWS = 17
 """On fewer rows the keys take one line, and the head only its first."""
 
 
-class ConfirmScreen(ModalScreen[None]):
+class ConfirmationScreen(ModalScreen[None]):
     """Shows one question of the queue at a time. Decisions go upward; the queue's next snapshot moves it on."""
 
     # With priority a key acts in the app before the next one is looked at: keys of one burst take effect in their
@@ -86,20 +86,20 @@ class ConfirmScreen(ModalScreen[None]):
         item_id: str
         arguments: JsonObject
 
-    def __init__(self, queue: QueueSnapshot, item_id: str, now: Callable[[], float]) -> None:
+    def __init__(self, queue: ConfirmationQueueSnapshot, item_id: str, now: Callable[[], float]) -> None:
         super().__init__()
         item = queue.find(item_id)
         assert item is not None, "only questions of the queue are shown"
         self._queue = queue
         self._now = now
-        self.case = Consideration(item)
+        self.case = DecisionGuard(item)
         """What is being decided on."""
-        self._phase = Phase.READING
+        self._phase = ConfirmationPhase.READING
         self._arguments_shown = False
         self._offer: RuleOffer | None = None
         self._sent: set[str] = set()
         self._arm_timer: Timer | None = None
-        self._box = ConfirmBox()
+        self._box = ConfirmationBox()
 
     def compose(self) -> ComposeResult:
         yield self._box
@@ -116,7 +116,7 @@ class ConfirmScreen(ModalScreen[None]):
 
     # -- what the house says -----------------------------------------------------------------------------------------
 
-    def show_queue(self, queue: QueueSnapshot) -> None:
+    def show_queue(self, queue: ConfirmationQueueSnapshot) -> None:
         """Another snapshot: what was decided here makes room for the next, what ended otherwise stays to be read."""
         self._queue = queue
         before = self.case.item
@@ -139,7 +139,7 @@ class ConfirmScreen(ModalScreen[None]):
             return
         if arguments is None:
             self.case.review = self.case.review or review
-        elif self._phase is Phase.EDITING:
+        elif self._phase is ConfirmationPhase.EDITING:
             self._box.form.show_review(review)
             if not review.faults and review.decision != "deny":
                 self.case.change_arguments(arguments, review)
@@ -152,37 +152,41 @@ class ConfirmScreen(ModalScreen[None]):
     # -- what the person does ----------------------------------------------------------------------------------------
 
     def action_approve(self) -> None:
-        if self._phase is Phase.READING and self.case.say_yes(self._now()):
+        if self._phase is ConfirmationPhase.READING and self.case.say_yes(self._now()):
             self._decide(approved=True)
         self.draw()
 
     def action_remember(self, which: str) -> None:
         """Shows the rule first; the session's is confirmed by the same key, a saved one by ctrl+s."""
-        if self._phase is Phase.REMEMBER and self._offer is not None:
+        if self._phase is ConfirmationPhase.REMEMBER and self._offer is not None:
             if which == Lasting.SESSION and self._offer.reach is Reach.SESSION:
                 self._commit()
             return
         offer = self.case.offer(Lasting(which))
-        if offer is None or self._phase is not Phase.READING or self.case.standing(self._now()) is not Standing.READY:
+        if (
+            offer is None
+            or self._phase is not ConfirmationPhase.READING
+            or self.case.standing(self._now()) is not Standing.READY
+        ):
             return
-        self._phase, self._offer = Phase.REMEMBER, offer
+        self._phase, self._offer = ConfirmationPhase.REMEMBER, offer
         if offer.reach is not Reach.SESSION and offer.editable:
             self._box.ask_line(offer.text, "the rule, exactly as it will be kept")
         self.rearm()
 
     def action_deny(self) -> None:
-        if self._phase is Phase.READING and self.case.standing(self._now()) is not Standing.OVER:
+        if self._phase is ConfirmationPhase.READING and self.case.standing(self._now()) is not Standing.OVER:
             self._decide(approved=False)
 
     def action_reason(self) -> None:
-        if self._phase is Phase.READING and self.case.item.pending:
-            self._phase = Phase.REASON
+        if self._phase is ConfirmationPhase.READING and self.case.item.pending:
+            self._phase = ConfirmationPhase.REASON
             self._box.ask_line("", "why not; the model reads this")
             self.draw()
 
     def action_edit(self) -> None:
-        if self._phase is Phase.READING and self.case.item.pending:
-            self._phase = Phase.EDITING
+        if self._phase is ConfirmationPhase.READING and self.case.item.pending:
+            self._phase = ConfirmationPhase.EDITING
             self._box.show_form(self.case.arguments)
             self.draw()
 
@@ -191,11 +195,11 @@ class ConfirmScreen(ModalScreen[None]):
         (self.focused or self).call_later(self._commit)
 
     def _commit(self) -> None:
-        if self._phase is Phase.EDITING:
+        if self._phase is ConfirmationPhase.EDITING:
             arguments = self._box.form.parse()
             if arguments is not None:
                 self.post_message(self.CheckWanted(self.case.item.id, arguments))
-        elif self._phase is Phase.REMEMBER and self._offer is not None:
+        elif self._phase is ConfirmationPhase.REMEMBER and self._offer is not None:
             shown = self._box.input.value.strip() if self._box.input.display else self._offer.text
             rule = shown if self._offer.editable else None
             if shown and self.case.standing(self._now()) is Standing.READY:
@@ -203,30 +207,34 @@ class ConfirmScreen(ModalScreen[None]):
 
     def action_step(self, step: int) -> None:
         items = self._queue.items
-        if self._phase is Phase.READING and items:
+        if self._phase is ConfirmationPhase.READING and items:
             place = next((at for at, item in enumerate(items) if item.id == self.case.item.id), -1)
             self._turn_to(items[(place + step) % len(items)].id)
 
     def action_deny_all(self) -> None:
-        if self._phase is Phase.READING:
+        if self._phase is ConfirmationPhase.READING:
             for item in self._queue.pending:
                 self._sent.add(item.id)
                 self.post_message(self.Decided(item.id, approved=False))
 
     def action_swap(self) -> None:
         """The effect or the arguments; where a rule is shown, how far it would reach."""
-        if self._phase is Phase.REMEMBER and self._offer is not None and self._offer.reach is not Reach.SESSION:
+        if (
+            self._phase is ConfirmationPhase.REMEMBER
+            and self._offer is not None
+            and self._offer.reach is not Reach.SESSION
+        ):
             wider = Reach.USER if self._offer.reach is Reach.WORKSPACE else Reach.WORKSPACE
             self._offer = replace(self._offer, reach=wider)
             self.rearm()
-        elif self._phase is Phase.READING and self.case.preview is not None:
+        elif self._phase is ConfirmationPhase.READING and self.case.preview is not None:
             self._arguments_shown = not self._arguments_shown
             self._show_effect()
             self.draw()
 
     def action_back(self) -> None:
         """Out of a form, back to the question; else out of here, and the question stays."""
-        if self._phase is Phase.READING:
+        if self._phase is ConfirmationPhase.READING:
             self._close()
         else:
             self._leave_form()
@@ -235,11 +243,11 @@ class ConfirmScreen(ModalScreen[None]):
     @on(Input.Submitted, "#confirm-input")
     def _line_given(self, event: Input.Submitted) -> None:
         event.stop()
-        if self._phase is Phase.REASON:
+        if self._phase is ConfirmationPhase.REASON:
             self._decide(approved=False, reason=event.value.strip() or None)
 
-    @on(LinesView.EndSeen)
-    def _end_seen(self, event: LinesView.EndSeen) -> None:
+    @on(LineView.EndSeen)
+    def _end_seen(self, event: LineView.EndSeen) -> None:
         event.stop()
         if not self._arguments_shown and self._box.detail.seen_end:
             self.case.effect_seen = True
@@ -264,7 +272,7 @@ class ConfirmScreen(ModalScreen[None]):
             return
         if item_id != self.case.item.id:
             self.post_message(self.LookedAway(self.case.item.id))
-        self.case = Consideration(item, sent=item_id in self._sent)
+        self.case = DecisionGuard(item, sent=item_id in self._sent)
         self._arguments_shown = False
         self._leave_form()
         self._show_effect()
@@ -278,7 +286,7 @@ class ConfirmScreen(ModalScreen[None]):
         self.call_after_refresh(self._painted, self.case)
         self.draw()
 
-    def _painted(self, case: Consideration) -> None:
+    def _painted(self, case: DecisionGuard) -> None:
         """From here on it can be read: what held the loop up before does not count as time to read it."""
         case.shown_at = self._now()
         if self._arm_timer is not None:
@@ -286,7 +294,7 @@ class ConfirmScreen(ModalScreen[None]):
         self._arm_timer = self.set_timer(ARM_SECONDS + 0.02, self.draw)
 
     def _leave_form(self) -> None:
-        self._phase, self._offer = Phase.READING, None
+        self._phase, self._offer = ConfirmationPhase.READING, None
         self._box.show_detail()
 
     def _show_effect(self) -> None:

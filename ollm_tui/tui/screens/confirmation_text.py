@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.decisions import Consideration, Lasting, Standing
-from ollm_tui.tui.styled_text import Ink, Line, line
-from ollm_tui.tui.values import QueueItem, QueueState, Reach, RuleOffer
-from ollm_tui.tui.widgets.text_box import Spot
+from ollm_tui.tui.decisions import DecisionGuard, Lasting, Standing
+from ollm_tui.tui.styled_text import StyledLine, TextRole, line
+from ollm_tui.tui.values import ConfirmationItem, QueueState, Reach, RuleOffer
+from ollm_tui.tui.widgets.text_box import ClickTarget
 from ollm_tui.tui.widgets.tool_call_view import clock_text
 
 COLUMN = 25
@@ -27,7 +27,7 @@ ENDED = {
 }
 
 
-class Phase(StrEnum):
+class ConfirmationPhase(StrEnum):
     """What the person is doing in the confirmation."""
 
     READING = "reading"
@@ -36,14 +36,14 @@ class Phase(StrEnum):
     REMEMBER = "remember"
 
 
-def title(case: Consideration, place: int, count: int) -> str:
+def title(case: DecisionGuard, place: int, count: int) -> str:
     """For the border; the tool's name is the only foreign word in it."""
     word = "Approve?" if case.item.pending else case.item.state.value.upper()
     edited = "   EDITED" if case.changed else ""
     return f"{word}  {place} of {count}   {case.risk.value.upper()}   {visible(case.item.tool)}{edited}"
 
 
-def subtitle(item: QueueItem, now: float) -> str:
+def subtitle(item: ConfirmationItem, now: float) -> str:
     """The clock, or how it ended."""
     if not item.pending:
         return ENDED[item.state]
@@ -57,7 +57,7 @@ def subtitle(item: QueueItem, now: float) -> str:
     return f"{bar}{clock_text(left)} left, then denied"
 
 
-def head_lines(case: Consideration, *, tight: bool) -> list[Line]:
+def head_lines(case: DecisionGuard, *, tight: bool) -> list[StyledLine]:
     """What, where, why, and what to beware of, in our own words; nothing of it can be scrolled away."""
     rows = [_fact("What", f"{case.item.description}{' (arguments changed by you)' if case.changed else ''}")]
     if tight:
@@ -68,12 +68,12 @@ def head_lines(case: Consideration, *, tight: bool) -> list[Line]:
         return [
             *rows,
             *concerns[:CONCERNS],
-            line((f"! and {len(concerns) - CONCERNS} more warnings below", Ink.WARNING)),
+            line((f"! and {len(concerns) - CONCERNS} more warnings below", TextRole.WARNING)),
         ]
     return [*rows, *concerns]
 
 
-def facts_left_out(case: Consideration, *, tight: bool) -> list[Line]:
+def facts_left_out(case: DecisionGuard, *, tight: bool) -> list[StyledLine]:
     """What the head does not show, for the top of the detail."""
     concerns = _concerns(case)
     rows = concerns if tight or len(concerns) > CONCERNS else []
@@ -81,9 +81,9 @@ def facts_left_out(case: Consideration, *, tight: bool) -> list[Line]:
     return [*around, *rows, line()] if around or rows else []
 
 
-def _circumstances(case: Consideration) -> list[Line]:
+def _circumstances(case: DecisionGuard) -> list[StyledLine]:
     item, preview, where = case.item, case.preview, case.item.locations
-    rows: list[Line] = []
+    rows: list[StyledLine] = []
     if item.follows_change:
         rows.append(_fact("Again", "the call, or a file it is about, has changed; it needs a yes of its own"))
     if preview is not None and preview.kind == "command":
@@ -97,31 +97,40 @@ def _circumstances(case: Consideration) -> list[Line]:
     return rows
 
 
-def _concerns(case: Consideration) -> list[Line]:
+def _concerns(case: DecisionGuard) -> list[StyledLine]:
     concerns = case.preview.concerns if case.preview is not None else ()
-    return [line((f"! {visible(one)}", Ink.WARNING), hang=2, prose=True) for one in concerns]
+    return [line((f"! {visible(one)}", TextRole.WARNING), hang=2, prose=True) for one in concerns]
 
 
 def key_lines(
-    case: Consideration, standing: Standing, phase: Phase, offer: RuleOffer | None, *, tight: bool
-) -> tuple[list[Line], list[Spot]]:
+    case: DecisionGuard, standing: Standing, phase: ConfirmationPhase, offer: RuleOffer | None, *, tight: bool
+) -> tuple[list[StyledLine], list[ClickTarget]]:
     """The keys with what they do; what is dead is dim, and why it is dead stands beside it."""
     if not case.item.pending:
         word = case.item.state.value.upper()
-        keys = line((word, Ink.STRONG), "   ", ("[ ]", Ink.ACCENT), " prev / next   ", ("Esc", Ink.ACCENT), " close")
+        keys = line(
+            (word, TextRole.STRONG),
+            "   ",
+            ("[ ]", TextRole.ACCENT),
+            " prev / next   ",
+            ("Esc", TextRole.ACCENT),
+            " close",
+        )
         return [keys], []
     match phase:
-        case Phase.EDITING:
-            return [line(("The policy judges changed arguments anew, and they need a fresh y.", Ink.MUTED))], []
-        case Phase.REASON:
-            return [line(("Enter", Ink.ACCENT), " denies with this reason   ", ("Esc", Ink.ACCENT), " back")], []
-        case Phase.REMEMBER:
+        case ConfirmationPhase.EDITING:
+            return [line(("The policy judges changed arguments anew, and they need a fresh y.", TextRole.MUTED))], []
+        case ConfirmationPhase.REASON:
+            return [
+                line(("Enter", TextRole.ACCENT), " denies with this reason   ", ("Esc", TextRole.ACCENT), " back")
+            ], []
+        case ConfirmationPhase.REMEMBER:
             return (_remember_lines(offer, standing) if offer is not None else []), []
-        case Phase.READING:
+        case ConfirmationPhase.READING:
             return _tight_keys(case, standing) if tight else _key_grid(case, standing)
 
 
-def _key_grid(case: Consideration, standing: Standing) -> tuple[list[Line], list[Spot]]:
+def _key_grid(case: DecisionGuard, standing: Standing) -> tuple[list[StyledLine], list[ClickTarget]]:
     ready = standing is Standing.READY
     session, saved = case.offer(Lasting.SESSION), case.offer(Lasting.SAVED)
     grid = (
@@ -141,31 +150,34 @@ def _key_grid(case: Consideration, standing: Standing) -> tuple[list[Line], list
             ("Esc", "Later (stays queued)", True, "back"),
         ),
     )
-    rows: list[Line] = []
-    spots: list[Spot] = []
+    rows: list[StyledLine] = []
+    spots: list[ClickTarget] = []
     for row, keys in enumerate(grid):
-        parts: list[str | tuple[str, Ink]] = []
+        parts: list[str | tuple[str, TextRole]] = []
         for column, (key, words, alive, action) in enumerate(keys):
             urgent = action == "approve" and case.pressed_once
-            parts.append((key, Ink.ACCENT if alive else Ink.MUTED))
+            parts.append((key, TextRole.ACCENT if alive else TextRole.MUTED))
             parts.append(
-                (f" {words:<{COLUMN - len(key) - 1}}", Ink.ERROR if urgent else Ink.PLAIN if alive else Ink.MUTED)
+                (
+                    f" {words:<{COLUMN - len(key) - 1}}",
+                    TextRole.ERROR if urgent else TextRole.PLAIN if alive else TextRole.MUTED,
+                )
             )
-            spots.append(Spot(row, column * COLUMN, column * COLUMN + len(key) + 1 + len(words), action))
+            spots.append(ClickTarget(row, column * COLUMN, column * COLUMN + len(key) + 1 + len(words), action))
         rows.append(line(*parts))
     return rows, spots
 
 
-def _tight_keys(case: Consideration, standing: Standing) -> tuple[list[Line], list[Spot]]:
+def _tight_keys(case: DecisionGuard, standing: Standing) -> tuple[list[StyledLine], list[ClickTarget]]:
     words = {Standing.ARMING: "y ..", Standing.UNREAD: "PgDn first", Standing.OVER: "sent"}.get(
         standing, "y again" if case.pressed_once else "y yes"
     )
-    ink = Ink.MUTED if standing is not Standing.READY else Ink.ERROR if case.pressed_once else Ink.ACCENT
+    ink = TextRole.MUTED if standing is not Standing.READY else TextRole.ERROR if case.pressed_once else TextRole.ACCENT
     keys = line((words, ink), "  n no  r why  e edit  [ ]  Esc")
-    return [keys], [Spot(0, 0, len(words), "approve"), Spot(0, len(words) + 2, len(words) + 6, "deny")]
+    return [keys], [ClickTarget(0, 0, len(words), "approve"), ClickTarget(0, len(words) + 2, len(words) + 6, "deny")]
 
 
-def _approve_words(case: Consideration, standing: Standing) -> str:
+def _approve_words(case: DecisionGuard, standing: Standing) -> str:
     match standing:
         case Standing.UNREAD:
             return "(scroll to the end)"
@@ -175,43 +187,43 @@ def _approve_words(case: Consideration, standing: Standing) -> str:
             return "Press y again" if case.pressed_once else "Approve once"
 
 
-def _remember_lines(offer: RuleOffer, standing: Standing) -> list[Line]:
+def _remember_lines(offer: RuleOffer, standing: Standing) -> list[StyledLine]:
     session = offer.reach is Reach.SESSION
     scope = {
         Reach.SESSION: "Until this session ends",
         Reach.WORKSPACE: "From now on in this workspace",
         Reach.USER: "From now on in every workspace of yours",
     }[offer.reach]
-    ink = Ink.ACCENT if standing is Standing.READY else Ink.MUTED
+    ink = TextRole.ACCENT if standing is Standing.READY else TextRole.MUTED
     rule = [] if offer.editable and not session else offer.text.split("\n")
     words = " again: approve and remember   " if session else " approve and save it   "
     return [
-        line((f"{scope} this runs without a question{':' if rule else ' (you can change it above).'}", Ink.MUTED)),
-        *(line("  ", (visible(one), Ink.STRONG), hang=2) for one in rule),
+        line((f"{scope} this runs without a question{':' if rule else ' (you can change it above).'}", TextRole.MUTED)),
+        *(line("  ", (visible(one), TextRole.STRONG), hang=2) for one in rule),
         *_also_lines(offer),
-        line(("[a]" if session else "^S", ink), words, *_wider(offer), ("Esc", Ink.ACCENT), " back"),
+        line(("[a]" if session else "^S", ink), words, *_wider(offer), ("Esc", TextRole.ACCENT), " back"),
     ]
 
 
-def _wider(offer: RuleOffer) -> tuple[str | tuple[str, Ink], ...]:
+def _wider(offer: RuleOffer) -> tuple[str | tuple[str, TextRole], ...]:
     """Tab lets a saved rule reach further, or less far."""
     match offer.reach:
         case Reach.SESSION:
             return ()
         case Reach.WORKSPACE:
-            return (("Tab", Ink.ACCENT), " for every workspace   ")
+            return (("Tab", TextRole.ACCENT), " for every workspace   ")
         case Reach.USER:
-            return (("Tab", Ink.ACCENT), " for this workspace only   ")
+            return (("Tab", TextRole.ACCENT), " for this workspace only   ")
 
 
-def _also_lines(offer: RuleOffer) -> list[Line]:
+def _also_lines(offer: RuleOffer) -> list[StyledLine]:
     """What the rule would have done in this session already: the quickest way to see that it is too wide."""
     if not offer.also:
         return []
     more = f" and {len(offer.also) - ALSO_SHOWN} more" if len(offer.also) > ALSO_SHOWN else ""
     shown = "; ".join(visible(one) for one in offer.also[:ALSO_SHOWN])
-    return [line((f"It would also have allowed: {shown}{more}", Ink.WARNING), hang=2, prose=True)]
+    return [line((f"It would also have allowed: {shown}{more}", TextRole.WARNING), hang=2, prose=True)]
 
 
-def _fact(name: str, text: str) -> Line:
-    return line((f"{name:<6} ", Ink.MUTED), visible(text), hang=7, prose=True)
+def _fact(name: str, text: str) -> StyledLine:
+    return line((f"{name:<6} ", TextRole.MUTED), visible(text), hang=7, prose=True)

@@ -15,10 +15,10 @@ from ollm_tui.tui import protocol
 from ollm_tui.tui.layout import Pane
 from ollm_tui.tui.panes.confirmations_pane import QueuePane
 from ollm_tui.tui.protocol import Intent
-from ollm_tui.tui.screens.confirmation_review import Reviewing
-from ollm_tui.tui.screens.pane_screen import TerminalWays
+from ollm_tui.tui.screens.confirmation_review import ConfirmationReview
+from ollm_tui.tui.screens.pane_screen import TerminalFocusScreen
 from ollm_tui.tui.styled_text import app_of
-from ollm_tui.tui.values import Activity, Surroundings
+from ollm_tui.tui.values import Activity, SessionStatus
 from ollm_tui.tui.widgets.prompt import Prompt
 from ollm_tui.tui.widgets.transcript import Transcript
 
@@ -29,7 +29,7 @@ UNDER_TERMINAL = ("review", "leave_terminal")
 """Actions whose keys stay with the app while a program has the keyboard."""
 
 
-class Dashboard(TerminalWays):
+class Dashboard(TerminalFocusScreen):
     """The one main screen. Knows panes and values; never bus, agent or store."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -110,7 +110,7 @@ class Dashboard(TerminalWays):
 
     def __init__(self, now: Callable[[], float], *, blink: bool = True) -> None:
         super().__init__(now, blink=blink)
-        self.reviewing = Reviewing(self, now)
+        self.reviewing = ConfirmationReview(self, now)
         self._started = 0.0
         self._what = ""
         self._ticker: Timer | None = None
@@ -122,40 +122,40 @@ class Dashboard(TerminalWays):
 
     # -- news --------------------------------------------------------------------------------------------------------
 
-    @on(protocol.News)
-    def take(self, message: protocol.News) -> None:
+    @on(protocol.Update)
+    def take(self, message: protocol.Update) -> None:
         """Hand news to whom it concerns."""
         match message:
-            case protocol.ConversationChanged(change):
+            case protocol.ConversationUpdate(change):
                 self.chat.apply(change)
-            case protocol.QueueChanged(queue):
+            case protocol.QueueUpdate(queue):
                 self.reviewing.take(queue)
                 self._show_waiting()
-            case protocol.TodosChanged(todos):
+            case protocol.TodosUpdate(todos):
                 self.todo.todos = todos
                 self.draw_tabs()
-            case protocol.ActivityChanged(activity, what, fault):
+            case protocol.ActivityUpdate(activity, what, fault):
                 self._take_activity(activity, what, fault)
-            case protocol.SurroundingsChanged(around):
+            case protocol.StatusUpdate(around):
                 self._take_surroundings(around)
-            case protocol.CommandsChanged(commands):
+            case protocol.CommandsUpdate(commands):
                 self.term.show_commands(commands)
                 self.draw_tabs()
                 self._pace()
-            case protocol.JobsChanged(jobs, unknown):
+            case protocol.JobsUpdate(jobs, unknown):
                 if self._jobs is not None and self._jobs.is_attached:
                     self._jobs.show_jobs(jobs, unknown)
-            case protocol.Reviewed(item_id, review, arguments):
+            case protocol.ReviewUpdate(item_id, review, arguments):
                 self.reviewing.show_review(item_id, review, arguments)
-            case protocol.TrustAsked(path, content):
+            case protocol.TrustQuestionUpdate(path, content):
                 self._ask_for_trust(path, content)
-            case protocol.FaultsFound(faults):
+            case protocol.ConfigErrorsUpdate(faults):
                 # Several would lie over half the screen; each is a note in the chat as well.
                 one = faults[0].as_text() if len(faults) == 1 else f"{len(faults)} faults in your files: see the chat."
                 self.notify(visible(one), severity="warning", timeout=15, markup=False)
-            case protocol.ShellFailed(why):
+            case protocol.ShellErrorUpdate(why):
                 self.term.shell_failed(why)
-            case protocol.Said(text, failed):
+            case protocol.ToastUpdate(text, failed):
                 self.notify(visible(text), severity="error" if failed else "information", markup=False)
             case _:
                 pass
@@ -184,7 +184,7 @@ class Dashboard(TerminalWays):
         self._pace()
         self.refresh_bindings()
 
-    def _take_surroundings(self, around: Surroundings) -> None:
+    def _take_surroundings(self, around: SessionStatus) -> None:
         self.status.surroundings = around
         self.queue.policy_words = around.mode if not around.denied_because else "everything is denied"
         words = [] if not around.model else [f"Model: {around.model}{'  (offline)' if around.offline else ''}"]
@@ -239,14 +239,14 @@ class Dashboard(TerminalWays):
         if mode != "yolo":
             self.post_message(self.ModeWanted(mode))
             return
-        from ollm_tui.tui.screens.yes_no_screen import AskScreen
+        from ollm_tui.tui.screens.yes_no_screen import YesNoScreen
 
         def settle(yes: bool | None) -> None:
             if yes:
                 self.post_message(self.ModeWanted("yolo"))
 
         facts = ("What the policy would ask about runs without a question.", "Denies and deletions' questions stay.")
-        app_of(self).push_screen(AskScreen("Mode yolo?", facts, "let it run"), settle)
+        app_of(self).push_screen(YesNoScreen("Mode yolo?", facts, "let it run"), settle)
 
     def action_trust(self) -> None:
         self.post_message(self.TrustWanted())

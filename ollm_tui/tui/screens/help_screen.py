@@ -11,8 +11,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from ollm_tui.tui.bindings import key_groups, shown_key
-from ollm_tui.tui.styled_text import Ink, Line, app_of, line
-from ollm_tui.tui.widgets.line_view import LinesView
+from ollm_tui.tui.styled_text import StyledLine, TextRole, app_of, line
+from ollm_tui.tui.widgets.line_view import LineView
 
 WORDS = (
     "/help  /mode ask|auto-edit|plan|yolo  /theme NAME  /retry  /fold  /jobs  /quit   in the prompt",
@@ -31,7 +31,7 @@ class HelpScreen(ModalScreen[None]):
 
     def __init__(self) -> None:
         super().__init__(name="help")
-        self._lines = LinesView("help-lines")
+        self._lines = LineView("help-lines")
 
     def compose(self) -> ComposeResult:
         with Vertical(id="help-box") as box:
@@ -48,7 +48,7 @@ class HelpScreen(ModalScreen[None]):
             self.dismiss()
 
 
-def help_lines(app: App[object]) -> Iterator[Line]:
+def help_lines(app: App[object]) -> Iterator[StyledLine]:
     """Groups of keys with what they do and the id that `[keys]` in the settings knows them by."""
     changed = app._keymap  # pyright: ignore[reportPrivateUsage]  # textual has no reader for set_keymap
 
@@ -59,13 +59,17 @@ def help_lines(app: App[object]) -> Iterator[Line]:
     groups = [(title, [(shown_keys(binding), binding) for binding in bindings]) for title, bindings in key_groups()]
     wide = max(len(keys) for _, rows in groups for keys, _ in rows)
     for title, rows in groups:
-        yield line((title, Ink.PRIMARY))
+        yield line((title, TextRole.PRIMARY))
         for keys, binding in rows:
-            pieces = (f"  {keys:<{wide}} ", Ink.ACCENT), f"{binding.tooltip:<56}", (f" {binding.id}", Ink.MUTED)
+            pieces = (
+                (f"  {keys:<{wide}} ", TextRole.ACCENT),
+                f"{binding.tooltip:<56}",
+                (f" {binding.id}", TextRole.MUTED),
+            )
             yield line(*pieces, hang=wide + 3)
         yield line()
-    yield line(("Prompt words", Ink.PRIMARY))
+    yield line(("Prompt words", TextRole.PRIMARY))
     for words in WORDS:
         yield line(f"  {words}", hang=2)
     yield line()
-    yield line(('Keys are changed by id under [keys] in config.toml:  "queue.review" = "f9"', Ink.MUTED))
+    yield line(('Keys are changed by id under [keys] in config.toml:  "queue.review" = "f9"', TextRole.MUTED))

@@ -15,11 +15,11 @@ from textual.screen import ModalScreen
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.durations import exact_age
 from ollm_tui.tui.protocol import Intent
-from ollm_tui.tui.screens.yes_no_screen import AskScreen
-from ollm_tui.tui.styled_text import Ink, Line, app_of, line
+from ollm_tui.tui.screens.yes_no_screen import YesNoScreen
+from ollm_tui.tui.styled_text import StyledLine, TextRole, app_of, line
 from ollm_tui.tui.values import CommandMark, JobRow
-from ollm_tui.tui.widgets.row_list import Row, RowList
-from ollm_tui.tui.widgets.text_box import InkBox
+from ollm_tui.tui.widgets.row_list import ListRow, RowList
+from ollm_tui.tui.widgets.text_box import TextBox
 
 EMPTY = "No jobs. The agent starts one with background=true, and a command that runs long becomes one."
 LOOKING = "Looking ..."
@@ -75,8 +75,8 @@ class JobsScreen(ModalScreen[str | None]):
         self._copied: dict[str, int] = {}
         """Which of a job's addresses is copied next."""
         self._rows = JobList("job-rows")
-        self._words = InkBox("job-words")
-        self._keys = InkBox("job-keys")
+        self._words = TextBox("job-words")
+        self._keys = TextBox("job-keys")
         self._box = Vertical(id="jobs-box")
         self._box.border_title = "Jobs"
 
@@ -105,7 +105,7 @@ class JobsScreen(ModalScreen[str | None]):
         running = sum(job.alive for job in jobs)
         self._box.border_title = Content(f"Jobs  {running} running" if jobs else "Jobs")
         self._box.border_subtitle = "CPU in % of one processor" if running else ""
-        self._rows.show_rows([Row(job.id, (_first_line(job), _second_line(job)), _standing(job)) for job in jobs])
+        self._rows.show_rows([ListRow(job.id, (_first_line(job), _second_line(job)), _standing(job)) for job in jobs])
         self._say(unknown if jobs else EMPTY)
 
     # -- actions -----------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class JobsScreen(ModalScreen[str | None]):
                 self.post_message(self.Ended(job.id))
 
         facts = (job.command, "All its processes are asked to end, and forced after two seconds.")
-        app_of(self).push_screen(AskScreen(f"End {job.name}?", facts, "end it"), settle)
+        app_of(self).push_screen(YesNoScreen(f"End {job.name}?", facts, "end it"), settle)
 
     def action_copy(self) -> None:
         job = self._chosen
@@ -172,41 +172,41 @@ class JobsScreen(ModalScreen[str | None]):
         return next((job for job in self._jobs if job.id == self._rows.chosen_id), None)
 
     def _say(self, words: str) -> None:
-        self._words.show_lines([line((words, Ink.MUTED), prose=True)] if words else [])
+        self._words.show_lines([line((words, TextRole.MUTED), prose=True)] if words else [])
 
 
-def state_words(job: JobRow) -> tuple[str, Ink]:
+def state_words(job: JobRow) -> tuple[str, TextRole]:
     """Where it stands, in a word or two."""
     match job.state:
         case CommandMark.LEFT:
-            return "LEFT RUNNING", Ink.ACCENT
+            return "LEFT RUNNING", TextRole.ACCENT
         case CommandMark.RUNNING:
-            return "RUN", Ink.ACCENT
+            return "RUN", TextRole.ACCENT
         case CommandMark.WAITING:
-            return "INPUT?", Ink.WARNING
+            return "INPUT?", TextRole.WARNING
         case CommandMark.EXITED | CommandMark.KILLED if job.processes:
-            return "OVER, NOT GONE", Ink.WARNING
+            return "OVER, NOT GONE", TextRole.WARNING
         case CommandMark.EXITED:
-            return ("ok", Ink.MUTED) if job.exit_code == 0 else (f"exit {job.exit_code}", Ink.ERROR)
+            return ("ok", TextRole.MUTED) if job.exit_code == 0 else (f"exit {job.exit_code}", TextRole.ERROR)
         case CommandMark.KILLED:
-            return f"KILLED {job.exit_code}" if job.exit_code is not None else "KILLED", Ink.ERROR
+            return f"KILLED {job.exit_code}" if job.exit_code is not None else "KILLED", TextRole.ERROR
 
 
-def _first_line(job: JobRow) -> Line:
-    return line((f"{job.name:<{NAME_CELLS}}", Ink.STRONG), visible(job.command))
+def _first_line(job: JobRow) -> StyledLine:
+    return line((f"{job.name:<{NAME_CELLS}}", TextRole.STRONG), visible(job.command))
 
 
-def _standing(job: JobRow) -> Line:
+def _standing(job: JobRow) -> StyledLine:
     cpu = f"{'':6}" if not job.alive else f"{'..':>4} %" if job.cpu is None else f"{job.cpu:4.0f} %"
     return line(state_words(job), f" {exact_age(job.seconds):>6}", cpu)
 
 
-def _second_line(job: JobRow) -> Line:
+def _second_line(job: JobRow) -> StyledLine:
     lead = " " * NAME_CELLS
     if not job.alive:
-        return line((f"{lead}pid {job.pid}", Ink.MUTED))
+        return line((f"{lead}pid {job.pid}", TextRole.MUTED))
     number = f"{job.processes} processes" if job.processes > 1 else "1 process" if job.processes else ""
     facts = ", ".join(part for part in (f"pid {job.pid}", number) if part)
     if not job.addresses:
-        return line((f"{lead}{facts}", Ink.MUTED))
-    return line((f"{lead}{facts}, listens on ", Ink.MUTED), (" ".join(job.addresses), Ink.ACCENT))
+        return line((f"{lead}{facts}", TextRole.MUTED))
+    return line((f"{lead}{facts}, listens on ", TextRole.MUTED), (" ".join(job.addresses), TextRole.ACCENT))

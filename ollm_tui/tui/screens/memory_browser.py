@@ -14,10 +14,10 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.memory import MemoryScope
 from ollm_tui.tui import protocol as wishes
 from ollm_tui.tui.memory_values import MemoryListing, MemoryQuery, MemoryRow, MemoryText
-from ollm_tui.tui.styled_text import Ink, Line, Piece, app_of, line
+from ollm_tui.tui.styled_text import StyledLine, StyledSpan, TextRole, app_of, line
 from ollm_tui.tui.widgets.long_text import LongText
-from ollm_tui.tui.widgets.row_list import Row, RowList
-from ollm_tui.tui.widgets.text_box import InkBox, Spot
+from ollm_tui.tui.widgets.row_list import ListRow, RowList
+from ollm_tui.tui.widgets.text_box import ClickTarget, TextBox
 
 NOTHING_KEPT = "Nothing is remembered yet. n writes a first note; the model keeps notes with its memory tool."
 NOTHING_FOUND = "No memory has that in its key or text. Esc shows all again."
@@ -32,14 +32,14 @@ class KeyHint:
     action: str
 
 
-def list_row(row: MemoryRow) -> Row:
+def list_row(row: MemoryRow) -> ListRow:
     """Key and facts on the first line, scope and the text's first line below."""
-    scope_ink = Ink.ACCENT if row.name.scope is MemoryScope.USER else Ink.MUTED
+    scope_ink = TextRole.ACCENT if row.name.scope is MemoryScope.USER else TextRole.MUTED
     scope = (f"  {row.name.scope.value:<9} ", scope_ink)
-    said = (f"looks like {row.concern}", Ink.WARNING) if row.concern else (visible(row.first_line), Ink.MUTED)
-    beside = line((f"{size_words(row.size)}  {row.age:>6}", Ink.MUTED))
+    said = (f"looks like {row.concern}", TextRole.WARNING) if row.concern else (visible(row.first_line), TextRole.MUTED)
+    beside = line((f"{size_words(row.size)}  {row.age:>6}", TextRole.MUTED))
     key = visible(row.name.key) or '""'
-    return Row(row.name.row_id, (line((key, Ink.STRONG)), line(scope, said)), beside)
+    return ListRow(row.name.row_id, (line((key, TextRole.STRONG)), line(scope, said)), beside)
 
 
 def listed_words(listing: MemoryListing) -> str:
@@ -57,20 +57,20 @@ def size_words(size: int) -> str:
     return f"{size / 1_000:.1f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
 
 
-def key_lines(hints: Sequence[KeyHint], width: int) -> tuple[list[Line], list[Spot]]:
+def key_lines(hints: Sequence[KeyHint], width: int) -> tuple[list[StyledLine], list[ClickTarget]]:
     """The hints side by side, as many on a line as fit, and where they can be clicked."""
-    rows: list[list[Piece]] = [[]]
-    spots: list[Spot] = []
+    rows: list[list[StyledSpan]] = [[]]
+    spots: list[ClickTarget] = []
     at = 0
     for hint in hints:
         length = len(hint.key) + 1 + len(hint.words)
         if rows[-1] and at + length > width:
             rows.append([])
             at = 0
-        rows[-1] += [Piece(hint.key, Ink.ACCENT), Piece(f" {hint.words}   ")]
-        spots.append(Spot(len(rows) - 1, at, at + length, hint.action))
+        rows[-1] += [StyledSpan(hint.key, TextRole.ACCENT), StyledSpan(f" {hint.words}   ")]
+        spots.append(ClickTarget(len(rows) - 1, at, at + length, hint.action))
         at += length + 3
-    return [Line(tuple(row)) for row in rows], spots
+    return [StyledLine(tuple(row)) for row in rows], spots
 
 
 SCOPES: tuple[MemoryScope | None, ...] = (None, *MemoryScope)
@@ -79,12 +79,12 @@ SCOPES: tuple[MemoryScope | None, ...] = (None, *MemoryScope)
 class MemoryRows(RowList):
     """Its mark stays while the text is read."""
 
-    def row_ink(self, row: int) -> Ink:
+    def row_ink(self, row: int) -> TextRole:
         first, last = self.span
-        return Ink.CHOSEN if first <= row < last else Ink.PLAIN
+        return TextRole.CHOSEN if first <= row < last else TextRole.PLAIN
 
 
-class MemoryReading(ModalScreen[None]):
+class MemoryBrowser(ModalScreen[None]):
     """List and text; changing them is a subject of its own, on top of this one."""
 
     def __init__(self, containing: str) -> None:
@@ -96,7 +96,7 @@ class MemoryReading(ModalScreen[None]):
         self._search.cursor_blink = False
         self._rows = MemoryRows("memory-rows")
         self._shown = LongText("memory-text")
-        self._said = InkBox("memory-said")
+        self._said = TextBox("memory-said")
 
     @abstractmethod
     def _draw(self) -> None:
@@ -116,9 +116,9 @@ class MemoryReading(ModalScreen[None]):
         if marked is None:
             self._text = None
             empty = "" if self._listing is None else NOTHING_FOUND if self._query.containing else NOTHING_KEPT
-            self._shown.show_text(empty, ink=Ink.MUTED)
+            self._shown.show_text(empty, ink=TextRole.MUTED)
         elif self._text is None or self._text.name != marked.name:
-            self.post_message(wishes.Read(marked.name))
+            self.post_message(wishes.ReadMemory(marked.name))
 
     @on(RowList.Opened)
     def _opened(self, event: RowList.Opened) -> None:
@@ -142,7 +142,7 @@ class MemoryReading(ModalScreen[None]):
     def _ask(self, query: MemoryQuery) -> None:
         if query != self._query:
             self._query = query
-            self.post_message(wishes.Listed(query))
+            self.post_message(wishes.ListMemories(query))
 
     @property
     def _marked(self) -> MemoryRow | None:
@@ -150,5 +150,5 @@ class MemoryReading(ModalScreen[None]):
         return next((row for row in rows if row.name.row_id == self._rows.chosen_id), None)
 
     def _say(self, words: str, *, failed: bool = False) -> None:
-        self._said.show_lines([line((words, Ink.WARNING if failed else Ink.OK), prose=True)] if words else [])
+        self._said.show_lines([line((words, TextRole.WARNING if failed else TextRole.OK), prose=True)] if words else [])
         self._said.display = bool(words)

@@ -17,9 +17,9 @@ from textual.widgets.text_area import Selection
 from ollm_tui.core.memory import MemoryScope
 from ollm_tui.tui.editable_text import Editable, written_out
 from ollm_tui.tui.memory_values import MemoryName
-from ollm_tui.tui.styled_text import Ink, line
+from ollm_tui.tui.styled_text import TextRole, line
 from ollm_tui.tui.widgets.long_text import LongText
-from ollm_tui.tui.widgets.text_box import InkBox
+from ollm_tui.tui.widgets.text_box import TextBox
 
 PART_CHARS = 50_000
 """A text area lays out its whole text several times; a longer one is edited part by part, so that no key waits."""
@@ -108,7 +108,7 @@ class MemoryEditor(Vertical):
         )
         self._area.cursor_blink = self._key.cursor_blink = False
         self._other = LongText("memory-other")
-        self._said = InkBox("memory-conflict")
+        self._said = TextBox("memory-conflict")
 
     def compose(self) -> ComposeResult:
         if self._memory is None:
@@ -159,7 +159,7 @@ class MemoryEditor(Vertical):
         """Another text, or none, stands there now; the next saving expects that."""
         self.expected = self._theirs = stored
         self._said.display = True
-        self._said.show_lines([line((CHANGED if stored is not None else GONE, Ink.WARNING), prose=True)])
+        self._said.show_lines([line((CHANGED if stored is not None else GONE, TextRole.WARNING), prose=True)])
         if stored is None:
             self.show_theirs(shown=False)
 

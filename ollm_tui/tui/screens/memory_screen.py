@@ -18,11 +18,11 @@ from ollm_tui.tui import protocol as wishes
 from ollm_tui.tui.editable_text import Editable
 from ollm_tui.tui.layout import WIDE_COLUMNS
 from ollm_tui.tui.memory_values import MemoryListing, MemoryOutcome, MemoryText
-from ollm_tui.tui.screens.memory_browser import KeyHint, MemoryReading, key_lines, list_row, listed_words, size_words
+from ollm_tui.tui.screens.memory_browser import KeyHint, MemoryBrowser, key_lines, list_row, listed_words, size_words
 from ollm_tui.tui.screens.memory_editor import MemoryEditor
-from ollm_tui.tui.screens.yes_no_screen import AskScreen
-from ollm_tui.tui.styled_text import Ink, app_of
-from ollm_tui.tui.widgets.text_box import InkBox
+from ollm_tui.tui.screens.yes_no_screen import YesNoScreen
+from ollm_tui.tui.styled_text import TextRole, app_of
+from ollm_tui.tui.widgets.text_box import TextBox
 
 READING = (
     KeyHint("e", "edit", "edit"),
@@ -39,7 +39,7 @@ EDITING = (KeyHint("^S", "save", "save"), KeyHint("Esc", "back", "back"))
 CONFLICT = (EDITING[0], KeyHint("^T", "the other text, and back", "theirs"), EDITING[1])
 
 
-class MemoryScreen(MemoryReading):
+class MemoryScreen(MemoryBrowser):
     """A view over what the bridge tells: list, whole text of the marked memory, or the editor in its place."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -67,7 +67,7 @@ class MemoryScreen(MemoryReading):
         self._wanted = ""
         """The row to mark when the list is there that has it."""
         self._side = Vertical(self._shown, id="memory-side")
-        self._keys = InkBox("memory-keys")
+        self._keys = TextBox("memory-keys")
 
     def compose(self) -> ComposeResult:
         with Vertical(id="memory-box") as box:
@@ -82,10 +82,10 @@ class MemoryScreen(MemoryReading):
     def on_mount(self) -> None:
         self._rows.focus()
         self._draw()
-        self.post_message(wishes.Listed(self._query))
+        self.post_message(wishes.ListMemories(self._query))
 
     def on_unmount(self) -> None:
-        app_of(self).post_message(wishes.Left())
+        app_of(self).post_message(wishes.CloseMemory())
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < WIDE_COLUMNS, "-narrow")
@@ -93,15 +93,15 @@ class MemoryScreen(MemoryReading):
 
     # -- news --------------------------------------------------------------------------------------------------------
 
-    def take(self, message: protocol.News) -> None:
+    def take(self, message: protocol.Update) -> None:
         match message:
-            case protocol.MemoryListed(listing) if listing.query == self._query:
+            case protocol.MemoryListUpdate(listing) if listing.query == self._query:
                 self._show_listing(listing)
-            case protocol.MemoryRead(text):
+            case protocol.MemoryTextUpdate(text):
                 self._show_text(text)
-            case protocol.MemorySettled():
+            case protocol.MemoryChangeUpdate():
                 self._settle(message)
-            case protocol.QueueChanged(queue):
+            case protocol.QueueUpdate(queue):
                 self._waiting = len(queue.pending)
                 self._draw()
             case _:
@@ -126,10 +126,10 @@ class MemoryScreen(MemoryReading):
             if text.value:
                 self._shown.show_text(text.value, keep_place=same)
             else:
-                self._shown.show_text("(gone)" if text.value is None else "(empty)", ink=Ink.MUTED)
+                self._shown.show_text("(gone)" if text.value is None else "(empty)", ink=TextRole.MUTED)
         self._draw()
 
-    def _settle(self, settled: protocol.MemorySettled) -> None:
+    def _settle(self, settled: protocol.MemoryChangeUpdate) -> None:
         name = visible(settled.name.key) if settled.name is not None else ""
         match settled.outcome:
             case MemoryOutcome.SAVED:
@@ -200,7 +200,7 @@ class MemoryScreen(MemoryReading):
             self._say("Give it a key first: what the text is about.", failed=True)
             self._draw()
             return
-        self.post_message(wishes.Saved(name, editor.expected, await editor.value()))
+        self.post_message(wishes.SaveMemory(name, editor.expected, await editor.value()))
 
     def action_theirs(self) -> None:
         if self._editor is not None:
@@ -215,19 +215,19 @@ class MemoryScreen(MemoryReading):
 
         def settle(yes: bool | None) -> None:
             if yes:
-                self.post_message(wishes.Deleted(marked.name))
+                self.post_message(wishes.DeleteMemory(marked.name))
 
-        app_of(self).push_screen(AskScreen("Delete this memory?", facts, "delete; u brings it back"), settle)
+        app_of(self).push_screen(YesNoScreen("Delete this memory?", facts, "delete; u brings it back"), settle)
 
     def action_undo(self) -> None:
-        self.post_message(wishes.Undone())
+        self.post_message(wishes.UndoMemoryChange())
 
     def action_back(self) -> None:
         """Out of the editor, asking where that would lose something; out of the search; out of here."""
         editor = self._editor
         if editor is not None and editor.touched:
             facts = ("What you typed here is not saved.",)
-            app_of(self).push_screen(AskScreen("Leave without saving?", facts, "leave, and drop it"), self._drop)
+            app_of(self).push_screen(YesNoScreen("Leave without saving?", facts, "leave, and drop it"), self._drop)
         elif editor is not None:
             self._drop(True)
         elif self._search.value:

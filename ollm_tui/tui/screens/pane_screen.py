@@ -18,15 +18,15 @@ from ollm_tui.tui.panes.conversation_pane import ConversationPane
 from ollm_tui.tui.panes.terminal_pane import TerminalPane
 from ollm_tui.tui.panes.todos_pane import TodoPane
 from ollm_tui.tui.terminal import LEAVE_KEY
-from ollm_tui.tui.widgets.footer import KeyBar
+from ollm_tui.tui.widgets.footer import KeyFooter
 from ollm_tui.tui.widgets.prompt import Prompt
-from ollm_tui.tui.widgets.status_line import Banner, StatusLine
+from ollm_tui.tui.widgets.status_line import StatusLine, WaitingBanner
 from ollm_tui.tui.widgets.tab_strip import Tab, TabStrip
 
 TOO_SMALL = "Window too small (need 40x10)"
 
 
-class PaneFrame(Screen[None]):
+class PaneScreen(Screen[None]):
     """Which pane is in sight is `layout.Arrangement`'s business; this applies it and moves the focus along."""
 
     AUTO_FOCUS = "#prompt"
@@ -38,12 +38,12 @@ class PaneFrame(Screen[None]):
         self.status = StatusLine()
         self.tabs = TabStrip("tabs")
         self.chat = ConversationPane(now)
-        self.banner = Banner()
+        self.banner = WaitingBanner()
         self.prompt = Prompt(blink=blink)
         self.queue = QueuePane(now)
         self.todo = TodoPane()
         self.term = TerminalPane(now)
-        self.keys = KeyBar()
+        self.keys = KeyFooter()
         self.arrangement = Arrangement()
         self.waiting = 0
         """Open questions, for the tab strip."""
@@ -183,7 +183,7 @@ LEAVE_SECONDS = 1.0
 """Within this time after leaving the terminal the same key again is sent to its program."""
 
 
-class TerminalWays(PaneFrame):
+class TerminalFocusScreen(PaneScreen):
     """What keys and the terminal pane ask for at the pane's border."""
 
     def __init__(self, now: Callable[[], float], *, blink: bool) -> None:

@@ -13,9 +13,9 @@ from textual.screen import ModalScreen
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.durations import exact_age
 from ollm_tui.tui.screens.jobs_screen import NAME_CELLS, state_words
-from ollm_tui.tui.styled_text import Ink, Line, line, spread
-from ollm_tui.tui.values import JobRow, Unfinished
-from ollm_tui.tui.widgets.text_box import InkBox
+from ollm_tui.tui.styled_text import StyledLine, TextRole, line, spread
+from ollm_tui.tui.values import JobRow, UnfinishedWork
+from ollm_tui.tui.widgets.text_box import TextBox
 
 SHOWN_JOBS = 6
 INNER_CELLS = 66
@@ -27,7 +27,7 @@ MEANING = (
 )
 
 
-class Leaving(StrEnum):
+class QuitChoice(StrEnum):
     """What the person wants."""
 
     END = "end"
@@ -36,7 +36,7 @@ class Leaving(StrEnum):
     """Quit and let the jobs that can go on run on."""
 
 
-class LeaveScreen(ModalScreen[Leaving | None]):
+class QuitScreen(ModalScreen[QuitChoice | None]):
     """Dismissed with None for staying. Enter does nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -45,11 +45,11 @@ class LeaveScreen(ModalScreen[Leaving | None]):
         Binding("escape,n", "answer('')", "Stay", id="leave.stay", tooltip="Stay here"),
     ]
 
-    def __init__(self, unfinished: Unfinished) -> None:
+    def __init__(self, unfinished: UnfinishedWork) -> None:
         super().__init__()
         self._unfinished = unfinished
-        self._words = InkBox("leave-words")
-        self._keys = InkBox("leave-keys")
+        self._words = TextBox("leave-words")
+        self._keys = TextBox("leave-keys")
 
     @property
     def _can_leave(self) -> bool:
@@ -65,9 +65,9 @@ class LeaveScreen(ModalScreen[Leaving | None]):
         jobs = self._unfinished.jobs
         shown = [_job_line(job) for job in jobs[:SHOWN_JOBS]]
         if len(jobs) > SHOWN_JOBS:
-            shown.append(line((f"and {len(jobs) - SHOWN_JOBS} more; /jobs shows all", Ink.MUTED)))
+            shown.append(line((f"and {len(jobs) - SHOWN_JOBS} more; /jobs shows all", TextRole.MUTED)))
         facts = [line(f"- {visible(fact)}", hang=2, prose=True) for fact in self._unfinished.facts]
-        meaning = [line(), line((MEANING, Ink.MUTED), prose=True)] if self._can_leave else []
+        meaning = [line(), line((MEANING, TextRole.MUTED), prose=True)] if self._can_leave else []
         self._words.show_lines([*facts, *shown, *meaning, line()])
         choices = [("y", "quit and end all" if jobs else "quit", "end"), ("Esc", "stay", "")]
         if self._can_leave:
@@ -75,13 +75,13 @@ class LeaveScreen(ModalScreen[Leaving | None]):
         self._keys.show_keys([(key, words, f"screen.answer({answer!r})") for key, words, answer in choices], gap=3)
 
     def action_answer(self, answer: str) -> None:
-        if self.is_current and (answer != Leaving.LEAVE or self._can_leave):
-            self.dismiss(Leaving(answer) if answer else None)
+        if self.is_current and (answer != QuitChoice.LEAVE or self._can_leave):
+            self.dismiss(QuitChoice(answer) if answer else None)
 
 
-def _job_line(job: JobRow) -> Line:
+def _job_line(job: JobRow) -> StyledLine:
     state = state_words(job)
     if not job.can_stay:
-        state = ("ends, sandboxed", Ink.WARNING)
-    left = line((f"{job.name:<{NAME_CELLS}}", Ink.STRONG), visible(job.command))
+        state = ("ends, sandboxed", TextRole.WARNING)
+    left = line((f"{job.name:<{NAME_CELLS}}", TextRole.STRONG), visible(job.command))
     return spread(left, line(state, f" {exact_age(job.seconds):>6}"), INNER_CELLS)

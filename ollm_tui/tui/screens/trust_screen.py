@@ -16,10 +16,10 @@ from textual.screen import ModalScreen
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.tui.decisions import ARM_SECONDS
 from ollm_tui.tui.protocol import Intent
-from ollm_tui.tui.screens.yes_no_screen import AskScreen
-from ollm_tui.tui.styled_text import Ink, line, lines_of
-from ollm_tui.tui.widgets.line_view import LinesView
-from ollm_tui.tui.widgets.text_box import InkBox
+from ollm_tui.tui.screens.yes_no_screen import YesNoScreen
+from ollm_tui.tui.styled_text import TextRole, line, lines_of
+from ollm_tui.tui.widgets.line_view import LineView
+from ollm_tui.tui.widgets.text_box import TextBox
 
 MEANING = (
     "Trusted, it can only tighten: its asks and denies count beside yours, nothing in it can allow.",
@@ -30,7 +30,7 @@ MEANING = (
 class TrustScreen(ModalScreen[None]):
     """Enter does nothing; a yes counts after a moment, and once the end of the text has been in sight."""
 
-    BINDINGS: ClassVar[list[BindingType]] = AskScreen.BINDINGS
+    BINDINGS: ClassVar[list[BindingType]] = YesNoScreen.BINDINGS
 
     @dataclass
     class Trusted(Intent):
@@ -42,8 +42,8 @@ class TrustScreen(ModalScreen[None]):
         super().__init__()
         self._path, self._content, self._now = path, content, now
         self._shown_at = now()
-        self._text = LinesView("trust-text")
-        self._words = InkBox("trust-words")
+        self._text = LineView("trust-text")
+        self._words = TextBox("trust-words")
 
     def compose(self) -> ComposeResult:
         with Vertical(id="trust-box") as box:
@@ -59,13 +59,20 @@ class TrustScreen(ModalScreen[None]):
         self._text.focus()
         self._draw_words()
 
-    @on(LinesView.EndSeen)
+    @on(LineView.EndSeen)
     def _draw_words(self) -> None:
         yes = " trust it" if self._text.seen_end else " trust it, once you have read to its end"
         self._words.show_lines(
             [
                 line(),
-                line(("y", Ink.ACCENT), f"{yes}   ", ("n", Ink.ACCENT), " or ", ("Esc", Ink.ACCENT), " not now"),
+                line(
+                    ("y", TextRole.ACCENT),
+                    f"{yes}   ",
+                    ("n", TextRole.ACCENT),
+                    " or ",
+                    ("Esc", TextRole.ACCENT),
+                    " not now",
+                ),
                 line(),
                 *(line(words, prose=True) for words in MEANING),
             ]

@@ -11,11 +11,11 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.styled_text import Ink, line
-from ollm_tui.tui.widgets.text_box import InkBox
+from ollm_tui.tui.styled_text import TextRole, line
+from ollm_tui.tui.widgets.text_box import TextBox
 
 
-class AskScreen(ModalScreen[bool]):
+class YesNoScreen(ModalScreen[bool]):
     """Dismissed with True for yes. Enter does nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -26,7 +26,7 @@ class AskScreen(ModalScreen[bool]):
     def __init__(self, title: str, facts: tuple[str, ...], yes: str) -> None:
         super().__init__()
         self._title, self._facts, self._yes = title, facts, yes
-        self._words = InkBox("ask-words")
+        self._words = TextBox("ask-words")
 
     def compose(self) -> ComposeResult:
         with Vertical(id="ask-box") as box:
@@ -34,7 +34,7 @@ class AskScreen(ModalScreen[bool]):
             yield self._words
 
     def on_mount(self) -> None:
-        keys = line(("y", Ink.ACCENT), f" {self._yes}   ", ("Esc", Ink.ACCENT), " no")
+        keys = line(("y", TextRole.ACCENT), f" {self._yes}   ", ("Esc", TextRole.ACCENT), " no")
         self._words.show_lines(
             [*(line(f"- {visible(fact)}", hang=2, prose=True) for fact in self._facts), line(), keys]
         )

@@ -19,9 +19,9 @@ from textual.widget import Widget
 from ollm_tui.tui.terminal import view_messages
 from ollm_tui.tui.terminal.emulator.osc import BellRang, ClipboardWrite, TerminalEvent, TitleSet
 from ollm_tui.tui.terminal.emulator.terminal_modes import InputModes
-from ollm_tui.tui.terminal.strips import Palette
+from ollm_tui.tui.terminal.strips import TerminalPalette
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
-from ollm_tui.tui.terminal.view_frame import Frame, Look
+from ollm_tui.tui.terminal.view_frame import ViewFrame, ViewState
 
 FRAME_SECONDS = 1 / 30
 RESIZE_SECONDS = 0.05
@@ -61,7 +61,7 @@ class TerminalCanvas(Widget):
         self._interactive = True
         self.follow_size = True
         """Whether the engine takes the widget's size; a replayed recording keeps its own."""
-        self.frame = Frame(self.engine)
+        self.frame = ViewFrame(self.engine)
         self._hidden = False
         self._last_frame = 0.0
         self._frame_timer: Timer | None = None
@@ -208,9 +208,9 @@ class TerminalCanvas(Widget):
         self.frame.repaint(self._palette(), self.look())
         self.refresh()
 
-    def look(self) -> Look:
+    def look(self) -> ViewState:
         """What is laid over the screen."""
-        return Look(self.has_focus, self.interactive, self.text_selection, self._selected_look())
+        return ViewState(self.has_focus, self.interactive, self.text_selection, self._selected_look())
 
     def _selected_look(self) -> Style:
         """How selected text looks: the theme's ground for it. Its text colour may be as transparent as none at all."""
@@ -219,11 +219,11 @@ class TerminalCanvas(Widget):
             return Style(reverse=True)
         return Style(color=self.rich_style.color, bgcolor=ground)
 
-    def _palette(self) -> Palette:
+    def _palette(self) -> TerminalPalette:
         variables = self.host.theme_variables
         ansi = tuple(_theme_colour(variables.get(name), number) for number, name in enumerate(ANSI_VARIABLES))
         style = self.rich_style
-        return Palette(style.color or Color.default(), style.bgcolor or Color.default(), ansi)
+        return TerminalPalette(style.color or Color.default(), style.bgcolor or Color.default(), ansi)
 
     def render_line(self, y: int) -> Strip:
         strips = self.frame.strips

@@ -7,7 +7,7 @@ from enum import StrEnum
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from ollm_tui.tui.terminal.view_frame import Frame
+from ollm_tui.tui.terminal.view_frame import ViewFrame
 
 
 class Move(StrEnum):
@@ -25,10 +25,10 @@ class Move(StrEnum):
     LINE_END = "line_end"
 
 
-class Reader:
-    """The pointer, as line (numbered for good, as in `Frame`) and drawn character. What it is moved to is in sight."""
+class ReadingPointer:
+    """The pointer, as line (numbered for good, as in `ViewFrame`) and drawn character.."""
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: ViewFrame) -> None:
         self._frame = frame
         with frame.engine.lock:
             screen = frame.engine.screen

@@ -12,11 +12,11 @@ from textual.selection import Selection
 from ollm_tui.tui.terminal import view_messages
 from ollm_tui.tui.terminal.canvas import TerminalCanvas
 from ollm_tui.tui.terminal.emulator.terminal_modes import MouseReports
-from ollm_tui.tui.terminal.reading_pointer import Move, Reader
+from ollm_tui.tui.terminal.reading_pointer import Move, ReadingPointer
 from ollm_tui.tui.terminal.shell_marks import ShellMarks
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
-from ollm_tui.tui.terminal.text_search import Match, SearchRun
-from ollm_tui.tui.terminal.view_frame import Look
+from ollm_tui.tui.terminal.text_search import SearchRun, TextMatch
+from ollm_tui.tui.terminal.view_frame import ViewState
 
 
 def _key(keys: str, action: str, name: str, words: str, short: str = "") -> Binding:
@@ -58,7 +58,7 @@ class ReadingView(TerminalCanvas):
         super().__init__(engine, classes=classes)
         self.marks = ShellMarks()
         """What a shell told about itself."""
-        self.reader: Reader | None = None
+        self.reader: ReadingPointer | None = None
         self.search = SearchRun(self, self.engine, self._go_to_match, self._changed)
         self._had_selection = False
 
@@ -84,7 +84,7 @@ class ReadingView(TerminalCanvas):
         """Stop following: from now on keys move the pointer."""
         if self.reader is None:
             self.frame.held = True
-            self.reader = Reader(self.frame)
+            self.reader = ReadingPointer(self.frame)
             self._changed()
 
     def end_reading(self) -> None:
@@ -175,7 +175,7 @@ class ReadingView(TerminalCanvas):
             self.marks.forget_places()
             self.clear_selection()
             if self.reader is not None:
-                self.reader = Reader(self.frame)
+                self.reader = ReadingPointer(self.frame)
 
     def selection_updated(self, selection: Selection | None) -> None:
         super().selection_updated(selection)
@@ -216,12 +216,12 @@ class ReadingView(TerminalCanvas):
     def on_terminal_view_reported(self, message: view_messages.Reported) -> None:
         self.marks.note(message.event)
 
-    def _go_to_match(self, match: Match) -> None:
+    def _go_to_match(self, match: TextMatch) -> None:
         if self.reader is not None:
             self.reader.go(match.line, match.start)
             self._pointer_moved()
 
-    def look(self) -> Look:
+    def look(self) -> ViewState:
         pointer = None if self.reader is None else self.reader.place
         return replace(
             super().look(),

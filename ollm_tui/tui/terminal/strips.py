@@ -14,8 +14,8 @@ from rich.style import Style as RichStyle
 from textual.strip import Strip
 
 from ollm_tui.tui.terminal.emulator import cell_styles
-from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, RGB, Style
-from ollm_tui.tui.terminal.emulator.screen_rows import Row
+from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, RGB, CellStyle
+from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.emulator.widths import NARROW, STUB, VS16, WIDE, ZWJ, ClusterTable
 
 MAX_STYLES = 4_096
@@ -27,7 +27,7 @@ _ODD = re.compile(f"[^{NARROW}{WIDE}{STUB}]{STUB}?|(?<![^{STUB}]){STUB}")
 
 
 @dataclass(frozen=True)
-class Palette:
+class TerminalPalette:
     """The colours of a theme: its text and background, and the sixteen ANSI colours."""
 
     foreground: Color
@@ -59,11 +59,11 @@ class Overlay:
 NO_OVERLAY = Overlay()
 
 
-class Painter:
+class StripPainter:
     """Makes strips for one palette and width. A row keeps its strip, so lines that only scroll cost nothing."""
 
     def __init__(
-        self, palette: Palette, columns: int, clusters: ClusterTable, uri: Callable[[int], str | None]
+        self, palette: TerminalPalette, columns: int, clusters: ClusterTable, uri: Callable[[int], str | None]
     ) -> None:
         self.palette = palette
         self.columns = columns
@@ -71,9 +71,9 @@ class Painter:
         """DECSCNM: the whole screen with colours exchanged."""
         self._clusters = clusters
         self._uri = uri
-        self._rich: dict[Style, RichStyle] = {}
+        self._rich: dict[CellStyle, RichStyle] = {}
 
-    def screen_strip(self, row: Row) -> Strip:
+    def screen_strip(self, row: ScreenRow) -> Strip:
         """A row of the screen as a strip, kept in the row until it changes."""
         drawn = row.drawn
         if isinstance(drawn, _Drawn) and drawn.painter is self:
@@ -82,20 +82,20 @@ class Painter:
         row.drawn = _Drawn(self, strip)
         return strip
 
-    def strip(self, row: Row | str, overlay: Overlay = NO_OVERLAY) -> Strip:
+    def strip(self, row: ScreenRow | str, overlay: Overlay = NO_OVERLAY) -> Strip:
         """A line as a strip of `columns` cells, with what lies over it."""
-        segments = self._segments(Row(row) if isinstance(row, str) else row)
+        segments = self._segments(ScreenRow(row) if isinstance(row, str) else row)
         if overlay.cursor is not None:
             segments = _restyled_cells(segments, overlay.cursor, overlay.cursor_style)
         for mark in overlay.marks:
             segments = _restyled_characters(list(segments), mark)
         return Strip(list(segments), self.columns)
 
-    def text(self, row: Row | str) -> str:
+    def text(self, row: ScreenRow | str) -> str:
         """The characters of a line as they are drawn, without the blanks at its end."""
         return drawn_text(row if isinstance(row, str) else row.text, self.columns, self._clusters).rstrip(" ")
 
-    def _segments(self, row: Row) -> Iterator[Segment]:
+    def _segments(self, row: ScreenRow) -> Iterator[Segment]:
         width = 0
         columns = self.columns
         for run, style in row.runs():
@@ -107,7 +107,7 @@ class Painter:
         if width < columns:
             yield Segment(" " * (columns - width), self._style(DEFAULT))
 
-    def _style(self, style: Style) -> RichStyle:
+    def _style(self, style: CellStyle) -> RichStyle:
         known = self._rich.get(style)
         if known is None:
             if len(self._rich) >= MAX_STYLES:
@@ -115,7 +115,7 @@ class Painter:
             known = self._rich[style] = self._make_style(style)
         return known
 
-    def _make_style(self, style: Style) -> RichStyle:
+    def _make_style(self, style: CellStyle) -> RichStyle:
         flags = style.flags
         fg = self._colour(style.fg, self.palette.foreground)
         bg = self._colour(style.bg, self.palette.background)
@@ -148,7 +148,7 @@ class Painter:
 
 @dataclass(frozen=True)
 class _Drawn:
-    painter: Painter
+    painter: StripPainter
     strip: Strip
 
 

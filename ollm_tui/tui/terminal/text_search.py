@@ -1,7 +1,7 @@
 """Finding text in a terminal: its scrollback and its screen, line by line, while output goes on.
 
-Knows no widget. `Finder.find` may take some milliseconds over ten thousand lines, so it belongs into a thread; lines
-that have left the screen are looked at once.
+Knows no widget. `TextFinder.find` may take some milliseconds over ten thousand lines, so it belongs into a thread;
+lines that have left the screen are looked at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import islice
 from textual.timer import Timer
 from textual.widget import Widget
 
-from ollm_tui.tui.terminal.emulator.screen_rows import Row
+from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.emulator.widths import ClusterTable
 from ollm_tui.tui.terminal.strips import drawn_text
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
@@ -32,7 +32,7 @@ MAX_JOINED = 500
 
 
 @dataclass(frozen=True, order=True)
-class Match:
+class TextMatch:
     """Drawn characters from `start` up to `end` in the line `line` (numbered for good, as in `Frame`).
 
     A match across the border of a broken line has a part in each of its rows; `rest` are those after the first.
@@ -45,23 +45,23 @@ class Match:
 
 
 @dataclass(frozen=True, eq=False)
-class Matches:
+class TextMatches:
     """What was found, oldest first. `more` says that there are older ones which are not kept."""
 
-    found: tuple[Match, ...] = ()
+    found: tuple[TextMatch, ...] = ()
     more: bool = False
     columns: int = 0
 
     def __len__(self) -> int:
         return len(self.found)
 
-    def __contains__(self, match: Match) -> bool:
+    def __contains__(self, match: TextMatch) -> bool:
         place = bisect_left(self.found, match)
         return place < len(self.found) and self.found[place] == match
 
-    def in_lines(self, first: int, last: int) -> dict[int, list[tuple[int, int, Match]]]:
+    def in_lines(self, first: int, last: int) -> dict[int, list[tuple[int, int, TextMatch]]]:
         """The parts of matches that lie in these lines, by line."""
-        parts: dict[int, list[tuple[int, int, Match]]] = {}
+        parts: dict[int, list[tuple[int, int, TextMatch]]] = {}
         begin = bisect_left(self.found, (first - MAX_JOINED,), key=lambda match: (match.line,))
         for match in islice(self.found, begin, None):
             if match.line > last:
@@ -87,7 +87,7 @@ class Matches:
         return place if place >= 0 else None
 
 
-NO_MATCHES = Matches()
+NO_MATCHES = TextMatches()
 
 
 def pattern_of(sought: str) -> re.Pattern[str]:
@@ -96,7 +96,7 @@ def pattern_of(sought: str) -> re.Pattern[str]:
     return re.compile(re.escape(sought), 0 if any(map(str.isupper, sought)) else re.IGNORECASE)
 
 
-class Finder:
+class TextFinder:
     """Seeks one text in one engine, again and again. Used by one thread at a time."""
 
     def __init__(self, engine: TerminalEngine, sought: str) -> None:
@@ -106,10 +106,10 @@ class Finder:
         self._columns = 0
         self._done = 0
         """All lines before this one have been looked at, once and for good."""
-        self._settled: list[Match] = []
+        self._settled: list[TextMatch] = []
         self._more = False
 
-    def find(self) -> Matches:
+    def find(self) -> TextMatches:
         """What there is now."""
         if not self.sought:
             return NO_MATCHES
@@ -124,7 +124,7 @@ class Finder:
                 number += len(logical)
                 logical = []
                 self._done = number
-        found: list[Match] = []
+        found: list[TextMatch] = []
         for text, wrapped in rows:
             logical.append(drawn_text(text, self._columns, clusters))
             if not wrapped or len(logical) >= MAX_JOINED:
@@ -134,9 +134,9 @@ class Finder:
         found.extend(self._matches_in(logical, number))
         self._bound()
         kept = (*self._settled, *found)[-MAX_MATCHES:]
-        return Matches(kept, self._more or len(kept) < len(self._settled) + len(found), self._columns)
+        return TextMatches(kept, self._more or len(kept) < len(self._settled) + len(found), self._columns)
 
-    def _take(self) -> tuple[int, int, list[Row | str], list[tuple[str, bool]], ClusterTable]:
+    def _take(self) -> tuple[int, int, list[ScreenRow | str], list[tuple[str, bool]], ClusterTable]:
         """What has to be looked at, taken in one moment: the oldest line's number, the first one's, and the lines."""
         with self._engine.lock:
             screen = self._engine.screen
@@ -158,15 +158,15 @@ class Finder:
             del self._settled[:-MAX_MATCHES]
             self._more = True
 
-    def _matches_in(self, rows: list[str], first: int) -> Iterable[Match]:
+    def _matches_in(self, rows: list[str], first: int) -> Iterable[TextMatch]:
         """The matches in rows that are one broken line, the first of which has the number `first`."""
         if len(rows) == 1:
             for match in self._pattern.finditer(rows[0]):
-                yield Match(first, *match.span())
+                yield TextMatch(first, *match.span())
             return
         for match in self._pattern.finditer("".join(rows)):
             parts = _parts(rows, first, *match.span())
-            yield Match(*parts[0], tuple(parts[1:]))
+            yield TextMatch(*parts[0], tuple(parts[1:]))
 
 
 def _parts(rows: list[str], first: int, start: int, end: int) -> list[tuple[int, int, int]]:
@@ -180,7 +180,7 @@ def _parts(rows: list[str], first: int, start: int, end: int) -> list[tuple[int,
     return parts
 
 
-def _begin(match: Match) -> tuple[int, int]:
+def _begin(match: TextMatch) -> tuple[int, int]:
     return match.line, match.start
 
 
@@ -192,16 +192,16 @@ class SearchRun:
     """One search at a time, in a thread. `go_to` is called with the match to show, `changed` after every news."""
 
     def __init__(
-        self, view: Widget, engine: TerminalEngine, go_to: Callable[[Match], None], changed: Callable[[], None]
+        self, view: Widget, engine: TerminalEngine, go_to: Callable[[TextMatch], None], changed: Callable[[], None]
     ) -> None:
         self.matches = NO_MATCHES
-        self.current: Match | None = None
+        self.current: TextMatch | None = None
         """The match that the person is at."""
         self._view = view
         self._engine = engine
         self._go_to = go_to
         self._changed = changed
-        self._finder: Finder | None = None
+        self._finder: TextFinder | None = None
         self._looking = False
         self._again = False
         self._timer: Timer | None = None
@@ -230,7 +230,7 @@ class SearchRun:
         """Seek from `place`, or from where the search began, towards older lines; empty text seeks nothing."""
         if self._finder is None:
             self._began_at = place
-        self._finder = Finder(self._engine, sought)
+        self._finder = TextFinder(self._engine, sought)
         self._to_jump = True
         self._look_again()
 
@@ -271,7 +271,7 @@ class SearchRun:
         finally:
             self._looking = False
 
-    def _take(self, matches: Matches) -> None:
+    def _take(self, matches: TextMatches) -> None:
         self.matches = matches
         jump, self._to_jump = self._to_jump, False
         if self.current is not None and self.current not in matches:
@@ -281,6 +281,6 @@ class SearchRun:
             self._show(matches.found[-1 if place is None else place])
         self._changed()
 
-    def _show(self, match: Match) -> None:
+    def _show(self, match: TextMatch) -> None:
         self.current = match
         self._go_to(match)

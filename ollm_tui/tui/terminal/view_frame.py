@@ -10,10 +10,10 @@ from rich.style import Style as RichStyle
 from textual.selection import Selection
 from textual.strip import Strip
 
-from ollm_tui.tui.terminal.emulator.screen_rows import Row
-from ollm_tui.tui.terminal.strips import NO_OVERLAY, NULL_STYLE, Mark, Overlay, Painter, Palette
+from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
+from ollm_tui.tui.terminal.strips import NO_OVERLAY, NULL_STYLE, Mark, Overlay, StripPainter, TerminalPalette
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
-from ollm_tui.tui.terminal.text_search import NO_MATCHES, Match, Matches
+from ollm_tui.tui.terminal.text_search import NO_MATCHES, TextMatch, TextMatches
 
 SYNC_SECONDS = 0.15
 """How long a program may hold back a frame (mode 2026) before it is drawn all the same."""
@@ -25,21 +25,21 @@ _FOUND, _FOUND_NOW = RichStyle(underline=True, bold=True), RichStyle(reverse=Tru
 
 
 @dataclass(frozen=True)
-class Look:
+class ViewState:
     """What the widget adds to the screen: its focus, and what the person selected, sought and points at."""
 
     focused: bool = False
     shows_cursor: bool = True
     selection: Selection | None = None
     selection_style: RichStyle = NULL_STYLE
-    matches: Matches = NO_MATCHES
-    current: Match | None = None
+    matches: TextMatches = NO_MATCHES
+    current: TextMatch | None = None
     """The match that the person is at."""
     pointer: tuple[int, int] | None = None
     """Line and character the person points at with keys."""
 
 
-class Frame:
+class ViewFrame:
     """The lines of a view. Every method takes the engine's lock; the strips are whole frames, never half of one.
 
     Lines are numbered for good: `screen.scrolled + y`. A selection in those numbers stays with its text.
@@ -48,15 +48,15 @@ class Frame:
     def __init__(self, engine: TerminalEngine) -> None:
         self.engine = engine
         self.strips: list[Strip] = []
-        self.look = Look()
+        self.look = ViewState()
         self.back = 0
         """Lines scrolled back from the newest one."""
         self.held = False
         """Whether the place is kept even at the bottom while lines arrive: somebody reads."""
-        self._painter: Painter | None = None
+        self._painter: StripPainter | None = None
         self._scrolled = 0
         self._cursor: tuple[int, int] | None = None
-        self._found: dict[int, list[tuple[int, int, Match]]] = {}
+        self._found: dict[int, list[tuple[int, int, TextMatch]]] = {}
         """The matches in sight, by line."""
 
     def held_for(self) -> float:
@@ -65,17 +65,17 @@ class Frame:
             since = self.engine.screen.synchronized_since
         return 0.0 if since is None else since + SYNC_SECONDS - time.monotonic()
 
-    def repaint(self, palette: Palette, look: Look) -> None:
+    def repaint(self, palette: TerminalPalette, look: ViewState) -> None:
         """Make every line anew, for another palette or size."""
         with self.engine.lock:
             screen = self.engine.screen
             screen.foreground = _rgb(palette.foreground)
             screen.background = _rgb(palette.background)
-            self._painter = Painter(palette, screen.columns, screen.clusters, screen.links.uri)
+            self._painter = StripPainter(palette, screen.columns, screen.clusters, screen.links.uri)
             self.look = look
             self._redo_all()
 
-    def update(self, look: Look) -> set[int]:
+    def update(self, look: ViewState) -> set[int]:
         """Bring the lines up to date and say which of them changed."""
         with self.engine.lock:
             self.engine.frame_taken()
@@ -162,17 +162,17 @@ class Frame:
                 pieces.append(text[start : None if end < 0 else end] + ("" if joined else "\n"))
         return "".join(pieces).rstrip("\n")
 
-    def _row(self, number: int) -> Row | str:
+    def _row(self, number: int) -> ScreenRow | str:
         screen = self.engine.screen
         index = number - screen.scrolled
         return screen.rows[index] if index >= 0 else screen.history[index]
 
-    def _painter_for_screen(self) -> Painter | None:
+    def _painter_for_screen(self) -> StripPainter | None:
         """The painter; a new one when the program reversed the screen or the width changed."""
         painter, screen = self._painter, self.engine.screen
         reverse = _REVERSE_SCREEN in screen.mode
         if painter is not None and (painter.reverse != reverse or painter.columns != screen.columns):
-            painter = Painter(painter.palette, screen.columns, screen.clusters, screen.links.uri)
+            painter = StripPainter(painter.palette, screen.columns, screen.clusters, screen.links.uri)
             painter.reverse = reverse
             self._painter = painter
             screen.touch_all()
@@ -204,11 +204,11 @@ class Frame:
             return None
         return screen.cursor.y, min(screen.cursor.x, screen.columns - 1)
 
-    def _line(self, painter: Painter, y: int) -> Strip:
+    def _line(self, painter: StripPainter, y: int) -> Strip:
         number = self.engine.screen.scrolled + y - self.back
         row = self._row(number)
         overlay = self._overlay(y, number)
-        if overlay is NO_OVERLAY and isinstance(row, Row) and y >= self.back:
+        if overlay is NO_OVERLAY and isinstance(row, ScreenRow) and y >= self.back:
             strip = painter.screen_strip(row)
         else:
             strip = painter.strip(row, overlay)

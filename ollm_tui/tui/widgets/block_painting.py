@@ -14,7 +14,7 @@ from rich.theme import Theme
 from textual.strip import Strip
 
 from ollm_tui.core.base.escape import visible_block
-from ollm_tui.tui.styled_text import TAB_SIZE, Ink, Line, Palette, app_of, wrap_all
+from ollm_tui.tui.styled_text import TAB_SIZE, RolePalette, StyledLine, TextRole, app_of, wrap_all
 
 if TYPE_CHECKING:
     from textual.widget import Widget
@@ -26,7 +26,7 @@ REPLACED = "\N{REPLACEMENT CHARACTER}"
 class Block(Protocol):
     """A part of an entry that is drawn as a whole."""
 
-    def paint(self, painter: Painter, width: int) -> list[Strip]:
+    def paint(self, painter: BlockPainter, width: int) -> list[Strip]:
         """Its rows, each exactly `width` cells."""
         ...
 
@@ -35,21 +35,21 @@ class Block(Protocol):
         ...
 
 
-class Painter:
+class BlockPainter:
     """The means of one theme and one ground; made anew when either changes."""
 
-    def __init__(self, palette: Palette, base: Style, *, dark: bool, ansi: bool) -> None:
+    def __init__(self, palette: RolePalette, base: Style, *, dark: bool, ansi: bool) -> None:
         self.palette = palette
         self.base = base
         self.code_theme = ("ansi_dark" if dark else "ansi_light") if ansi else ("native" if dark else "friendly")
         self._console: Console | None = None
 
     @classmethod
-    def of(cls, widget: Widget) -> Painter:
+    def of(cls, widget: Widget) -> BlockPainter:
         theme = app_of(widget).current_theme
-        return cls(Palette.of(widget), widget.rich_style, dark=theme.dark, ansi=theme.ansi)
+        return cls(RolePalette.of(widget), widget.rich_style, dark=theme.dark, ansi=theme.ansi)
 
-    def lines(self, lines: tuple[Line, ...], width: int, fill: Ink = Ink.PLAIN) -> list[Strip]:
+    def lines(self, lines: tuple[StyledLine, ...], width: int, fill: TextRole = TextRole.PLAIN) -> list[Strip]:
         return [self.palette.strip(row, width, self.base, fill) for row in wrap_all(lines, width)]
 
     def rendered(self, renderable: RenderableType, width: int, indent: int = 0) -> list[Strip]:
@@ -76,21 +76,21 @@ class Painter:
             style = self.palette.style
             theme = Theme(
                 {
-                    "markdown.h1": style(Ink.PRIMARY) + Style(underline=True),
-                    "markdown.h2": style(Ink.PRIMARY),
-                    "markdown.h3": style(Ink.STRONG),
-                    "markdown.h4": style(Ink.STRONG),
-                    "markdown.code": style(Ink.CODE),
-                    "markdown.code_block": style(Ink.CODE),
-                    "markdown.block_quote": style(Ink.MUTED),
+                    "markdown.h1": style(TextRole.PRIMARY) + Style(underline=True),
+                    "markdown.h2": style(TextRole.PRIMARY),
+                    "markdown.h3": style(TextRole.STRONG),
+                    "markdown.h4": style(TextRole.STRONG),
+                    "markdown.code": style(TextRole.CODE),
+                    "markdown.code_block": style(TextRole.CODE),
+                    "markdown.block_quote": style(TextRole.MUTED),
                     "markdown.list": Style(),
-                    "markdown.item.bullet": style(Ink.ACCENT),
-                    "markdown.item.number": style(Ink.ACCENT),
-                    "markdown.hr": style(Ink.MUTED),
-                    "markdown.link": style(Ink.ACCENT),
-                    "markdown.link_url": style(Ink.ACCENT) + Style(underline=True),
-                    "markdown.table.border": style(Ink.MUTED),
-                    "markdown.table.header": style(Ink.STRONG),
+                    "markdown.item.bullet": style(TextRole.ACCENT),
+                    "markdown.item.number": style(TextRole.ACCENT),
+                    "markdown.hr": style(TextRole.MUTED),
+                    "markdown.link": style(TextRole.ACCENT),
+                    "markdown.link_url": style(TextRole.ACCENT) + Style(underline=True),
+                    "markdown.table.border": style(TextRole.MUTED),
+                    "markdown.table.header": style(TextRole.STRONG),
                 }
             )
             self._console = Console(
@@ -108,10 +108,10 @@ class Painter:
 class LinesBlock:
     """Inked lines, wrapped by cells."""
 
-    lines: tuple[Line, ...]
-    fill: Ink = Ink.PLAIN
+    lines: tuple[StyledLine, ...]
+    fill: TextRole = TextRole.PLAIN
 
-    def paint(self, painter: Painter, width: int) -> list[Strip]:
+    def paint(self, painter: BlockPainter, width: int) -> list[Strip]:
         return painter.lines(self.lines, width, self.fill)
 
     def estimate(self, width: int) -> int:
@@ -126,7 +126,7 @@ class ProseBlock:
     gap: bool = True
     """A blank row stands before it."""
 
-    def paint(self, painter: Painter, width: int) -> list[Strip]:
+    def paint(self, painter: BlockPainter, width: int) -> list[Strip]:
         from ollm_tui.tui.widgets.markdown_prose import LeftMarkdown
 
         markdown = LeftMarkdown(visible_block(self.text), code_theme=painter.code_theme, hyperlinks=False)
@@ -147,7 +147,7 @@ class CodeBlock:
     language: str
     gap: bool = True
 
-    def paint(self, painter: Painter, width: int) -> list[Strip]:
+    def paint(self, painter: BlockPainter, width: int) -> list[Strip]:
         from rich.syntax import Syntax
 
         code = visible_block(self.text).expandtabs(TAB_SIZE)

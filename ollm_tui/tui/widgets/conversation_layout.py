@@ -14,7 +14,7 @@ from itertools import accumulate
 from textual.strip import Strip
 
 from ollm_tui.tui.conversation_entries import AnswerEntry, AnswerGrew, CallEntry, Entry, NoteEntry
-from ollm_tui.tui.widgets.block_painting import Block, Painter
+from ollm_tui.tui.widgets.block_painting import Block, BlockPainter
 
 PAINTED_BLOCKS = 1_500
 """Blocks whose strips are kept."""
@@ -43,7 +43,7 @@ class Passage:
 
 
 @dataclass(frozen=True)
-class Place:
+class RowPosition:
     """A row that stays what it is while heights above it change."""
 
     passage: int
@@ -53,7 +53,7 @@ class Place:
 BlocksOf = Callable[[Entry], Sequence[Block]]
 
 
-class Document:
+class ConversationLayout:
     """Entries by id in order; rows by number. Knows no scrolling."""
 
     def __init__(self, blocks_of: BlocksOf) -> None:
@@ -63,7 +63,7 @@ class Document:
         self._tops: list[int] = [0]
         self._stale_from = 0
         self._width = 80
-        self._painter: Painter | None = None
+        self._painter: BlockPainter | None = None
         self._painted: OrderedDict[int, Slot] = OrderedDict()
 
     # -- content -----------------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ class Document:
         passage.slots = slots
         self._stale_from = min(self._stale_from, index)
 
-    def restyle(self, painter: Painter, width: int) -> None:
+    def restyle(self, painter: BlockPainter, width: int) -> None:
         """Another theme or width: nothing painted holds any more."""
         rewrap = width != self._width
         self._painter = painter
@@ -149,15 +149,15 @@ class Document:
         """The first row of a passage, its gap included."""
         return self._tops_now()[index]
 
-    def place_of(self, row: int) -> Place:
+    def place_of(self, row: int) -> RowPosition:
         """What stands at a row, to find it again later."""
         if not self.passages:
-            return Place(0, 0)
+            return RowPosition(0, 0)
         tops = self._tops_now()
         index = min(bisect_right(tops, max(0, row)) - 1, len(self.passages) - 1)
-        return Place(index, row - tops[index])
+        return RowPosition(index, row - tops[index])
 
-    def row_of(self, place: Place) -> int:
+    def row_of(self, place: RowPosition) -> int:
         if not self.passages:
             return 0
         index = min(place.passage, len(self.passages) - 1)

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.escape import visible, visible_block
-from ollm_tui.tui.styled_text import TAB_SIZE, Ink, Line, line, lines_of
+from ollm_tui.tui.styled_text import TAB_SIZE, StyledLine, TextRole, line, lines_of
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
@@ -18,7 +18,7 @@ MANY_BLANKS = 9
 """A run of this many blanks in a command is counted instead of drawn: it could push its rest out of sight."""
 
 
-def preview_lines(preview: Preview) -> list[Line]:
+def preview_lines(preview: Preview) -> list[StyledLine]:
     """What a call will do, line by line."""
     match preview.kind:
         case "diff":
@@ -40,31 +40,31 @@ def preview_title(preview: Preview) -> str:
     ]
 
 
-def diff_lines(diff: FileDiff, *, created: bool = False) -> list[Line]:
+def diff_lines(diff: FileDiff, *, created: bool = False) -> list[StyledLine]:
     """Hunks with their signs; a changed line that is cut in two stays recognisable by its hang."""
-    rows: list[Line] = []
+    rows: list[StyledLine] = []
     if created:
-        rows.append(line(("new file", Ink.MUTED)))
-    inks = {"+": Ink.ADDED, "-": Ink.REMOVED}
+        rows.append(line(("new file", TextRole.MUTED)))
+    inks = {"+": TextRole.ADDED, "-": TextRole.REMOVED}
     for hunk in diff.hunks:
-        rows.append(line((hunk.header, Ink.HUNK)))
+        rows.append(line((hunk.header, TextRole.HUNK)))
         for one in hunk.lines:
             sign, text = one[:1], visible(one[1:].replace("\t", " " * TAB_SIZE))
-            rows.append(line((f"{sign} {text}", inks.get(sign, Ink.PLAIN)), hang=2))
-    return rows or [line(("no lines change", Ink.MUTED))]
+            rows.append(line((f"{sign} {text}", inks.get(sign, TextRole.PLAIN)), hang=2))
+    return rows or [line(("no lines change", TextRole.MUTED))]
 
 
-def command_lines(preview: CommandPreview) -> list[Line]:
+def command_lines(preview: CommandPreview) -> list[StyledLine]:
     """The command exactly, numbered where it has several lines, then where it runs and what it consists of."""
     source = preview.command.split("\n")
     width = len(str(len(source)))
-    rows: list[Line] = []
+    rows: list[StyledLine] = []
     for number, one in enumerate(source, 1):
         text = _counted_blanks(visible(one))
         if len(source) == 1:
-            rows.append(line((text, Ink.STRONG)))
+            rows.append(line((text, TextRole.STRONG)))
         else:
-            rows.append(line((f"{number:>{width}} ", Ink.MUTED), (text, Ink.STRONG), hang=width + 1))
+            rows.append(line((f"{number:>{width}} ", TextRole.MUTED), (text, TextRole.STRONG), hang=width + 1))
     parts = len(preview.parts)
     facts = ["in the workspace" if preview.cwd == "." else f"in {visible(preview.cwd)}"]
     if parts > 1:
@@ -73,55 +73,55 @@ def command_lines(preview: CommandPreview) -> list[Line]:
     if len(source) > 1:
         facts.append(f"{len(source)} lines")
     rows.append(line())
-    rows.append(line(("   ".join(facts), Ink.MUTED), prose=True))
+    rows.append(line(("   ".join(facts), TextRole.MUTED), prose=True))
     if parts > 1:
-        rows += [line(("  - ", Ink.MUTED), visible(part), hang=4) for part in preview.parts]
+        rows += [line(("  - ", TextRole.MUTED), visible(part), hang=4) for part in preview.parts]
     return rows
 
 
-def _deletion_lines(preview: DeletionPreview) -> list[Line]:
+def _deletion_lines(preview: DeletionPreview) -> list[StyledLine]:
     entries = "1 entry" if preview.count == 1 else f"{preview.count} entries"
-    rows = [line((f"{entries}, {size_text(preview.total_size)}, to the trash", Ink.STRONG))]
+    rows = [line((f"{entries}, {size_text(preview.total_size)}, to the trash", TextRole.STRONG))]
     rows += [
-        line(("- ", Ink.REMOVED), visible(doomed.path), (f"  {size_text(doomed.size)}", Ink.MUTED), hang=2)
+        line(("- ", TextRole.REMOVED), visible(doomed.path), (f"  {size_text(doomed.size)}", TextRole.MUTED), hang=2)
         for doomed in preview.files
     ]
     hidden = preview.count - len(preview.files)
     if hidden > 0:
-        rows.append(line((f"... and {hidden} more", Ink.WARNING)))
+        rows.append(line((f"... and {hidden} more", TextRole.WARNING)))
     return rows
 
 
-def _request_lines(preview: UrlPreview) -> list[Line]:
+def _request_lines(preview: UrlPreview) -> list[StyledLine]:
     """Where it goes to first: the host is what a person has to know."""
     rows = [
-        line((f"{visible(preview.method)} to ", Ink.MUTED), (visible(preview.host), Ink.STRONG), hang=2),
+        line((f"{visible(preview.method)} to ", TextRole.MUTED), (visible(preview.host), TextRole.STRONG), hang=2),
         line(visible(preview.url), hang=2),
     ]
     if preview.scheme != "https" and not preview.on_this_machine:
-        rows.append(line((f"sent as {visible(preview.scheme)}, readable on the way", Ink.WARNING)))
+        rows.append(line((f"sent as {visible(preview.scheme)}, readable on the way", TextRole.WARNING)))
     rows += [
-        line((f"{visible(name)}: ", Ink.ACCENT), visible(value), hang=2) for name, value in preview.headers.items()
+        line((f"{visible(name)}: ", TextRole.ACCENT), visible(value), hang=2) for name, value in preview.headers.items()
     ]
     if preview.body is not None:
-        rows += [line(), line((f"body, {len(preview.body)} characters:", Ink.MUTED))]
+        rows += [line(), line((f"body, {len(preview.body)} characters:", TextRole.MUTED))]
         rows += lines_of(visible_block(preview.body), indent=2)
     return rows
 
 
-def argument_lines(arguments: JsonObject) -> list[Line]:
+def argument_lines(arguments: JsonObject) -> list[StyledLine]:
     """The call's arguments, one after the other; texts of several lines stand as they are."""
     if not arguments:
-        return [line(("no arguments", Ink.MUTED))]
-    rows: list[Line] = []
+        return [line(("no arguments", TextRole.MUTED))]
+    rows: list[StyledLine] = []
     for name, value in arguments.items():
         shown = visible(name)
         if isinstance(value, str) and "\n" in value:
-            rows.append(line((f"{shown}:", Ink.ACCENT)))
+            rows.append(line((f"{shown}:", TextRole.ACCENT)))
             rows += lines_of(visible_block(value), indent=2)
         else:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            rows.append(line((f"{shown}: ", Ink.ACCENT), visible(text), hang=2))
+            rows.append(line((f"{shown}: ", TextRole.ACCENT), visible(text), hang=2))
     return rows
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.tui.conversation_entries import AnswerEntry, CallEntry, CallState, Entry, NoteEntry, NoteKind, UserEntry
-from ollm_tui.tui.styled_text import Ink, line, lines_of
+from ollm_tui.tui.styled_text import TextRole, line, lines_of
 from ollm_tui.tui.terminal_references import folded_references
-from ollm_tui.tui.values import QueueSnapshot
+from ollm_tui.tui.values import ConfirmationQueueSnapshot
 from ollm_tui.tui.widgets.block_painting import Block, CodeBlock, LinesBlock, ProseBlock
 from ollm_tui.tui.widgets.markdown_blocks import BlockSplitter, Code, Prose
 from ollm_tui.tui.widgets.tool_call_view import call_body, call_head
@@ -37,7 +37,7 @@ class _Waiting:
     body: list[Block]
 
 
-class Composer:
+class EntryComposer:
     """Knows what is folded and what is waited for; remembers how far each live answer was split."""
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -45,7 +45,7 @@ class Composer:
         self._toggled: set[str] = set()
         self._growing: dict[str, _Growing] = {}
         self._waiting: dict[str, _Waiting] = {}
-        self.queue = QueueSnapshot()
+        self.queue = ConfirmationQueueSnapshot()
         self.all_open = False
 
     def blocks_of(self, entry: Entry) -> list[Block]:
@@ -102,9 +102,9 @@ class Composer:
             facts.append(f"{entry.seconds:.1f} s")
         after = "   ".join(facts)
         head = line(
-            (visible(entry.model).upper(), Ink.ACCENT),
-            (f"  {entry.time}" if entry.time else "", Ink.MUTED),
-            (f"   {after}" if after else "", Ink.MUTED),
+            (visible(entry.model).upper(), TextRole.ACCENT),
+            (f"  {entry.time}" if entry.time else "", TextRole.MUTED),
+            (f"   {after}" if after else "", TextRole.MUTED),
         )
         blocks: list[Block] = [LinesBlock((head,))]
         if entry.reasoning:
@@ -117,7 +117,7 @@ class Composer:
                 case Code(text, language, joins):
                     blocks.append(CodeBlock(text, language, gap and not joins))
         if entry.partial:
-            blocks.append(LinesBlock((line(("[cut off here]", Ink.WARNING)),)))
+            blocks.append(LinesBlock((line(("[cut off here]", TextRole.WARNING)),)))
         return blocks
 
     def _parts(self, entry: AnswerEntry) -> list[Prose | Code]:
@@ -146,24 +146,26 @@ def source_of(entry: Entry) -> str:
 
 def _user_blocks(entry: UserEntry, *, folded: bool) -> list[Block]:
     words = "  queued" if entry.queued else f"  {entry.time}" if entry.time else ""
-    head = line(("YOU", Ink.PRIMARY), (words, Ink.MUTED))
+    head = line(("YOU", TextRole.PRIMARY), (words, TextRole.MUTED))
     text = folded_references(entry.text) if folded else entry.text
     return [LinesBlock((head, *lines_of(visible_block(text), prose=True)))]
 
 
 def _reasoning_block(entry: AnswerEntry, *, folded: bool) -> Block:
     count = len(entry.reasoning.split())
-    head = line((f"{'>' if folded else 'v'} reasoning  {count} words", Ink.MUTED))
+    head = line((f"{'>' if folded else 'v'} reasoning  {count} words", TextRole.MUTED))
     if folded:
         return LinesBlock((head,))
-    return LinesBlock((head, *lines_of(visible_block(entry.reasoning.strip("\n")), Ink.MUTED, indent=2, prose=True)))
+    return LinesBlock(
+        (head, *lines_of(visible_block(entry.reasoning.strip("\n")), TextRole.MUTED, indent=2, prose=True))
+    )
 
 
 def _note_block(entry: NoteEntry, *, folded: bool) -> Block:
     mark, ink = {
-        NoteKind.NOTICE: ("- ", Ink.MUTED),
-        NoteKind.GREETING: ("", Ink.PLAIN),
-        NoteKind.ERROR: ("! ", Ink.ERROR),
+        NoteKind.NOTICE: ("- ", TextRole.MUTED),
+        NoteKind.GREETING: ("", TextRole.PLAIN),
+        NoteKind.ERROR: ("! ", TextRole.ERROR),
     }[entry.kind]
     if entry.body:
         mark = "> " if folded else "v "

@@ -14,7 +14,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from ollm_tui.tui.bindings import shown_key
-from ollm_tui.tui.styled_text import Ink, Palette, app_of, line
+from ollm_tui.tui.styled_text import RolePalette, TextRole, app_of, line
 
 ORDER = (
     "app.help",
@@ -35,7 +35,7 @@ ORDER = (
 
 
 @dataclass(frozen=True)
-class Key:
+class FooterKey:
     """One entry."""
 
     shown: str
@@ -45,16 +45,16 @@ class Key:
     node: DOMNode
 
 
-class KeyBar(Widget):
+class KeyFooter(Widget):
     """One row, redrawn when bindings change."""
 
     ALLOW_SELECT: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__(id="keys")
-        self._palette: Palette | None = None
-        self._keys: tuple[Key, ...] = ()
-        self._spans: list[tuple[int, int, Key]] = []
+        self._palette: RolePalette | None = None
+        self._keys: tuple[FooterKey, ...] = ()
+        self._spans: list[tuple[int, int, FooterKey]] = []
         self.labels: dict[str, str] = {}
         """Words that stand for a binding's own, by id: `Review(3)`."""
 
@@ -75,7 +75,7 @@ class KeyBar(Widget):
             if bound.binding.id is not None:
                 active.setdefault(bound.binding.id, bound)
         keys = tuple(
-            Key(
+            FooterKey(
                 key_words(app, bound),
                 self.labels.get(name, bound.binding.description),
                 bound.binding.action,
@@ -94,14 +94,14 @@ class KeyBar(Widget):
         if y > 0:
             return Strip.blank(width, self.rich_style)
         if self._palette is None:
-            self._palette = Palette.of(self)
-        parts: list[str | tuple[str, Ink]] = [" "]
+            self._palette = RolePalette.of(self)
+        parts: list[str | tuple[str, TextRole]] = [" "]
         self._spans = []
         at = 1
         for key in self._fitting(width):
             parts += [
-                (key.shown, Ink.ACCENT if key.enabled else Ink.MUTED),
-                (f" {key.words}  ", Ink.PLAIN if key.enabled else Ink.MUTED),
+                (key.shown, TextRole.ACCENT if key.enabled else TextRole.MUTED),
+                (f" {key.words}  ", TextRole.PLAIN if key.enabled else TextRole.MUTED),
             ]
             end = at + len(key.shown) + 1 + len(key.words)
             self._spans.append((at, end, key))
@@ -117,7 +117,7 @@ class KeyBar(Widget):
         super().notify_style_update()
         self._palette = None
 
-    def _fitting(self, width: int) -> list[Key]:
+    def _fitting(self, width: int) -> list[FooterKey]:
         keys = list(self._keys)
         while len(keys) > 2 and 1 + sum(len(key.shown) + len(key.words) + 3 for key in keys) > width + 2:
             del keys[-2]

@@ -11,10 +11,10 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from ollm_tui.tui.styled_text import Ink, Line, Palette, wrap_all
+from ollm_tui.tui.styled_text import RolePalette, StyledLine, TextRole, wrap_all
 
 
-class LinesView(ScrollView, can_focus=True):
+class LineView(ScrollView, can_focus=True):
     """Lines wrapped to the width; remembers whether the end has been in sight since the lines were set."""
 
     ALLOW_SELECT = False
@@ -22,22 +22,22 @@ class LinesView(ScrollView, can_focus=True):
     class EndSeen(Message):
         """The last line has come into sight for the first time."""
 
-        def __init__(self, view: LinesView) -> None:
+        def __init__(self, view: LineView) -> None:
             super().__init__()
             self.view = view
 
         @property
-        def control(self) -> LinesView:
+        def control(self) -> LineView:
             return self.view
 
     def __init__(self, name: str = "", *, classes: str | None = None) -> None:
         super().__init__(id=name or None, classes=classes)
-        self._lines: tuple[Line, ...] = ()
-        self._rows: list[Line] = []
-        self._palette: Palette | None = None
+        self._lines: tuple[StyledLine, ...] = ()
+        self._rows: list[StyledLine] = []
+        self._palette: RolePalette | None = None
         self.seen_end = False
 
-    def show_lines(self, lines: Sequence[Line], *, keep_place: bool = False) -> None:
+    def show_lines(self, lines: Sequence[StyledLine], *, keep_place: bool = False) -> None:
         """Replace what is shown; from the top unless `keep_place`, and then its end counts as unseen again."""
         self._lines = tuple(lines)
         if not keep_place:
@@ -69,18 +69,18 @@ class LinesView(ScrollView, can_focus=True):
         width = self.scrollable_content_region.width
         return self.palette.strip(self.row_at(row), width, self.base_style, self.row_ink(row))
 
-    def row_at(self, row: int) -> Line:
+    def row_at(self, row: int) -> StyledLine:
         """What stands in a row at the width now."""
-        return self._rows[row] if row < len(self._rows) else Line()
+        return self._rows[row] if row < len(self._rows) else StyledLine()
 
-    def row_ink(self, row: int) -> Ink:
+    def row_ink(self, row: int) -> TextRole:
         """What the whole row is painted in; lists mark their cursor here."""
-        return Ink.PLAIN
+        return TextRole.PLAIN
 
     @property
-    def palette(self) -> Palette:
+    def palette(self) -> RolePalette:
         if self._palette is None:
-            self._palette = Palette.of(self)
+            self._palette = RolePalette.of(self)
         return self._palette
 
     @property

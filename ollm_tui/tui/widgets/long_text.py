@@ -10,23 +10,23 @@ from textual.geometry import Size
 from textual.strip import Strip
 
 from ollm_tui.core.base.escape import visible_block
-from ollm_tui.tui.styled_text import TAB_SIZE, Ink, line
-from ollm_tui.tui.widgets.line_view import LinesView
+from ollm_tui.tui.styled_text import TAB_SIZE, TextRole, line
+from ollm_tui.tui.widgets.line_view import LineView
 
 AT_ONCE_CHARS = 20_000
 """A text up to this length takes less than a moment, so it is there in the same frame."""
 
 
-class LongText(LinesView):
+class LongText(LineView):
     """Shows foreign text; its control characters are made visible."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._text = ""
-        self._ink = Ink.PLAIN
+        self._ink = TextRole.PLAIN
         self._folded: list[str] = []
 
-    def show_text(self, text: str, *, ink: Ink = Ink.PLAIN, keep_place: bool = False) -> None:
+    def show_text(self, text: str, *, ink: TextRole = TextRole.PLAIN, keep_place: bool = False) -> None:
         """Replace the text; from its top unless `keep_place`."""
         if (text, ink) == (self._text, self._ink):
             return

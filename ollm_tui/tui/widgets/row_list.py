@@ -13,23 +13,23 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message
 
-from ollm_tui.tui.styled_text import Ink, Line, Piece, spread, wrap_all
-from ollm_tui.tui.widgets.line_view import LinesView
+from ollm_tui.tui.styled_text import StyledLine, StyledSpan, TextRole, spread, wrap_all
+from ollm_tui.tui.widgets.line_view import LineView
 
-NOTHING = Line()
+NOTHING = StyledLine()
 
 
 @dataclass(frozen=True)
-class Row:
+class ListRow:
     """One choice, drawn on one or more lines; they are cut at the width, or `wrap` to further ones."""
 
     id: str
-    lines: tuple[Line, ...]
-    beside: Line = NOTHING
+    lines: tuple[StyledLine, ...]
+    beside: StyledLine = NOTHING
     """At the right edge of the first line, which gives way to it."""
     wrap: bool = False
 
-    def at_width(self, width: int) -> list[Line]:
+    def at_width(self, width: int) -> list[StyledLine]:
         """Its lines, none longer than `width` cells."""
         if self.wrap:
             return [_aligned(one) for one in wrap_all(self.lines, width)]
@@ -42,15 +42,15 @@ class Row:
         return len(self.at_width(width)) if self.wrap else len(self.lines)
 
 
-def _aligned(row: Line) -> Line:
+def _aligned(row: StyledLine) -> StyledLine:
     """Without the blank that a fold has left behind the indent: words stand in one column."""
-    indent, *rest = row.pieces or (Piece(""),)
+    indent, *rest = row.pieces or (StyledSpan(""),)
     if row.hang and indent.text == " " * row.hang and rest and rest[0].text.startswith(" "):
         return replace(row, pieces=(indent, replace(rest[0], text=rest[0].text[1:]), *rest[1:]))
     return row
 
 
-class RowList(LinesView):
+class RowList(LineView):
     """Rows to move through; the cursor stays on its row's id while the rows change. Draws what is in sight only."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -75,13 +75,13 @@ class RowList(LinesView):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._choices: tuple[Row, ...] = ()
+        self._choices: tuple[ListRow, ...] = ()
         self._tops: list[int] = [0]
         """Where each choice begins at the width now, and behind the last the end of all."""
         self._width = 0
         self._at = 0
 
-    def show_rows(self, rows: Sequence[Row]) -> None:
+    def show_rows(self, rows: Sequence[ListRow]) -> None:
         """Replace the rows."""
         current = self.chosen_id
         self._choices = tuple(rows)
@@ -113,13 +113,13 @@ class RowList(LinesView):
         if self.chosen_id is not None:
             self.post_message(self.Opened(self, self.chosen_id))
 
-    def row_ink(self, row: int) -> Ink:
+    def row_ink(self, row: int) -> TextRole:
         if not self.has_focus:
-            return Ink.PLAIN
+            return TextRole.PLAIN
         first, last = self.span
-        return Ink.CHOSEN if first <= row < last else Ink.PLAIN
+        return TextRole.CHOSEN if first <= row < last else TextRole.PLAIN
 
-    def row_at(self, row: int) -> Line:
+    def row_at(self, row: int) -> StyledLine:
         if not 0 <= row < self._tops[-1]:
             return NOTHING
         place = self._place_of(row)

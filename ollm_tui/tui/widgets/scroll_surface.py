@@ -12,16 +12,16 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from ollm_tui.tui.styled_text import Ink
-from ollm_tui.tui.widgets.block_painting import Painter
-from ollm_tui.tui.widgets.conversation_layout import BlocksOf, Document, Place
+from ollm_tui.tui.styled_text import TextRole
+from ollm_tui.tui.widgets.block_painting import BlockPainter
+from ollm_tui.tui.widgets.conversation_layout import BlocksOf, ConversationLayout, RowPosition
 
 GUTTER = 1
 """Cells at the left that mark the chosen entry."""
 
 
-class Surface(ScrollView, can_focus=True):
-    """Scrolling and painting of a `Document`; what it means is its subclass's business."""
+class ScrollSurface(ScrollView, can_focus=True):
+    """Scrolling and painting of a `ConversationLayout`; what it means is its subclass's business."""
 
     following: reactive[bool] = reactive(True)
     """The end is kept in sight."""
@@ -32,11 +32,11 @@ class Surface(ScrollView, can_focus=True):
 
     def __init__(self, blocks_of: BlocksOf, name: str) -> None:
         super().__init__(id=name)
-        self.document = Document(blocks_of)
-        self._painter: Painter | None = None
+        self.document = ConversationLayout(blocks_of)
+        self._painter: BlockPainter | None = None
         self._width = 0
         self._settling = False
-        self._top = Place(0, 0)
+        self._top = RowPosition(0, 0)
         self._top_row = 0
 
     def settle(self) -> None:
@@ -51,7 +51,7 @@ class Surface(ScrollView, can_focus=True):
             at = round(self.scroll_y)
             place = self._top if at == self._top_row else self.document.place_of(at)
             if self._painter is None or width != self._width:
-                self._painter = Painter.of(self)
+                self._painter = BlockPainter.of(self)
                 self._width = width
                 self.document.restyle(self._painter, width)
             row = self._measured_row(place, height)
@@ -79,7 +79,7 @@ class Surface(ScrollView, can_focus=True):
 
     def forget_place(self) -> None:
         """Begin at the end of another document."""
-        self._top, self._top_row = Place(0, 0), 0
+        self._top, self._top_row = RowPosition(0, 0), 0
         self.chosen = None
         self.following, self.new_below = True, 0
 
@@ -93,7 +93,7 @@ class Surface(ScrollView, can_focus=True):
         if selection is not None:
             painted = _selected(painted, selection, row)
         marked = self.chosen is not None and self.has_focus and self.document.place_of(row).passage == self.chosen
-        gutter = Segment("|" if marked else " ", base + self._painter.palette.style(Ink.ACCENT))
+        gutter = Segment("|" if marked else " ", base + self._painter.palette.style(TextRole.ACCENT))
         return Strip([gutter, *painted.apply_offsets(GUTTER, row)])
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
@@ -131,7 +131,7 @@ class Surface(ScrollView, can_focus=True):
             self.new_below = 0
         self.settle()
 
-    def _measured_row(self, place: Place, height: int) -> int:
+    def _measured_row(self, place: RowPosition, height: int) -> int:
         """The row for the top of the view, with everything in sight painted and measured."""
         while True:
             end = max(0, self.document.height - height)

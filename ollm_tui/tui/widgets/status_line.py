@@ -7,19 +7,19 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.styled_text import Ink, Line, Palette, line, spread
-from ollm_tui.tui.values import Activity, StatusWord, Surroundings
+from ollm_tui.tui.styled_text import RolePalette, StyledLine, TextRole, line, spread
+from ollm_tui.tui.values import Activity, SessionStatus, StatusWord
 from ollm_tui.tui.widgets.tool_call_view import clock_text
 
 WORD_INKS = {
-    StatusWord.IDLE: Ink.MUTED,
-    StatusWord.THINKING: Ink.ACCENT,
-    StatusWord.STREAMING: Ink.ACCENT,
-    StatusWord.RUNNING: Ink.ACCENT,
-    StatusWord.STOPPING: Ink.WARNING,
-    StatusWord.WAITING: Ink.WARNING,
-    StatusWord.OFFLINE: Ink.WARNING,
-    StatusWord.ERROR: Ink.ERROR,
+    StatusWord.IDLE: TextRole.MUTED,
+    StatusWord.THINKING: TextRole.ACCENT,
+    StatusWord.STREAMING: TextRole.ACCENT,
+    StatusWord.RUNNING: TextRole.ACCENT,
+    StatusWord.STOPPING: TextRole.WARNING,
+    StatusWord.WAITING: TextRole.WARNING,
+    StatusWord.OFFLINE: TextRole.WARNING,
+    StatusWord.ERROR: TextRole.ERROR,
 }
 WIDE = 100
 SMALL = 60
@@ -32,11 +32,11 @@ class StatusLine(Widget):
     activity: reactive[Activity] = reactive(Activity.IDLE)
     waiting: reactive[int] = reactive(0)
     detail: reactive[str] = reactive("")
-    surroundings: reactive[Surroundings] = reactive(Surroundings())
+    surroundings: reactive[SessionStatus] = reactive(SessionStatus())
 
     def __init__(self) -> None:
         super().__init__(id="status")
-        self._palette: Palette | None = None
+        self._palette: RolePalette | None = None
 
     @property
     def word(self) -> StatusWord:
@@ -53,7 +53,7 @@ class StatusLine(Widget):
         if y > 0:
             return Strip.blank(self.size.width, self.rich_style)
         if self._palette is None:
-            self._palette = Palette.of(self)
+            self._palette = RolePalette.of(self)
         return self._palette.strip(self._line().cut(self.size.width), self.size.width, self.rich_style)
 
     def notify_style_update(self) -> None:
@@ -64,7 +64,7 @@ class StatusLine(Widget):
     def text(self) -> str:
         return self._line().text
 
-    def _line(self) -> Line:
+    def _line(self) -> StyledLine:
         word = self.word
         state = f"{word.value} {self.waiting}" if word is StatusWord.WAITING else word.value
         if self.detail and word not in (StatusWord.WAITING, StatusWord.IDLE, StatusWord.OFFLINE, StatusWord.ERROR):
@@ -80,10 +80,10 @@ class StatusLine(Widget):
                 facts.append(visible(around.workspace))
         policy = "policy: DENIES ALL" if around.denied_because else f"policy: {visible(around.mode)}"
         alarming = bool(around.denied_because) or around.mode == "yolo"
-        parts: list[str | tuple[str, Ink]] = [" ", (state, WORD_INKS[word])]
+        parts: list[str | tuple[str, TextRole]] = [" ", (state, WORD_INKS[word])]
         for fact in facts:
-            parts += [(" | ", Ink.MUTED), fact]
-        parts += [(" | ", Ink.MUTED), (policy, Ink.ERROR if alarming else Ink.PLAIN)]
+            parts += [(" | ", TextRole.MUTED), fact]
+        parts += [(" | ", TextRole.MUTED), (policy, TextRole.ERROR if alarming else TextRole.PLAIN)]
         return line(*parts)
 
 
@@ -99,7 +99,7 @@ def _thousands(count: int) -> str:
     return str(count) if count < 1_000 else f"{count / 1000:.1f}k"
 
 
-class Banner(Widget):
+class WaitingBanner(Widget):
     """Counts open questions and says when the next expires. A click opens the review."""
 
     waiting: reactive[int] = reactive(0)
@@ -107,7 +107,7 @@ class Banner(Widget):
 
     def __init__(self) -> None:
         super().__init__(id="banner")
-        self._palette: Palette | None = None
+        self._palette: RolePalette | None = None
 
     def watch_waiting(self, waiting: int) -> None:
         self.set_class(waiting > 0, "-waiting")
@@ -118,7 +118,7 @@ class Banner(Widget):
 
     def render_line(self, y: int) -> Strip:
         if self._palette is None:
-            self._palette = Palette.of(self)
+            self._palette = RolePalette.of(self)
         return self._palette.strip(self._line(self.size.width), self.size.width, self.rich_style)
 
     def notify_style_update(self) -> None:
@@ -128,9 +128,9 @@ class Banner(Widget):
     async def on_click(self) -> None:
         await self.run_action("screen.review")
 
-    def _line(self, width: int) -> Line:
+    def _line(self, width: int) -> StyledLine:
         noun = "approval" if self.waiting == 1 else "approvals"
         left = self.seconds_left
         clock = f", next expires in {clock_text(left)}" if left is not None else ""
         words = f" ! {self.waiting} {noun} waiting{clock}"
-        return spread(line((words, Ink.WARNING)), line(("F8 review ", Ink.ACCENT)), width)
+        return spread(line((words, TextRole.WARNING)), line(("F8 review ", TextRole.ACCENT)), width)

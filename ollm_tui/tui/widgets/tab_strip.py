@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ollm_tui.tui.styled_text import Ink, Line, Palette, line
+from ollm_tui.tui.styled_text import RolePalette, StyledLine, TextRole, line
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Tab:
 
     id: str
     label: str
-    ink: Ink = Ink.PLAIN
+    ink: TextRole = TextRole.PLAIN
 
 
 class TabStrip(Widget):
@@ -41,7 +41,7 @@ class TabStrip(Widget):
         self._tabs: tuple[Tab, ...] = ()
         self._chosen = ""
         self._spans: list[tuple[int, int, str]] = []
-        self._palette: Palette | None = None
+        self._palette: RolePalette | None = None
 
     def show_tabs(self, tabs: Sequence[Tab], chosen: str) -> None:
         """Replace what is shown."""
@@ -58,7 +58,7 @@ class TabStrip(Widget):
         if y > 0:
             return Strip.blank(width, self.rich_style)
         if self._palette is None:
-            self._palette = Palette.of(self)
+            self._palette = RolePalette.of(self)
         return self._palette.strip(self._line(width), width, self.rich_style)
 
     def notify_style_update(self) -> None:
@@ -70,14 +70,14 @@ class TabStrip(Widget):
             if begin <= event.x < end:
                 self.post_message(self.Chosen(self, tab_id))
 
-    def _line(self, width: int) -> Line:
+    def _line(self, width: int) -> StyledLine:
         labels = [_label(tab, chosen=tab.id == self._chosen) for tab in self._tabs]
         at = next((place for place, tab in enumerate(self._tabs) if tab.id == self._chosen), 0)
         first = 0
         # The chosen tab and the one after it stay in sight, however many stand before.
         while first < at and sum(label.cells for label in labels[first : at + 2]) + 4 > width:
             first += 1
-        parts: list[str | tuple[str, Ink]] = [("< ", Ink.MUTED) if first else " "]
+        parts: list[str | tuple[str, TextRole]] = [("< ", TextRole.MUTED) if first else " "]
         self._spans = []
         cell = 2 if first else 1
         for place in range(first, len(labels)):
@@ -87,7 +87,7 @@ class TabStrip(Widget):
         return line(*parts).cut(width)
 
 
-def _label(tab: Tab, *, chosen: bool) -> Line:
+def _label(tab: Tab, *, chosen: bool) -> StyledLine:
     if chosen:
-        return line((f"[{tab.label}]", Ink.CHOSEN if tab.ink is Ink.PLAIN else tab.ink), " ")
-    return line((f" {tab.label} ", Ink.MUTED if tab.ink is Ink.PLAIN else tab.ink), " ")
+        return line((f"[{tab.label}]", TextRole.CHOSEN if tab.ink is TextRole.PLAIN else tab.ink), " ")
+    return line((f" {tab.label} ", TextRole.MUTED if tab.ink is TextRole.PLAIN else tab.ink), " ")

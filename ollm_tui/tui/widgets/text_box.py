@@ -10,11 +10,11 @@ from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ollm_tui.tui.styled_text import Ink, Line, Palette, app_of, line, wrap_all
+from ollm_tui.tui.styled_text import RolePalette, StyledLine, TextRole, app_of, line, wrap_all
 
 
 @dataclass(frozen=True)
-class Spot:
+class ClickTarget:
     """A clickable stretch: row, first and last cell (exclusive), and the action of the screen it stands for."""
 
     row: int
@@ -23,18 +23,18 @@ class Spot:
     action: str
 
 
-class InkBox(Widget):
+class TextBox(Widget):
     """Draws lines, wrapped; a click on a spot runs its action. Never scrolls."""
 
     def __init__(self, name: str) -> None:
         super().__init__(id=name)
-        self._lines: tuple[Line, ...] = ()
-        self._spots: tuple[Spot, ...] = ()
-        self._rows: list[Line] = []
+        self._lines: tuple[StyledLine, ...] = ()
+        self._spots: tuple[ClickTarget, ...] = ()
+        self._rows: list[StyledLine] = []
         self._wrapped_at = -1
-        self._palette: Palette | None = None
+        self._palette: RolePalette | None = None
 
-    def show_lines(self, lines: Sequence[Line], spots: Sequence[Spot] = ()) -> None:
+    def show_lines(self, lines: Sequence[StyledLine], spots: Sequence[ClickTarget] = ()) -> None:
         """Replace the lines; spots count rows before wrapping."""
         if (tuple(lines), tuple(spots)) == (self._lines, self._spots):
             return
@@ -45,13 +45,13 @@ class InkBox(Widget):
 
     def show_keys(self, keys: Sequence[tuple[str, str, str]], gap: int) -> None:
         """One row of keys, `gap` cells apart: each with its words and the action that a click on them runs."""
-        parts: list[str | tuple[str, Ink]] = []
-        spots: list[Spot] = []
+        parts: list[str | tuple[str, TextRole]] = []
+        spots: list[ClickTarget] = []
         at = 0
         for key, words, action in keys:
-            parts += [(key, Ink.ACCENT), f" {words}{' ' * gap}"]
+            parts += [(key, TextRole.ACCENT), f" {words}{' ' * gap}"]
             end = at + len(key) + 1 + len(words)
-            spots.append(Spot(0, at, end, action))
+            spots.append(ClickTarget(0, at, end, action))
             at = end + gap
         self.show_lines([line(*parts)], spots)
 
@@ -69,9 +69,9 @@ class InkBox(Widget):
     def render_line(self, y: int) -> Strip:
         width = self.size.width
         if self._palette is None:
-            self._palette = Palette.of(self)
+            self._palette = RolePalette.of(self)
         rows = self._wrap(width)
-        return self._palette.strip(rows[y] if y < len(rows) else Line(), width, self.rich_style)
+        return self._palette.strip(rows[y] if y < len(rows) else StyledLine(), width, self.rich_style)
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
@@ -82,7 +82,7 @@ class InkBox(Widget):
             if spot.row == event.y and spot.begin <= event.x < spot.end:
                 await app_of(self).run_action(spot.action, self.screen)
 
-    def _wrap(self, width: int) -> list[Line]:
+    def _wrap(self, width: int) -> list[StyledLine]:
         if width != self._wrapped_at:
             self._rows, self._wrapped_at = wrap_all(self._lines, width), width
         return self._rows

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.tui.conversation_entries import CallEntry, CallState
-from ollm_tui.tui.styled_text import Ink, Line, line, lines_of, spread
-from ollm_tui.tui.values import QueueItem
-from ollm_tui.tui.widgets.block_painting import Block, LinesBlock, Painter, Strip
+from ollm_tui.tui.styled_text import StyledLine, TextRole, line, lines_of, spread
+from ollm_tui.tui.values import ConfirmationItem
+from ollm_tui.tui.widgets.block_painting import Block, BlockPainter, LinesBlock, Strip
 from ollm_tui.tui.widgets.diff_view import preview_lines
 
 if TYPE_CHECKING:
     from ollm_tui.core.bus.confirmation import Preview
 
 STATE_INKS = {
-    CallState.WAIT: Ink.WARNING,
-    CallState.RUN: Ink.ACCENT,
-    CallState.OK: Ink.OK,
-    CallState.FAIL: Ink.ERROR,
-    CallState.DENIED: Ink.ERROR,
-    CallState.EXPIRED: Ink.ERROR,
-    CallState.CANCELLED: Ink.WARNING,
+    CallState.WAIT: TextRole.WARNING,
+    CallState.RUN: TextRole.ACCENT,
+    CallState.OK: TextRole.OK,
+    CallState.FAIL: TextRole.ERROR,
+    CallState.DENIED: TextRole.ERROR,
+    CallState.EXPIRED: TextRole.ERROR,
+    CallState.CANCELLED: TextRole.WARNING,
 }
 NAME_CELLS = 12
 LINE_CELLS = 90
@@ -33,7 +33,7 @@ CHUNK = 50
 
 
 @dataclass(frozen=True)
-class CallHead:
+class ToolCallHead:
     """The one line that is always there."""
 
     tool: str
@@ -42,23 +42,23 @@ class CallHead:
     folded: bool
     after: str
 
-    def paint(self, painter: Painter, width: int) -> list[Strip]:
+    def paint(self, painter: BlockPainter, width: int) -> list[Strip]:
         fold = "> " if self.folded else "v "
         left = line(
-            (fold, Ink.MUTED),
-            (f"{visible(self.tool):<{NAME_CELLS - 1}} ", Ink.STRONG),
-            (visible(self.summary), Ink.PLAIN),
+            (fold, TextRole.MUTED),
+            (f"{visible(self.tool):<{NAME_CELLS - 1}} ", TextRole.STRONG),
+            (visible(self.summary), TextRole.PLAIN),
         )
-        right = line((self.state.value, STATE_INKS[self.state]), (self.after, Ink.MUTED))
+        right = line((self.state.value, STATE_INKS[self.state]), (self.after, TextRole.MUTED))
         return painter.lines((spread(left, right, min(width - 1, LINE_CELLS)),), width)
 
     def estimate(self, width: int) -> int:
         return 1
 
 
-def call_head(entry: CallEntry, *, folded: bool, question: QueueItem | None, now: float) -> CallHead:
+def call_head(entry: CallEntry, *, folded: bool, question: ConfirmationItem | None, now: float) -> ToolCallHead:
     """A call's first line. `question` is the open one about it; `now` is monotonic, in seconds."""
-    return CallHead(entry.tool, entry.summary, entry.state, folded, _after(entry, question, now))
+    return ToolCallHead(entry.tool, entry.summary, entry.state, folded, _after(entry, question, now))
 
 
 def call_body(entry: CallEntry, preview: Preview | None) -> list[Block]:
@@ -81,7 +81,7 @@ def duration_text(milliseconds: int) -> str:
     return f"{milliseconds // 60_000} min {milliseconds % 60_000 // 1000} s"
 
 
-def _after(entry: CallEntry, question: QueueItem | None, now: float) -> str:
+def _after(entry: CallEntry, question: ConfirmationItem | None, now: float) -> str:
     if entry.state is CallState.WAIT and question is not None:
         left = question.seconds_left(now)
         clock = "  HELD" if question.held else "" if left is None else f"  {clock_text(left)}"
@@ -94,27 +94,33 @@ def _after(entry: CallEntry, question: QueueItem | None, now: float) -> str:
     return words
 
 
-def _body(entry: CallEntry, preview: Preview | None) -> list[Line]:
-    rows: list[Line] = []
+def _body(entry: CallEntry, preview: Preview | None) -> list[StyledLine]:
+    rows: list[StyledLine] = []
     if preview is not None:
         rows += preview_lines(preview)
     elif entry.arguments and not entry.output:
-        rows += lines_of(visible_block(entry.arguments), Ink.MUTED)
+        rows += lines_of(visible_block(entry.arguments), TextRole.MUTED)
     if entry.output:
         if rows:
             rows.append(line())
-        shown = lines_of(visible_block(entry.output), Ink.ERROR if entry.state is CallState.FAIL else Ink.PLAIN)
+        shown = lines_of(
+            visible_block(entry.output), TextRole.ERROR if entry.state is CallState.FAIL else TextRole.PLAIN
+        )
         hidden = len(shown) - BODY_LINES
         rows += (
             shown
             if hidden <= 0
-            else [*shown[: BODY_LINES // 2], line((f"... {hidden} lines ...", Ink.MUTED)), *shown[-BODY_LINES // 2 :]]
+            else [
+                *shown[: BODY_LINES // 2],
+                line((f"... {hidden} lines ...", TextRole.MUTED)),
+                *shown[-BODY_LINES // 2 :],
+            ]
         )
-    rows += [line((f"note: {visible(note)}", Ink.MUTED)) for note in entry.notes]
+    rows += [line((f"note: {visible(note)}", TextRole.MUTED)) for note in entry.notes]
     if entry.verdict:
-        rows.append(line((visible(entry.verdict), Ink.MUTED)))
-    return [_indented(one) for one in rows] or [line((" " * BODY_INDENT + "nothing to show yet", Ink.MUTED))]
+        rows.append(line((visible(entry.verdict), TextRole.MUTED)))
+    return [_indented(one) for one in rows] or [line((" " * BODY_INDENT + "nothing to show yet", TextRole.MUTED))]
 
 
-def _indented(one: Line) -> Line:
+def _indented(one: StyledLine) -> StyledLine:
     return line(" " * BODY_INDENT, *((piece.text, piece.ink) for piece in one.pieces), hang=one.hang + BODY_INDENT)

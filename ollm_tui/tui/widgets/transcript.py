@@ -11,10 +11,18 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.timer import Timer
 
-from ollm_tui.tui.conversation_entries import AnswerGrew, CallEntry, Change, Cleared, EntriesChanged, Entry, NoteEntry
-from ollm_tui.tui.values import QueueSnapshot
-from ollm_tui.tui.widgets.entry_blocks import Composer, source_of
-from ollm_tui.tui.widgets.scroll_surface import Surface
+from ollm_tui.tui.conversation_entries import (
+    AnswerGrew,
+    CallEntry,
+    Change,
+    ConversationCleared,
+    EntriesChanged,
+    Entry,
+    NoteEntry,
+)
+from ollm_tui.tui.values import ConfirmationQueueSnapshot
+from ollm_tui.tui.widgets.entry_blocks import EntryComposer, source_of
+from ollm_tui.tui.widgets.scroll_surface import ScrollSurface
 
 LIVE_INTERVAL = 0.05
 """Seconds between two paintings of a growing answer, at least: 20 a second are enough to read by."""
@@ -23,7 +31,7 @@ LIVE_SHARE = 4
 """A painting that took t is followed by at least this many t of rest: keys come first."""
 
 
-class Transcript(Surface):
+class Transcript(ScrollSurface):
     """Entries in order. Takes `Change`s; emits what a person does with an entry."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -45,7 +53,7 @@ class Transcript(Surface):
             self.text = text
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        self._composer = Composer(now)
+        self._composer = EntryComposer(now)
         super().__init__(self._composer.blocks_of, "transcript")
         self._growth: list[AnswerGrew] = []
         self._growth_timer: Timer | None = None
@@ -64,7 +72,7 @@ class Transcript(Surface):
                     if self.document.upsert(entry) and not self.following:
                         self.new_below += 1
                 self.settle()
-            case Cleared(entries):
+            case ConversationCleared(entries):
                 self._growth.clear()
                 self._composer.forget()
                 self.document.clear()
@@ -73,7 +81,7 @@ class Transcript(Surface):
                 self.forget_place()
                 self.settle()
 
-    def show_queue(self, queue: QueueSnapshot) -> None:
+    def show_queue(self, queue: ConfirmationQueueSnapshot) -> None:
         """Calls that wait show their question's number and clock."""
         before, self._composer.queue = self._composer.queue, queue
         known = {item.id: item for item in before.items}

@@ -9,7 +9,7 @@ from ollm_tui.agent.providers.provider import (
     ChatRequest,
     FinishReason,
     Provider,
-    ProviderFailure,
+    ProviderError,
     ProviderNotice,
     ReasoningDelta,
     StreamEvent,
@@ -42,7 +42,7 @@ class Collected:
     """Everything one reply gave."""
 
     events: list[StreamEvent] = field(default_factory=list)
-    failure: ProviderFailure | None = None
+    failure: ProviderError | None = None
 
     @property
     def text(self) -> str:
@@ -80,6 +80,6 @@ async def collect(provider: Provider, request: ChatRequest, signal: AbortSignal 
         async with aclosing(provider.stream(request, signal or AbortSignal())) as events:
             async for event in events:
                 got.events.append(event)
-    except ProviderFailure as failure:
+    except ProviderError as failure:
         got.failure = failure
     return got

@@ -19,9 +19,9 @@ from ollm_tui.agent.providers.openai import OpenAIProvider
 from ollm_tui.agent.providers.probe import ProbeTarget, ServerKind, probe_servers
 from ollm_tui.agent.providers.provider import (
     ChatRequest,
-    FailureKind,
     FinishReason,
-    ProviderFailure,
+    ProviderError,
+    ProviderErrorKind,
     SystemMessage,
     TextDelta,
     UserMessage,
@@ -111,7 +111,7 @@ async def test_a_prompt_beyond_the_window_is_refused_with_both_numbers(llama_ser
     provider = OpenAIProvider(llama_server, "any")
     got = await collect(provider, asking("word " * 4000, tools=(), max_tokens=4))
     assert got.failure is not None
-    assert got.failure.kind is FailureKind.CONTEXT_OVERFLOW
+    assert got.failure.kind is ProviderErrorKind.CONTEXT_OVERFLOW
     assert got.failure.context_window == 2048
     assert got.failure.prompt_tokens is not None
     assert got.failure.prompt_tokens > 4000
@@ -151,16 +151,16 @@ async def test_probing_finds_it(llama_server: str):
 async def test_a_server_that_dies_while_answering_leaves_its_part_and_a_failure(tmp_path: Path):
     with running(tmp_path / "stderr.txt") as (url, child):
         provider, text = OpenAIProvider(url, "any"), ""
-        with pytest.raises(ProviderFailure) as caught:
+        with pytest.raises(ProviderError) as caught:
             async with aclosing(provider.stream(asking("Tell a story.", (), max_tokens=1500), AbortSignal())) as events:
                 async for event in events:
                     if isinstance(event, TextDelta):
                         text += event.text
                         child.kill()
         assert text
-        assert caught.value.kind is FailureKind.CUT_OFF
+        assert caught.value.kind is ProviderErrorKind.CUT_OFF
         assert url in caught.value.message
         again = await collect(provider, asking("Hello?"))
         assert again.failure is not None
-        assert again.failure.kind is FailureKind.UNREACHABLE
+        assert again.failure.kind is ProviderErrorKind.UNREACHABLE
         await provider.aclose()

@@ -8,13 +8,13 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-from ollm_tui.agent.providers.http_connection import Retries
-from ollm_tui.agent.providers.ollama import ModelFacts, OllamaProvider, read_model_facts
+from ollm_tui.agent.providers.http_connection import RetryPolicy
+from ollm_tui.agent.providers.ollama import ModelDetails, OllamaProvider, read_model_facts
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     ChatRequest,
-    FailureKind,
     ModelInfo,
+    ProviderErrorKind,
     SystemMessage,
     ToolCall,
     ToolMessage,
@@ -46,7 +46,7 @@ async def connected(model: str | None = "demo:1b", **options: object):
     async with FakeServer() as server:
         for path in ("show", "ps", "tags"):
             server.always(f"/api/{path}", wire_fixture(f"ollama_{path}.json"))
-        options.setdefault("retries", Retries(first_delay=0.01))
+        options.setdefault("retries", RetryPolicy(first_delay=0.01))
         provider = OllamaProvider(server.url, model, **options)  # type: ignore[arg-type]  # options by name
         yield server, provider
         await provider.aclose()
@@ -178,7 +178,7 @@ async def test_a_model_that_is_not_there_is_named():
         server.always("/api/show", wire_fixture("ollama_404_model.json"))
         got = await collect(provider, asking())
         assert got.failure is not None
-        assert got.failure.kind is FailureKind.NO_SUCH_MODEL
+        assert got.failure.kind is ProviderErrorKind.NO_SUCH_MODEL
         assert "nope:1b" in got.failure.message
         assert server.bodies(CHAT) == []
 
@@ -188,7 +188,7 @@ async def test_nobody_listening_names_ollama_and_its_variable():
         url = server.url
     got = await collect(OllamaProvider(url, "demo:1b"), asking())
     assert got.failure is not None
-    assert got.failure.kind is FailureKind.UNREACHABLE
+    assert got.failure.kind is ProviderErrorKind.UNREACHABLE
     assert "ollama serve" in got.failure.message
     assert "OLLAMA_HOST" in got.failure.message
 
@@ -208,11 +208,11 @@ async def test_the_list_of_models_tells_what_the_server_knows():
 
 def test_the_facts_of_a_model_are_read_and_nonsense_is_survived():
     fixture = wire_fixture("ollama_show.json")
-    assert read_model_facts(__import__("json").loads(fixture.body)) == ModelFacts(
+    assert read_model_facts(__import__("json").loads(fixture.body)) == ModelDetails(
         frozenset({"completion", "tools", "thinking"}), 32768, 8192
     )
     for nonsense in (None, [], {"capabilities": 5, "model_info": [], "parameters": {}}, {"model_info": {}}):
-        assert read_model_facts(nonsense) == ModelFacts()
+        assert read_model_facts(nonsense) == ModelDetails()
 
 
 async def test_a_call_without_arguments_and_a_second_call_of_the_same_tool_stay_two():

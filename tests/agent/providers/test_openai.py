@@ -9,12 +9,12 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-from ollm_tui.agent.providers.http_connection import Retries, Timeouts
+from ollm_tui.agent.providers.http_connection import RetryPolicy, Timeouts
 from ollm_tui.agent.providers.openai import OpenAIProvider
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     ChatRequest,
-    FailureKind,
+    ProviderErrorKind,
     SystemMessage,
     TextDelta,
     ToolCall,
@@ -27,7 +27,7 @@ from tests.agent.providers.collecting import TOOLS, asking, collect
 from tests.agent.providers.fake_server import FakeReply, FakeServer, json_reply, sse, wire_fixture
 
 CHAT = "/v1/chat/completions"
-FAST = Retries(attempts=3, first_delay=0.01, loading=5)
+FAST = RetryPolicy(attempts=3, first_delay=0.01, loading=5)
 SECRET = "sk-very-secret-0123456789"
 
 
@@ -118,7 +118,7 @@ async def test_a_server_without_models_is_a_failure_that_says_so():
         server.always("/v1/models", json_reply({"data": []}))
         got = await collect(provider, asking())
         assert got.failure is not None
-        assert got.failure.kind is FailureKind.NO_SUCH_MODEL
+        assert got.failure.kind is ProviderErrorKind.NO_SUCH_MODEL
         assert server.url in got.failure.message
 
 
@@ -171,7 +171,7 @@ async def test_nothing_is_sent_again_once_text_was_shown():
         got = await collect(provider, asking())
         assert (got.text, len(server.bodies(CHAT))) == ("Hel", 1)
         assert got.failure is not None
-        assert got.failure.kind is FailureKind.CUT_OFF
+        assert got.failure.kind is ProviderErrorKind.CUT_OFF
 
 
 async def test_a_rate_limit_waits_as_long_as_the_server_asks_but_not_for_minutes():
@@ -183,7 +183,7 @@ async def test_a_rate_limit_waits_as_long_as_the_server_asks_but_not_for_minutes
         server.reply(CHAT, json_reply({"error": "slow down"}, 429, retry_after="3600"))
         got = await collect(provider, asking())
         assert got.failure is not None
-        assert (got.failure.kind, got.failure.retry_after) == (FailureKind.RATE_LIMITED, 3600)
+        assert (got.failure.kind, got.failure.retry_after) == (ProviderErrorKind.RATE_LIMITED, 3600)
         assert "Wait 3600 s" in got.failure.message
 
 
@@ -213,7 +213,7 @@ async def test_nobody_listening_is_said_with_the_address_and_what_to_do():
         url = server.url
     got = await collect(OpenAIProvider(url, "demo"), asking())
     assert got.failure is not None
-    assert got.failure.kind is FailureKind.UNREACHABLE
+    assert got.failure.kind is ProviderErrorKind.UNREACHABLE
     assert f"{url}/v1/models cannot be reached: nothing listens there" in got.failure.message
     assert "Start the server" in got.failure.message
 
@@ -223,7 +223,7 @@ async def test_a_server_that_takes_the_request_and_is_silent_is_a_time_out():
         server.reply(CHAT, FakeReply((), silent=True))
         got = await collect(provider, asking())
         assert got.failure is not None
-        assert got.failure.kind is FailureKind.TIMEOUT
+        assert got.failure.kind is ProviderErrorKind.TIMEOUT
         assert "0.1 s" in got.failure.message
 
 
@@ -233,7 +233,7 @@ async def test_a_stream_that_stops_in_the_middle_is_a_time_out_that_keeps_its_pa
         got = await collect(provider, asking())
         assert got.text == "Hel"
         assert got.failure is not None
-        assert got.failure.kind is FailureKind.TIMEOUT
+        assert got.failure.kind is ProviderErrorKind.TIMEOUT
         await asyncio.wait_for(server.client_left.wait(), 5)
 
 
@@ -260,15 +260,15 @@ async def test_a_reply_that_is_not_streamed_is_read_all_the_same():
 @pytest.mark.parametrize(
     ("reply", "kind"),
     [
-        (FakeReply((b"<html>Hello</html>",), content_type="text/html"), FailureKind.CUT_OFF),
-        (FakeReply((b"data: <html>\n\n",), content_type="text/event-stream"), FailureKind.BAD_REPLY),
-        (FakeReply((b"",), 302, headers=(("Location", "http://elsewhere/"),)), FailureKind.REFUSED),
-        (FakeReply((b"<html>Not here</html>",), 404, "text/html"), FailureKind.REFUSED),
-        (json_reply({"detail": [{"msg": "field required"}]}, 422), FailureKind.REFUSED),
-        (json_reply([1, 2], 400), FailureKind.REFUSED),
+        (FakeReply((b"<html>Hello</html>",), content_type="text/html"), ProviderErrorKind.CUT_OFF),
+        (FakeReply((b"data: <html>\n\n",), content_type="text/event-stream"), ProviderErrorKind.BAD_REPLY),
+        (FakeReply((b"",), 302, headers=(("Location", "http://elsewhere/"),)), ProviderErrorKind.REFUSED),
+        (FakeReply((b"<html>Not here</html>",), 404, "text/html"), ProviderErrorKind.REFUSED),
+        (json_reply({"detail": [{"msg": "field required"}]}, 422), ProviderErrorKind.REFUSED),
+        (json_reply([1, 2], 400), ProviderErrorKind.REFUSED),
     ],
 )
-async def test_what_is_no_model_server_becomes_a_failure_not_a_crash(reply: FakeReply, kind: FailureKind):
+async def test_what_is_no_model_server_becomes_a_failure_not_a_crash(reply: FakeReply, kind: ProviderErrorKind):
     async with connected() as (server, provider):
         server.reply(CHAT, reply)
         got = await collect(provider, asking())
@@ -372,7 +372,7 @@ async def test_an_aborted_signal_sends_nothing():
 
 
 async def test_aborting_while_waiting_for_the_next_attempt_ends_the_wait():
-    async with connected(retries=Retries(first_delay=30)) as (server, provider):
+    async with connected(retries=RetryPolicy(first_delay=30)) as (server, provider):
         server.always(CHAT, json_reply({"error": "busy"}, 500))
         controller = AbortController()
         asyncio.get_running_loop().call_later(0.2, controller.abort)
@@ -387,7 +387,7 @@ async def test_the_key_is_in_no_message_and_no_representation():
         server.always(CHAT, json_reply({"error": {"message": f"Incorrect API key provided: {SECRET}"}}, 401))
         got = await collect(provider, asking())
         assert got.failure is not None
-        assert got.failure.kind is FailureKind.AUTH
+        assert got.failure.kind is ProviderErrorKind.AUTH
         shown = [str(got.failure), repr(got.failure), repr(provider), repr(vars(provider)), repr(provider.describe())]
         assert not any(SECRET in text for text in shown)
         server.always(CHAT, sse({"error": {"message": f"bad key {SECRET}"}}))

@@ -14,14 +14,14 @@ from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     CallOrigin,
     ChatRequest,
-    FailureKind,
     FinishReason,
+    ProviderErrorKind,
     TextDelta,
     ToolCall,
     ToolMessage,
     UserMessage,
 )
-from ollm_tui.agent.providers.scripted import ScriptedProvider, ScriptFault, load_script, parse_script
+from ollm_tui.agent.providers.scripted import ScriptedProvider, ScriptError, load_script, parse_script
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import OperationCancelled
 from tests.agent.providers.collecting import TOOLS, asking, collect
@@ -82,7 +82,7 @@ async def test_an_expectation_that_is_not_met_fails_the_turn_and_says_what_was_t
     provider = scripted({"expect": expect, "text": "no"}, {"text": "next"})
     got = await collect(provider, asking("first words"))
     assert got.failure is not None
-    assert got.failure.kind is FailureKind.REFUSED
+    assert got.failure.kind is ProviderErrorKind.REFUSED
     assert not got.failure.retryable
     assert words in got.failure.message
     assert got.text == ""
@@ -128,7 +128,7 @@ async def test_expectations_look_at_the_last_message_of_their_kind():
 def test_a_fault_of_the_script_is_named_with_index_and_key(tmp_path: Path, script: object, words: str):
     path = tmp_path / "story.json"
     path.write_text(json.dumps(script))
-    with pytest.raises(ScriptFault) as caught:
+    with pytest.raises(ScriptError) as caught:
         load_script(path)
     assert words in str(caught.value)
     assert str(path) in str(caught.value)
@@ -141,5 +141,5 @@ def test_a_file_that_is_no_script_is_said_to_be_none(tmp_path: Path, content: by
     path = tmp_path / "story.json"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(ScriptFault, match=words):
+    with pytest.raises(ScriptError, match=words):
         ScriptedProvider.from_file(path)

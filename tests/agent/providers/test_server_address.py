@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollm_tui.agent.providers.server_address import AddressFault, ollama_address, openai_address
+from ollm_tui.agent.providers.server_address import ServerAddressError, ollama_address, openai_address
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_credentials_in_an_address_are_kept_apart_and_never_shown():
     address = openai_address("http://ada:geheim@box:80/v1")
     assert (address.url, address.credentials) == ("http://box/v1", ("ada", "geheim"))
     assert "geheim" not in f"{address} {address!r}"
-    with pytest.raises(AddressFault) as caught:
+    with pytest.raises(ServerAddressError) as caught:
         openai_address("ftp://ada:geheim@box")
     assert "geheim" not in str(caught.value)
 
@@ -78,7 +78,7 @@ def test_credentials_in_an_address_are_kept_apart_and_never_shown():
     "written", ["ftp://box", "http://box:99999", "http://box:x", "http://[::1", "bo x", "http://bo\nx"]
 )
 def test_what_is_no_address_is_refused_with_the_forms_there_are(written: str):
-    with pytest.raises(AddressFault, match="http://host:port"):
+    with pytest.raises(ServerAddressError, match="http://host:port"):
         ollama_address(written)
 
 
@@ -87,7 +87,7 @@ def test_any_text_is_an_address_or_a_fault(text: str):
     for read in (ollama_address, openai_address):
         try:
             address = read(text)
-        except AddressFault:
+        except ServerAddressError:
             continue
         assert address.url.startswith(("http://", "https://"))
         assert address.url.isprintable()

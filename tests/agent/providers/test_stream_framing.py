@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollm_tui.agent.providers.stream_framing import EventDecoder, FramingFault, LineDecoder, ServerEvent
+from ollm_tui.agent.providers.stream_framing import EventDecoder, FramingError, LineDecoder, ServerEvent
 
 
 @st.composite
@@ -75,21 +75,21 @@ def test_a_last_event_without_a_blank_line_is_still_given():
 
 @pytest.mark.parametrize("decoder", [LineDecoder(10), EventDecoder(10)])
 def test_a_line_without_end_is_refused_before_memory_fills(decoder: LineDecoder | EventDecoder):
-    with pytest.raises(FramingFault, match="more than 10 bytes"):
+    with pytest.raises(FramingError, match="more than 10 bytes"):
         for _ in range(5):
             list(decoder.feed(b"data:abcd"))
 
 
 def test_many_short_data_lines_of_one_event_are_bounded_too():
     decoder = EventDecoder(100)
-    with pytest.raises(FramingFault):
+    with pytest.raises(FramingError):
         for _ in range(50):
             list(decoder.feed(b"data: x\n"))
 
 
 def test_what_came_before_a_line_too_long_is_given():
     decoder, seen = LineDecoder(10), []
-    with pytest.raises(FramingFault):
+    with pytest.raises(FramingError):
         seen.extend(decoder.feed(b""))
         for line in decoder.feed(b"one\ntwo\n" + b"x" * 11):
             seen.append(line)

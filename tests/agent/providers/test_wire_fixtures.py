@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.agent.providers.http_connection import Connection, Retries
+from ollm_tui.agent.providers.http_connection import HttpConnection, RetryPolicy
 from ollm_tui.agent.providers.ollama import OllamaProvider
 from ollm_tui.agent.providers.ollama_reply import StreamReader as OllamaReader
 from ollm_tui.agent.providers.openai import OpenAIProvider
 from ollm_tui.agent.providers.openai_reply import StreamReader as OpenAIReader
 from ollm_tui.agent.providers.provider import (
     CallOrigin,
-    FailureKind,
     FinishReason,
-    ProviderFailure,
+    ProviderError,
+    ProviderErrorKind,
     StreamEvent,
     TextDelta,
 )
@@ -28,7 +28,7 @@ from tests.agent.providers.collecting import Collected, asking, collect
 from tests.agent.providers.fake_server import WIRE, FakeReply, FakeServer, json_reply, lines_of, wire_fixture
 
 LS = ("ls", {"path": "src"})
-NO_RETRIES = Retries(attempts=0, loading=0)
+NO_RETRIES = RetryPolicy(attempts=0, loading=0)
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Expected:
     calls: tuple[tuple[str, object], ...] = ()
     usage: tuple[int | None, int | None] | None = None
     finish: FinishReason | None = FinishReason.STOP
-    failure: FailureKind | None = None
+    failure: ProviderErrorKind | None = None
     notice: str | None = None
     check: Callable[[Collected], bool] = lambda got: True
 
@@ -66,9 +66,9 @@ STREAMS = {
     ),
     "ollama_tool_call_as_xml_text.ndjson": Expected(calls=(("grep", {"pattern": "TODO"}),), check=salvaged),
     "ollama_length_stop.ndjson": Expected("The first part of", usage=(31, 16), finish=FinishReason.LENGTH),
-    "ollama_error_midstream.ndjson": Expected("Part", finish=None, failure=FailureKind.REFUSED),
-    "ollama_cut_no_done.ndjson": Expected("Partial", finish=None, failure=FailureKind.CUT_OFF),
-    "ollama_cut_half_line.ndjson": Expected("ok", finish=None, failure=FailureKind.CUT_OFF),
+    "ollama_error_midstream.ndjson": Expected("Part", finish=None, failure=ProviderErrorKind.REFUSED),
+    "ollama_cut_no_done.ndjson": Expected("Partial", finish=None, failure=ProviderErrorKind.CUT_OFF),
+    "ollama_cut_half_line.ndjson": Expected("ok", finish=None, failure=ProviderErrorKind.CUT_OFF),
     "ollama_blank_and_junk_lines.ndjson": Expected(
         "ab", notice="lines of the reply could not be read and were skipped: 1."
     ),
@@ -108,18 +108,18 @@ STREAMS = {
     "openai_legacy_function_call.sse": Expected(calls=(LS,), finish=FinishReason.TOOL_CALLS),
     "openai_usage_on_last_choice.sse": Expected("hi", usage=(31, 7)),
     "openai_usage_every_chunk.sse": Expected("hi", usage=(31, 2)),
-    "openai_error_in_stream.sse": Expected("Par", finish=None, failure=FailureKind.CONTEXT_OVERFLOW),
-    "openai_error_event_llamacpp.sse": Expected(finish=None, failure=FailureKind.CONTEXT_OVERFLOW),
+    "openai_error_in_stream.sse": Expected("Par", finish=None, failure=ProviderErrorKind.CONTEXT_OVERFLOW),
+    "openai_error_event_llamacpp.sse": Expected(finish=None, failure=ProviderErrorKind.CONTEXT_OVERFLOW),
 }
 
 REFUSALS = {
-    "llamacpp_400_context.json": (FailureKind.CONTEXT_OVERFLOW, ["5,000", "4,096"]),
-    "llamacpp_503_loading.json": (FailureKind.LOADING, ["Loading model"]),
-    "ollama_400_context_nested.json": (FailureKind.CONTEXT_OVERFLOW, ["351", "256"]),
-    "ollama_404_model.json": (FailureKind.NO_SUCH_MODEL, ["model 'nope:1b' not found"]),
-    "openai_401.json": (FailureKind.AUTH, ["Incorrect API key", "Check the API key"]),
-    "openai_404_model.json": (FailureKind.NO_SUCH_MODEL, ["`nope` does not exist"]),
-    "openai_429.json": (FailureKind.RATE_LIMITED, ["Rate limit reached"]),
+    "llamacpp_400_context.json": (ProviderErrorKind.CONTEXT_OVERFLOW, ["5,000", "4,096"]),
+    "llamacpp_503_loading.json": (ProviderErrorKind.LOADING, ["Loading model"]),
+    "ollama_400_context_nested.json": (ProviderErrorKind.CONTEXT_OVERFLOW, ["351", "256"]),
+    "ollama_404_model.json": (ProviderErrorKind.NO_SUCH_MODEL, ["model 'nope:1b' not found"]),
+    "openai_401.json": (ProviderErrorKind.AUTH, ["Incorrect API key", "Check the API key"]),
+    "openai_404_model.json": (ProviderErrorKind.NO_SUCH_MODEL, ["`nope` does not exist"]),
+    "openai_429.json": (ProviderErrorKind.RATE_LIMITED, ["Rate limit reached"]),
 }
 
 ANSWERED_ELSEWHERE = {
@@ -199,7 +199,7 @@ async def test_a_recorded_reply_is_understood_byte_by_byte(name: str):
 def read_chunks(name: str, chunks: list[bytes]) -> tuple[list[StreamEvent], str | None]:
     """The events of a reply in these chunks, and the failure it ended with; no network is needed for that."""
     events: list[StreamEvent] = []
-    connection = Connection(ServerAddress("http://127.0.0.1:1", loopback=True))
+    connection = HttpConnection(ServerAddress("http://127.0.0.1:1", loopback=True))
     reader = (
         OllamaReader(asking(), connection, "demo", 4096)
         if name.startswith("ollama")
@@ -211,7 +211,7 @@ def read_chunks(name: str, chunks: list[bytes]) -> tuple[list[StreamEvent], str 
         if isinstance(reader, OllamaReader):
             events += reader.read_rest()
         events += reader.close()
-    except ProviderFailure as failure:
+    except ProviderError as failure:
         return [*events, *reader.cut_off()], str(failure)
     return events, None
 
@@ -258,5 +258,5 @@ async def test_a_refusal_becomes_a_typed_failure_that_names_address_and_reason(n
         assert got.failure.status == wire_fixture(name).status
         for word in [server.url, *words]:
             assert word in got.failure.message
-        if kind is FailureKind.CONTEXT_OVERFLOW:
+        if kind is ProviderErrorKind.CONTEXT_OVERFLOW:
             assert str(got.failure.context_window) in words[1].replace(",", "")

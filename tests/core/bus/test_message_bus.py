@@ -15,7 +15,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from ollm_tui.core import AbortController, ConfirmationDetails, ConfirmationResponse, MessageBus, Risk
 from ollm_tui.core.base.errors import ConfirmationCancelled, ConfirmationTimeout
 from ollm_tui.core.bus.message_bus import MAX_HOLD_SECONDS
-from ollm_tui.core.bus.notices import ConfirmationRequested, ConfirmationSettled, Notice, Outcome
+from ollm_tui.core.bus.notices import ConfirmationOutcome, ConfirmationRequested, ConfirmationSettled, Notice
 
 T = TypeVar("T")
 NAMES = st.text(min_size=1, max_size=20)
@@ -131,7 +131,9 @@ async def test_a_cancelled_waiter_leaves_nothing_behind() -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert bus.pending() == []
-    assert [notice.outcome for notice in seen if isinstance(notice, ConfirmationSettled)] == [Outcome.CANCELLED]
+    assert [notice.outcome for notice in seen if isinstance(notice, ConfirmationSettled)] == [
+        ConfirmationOutcome.CANCELLED
+    ]
 
 
 async def test_looking_at_a_question_stops_its_clock() -> None:
@@ -224,10 +226,10 @@ class BusMachine(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.clock = HandClock()
         self.bus = MessageBus(self.clock)
-        self.settled: dict[str, list[Outcome]] = {}
+        self.settled: dict[str, list[ConfirmationOutcome]] = {}
         self.tasks: dict[str, asyncio.Task[ConfirmationResponse]] = {}
         self.signals: dict[str, AbortController] = {}
-        self.expected: dict[str, Outcome] = {}
+        self.expected: dict[str, ConfirmationOutcome] = {}
         self.unsubscribe = self.bus.subscribe(self.note)
 
     def note(self, notice: Notice) -> None:
@@ -254,24 +256,24 @@ class BusMachine(RuleBasedStateMachine):
     @rule(question=questions, approved=st.booleans())
     def answer(self, question: str, approved: bool) -> None:
         won = self.bus.respond_to_confirmation(ConfirmationResponse(id=question, approved=approved))
-        self.settle(question, Outcome.APPROVED if approved else Outcome.DENIED, won)
+        self.settle(question, ConfirmationOutcome.APPROVED if approved else ConfirmationOutcome.DENIED, won)
 
     @rule(question=questions)
     def cancel(self, question: str) -> None:
-        self.settle(question, Outcome.CANCELLED, self.bus.cancel_request(question))
+        self.settle(question, ConfirmationOutcome.CANCELLED, self.bus.cancel_request(question))
 
     @rule(question=questions)
     def abort(self, question: str) -> None:
         was_open = question not in self.expected
         self.signals[question].abort()
-        self.settle(question, Outcome.CANCELLED, was_open)
+        self.settle(question, ConfirmationOutcome.CANCELLED, was_open)
 
     @rule(question=questions)
     def leave(self, question: str) -> None:
         was_open = question not in self.expected
         self.tasks[question].cancel()
         self.spin()
-        self.settle(question, Outcome.CANCELLED, was_open)
+        self.settle(question, ConfirmationOutcome.CANCELLED, was_open)
 
     @rule(question=questions)
     def hold(self, question: str) -> None:
@@ -288,7 +290,7 @@ class BusMachine(RuleBasedStateMachine):
         still_open = {request.id for request in self.bus.pending()}
         for question in self.tasks:
             if question not in still_open and question not in self.expected:
-                self.expected[question] = Outcome.EXPIRED
+                self.expected[question] = ConfirmationOutcome.EXPIRED
 
     def on_the_loop(self, act: Callable[[], T]) -> T:
         async def run() -> T:
@@ -296,7 +298,7 @@ class BusMachine(RuleBasedStateMachine):
 
         return self.loop.run_until_complete(run())
 
-    def settle(self, question: str, outcome: Outcome, won: bool) -> None:
+    def settle(self, question: str, outcome: ConfirmationOutcome, won: bool) -> None:
         assert won == (question not in self.expected)
         if won:
             self.expected[question] = outcome

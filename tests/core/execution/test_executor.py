@@ -37,7 +37,7 @@ from ollm_tui.core.base.errors import ERROR_TABLE, OperationCancelled, ToolFailu
 from ollm_tui.core.base.results import JsonObject, ToolData, UpdateOutput
 from ollm_tui.core.bus.confirmation import ConfirmationDetails
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice, OutputProduced
-from ollm_tui.core.execution.calls import CallRecord, Place, Standin
+from ollm_tui.core.execution.calls import AutoAnswer, CallOrder, CallRecord
 from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.policy.rules import Decision, Operator
@@ -205,10 +205,10 @@ async def test_what_changed_since_it_was_shown_is_asked_about_again(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("standin", "runs", "code"), [(Standin.NOBODY, [], "POLICY_DENIED"), (Standin.YES, ["hello"], None)]
+    ("standin", "runs", "code"), [(AutoAnswer.NOBODY, [], "POLICY_DENIED"), (AutoAnswer.YES, ["hello"], None)]
 )
 async def test_without_a_person_questions_are_settled_at_once(
-    tmp_path: Path, standin: Standin, runs: list[str], code: str | None
+    tmp_path: Path, standin: AutoAnswer, runs: list[str], code: str | None
 ) -> None:
     house = executor(tmp_path, attended=False, standin=standin, standin_hint="; --yes approves")
     result = await house.execute("note", {"text": "hello"})
@@ -220,7 +220,7 @@ async def test_without_a_person_questions_are_settled_at_once(
 
 
 async def test_yes_never_changes_a_deny(tmp_path: Path) -> None:
-    result = await executor(tmp_path, "deny", attended=False, standin=Standin.YES).execute("note", {"text": "x"})
+    result = await executor(tmp_path, "deny", attended=False, standin=AutoAnswer.YES).execute("note", {"text": "x"})
     assert result.error is not None and result.error.code == "POLICY_DENIED"
 
 
@@ -233,7 +233,7 @@ async def test_the_tools_own_question_holds_under_every_rule_and_mode(tmp_path: 
 
 async def test_a_path_outside_fails_whatever_anybody_says(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
-    house = executor(tmp_path / "ws", "deny", attended=False, standin=Standin.YES)
+    house = executor(tmp_path / "ws", "deny", attended=False, standin=AutoAnswer.YES)
     result = await house.execute("note", {"text": "x", "path": "../outside"})
     assert result.error is not None
     assert (result.error.type, result.error.slug) == ("InvalidPathError", "security")
@@ -480,8 +480,8 @@ async def test_a_call_that_asyncio_itself_cancels_has_its_end_recorded(tmp_path:
     asks = where == "asked about"
     options = {"outputs": Store(), "context": ToolContext(bus=MessageBus(), limits=Limits(result_chars=10))}
     house = executor(tmp_path, "ask" if asks else "allow", on_record=records.append, **options)
-    before = Place()
-    place = Place(before) if where == "waiting for its turn" else None
+    before = CallOrder()
+    place = CallOrder(before) if where == "waiting for its turn" else None
     if where in ("running", "stubborn"):
         NoteInvocation.act = lambda *_: (wait if where == "running" else stubborn)()
     task = asyncio.ensure_future(house.execute("note", {"text": "long enough"}, call_id="c1", place=place))
@@ -531,10 +531,10 @@ def test_every_started_call_has_exactly_one_end_in_the_record(steps: list[str], 
 
 async def test_calls_of_one_reply_are_asked_together_and_run_in_order(tmp_path: Path) -> None:
     house = executor(tmp_path)
-    place, tasks = Place(), []
+    place, tasks = CallOrder(), []
     for text in "123":
         tasks.append(asyncio.ensure_future(house.execute("note", {"text": text}, place=place)))
-        place = Place(place)
+        place = CallOrder(place)
     while len(house.bus.pending()) < 3:
         await asyncio.sleep(0)
     requests = house.bus.pending()
@@ -557,8 +557,8 @@ async def test_questions_stand_in_the_order_of_the_calls_whatever_takes_long(tmp
             return None
 
     house.registry.register(replace(note_tool(), invocation=Slow))
-    first = Place()
-    second = Place(first)
+    first = CallOrder()
+    second = CallOrder(first)
     tasks = [
         asyncio.ensure_future(house.execute("note", {"text": text}, place=place))
         for text, place in (("1", first), ("2", second))
@@ -587,10 +587,10 @@ async def test_a_call_behind_others_is_judged_again_when_its_turn_comes(tmp_path
             return {"$exists": bool(self.ran)}
 
     house.registry.register(replace(note_tool(), invocation=Writing))
-    first = Place()
+    first = CallOrder()
     tasks = [
         asyncio.ensure_future(house.execute("note", {"text": text}, place=place))
-        for text, place in (("1", first), ("2", Place(first)))
+        for text, place in (("1", first), ("2", CallOrder(first)))
     ]
     while not house.bus.pending():
         await asyncio.sleep(0.001)

@@ -14,7 +14,7 @@ from ollm_tui.core.files.text_files import (
     UTF_8,
     Encoding,
     Newline,
-    NotText,
+    NotTextError,
     decode,
     looks_like,
     newline_style,
@@ -112,7 +112,7 @@ def test_binary_data_is_refused_and_named_by_its_bytes(raw: bytes, name: str) ->
 
 def test_random_and_compressed_bytes_are_no_text() -> None:
     for raw in (os.urandom(4000).replace(b"\0", b"\1"), zlib.compress(os.urandom(500)).replace(b"\0", b"\1")):
-        with pytest.raises(NotText):
+        with pytest.raises(NotTextError):
             recognise(raw)
 
 

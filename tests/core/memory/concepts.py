@@ -6,7 +6,7 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 
-from ollm_tui.core.memory.embedding import Comparison, EmbeddingFailed
+from ollm_tui.core.memory.embedding import Comparison, EmbeddingError
 
 THINGS = (
     {"car", "vehicle", "auto", "automobile", "wagen", "車"},
@@ -53,7 +53,7 @@ class Concepts:
 
     def _vector(self, text: str) -> bytes:
         if self.broken:
-            raise EmbeddingFailed(self.broken)
+            raise EmbeddingError(self.broken)
         self.threads.add(threading.get_ident())
         lowered = text.lower()
         return struct.pack(f"{len(THINGS)}f", *(float(any(word in lowered for word in thing)) for thing in THINGS))

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.core.memory import Memory, MemoryScope
-from ollm_tui.core.memory.overview import OPENING_CHARS, MemoryOverview, Order
+from ollm_tui.core.memory.overview import OPENING_CHARS, MemoryOrder, MemoryOverview
 from ollm_tui.core.storage.store import Store
 
 
@@ -49,7 +49,7 @@ def test_the_workspaces_come_first_by_key_or_the_last_changed_first(memory: Memo
         memory.set(key, "text", scope)
     memory.set("c", "changed")
     assert [glance.key for glance in overview.look().glances] == ["a", "c", "b"]
-    assert [glance.key for glance in overview.look(order=Order.NEWEST).glances] == ["c", "a", "b"]
+    assert [glance.key for glance in overview.look(order=MemoryOrder.NEWEST).glances] == ["c", "a", "b"]
     assert [glance.key for glance in overview.look(scope=MemoryScope.USER).glances] == ["b"]
 
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from ollm_tui.core.bus.confirmation import RememberScope
 from ollm_tui.core.fence.workspace import Workspace
-from ollm_tui.core.policy.approvals import ApprovalBook, RememberOffer
+from ollm_tui.core.policy.approvals import ApprovalStore, RememberOffer
 from ollm_tui.core.policy.command_rules import CommandPolicy
-from ollm_tui.core.policy.engine import Call, Floor, PolicyEngine, PolicySources
-from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, PolicyRule, RulePlace, RuleSet
+from ollm_tui.core.policy.engine import Floor, JudgedCall, PolicyEngine, PolicySources
+from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, PolicyRule, RuleSet, RuleSource
 from ollm_tui.core.tools.base import Effect
 from ollm_tui.options import Options
 from ollm_tui.runtime import configure
@@ -26,12 +26,12 @@ from ollm_tui.runtime.plugins import BUILTIN_TOOLS
 TOOLS = {tool.name: tool for tool in BUILTIN_TOOLS}
 
 
-def shell(command: str, **more: object) -> Call:
-    return Call(TOOLS["shell"], {"command": command, "background": False}, Effect.RUNS, **more)  # type: ignore[arg-type]  # passed through
+def shell(command: str, **more: object) -> JudgedCall:
+    return JudgedCall(TOOLS["shell"], {"command": command, "background": False}, Effect.RUNS, **more)  # type: ignore[arg-type]  # passed through
 
 
-def edit(path: str, **more: object) -> Call:
-    return Call(TOOLS["edit_file"], {"path": path, "edits": []}, Effect.WRITES, **more)  # type: ignore[arg-type]  # passed through
+def edit(path: str, **more: object) -> JudgedCall:
+    return JudgedCall(TOOLS["edit_file"], {"path": path, "edits": []}, Effect.WRITES, **more)  # type: ignore[arg-type]  # passed through
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def engine(tmp_path: Path) -> PolicyEngine:
     return PolicyEngine(configure(Options(workspace=tmp_path / "ws")).sources)
 
 
-def offered(engine: PolicyEngine, call: Call, book: ApprovalBook | None = None) -> RememberOffer | None:
-    return (book or ApprovalBook()).offer(engine, call, engine.explain(call))
+def offered(engine: PolicyEngine, call: JudgedCall, book: ApprovalStore | None = None) -> RememberOffer | None:
+    return (book or ApprovalStore()).offer(engine, call, engine.explain(call))
 
 
 @pytest.mark.parametrize(("command", "text"), [
@@ -68,12 +68,12 @@ def test_nothing_is_offered_for_what_should_be_asked_every_time(engine: PolicyEn
     assert engine.explain(call).decision is Decision.ASK
     assert offered(engine, call) is None
     with pytest.raises(ValueError, match="asked every time"):
-        ApprovalBook().remember(engine, call, engine.explain(call), RememberScope.SESSION, None)
+        ApprovalStore().remember(engine, call, engine.explain(call), RememberScope.SESSION, None)
 
 
 def test_nothing_is_offered_for_deletions_floors_plugins_and_places_outside(engine: PolicyEngine) -> None:
-    deletion = Call(TOOLS["delete_file"], {"path": "a"}, Effect.WRITES)
-    plugin = Call(replace(TOOLS["edit_file"], plugin=True), {"path": "a", "edits": []}, Effect.WRITES)
+    deletion = JudgedCall(TOOLS["delete_file"], {"path": "a"}, Effect.WRITES)
+    plugin = JudgedCall(replace(TOOLS["edit_file"], plugin=True), {"path": "a", "edits": []}, Effect.WRITES)
     floor = (Floor(Decision.ASK, "because"),)
     for call in (
         deletion,
@@ -90,14 +90,14 @@ def test_nothing_is_offered_where_a_rule_asks_for_commands_like_it(engine: Polic
     condition = PolicyCondition(param="command", operator=Operator.STARTS_WITH, value="make")
     rule = PolicyRule(tool="shell", action=Decision.ASK, conditions=[condition])
     asking = PolicyEngine(
-        replace(engine.sources, rule_sets=(RuleSet([(rule, RulePlace("user", 1))]), *engine.sources.rule_sets))
+        replace(engine.sources, rule_sets=(RuleSet([(rule, RuleSource("user", 1))]), *engine.sources.rule_sets))
     )
     assert offered(asking, shell("make")) is None
     assert offered(asking, shell("make && npm test")) is None, "the other half alone would not have allowed the line"
 
 
 def test_the_offer_says_what_else_it_would_have_allowed(engine: PolicyEngine) -> None:
-    book = ApprovalBook()
+    book = ApprovalStore()
     for command in (
         "pytest -x",
         "pytest tests/a.py",
@@ -114,7 +114,7 @@ def test_the_offer_says_what_else_it_would_have_allowed(engine: PolicyEngine) ->
 
 
 def test_a_rule_about_a_file_speaks_of_that_file_alone(engine: PolicyEngine) -> None:
-    book = ApprovalBook()
+    book = ApprovalStore()
     for path in ("src/a.py", "src/b.py", "a.py"):
         book.asked(edit(path))
     offer = offered(engine, edit("src/a.py"), book)
@@ -136,7 +136,7 @@ def test_a_wording_that_does_not_hold_is_refused_and_nothing_is_saved(
     engine: PolicyEngine, tmp_path: Path, wording: str, said: str
 ) -> None:
     path = tmp_path / "saved.toml"
-    book = ApprovalBook({RememberScope.WORKSPACE: (path, ())})
+    book = ApprovalStore({RememberScope.WORKSPACE: (path, ())})
     call = edit("src/a.py")
     with pytest.raises(ValueError) as refused:
         book.remember(engine, call, engine.explain(call), RememberScope.WORKSPACE, wording)
@@ -145,7 +145,7 @@ def test_a_wording_that_does_not_hold_is_refused_and_nothing_is_saved(
 
 def test_an_edited_pattern_has_to_allow_the_very_call(engine: PolicyEngine) -> None:
     call = shell("npm run build --silent")
-    book = ApprovalBook()
+    book = ApprovalStore()
     for wording in ("npm run build", "npm test *", "npm run lint *", ""):
         with pytest.raises(ValueError, match=r"would not have allowed|needs at least one word"):
             book.remember(engine, call, engine.explain(call), RememberScope.SESSION, wording)
@@ -170,7 +170,7 @@ def test_a_saved_rule_allows_the_call_it_was_saved_from(
     sources = PolicySources((), Decision.ASK, (), CommandPolicy(workspace=Workspace(root)))
     line = " && ".join(shlex.join([program, *words]) for program, words in commands)
     engine, call = PolicyEngine(sources), shell(line)
-    book = ApprovalBook({RememberScope.WORKSPACE: (path, ()), RememberScope.USER: (path, ("policy",))})
+    book = ApprovalStore({RememberScope.WORKSPACE: (path, ()), RememberScope.USER: (path, ("policy",))})
     offer = offered(engine, call, book)
     if offer is None:
         return
@@ -202,7 +202,7 @@ action = "allow"
 def test_saving_keeps_comments_and_order_and_can_be_read_back(engine: PolicyEngine, tmp_path: Path) -> None:
     path = tmp_path / "workspace.toml"
     path.write_text(KEPT)
-    book = ApprovalBook({RememberScope.WORKSPACE: (path, ())})
+    book = ApprovalStore({RememberScope.WORKSPACE: (path, ())})
     for call in (shell("npm test"), edit("a.py")):
         book.remember(engine, call, engine.explain(call), RememberScope.WORKSPACE, None)
     text = path.read_text()
@@ -216,7 +216,7 @@ def test_saving_keeps_comments_and_order_and_can_be_read_back(engine: PolicyEngi
 
 def test_a_pattern_is_kept_once(engine: PolicyEngine, tmp_path: Path) -> None:
     path = tmp_path / "w.toml"
-    book = ApprovalBook({RememberScope.WORKSPACE: (path, ())})
+    book = ApprovalStore({RememberScope.WORKSPACE: (path, ())})
     for command in ("npm test a", "npm test b"):
         call = shell(command)
         book.remember(engine, call, engine.explain(call), RememberScope.WORKSPACE, None)
@@ -243,7 +243,7 @@ def test_a_file_that_cannot_take_the_rule_is_left_as_it_is(
     path = tmp_path / "w.toml"
     spoil(path)
     before = path.read_bytes()
-    book = ApprovalBook({RememberScope.WORKSPACE: (path, ())})
+    book = ApprovalStore({RememberScope.WORKSPACE: (path, ())})
     call = shell("npm test")
     with pytest.raises(ValueError, match=r"cannot be added to|could not be changed"):
         book.remember(engine, call, engine.explain(call), RememberScope.WORKSPACE, None)
@@ -254,7 +254,7 @@ def test_a_saved_rule_is_found_again_by_the_next_process(engine: PolicyEngine, t
     options = Options(workspace=tmp_path / "ws")
     for scope, call in ((RememberScope.WORKSPACE, shell("npm test")), (RememberScope.USER, edit("src/a.py"))):
         configuration = configure(options)
-        book = ApprovalBook(configuration.files.remember_in)
+        book = ApprovalStore(configuration.files.remember_in)
         current = PolicyEngine(configuration.sources)
         assert current.explain(call).decision is Decision.ASK
         book.remember(current, call, current.explain(call), scope, None)
@@ -263,10 +263,10 @@ def test_a_saved_rule_is_found_again_by_the_next_process(engine: PolicyEngine, t
 
 def test_a_rule_that_a_stronger_scope_overrules_is_not_saved(engine: PolicyEngine, tmp_path: Path) -> None:
     """The workspace's rules are asked before the user's: a user's rule would not have allowed this."""
-    asks = RuleSet([(PolicyRule(tool="edit_file", action=Decision.ASK), RulePlace("workspace", 1))])
+    asks = RuleSet([(PolicyRule(tool="edit_file", action=Decision.ASK), RuleSource("workspace", 1))])
     guarded = PolicyEngine(replace(engine.sources, rule_sets=(asks, *engine.sources.rule_sets)))
     path = tmp_path / "user.toml"
-    book = ApprovalBook({RememberScope.USER: (path, ("policy",)), RememberScope.WORKSPACE: (tmp_path / "w.toml", ())})
+    book = ApprovalStore({RememberScope.USER: (path, ("policy",)), RememberScope.WORKSPACE: (tmp_path / "w.toml", ())})
     call = edit("a.py")
     with pytest.raises(ValueError, match="workspace rule 1"):
         book.remember(guarded, call, guarded.explain(call), RememberScope.USER, None)

@@ -31,9 +31,9 @@ from ollm_tui.core.bus.confirmation import Origin, Risk
 from ollm_tui.core.bus.notices import ConfirmationRequested, ConfirmationSettled, Notice
 from ollm_tui.core.policy.approval_patterns import ApprovalPattern
 from ollm_tui.core.policy.command_rules import CommandPolicy
-from ollm_tui.core.policy.engine import Call, PolicySources
+from ollm_tui.core.policy.engine import JudgedCall, PolicySources
 from ollm_tui.core.policy.modes import Mode
-from ollm_tui.core.policy.rules import Decision, ExecMode, Operator, PolicyCondition, RulePlace, RuleSet, strictest
+from ollm_tui.core.policy.rules import Decision, ExecMode, Operator, PolicyCondition, RuleSet, RuleSource, strictest
 from ollm_tui.core.tools.base import Effect
 from ollm_tui.core.tools.edit_file import EDIT_FILE
 from ollm_tui.core.tools.shell import SHELL
@@ -127,7 +127,7 @@ async def test_policy_check_and_the_executor_say_the_same(tmp_path: Path, capsys
 
 
 def placed(*rules: PolicyRule, source: str = "user") -> RuleSet:
-    return RuleSet([(rule, RulePlace(source, number)) for number, rule in enumerate(rules, 1)])
+    return RuleSet([(rule, RuleSource(source, number)) for number, rule in enumerate(rules, 1)])
 
 
 def about(action: Decision, operator: Operator, value: str, param: str = "command") -> PolicyRule:
@@ -137,7 +137,7 @@ def about(action: Decision, operator: Operator, value: str, param: str = "comman
 
 
 def judged(sources: PolicySources, line: str, mode: Mode = Mode.ASK) -> Decision:
-    call = Call(TOOLS["shell"], {"command": line, "background": False}, Effect.RUNS)
+    call = JudgedCall(TOOLS["shell"], {"command": line, "background": False}, Effect.RUNS)
     return PolicyEngine(sources).explain(call, mode).decision
 
 
@@ -220,7 +220,7 @@ def test_a_line_that_hides_more_than_is_followed_is_denied_where_commands_are_de
 
 def test_the_repositorys_word_counts_where_nothing_else_matches() -> None:
     tightening = (placed(PolicyRule(tool="ls", action=Decision.DENY), source="repository"),)
-    call = Call(TOOLS["ls"], {"path": "."}, Effect.READS)
+    call = JudgedCall(TOOLS["ls"], {"path": "."}, Effect.READS)
     engine = PolicyEngine(PolicySources((), Decision.ALLOW, tightening=tightening))
     assert engine.explain(call).decision is Decision.DENY
     loosening = (placed(PolicyRule(tool="ls", action=Decision.ALLOW), source="repository"),)
@@ -239,7 +239,7 @@ def test_the_exec_mode_deny_denies_commands_and_their_jobs(name: str) -> None:
     rule = PolicyRule(tool=name, action=Decision.ALLOW)
     sources = PolicySources((placed(rule),), Decision.ALLOW, (), CommandPolicy(mode=ExecMode.DENY))
     tool = TOOLS[name]
-    call = Call(tool, {"command": "ls", "id": "j1"}, tool.effect)
+    call = JudgedCall(tool, {"command": "ls", "id": "j1"}, tool.effect)
     assert PolicyEngine(sources).explain(call, Mode.YOLO).decision is Decision.DENY
 
 
@@ -249,13 +249,13 @@ def test_the_exec_mode_deny_denies_commands_and_their_jobs(name: str) -> None:
 def test_a_rules_word_about_risk_is_about_one_command(line: str, risk: Risk) -> None:
     rule = about(Decision.ALLOW, Operator.STARTS_WITH, "make").model_copy(update={"risk": Risk.LOW})
     sources = PolicySources((placed(rule),), Decision.ASK, (), CommandPolicy())
-    call = Call(TOOLS["shell"], {"command": line}, Effect.RUNS)
+    call = JudgedCall(TOOLS["shell"], {"command": line}, Effect.RUNS)
     assert PolicyEngine(sources).explain(call).risk is risk
 
 
 def test_what_is_dangerous_or_foreign_runs_unasked_only_by_name() -> None:
-    deletion = Call(TOOLS["delete_file"], {"path": "a"}, Effect.WRITES)
-    foreign = Call(replace(TOOLS["edit_file"], plugin=True), {"path": "a"}, Effect.WRITES)
+    deletion = JudgedCall(TOOLS["delete_file"], {"path": "a"}, Effect.WRITES)
+    foreign = JudgedCall(replace(TOOLS["edit_file"], plugin=True), {"path": "a"}, Effect.WRITES)
     open_world = PolicyEngine(PolicySources((), Decision.ALLOW))
     for call in (deletion, foreign):
         assert open_world.explain(call).decision is Decision.ASK
@@ -378,7 +378,7 @@ async def test_a_policy_file_changed_while_a_question_waits_does_not_change_it(t
         assert result.ok, result
         assert (await core.executor.explain("edit_file", EDIT)).decision is Decision.ASK
     denied = PolicyEngine(configure(options).sources)
-    assert denied.explain(Call(TOOLS["edit_file"], EDIT, Effect.WRITES)).decision is Decision.DENY
+    assert denied.explain(JudgedCall(TOOLS["edit_file"], EDIT, Effect.WRITES)).decision is Decision.DENY
 
 
 @pytest.mark.parametrize(

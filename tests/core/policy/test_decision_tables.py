@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ollm_tui.core.bus.confirmation import Risk
-from ollm_tui.core.policy.decision_tables import ExpectedCall, Judged, TableFault, compare, read_table, run_table
+from ollm_tui.core.policy.decision_tables import (
+    DecisionTableError,
+    ExpectedCall,
+    JudgedCase,
+    compare,
+    read_table,
+    run_table,
+)
 from ollm_tui.core.policy.modes import Mode
 
 TOML = """
@@ -55,7 +62,7 @@ def test_rows_are_read_from_toml_and_from_json_lines() -> None:
     ("case = 1\n", "no list"),
 ])  # fmt: skip
 def test_a_faulty_table_is_refused_with_its_place(text: str, said: str) -> None:
-    with pytest.raises(TableFault, match=r"t\.toml") as caught:
+    with pytest.raises(DecisionTableError, match=r"t\.toml") as caught:
         read_table(text, "t.toml")
     assert said in str(caught.value)
 
@@ -63,7 +70,7 @@ def test_a_faulty_table_is_refused_with_its_place(text: str, said: str) -> None:
 @given(st.sampled_from(["allow", "ask", "deny"]), st.sampled_from(["allow", "ask", "deny"]), st.text(), st.text())
 def test_a_row_differs_exactly_where_it_says_something_else(expect: str, found: str, wanted: str, reason: str) -> None:
     row = ExpectedCall.model_validate({"tool": "ls", "expect": expect, "reason": wanted, "id": 7})
-    difference = compare(3, row, Judged(found, Risk.LOW, reason))
+    difference = compare(3, row, JudgedCase(found, Risk.LOW, reason))
     agrees = expect == found and wanted.casefold() in reason.casefold()
     assert (difference is None) is agrees
     if difference is not None:
@@ -72,7 +79,7 @@ def test_a_row_differs_exactly_where_it_says_something_else(expect: str, found: 
 
 def test_a_risk_is_compared_where_it_is_given() -> None:
     row = ExpectedCall.model_validate({"tool": "ls", "expect": "allow", "risk": "high"})
-    difference = compare(1, row, Judged("allow", Risk.LOW, ""))
+    difference = compare(1, row, JudgedCase("allow", Risk.LOW, ""))
     assert difference is not None and difference.expected == {"decision": "allow", "risk": "high"}
 
 
@@ -80,9 +87,9 @@ async def test_every_row_is_judged_in_order() -> None:
     rows = read_table('{"tool":"a","expect":"allow"}\n{"tool":"b","expect":"deny"}\n{"tool":"c","expect":"ask"}', "t")
     judged: list[str] = []
 
-    async def judge(row: ExpectedCall) -> Judged:
+    async def judge(row: ExpectedCall) -> JudgedCase:
         judged.append(row.tool)
-        return Judged("allow", Risk.LOW, "because")
+        return JudgedCase("allow", Risk.LOW, "because")
 
     differences = await run_table(rows, judge)
     assert judged == ["a", "b", "c"] and [each.row for each in differences] == [2, 3]

@@ -12,13 +12,13 @@ from pydantic import JsonValue
 from ollm_tui.core import PolicyCondition, PolicyConfig, PolicyEngine, PolicyRule, Risk
 from ollm_tui.core.bus.confirmation import Origin
 from ollm_tui.core.policy.conditions import js_string
-from ollm_tui.core.policy.engine import Call, Floor, PolicySources
+from ollm_tui.core.policy.engine import Floor, JudgedCall, PolicySources
 from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.policy.rules import (
     Decision,
     Operator,
-    RulePlace,
     RuleSet,
+    RuleSource,
     ToolPolicy,
     compile_condition,
     seen_by_conditions,
@@ -141,7 +141,7 @@ def test_a_rule_about_other_files_says_nothing_about_this_ones_risk(path: str, r
         PolicyRule(tool="write_file", action=Decision.ASK),
     ]
     engine = PolicyEngine(PolicyConfig(rules=rules))
-    assert engine.explain(Call(TOOLS["write_file"], {"path": path}, Effect.WRITES)).risk is risk
+    assert engine.explain(JudgedCall(TOOLS["write_file"], {"path": path}, Effect.WRITES)).risk is risk
 
 
 @pytest.mark.parametrize(
@@ -198,13 +198,13 @@ def test_a_pattern_that_would_backtrack_for_ever_does_not() -> None:
 # -- the layers -----------------------------------------------------------------------------------------------------
 
 
-def call(name: str, **more: object) -> Call:
+def call(name: str, **more: object) -> JudgedCall:
     tool = TOOLS[name]
-    return Call(tool=tool, arguments={}, effect=tool.effect, **more)  # type: ignore[arg-type]  # passed through
+    return JudgedCall(tool=tool, arguments={}, effect=tool.effect, **more)  # type: ignore[arg-type]  # passed through
 
 
 def engine_of(*rules: PolicyRule, default: Decision = Decision.ASK, tools: ToolPolicy | None = None) -> PolicyEngine:
-    placed = [(rule, RulePlace("user", number)) for number, rule in enumerate(rules, 1)]
+    placed = [(rule, RuleSource("user", number)) for number, rule in enumerate(rules, 1)]
     return PolicyEngine(PolicySources((RuleSet(placed),), default, (tools,) if tools else ()))
 
 
@@ -290,7 +290,7 @@ def test_auto_edit_stops_at_the_workspace() -> None:
 def test_remembering_is_writing_in_plan_mode() -> None:
     tool = TOOLS["memory"]
     engine = engine_of(default=Decision.ALLOW)
-    setting = Call(tool=tool, arguments={"action": "set"}, effect=Effect.REMEMBERS)
+    setting = JudgedCall(tool=tool, arguments={"action": "set"}, effect=Effect.REMEMBERS)
     assert engine.explain(setting, Mode.PLAN).decision is Decision.DENY
 
 
@@ -347,7 +347,7 @@ def test_a_persons_rule_for_all_beats_a_presets_rule_for_the_tool(tmp_path: Path
 
 
 def test_a_repository_counts_only_once_trusted_and_only_tightens(tmp_path: Path) -> None:
-    from ollm_tui.core.policy.repository_trust import Trust, TrustBook
+    from ollm_tui.core.policy.repository_trust import TrustState, TrustStore
 
     own = tmp_path / ".ollm" / "config.toml"
     own.parent.mkdir()
@@ -361,8 +361,8 @@ def test_a_repository_counts_only_once_trusted_and_only_tightens(tmp_path: Path)
         return [engine.explain(call(name)).decision for name in ("edit_file", "ls")]
 
     assert decisions() == [Decision.ASK, Decision.ALLOW]
-    assert TrustBook.of_user().trust(tmp_path.resolve()) is Trust.TRUSTED
+    assert TrustStore.of_user().trust(tmp_path.resolve()) is TrustState.TRUSTED
     assert decisions() == [Decision.ASK, Decision.DENY]
     own.write_text(own.read_text() + "# changed\n")
-    assert configure(options).trust is Trust.CHANGED
+    assert configure(options).trust is TrustState.CHANGED
     assert decisions() == [Decision.ASK, Decision.ALLOW]

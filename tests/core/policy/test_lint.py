@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollm_tui.core.policy.lint import Finding, FindingKind, lint
-from ollm_tui.core.policy.policy_file import PRESETS, LoadedPolicy, PolicyFault, load_policy, load_preset
+from ollm_tui.core.policy.lint import LintFinding, LintFindingKind, lint
+from ollm_tui.core.policy.policy_file import PRESETS, LoadedPolicy, PolicyFileError, load_policy, load_preset
 from ollm_tui.core.policy.rules import RuleSet, seen_by_conditions
 from ollm_tui.runtime.plugins import BUILTIN_TOOLS
 
@@ -18,7 +18,7 @@ def loaded(text: str) -> LoadedPolicy:
     return load_policy(tomllib.loads(text), text, "policy.toml", "policy file")
 
 
-def findings(text: str) -> list[Finding]:
+def findings(text: str) -> list[LintFinding]:
     return lint([loaded(text)], BUILTIN_TOOLS)
 
 
@@ -33,34 +33,34 @@ def test_the_shipped_presets_are_clean(name: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "kind", "said"), [
-    (rule("edit_flie", "deny"), FindingKind.UNKNOWN_TOOL, "did you mean edit_file?"),
-    (rule("Edit-File", "deny"), FindingKind.UNKNOWN_TOOL, "did you mean edit_file?"),
-    (rule("zzz", "deny"), FindingKind.UNKNOWN_TOOL, "there is no tool zzz"),
-    ("[tools]\ndeny = ['shel']\n", FindingKind.UNKNOWN_TOOL, "did you mean shell?"),
-    ("[tools]\ngroups = { deny = ['runtme'] }\n", FindingKind.UNKNOWN_GROUP, "did you mean runtime?"),
-    ("[tools]\nallow = ['ls']\ndeny = ['ls']\n", FindingKind.CONTRADICTORY, "deny wins"),
-    (rule("ls", "deny", ("pth", "equals", "x")), FindingKind.UNKNOWN_PARAMETER, "did you mean path?"),
-    (rule("ls", "deny", ("$exist", "equals", "x")), FindingKind.UNKNOWN_PARAMETER, "did you mean $exists?"),
-    (rule("ls", "deny", ("$mode", "equals", "paln")), FindingKind.NEVER_MATCHES, "plan"),
-    (rule("memory", "deny", ("action", "equals", "lose")), FindingKind.NEVER_MATCHES, "one of delete, get"),
-    (rule("ls", "deny", ("recursive", "equals", "yes")), FindingKind.NEVER_MATCHES, "false, true"),
-    (rule("ls", "deny", ("path", "matches", "a$b")), FindingKind.NEVER_MATCHES, "a$b"),
-    (rule("ls", "deny", ("path", "matches", "src^x")), FindingKind.NEVER_MATCHES, "src^x"),
-    (rule("ls", "deny", ("path", "equals", "a"), ("path", "startsWith", "b")), FindingKind.NEVER_MATCHES, "no path meets"),
-    (rule("read_file", "allow", ("path", "matches", "src/")), FindingKind.UNANCHORED, "Start it with ^"),
-    (rule("read_file", "allow", ("path", "contains", "src")), FindingKind.UNANCHORED, "contains"),
-    (rule("edit_file", "allow", ("path", "startsWith", "src")), FindingKind.UNANCHORED, "src-other"),
-    (rule("shell", "allow", ("command", "startsWith", "git")), FindingKind.UNANCHORED, "End it with a blank"),
-    (rule("shell", "allow", ("command", "matches", "make$")), FindingKind.UNANCHORED, "Start it with ^"),
-    (rule("ls", "deny", ("path", "startsWith", "")), FindingKind.UNANCHORED, "always matches"),
-    ("[exec]\napprovals = [{ pattern = 'ls && rm x' }]\n", FindingKind.NEVER_MATCHES, "operators"),
-    ("[exec]\napprovals = [{ pattern = 'sudo ls' }]\n", FindingKind.NEVER_MATCHES, "never covered"),
-    ("[exec]\napprovals = [{ pattern = '*' }]\n", FindingKind.UNANCHORED, "every plain command"),
-    ("[exec]\napprovals = [{ pattern = 'g* status' }]\n", FindingKind.UNANCHORED, "wildcard"),
-    ("[exec]\napprovals = [{ pattern = 'git *' }, { pattern = 'git log *' }]\n", FindingKind.SHADOWED, "git *"),
-    ("[exec]\nmode = 'full'\napprovals = [{ pattern = 'ls' }]\n", FindingKind.NO_EFFECT, "decide nothing"),
+    (rule("edit_flie", "deny"), LintFindingKind.UNKNOWN_TOOL, "did you mean edit_file?"),
+    (rule("Edit-File", "deny"), LintFindingKind.UNKNOWN_TOOL, "did you mean edit_file?"),
+    (rule("zzz", "deny"), LintFindingKind.UNKNOWN_TOOL, "there is no tool zzz"),
+    ("[tools]\ndeny = ['shel']\n", LintFindingKind.UNKNOWN_TOOL, "did you mean shell?"),
+    ("[tools]\ngroups = { deny = ['runtme'] }\n", LintFindingKind.UNKNOWN_GROUP, "did you mean runtime?"),
+    ("[tools]\nallow = ['ls']\ndeny = ['ls']\n", LintFindingKind.CONTRADICTORY, "deny wins"),
+    (rule("ls", "deny", ("pth", "equals", "x")), LintFindingKind.UNKNOWN_PARAMETER, "did you mean path?"),
+    (rule("ls", "deny", ("$exist", "equals", "x")), LintFindingKind.UNKNOWN_PARAMETER, "did you mean $exists?"),
+    (rule("ls", "deny", ("$mode", "equals", "paln")), LintFindingKind.NEVER_MATCHES, "plan"),
+    (rule("memory", "deny", ("action", "equals", "lose")), LintFindingKind.NEVER_MATCHES, "one of delete, get"),
+    (rule("ls", "deny", ("recursive", "equals", "yes")), LintFindingKind.NEVER_MATCHES, "false, true"),
+    (rule("ls", "deny", ("path", "matches", "a$b")), LintFindingKind.NEVER_MATCHES, "a$b"),
+    (rule("ls", "deny", ("path", "matches", "src^x")), LintFindingKind.NEVER_MATCHES, "src^x"),
+    (rule("ls", "deny", ("path", "equals", "a"), ("path", "startsWith", "b")), LintFindingKind.NEVER_MATCHES, "no path meets"),
+    (rule("read_file", "allow", ("path", "matches", "src/")), LintFindingKind.UNANCHORED, "Start it with ^"),
+    (rule("read_file", "allow", ("path", "contains", "src")), LintFindingKind.UNANCHORED, "contains"),
+    (rule("edit_file", "allow", ("path", "startsWith", "src")), LintFindingKind.UNANCHORED, "src-other"),
+    (rule("shell", "allow", ("command", "startsWith", "git")), LintFindingKind.UNANCHORED, "End it with a blank"),
+    (rule("shell", "allow", ("command", "matches", "make$")), LintFindingKind.UNANCHORED, "Start it with ^"),
+    (rule("ls", "deny", ("path", "startsWith", "")), LintFindingKind.UNANCHORED, "always matches"),
+    ("[exec]\napprovals = [{ pattern = 'ls && rm x' }]\n", LintFindingKind.NEVER_MATCHES, "operators"),
+    ("[exec]\napprovals = [{ pattern = 'sudo ls' }]\n", LintFindingKind.NEVER_MATCHES, "never covered"),
+    ("[exec]\napprovals = [{ pattern = '*' }]\n", LintFindingKind.UNANCHORED, "every plain command"),
+    ("[exec]\napprovals = [{ pattern = 'g* status' }]\n", LintFindingKind.UNANCHORED, "wildcard"),
+    ("[exec]\napprovals = [{ pattern = 'git *' }, { pattern = 'git log *' }]\n", LintFindingKind.SHADOWED, "git *"),
+    ("[exec]\nmode = 'full'\napprovals = [{ pattern = 'ls' }]\n", LintFindingKind.NO_EFFECT, "decide nothing"),
 ])  # fmt: skip
-def test_each_mistake_is_found_and_named(text: str, kind: FindingKind, said: str) -> None:
+def test_each_mistake_is_found_and_named(text: str, kind: LintFindingKind, said: str) -> None:
     (found,) = findings(text)
     assert found.kind is kind and said in found.message
     assert (found.file, found.source) == ("policy.toml", "policy file")
@@ -72,14 +72,14 @@ def test_findings_about_rules_name_number_and_line() -> None:
 
 
 @pytest.mark.parametrize(("text", "kind"), [
-    (rule("ls", "deny") + rule("ls", "ask"), FindingKind.CONTRADICTORY),
-    (rule("ls", "deny") + rule("ls", "deny"), FindingKind.SHADOWED),
-    (rule("ls", "deny") + rule("ls", "ask", ("path", "equals", "a")), FindingKind.SHADOWED),
-    (rule("exec", "deny") + rule("shell", "ask"), FindingKind.CONTRADICTORY),
-    (rule("*", "deny") + rule("*", "deny", ("path", "equals", "a")), FindingKind.SHADOWED),
-    (rule("ls", "ask", ("path", "startsWith", "a")) + rule("ls", "deny", ("path", "startsWith", "ab")), FindingKind.SHADOWED),
+    (rule("ls", "deny") + rule("ls", "ask"), LintFindingKind.CONTRADICTORY),
+    (rule("ls", "deny") + rule("ls", "deny"), LintFindingKind.SHADOWED),
+    (rule("ls", "deny") + rule("ls", "ask", ("path", "equals", "a")), LintFindingKind.SHADOWED),
+    (rule("exec", "deny") + rule("shell", "ask"), LintFindingKind.CONTRADICTORY),
+    (rule("*", "deny") + rule("*", "deny", ("path", "equals", "a")), LintFindingKind.SHADOWED),
+    (rule("ls", "ask", ("path", "startsWith", "a")) + rule("ls", "deny", ("path", "startsWith", "ab")), LintFindingKind.SHADOWED),
 ])  # fmt: skip
-def test_a_rule_that_never_decides_is_found(text: str, kind: FindingKind) -> None:
+def test_a_rule_that_never_decides_is_found(text: str, kind: LintFindingKind) -> None:
     (found,) = findings(text)
     assert found.kind is kind and found.rule == 2 and "rule 1" in found.message
 
@@ -128,7 +128,7 @@ def test_a_rule_called_dead_never_decides(
     dead = {
         found.rule
         for found in lint([document], BUILTIN_TOOLS)
-        if found.kind in (FindingKind.SHADOWED, FindingKind.CONTRADICTORY, FindingKind.NEVER_MATCHES)
+        if found.kind in (LintFindingKind.SHADOWED, LintFindingKind.CONTRADICTORY, LintFindingKind.NEVER_MATCHES)
     }
     rule_set = RuleSet(document.placed_rules)
     texts = [value for each in document.document.rules for condition in each.conditions for value in condition.values]
@@ -140,6 +140,6 @@ def test_a_rule_called_dead_never_decides(
 @pytest.mark.parametrize(("text", "line"), [("x = 1\n[policy]\nmode = 2\n", 3), ("[exec]\nmode = 'half'\n", 2)])
 def test_a_fault_outside_the_rules_names_its_line(text: str, line: int) -> None:
     tables = tomllib.loads(text)
-    with pytest.raises(PolicyFault) as raised:
+    with pytest.raises(PolicyFileError) as raised:
         load_policy(tables.get("policy", tables), text, "a.toml", "user")
     assert raised.value.line == line

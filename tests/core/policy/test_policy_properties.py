@@ -28,7 +28,7 @@ from ollm_tui.core.base.errors import ConfirmationCancelled, ConfirmationTimeout
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.core.policy.conditions import js_string
-from ollm_tui.core.policy.rules import Decision, Operator, RulePlace, RuleSet, seen_by_conditions
+from ollm_tui.core.policy.rules import Decision, Operator, RuleSet, RuleSource, seen_by_conditions
 from ollm_tui.core.tools.shell import SHELL
 from ollm_tui.core.tools.write_file import WRITE_FILE
 
@@ -55,7 +55,7 @@ def test_a_rule_among_many_matches_as_it_does_alone(patterns: list[str], texts: 
                     action=Decision.DENY,
                     conditions=[PolicyCondition(param="p", operator=Operator.MATCHES, value=pattern)],
                 ),
-                RulePlace("user", number),
+                RuleSource("user", number),
             )
             for number, pattern in enumerate(each, 1)
         ])  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 from ollm_tui.config import load_settings
 from ollm_tui.core.base.app_dirs import config_folder
 from ollm_tui.core.fence.workspace import Access
-from ollm_tui.core.policy.repository_trust import MAX_BYTES, REPOSITORY_CONFIG, Trust, TrustBook
+from ollm_tui.core.policy.repository_trust import MAX_BYTES, REPOSITORY_CONFIG, TrustState, TrustStore
 from ollm_tui.options import Options
 from ollm_tui.runtime import configure
 
@@ -22,40 +22,40 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def test_trust_holds_for_one_content_of_one_folder(workspace: Path, tmp_path: Path) -> None:
-    book = TrustBook(tmp_path / "trusted.json")
+    book = TrustStore(tmp_path / "trusted.json")
     file = workspace / REPOSITORY_CONFIG
-    assert book.look_at(workspace).trust is book.trust(workspace) is Trust.NO_FILE
+    assert book.look_at(workspace).trust is book.trust(workspace) is TrustState.NO_FILE
     file.write_text("a = 1\n")
-    assert book.look_at(workspace).trust is Trust.UNTRUSTED
-    assert book.trust(workspace) is Trust.TRUSTED
-    assert TrustBook(book.path).look_at(workspace).trust is Trust.TRUSTED
+    assert book.look_at(workspace).trust is TrustState.UNTRUSTED
+    assert book.trust(workspace) is TrustState.TRUSTED
+    assert TrustStore(book.path).look_at(workspace).trust is TrustState.TRUSTED
     file.write_text("a = 2\n")
-    assert book.look_at(workspace).trust is Trust.CHANGED
+    assert book.look_at(workspace).trust is TrustState.CHANGED
     file.write_text("a = 1\n")
-    assert book.look_at(workspace).trust is Trust.TRUSTED
+    assert book.look_at(workspace).trust is TrustState.TRUSTED
     elsewhere = tmp_path / "other" / REPOSITORY_CONFIG
     elsewhere.parent.mkdir(parents=True)
     elsewhere.write_text("a = 1\n")
-    assert book.look_at(tmp_path / "other").trust is Trust.UNTRUSTED
+    assert book.look_at(tmp_path / "other").trust is TrustState.UNTRUSTED
 
 
 def test_what_changed_behind_the_question_is_not_trusted(workspace: Path, tmp_path: Path) -> None:
-    book = TrustBook(tmp_path / "trusted.json")
+    book = TrustStore(tmp_path / "trusted.json")
     file = workspace / REPOSITORY_CONFIG
     file.write_text("shown")
     shown = file.read_bytes()
     file.write_text("swapped")
-    assert book.trust(workspace, shown) is Trust.CHANGED
-    assert book.look_at(workspace).trust is Trust.UNTRUSTED
+    assert book.trust(workspace, shown) is TrustState.CHANGED
+    assert book.look_at(workspace).trust is TrustState.UNTRUSTED
     file.write_bytes(shown)
-    assert book.trust(workspace, shown) is Trust.TRUSTED
+    assert book.trust(workspace, shown) is TrustState.TRUSTED
 
 
 @pytest.mark.parametrize("content", ["[]", "{", "\udcff"])
 def test_a_record_that_cannot_be_read_trusts_nothing_and_is_left_alone(
     workspace: Path, tmp_path: Path, content: str
 ) -> None:
-    book = TrustBook(tmp_path / "trusted.json")
+    book = TrustStore(tmp_path / "trusted.json")
     (workspace / REPOSITORY_CONFIG).write_text("a = 1\n")
     raw = content.encode("utf-8", "surrogateescape")
     book.path.write_bytes(raw)
@@ -66,7 +66,7 @@ def test_a_record_that_cannot_be_read_trusts_nothing_and_is_left_alone(
 
 
 def test_a_record_that_anybody_may_write_trusts_nothing(workspace: Path, tmp_path: Path) -> None:
-    book = TrustBook(tmp_path / "trusted.json")
+    book = TrustStore(tmp_path / "trusted.json")
     (workspace / REPOSITORY_CONFIG).write_text("a = 1\n")
     book.trust(workspace)
     book.path.chmod(0o666)
@@ -75,7 +75,7 @@ def test_a_record_that_anybody_may_write_trusts_nothing(workspace: Path, tmp_pat
 
 
 def test_what_counts_is_what_was_hashed_even_if_the_file_says_something_else_by_then(workspace: Path) -> None:
-    book = TrustBook.of_user()
+    book = TrustStore.of_user()
     file = workspace / REPOSITORY_CONFIG
     file.write_text('model = "hashed"\n')
     book.trust(workspace)
@@ -89,21 +89,21 @@ def test_what_counts_is_what_was_hashed_even_if_the_file_says_something_else_by_
 def test_what_a_repository_may_put_in_the_files_place_neither_holds_the_start_nor_fills_the_memory(
     workspace: Path, tmp_path: Path
 ) -> None:
-    book = TrustBook(tmp_path / "trusted.json")
+    book = TrustStore(tmp_path / "trusted.json")
     file = workspace / REPOSITORY_CONFIG
     os.mkfifo(file)
-    assert book.look_at(workspace).trust is book.trust(workspace) is Trust.NO_FILE
+    assert book.look_at(workspace).trust is book.trust(workspace) is TrustState.NO_FILE
     file.unlink()
     file.symlink_to("/dev/zero")
-    assert book.look_at(workspace).trust is book.trust(workspace) is Trust.NO_FILE
+    assert book.look_at(workspace).trust is book.trust(workspace) is TrustState.NO_FILE
     file.unlink()
     file.mkdir()
-    assert book.look_at(workspace).trust is book.trust(workspace) is Trust.NO_FILE
+    assert book.look_at(workspace).trust is book.trust(workspace) is TrustState.NO_FILE
     file.rmdir()
     file.write_bytes(b"#" * MAX_BYTES)
-    assert book.look_at(workspace).trust is Trust.UNTRUSTED
+    assert book.look_at(workspace).trust is TrustState.UNTRUSTED
     file.write_bytes(b"#" * (MAX_BYTES + 1))
-    assert book.look_at(workspace).trust is book.trust(workspace) is Trust.NO_FILE
+    assert book.look_at(workspace).trust is book.trust(workspace) is TrustState.NO_FILE
 
 
 def test_a_trusted_repository_protects_more_files_and_never_fewer(workspace: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_trusted_repository_protects_more_files_and_never_fewer(workspace: Pat
         '[tools]\nprotected = ["!*.private", "*.draft"]\n[keys]\n"confirm.approve" = "n"\n'
         "[terminal]\nclipboard = true\n"
     )
-    TrustBook.of_user().trust(workspace)
+    TrustStore.of_user().trust(workspace)
     configuration = configure(Options(workspace=workspace))
     fence = configuration.workspace
     guarded = [

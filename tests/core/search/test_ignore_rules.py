@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.core.fence import dir_handle
-from ollm_tui.core.fence.dir_handle import Ground
-from ollm_tui.core.search.directory_cache import FolderEntries
-from ollm_tui.core.search.ignore_files import RuleChain, RuleFile
+from ollm_tui.core.fence.dir_handle import DirHandle
+from ollm_tui.core.search.directory_cache import DirectoryCache
+from ollm_tui.core.search.ignore_files import IgnoreChain, IgnoreFile
 from ollm_tui.core.search.ignore_rules import is_common, parse
 from ollm_tui.core.search.listing import Listing, ListingOptions
 from ollm_tui.core.search.repository import Repository
@@ -126,7 +126,7 @@ def test_outside_a_repository_gitignore_files_count_all_the_same(tmp_path: Path)
 
 
 def test_an_ignored_folder_that_was_asked_for_is_listed(crafted: Path) -> None:
-    listing = Listing(Ground.at(os.fsencode(crafted / "build")), os.fsencode(crafted), ListingOptions())
+    listing = Listing(DirHandle.at(os.fsencode(crafted / "build")), os.fsencode(crafted), ListingOptions())
     assert list(listing.files(links=True)) == [b"out.py"]
     assert listing.start_ignored
 
@@ -143,14 +143,14 @@ def test_an_unreadable_folder_is_noted_and_the_rest_listed(tmp_path: Path) -> No
         pytest.skip("root can read every folder")
     write(tmp_path, {"a/f": "", "b/f": ""})
     (tmp_path / "a").chmod(0)
-    listing = Listing(Ground.at(os.fsencode(tmp_path)), os.fsencode(tmp_path), ListingOptions())
+    listing = Listing(DirHandle.at(os.fsencode(tmp_path)), os.fsencode(tmp_path), ListingOptions())
     assert list(listing.files(links=True)) == [b"b/f"]
     assert listing.unreadable == [b"a/"]
 
 
 def test_a_folder_that_vanishes_during_the_walk_is_noted(tmp_path: Path) -> None:
     write(tmp_path, {"a/f": "", "b/f": ""})
-    listing = Listing(Ground.at(os.fsencode(tmp_path)), os.fsencode(tmp_path), ListingOptions())
+    listing = Listing(DirHandle.at(os.fsencode(tmp_path)), os.fsencode(tmp_path), ListingOptions())
     walk = listing.folders()
     next(walk)
     (tmp_path / "a/f").unlink()
@@ -163,23 +163,23 @@ class TestFolderEntries:
     """A remembered folder is the folder as it is."""
 
     @pytest.fixture
-    def entries(self, monkeypatch: pytest.MonkeyPatch) -> FolderEntries:
+    def entries(self, monkeypatch: pytest.MonkeyPatch) -> DirectoryCache:
         monkeypatch.setattr(dir_handle, "_SETTLED", -(10**18))  # trusted at once, without waiting two seconds
-        return FolderEntries()
+        return DirectoryCache()
 
-    def test_is_read_once_while_it_does_not_change(self, tmp_path: Path, entries: FolderEntries) -> None:
+    def test_is_read_once_while_it_does_not_change(self, tmp_path: Path, entries: DirectoryCache) -> None:
         write(tmp_path, {"a": "", "d/": ""})
-        first = entries.of(Ground.at(os.fsencode(tmp_path)), b"")
+        first = entries.of(DirHandle.at(os.fsencode(tmp_path)), b"")
         assert (first.files, first.directories) == ([b"a"], [b"d"])
         (tmp_path / "a").write_text("other content")
         write(tmp_path, {"d/inner": ""})
-        assert entries.of(Ground.at(os.fsencode(tmp_path)), b"") is first
+        assert entries.of(DirHandle.at(os.fsencode(tmp_path)), b"") is first
 
     @pytest.mark.parametrize("change", ["add", "remove", "rename", "retype", "replace the folder"])
-    def test_is_read_anew_after_any_change(self, tmp_path: Path, entries: FolderEntries, change: str) -> None:
+    def test_is_read_anew_after_any_change(self, tmp_path: Path, entries: DirectoryCache, change: str) -> None:
         folder = tmp_path / "folder"
         write(folder, {"a": "", "b": ""})
-        entries.of(Ground.at(os.fsencode(folder)), b"")
+        entries.of(DirHandle.at(os.fsencode(folder)), b"")
         match change:
             case "add":
                 (folder / "c").touch()
@@ -196,25 +196,27 @@ class TestFolderEntries:
                 folder.rename(tmp_path / "gone")
                 (tmp_path / "other").rename(folder)
                 os.utime(folder, ns=(times.st_atime_ns, times.st_mtime_ns))
-        seen = entries.of(Ground.at(os.fsencode(folder)), b"")
+        seen = entries.of(DirHandle.at(os.fsencode(folder)), b"")
         assert sorted([*seen.files, *seen.directories]) == sorted(os.listdir(os.fsencode(folder)))
         assert seen.directories == ([b"a"] if change == "retype" else [])
 
     def test_a_folder_that_just_changed_is_not_remembered(self, tmp_path: Path) -> None:
         write(tmp_path, {"a": ""})
-        fresh = FolderEntries()
-        assert fresh.of(Ground.at(os.fsencode(tmp_path)), b"") is not fresh.of(Ground.at(os.fsencode(tmp_path)), b"")
+        fresh = DirectoryCache()
+        assert fresh.of(DirHandle.at(os.fsencode(tmp_path)), b"") is not fresh.of(
+            DirHandle.at(os.fsencode(tmp_path)), b""
+        )
 
-    def test_folders_of_the_system_are_never_remembered(self, entries: FolderEntries) -> None:
-        assert entries.of(Ground.at(b"/proc/self"), b"") is not entries.of(Ground.at(b"/proc/self"), b"")
+    def test_folders_of_the_system_are_never_remembered(self, entries: DirectoryCache) -> None:
+        assert entries.of(DirHandle.at(b"/proc/self"), b"") is not entries.of(DirHandle.at(b"/proc/self"), b"")
 
-    def test_forgets_before_it_grows_too_large(self, tmp_path: Path, entries: FolderEntries) -> None:
+    def test_forgets_before_it_grows_too_large(self, tmp_path: Path, entries: DirectoryCache) -> None:
         write(tmp_path, {f"{folder}/{name}": "" for folder in "abc" for name in "xyz"})
-        small = FolderEntries(names_kept=9)
-        kept = [small.of(Ground.at(os.fsencode(tmp_path / folder)), b"") for folder in "abc"]
+        small = DirectoryCache(names_kept=9)
+        kept = [small.of(DirHandle.at(os.fsencode(tmp_path / folder)), b"") for folder in "abc"]
         assert [len(each.files) for each in kept] == [3, 3, 3]
-        assert small.of(Ground.at(os.fsencode(tmp_path / "c")), b"") is kept[2]
-        assert small.of(Ground.at(os.fsencode(tmp_path / "a")), b"") is not kept[0]
+        assert small.of(DirHandle.at(os.fsencode(tmp_path / "c")), b"") is kept[2]
+        assert small.of(DirHandle.at(os.fsencode(tmp_path / "a")), b"") is not kept[0]
 
 
 NAMES = st.text(
@@ -343,13 +345,13 @@ def test_property_24_random_trees_and_rules_are_listed_as_git_lists_them(
 @settings(max_examples=300)
 def test_no_text_of_a_rule_file_is_an_error(text: str, name: str) -> None:
     rules = parse(text.encode("utf-8", "surrogatepass"))
-    chain = RuleChain().with_stronger(RuleFile(b"/r/", rules))
+    chain = IgnoreChain().with_stronger(IgnoreFile(b"/r/", rules))
     raw = name.encode("utf-8", "surrogatepass")
     assert chain.ignored(b"/r/", [raw], directories=False) <= {raw}
 
 
 def test_a_hostile_rule_takes_no_longer_than_a_plain_one() -> None:
-    hostile = RuleChain().with_stronger(RuleFile(b"/", parse(b"*a" * 25 + b"b\n" + b"[a-z]*" * 20 + b"!\n")))
+    hostile = IgnoreChain().with_stronger(IgnoreFile(b"/", parse(b"*a" * 25 + b"b\n" + b"[a-z]*" * 20 + b"!\n")))
     started = time.perf_counter()
     assert hostile.ignored(b"/", [b"a" * 250] * 50, directories=False) == set()
     assert time.perf_counter() - started < 2  # a backtracking engine would need longer than anyone lives

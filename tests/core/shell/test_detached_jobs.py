@@ -14,8 +14,8 @@ from signal import Signals
 import pytest
 
 from ollm_tui.core.shell import detached_jobs
-from ollm_tui.core.shell.detached_jobs import NOT_WRITTEN, JobBook, JobRecord
-from ollm_tui.core.shell.hub import CannotLeave, CommandHub, CommandRequest
+from ollm_tui.core.shell.detached_jobs import NOT_WRITTEN, JobRecord, JobRecords
+from ollm_tui.core.shell.hub import CannotDetachError, CommandHub, CommandRequest
 from tests import ROOT
 from tests.core.shell.conftest import Bench, alive, bench_in, data_of, in_session, until
 
@@ -62,9 +62,9 @@ def run_program(root: Path, how: str, *lines: str) -> list[int]:
 
 
 @pytest.fixture
-async def book(tmp_path: Path) -> AsyncIterator[JobBook]:
+async def book(tmp_path: Path) -> AsyncIterator[JobRecords]:
     """What the next program in `tmp_path` knows; at the end nothing of the jobs is left."""
-    book = JobBook(tmp_path / "jobs", tmp_path)
+    book = JobRecords(tmp_path / "jobs", tmp_path)
     yield book
     for job in await asyncio.to_thread(book.earlier):
         assert await asyncio.to_thread(book.end, job.record, 0.5) == ()
@@ -80,7 +80,7 @@ TICKING = "echo first; until [ -e stop ]; do echo tick; sleep 0.05; done; echo l
 
 @pytest.mark.parametrize("how", ["attended", "alone"])
 async def test_a_job_that_is_left_outlives_its_program_and_goes_on_writing_its_log(
-    tmp_path: Path, book: JobBook, how: str
+    tmp_path: Path, book: JobRecords, how: str
 ) -> None:
     [pid] = run_program(tmp_path, how, TICKING)
     [job] = book.earlier()
@@ -110,7 +110,7 @@ def _keepers(log: Path) -> list[str]:
 
 
 async def test_a_program_that_would_die_of_a_closed_terminal_lives_on_when_it_is_left(
-    tmp_path: Path, book: JobBook
+    tmp_path: Path, book: JobRecords
 ) -> None:
     # It has its own handler for the hang-up, so the ignored one it inherits does not save it.
     program = (
@@ -131,7 +131,9 @@ async def test_a_program_that_would_die_of_a_closed_terminal_lives_on_when_it_is
     assert "hung up" not in log_of(job.record).read_text()
 
 
-async def test_the_next_program_can_end_a_job_that_was_left_with_all_it_started(tmp_path: Path, book: JobBook) -> None:
+async def test_the_next_program_can_end_a_job_that_was_left_with_all_it_started(
+    tmp_path: Path, book: JobRecords
+) -> None:
     [pid] = run_program(tmp_path, "attended", "trap '' TERM; setsid sleep 81 & sleep 82 & wait; wait")
     [job] = book.earlier()
     assert len(job.members) == 3
@@ -143,15 +145,15 @@ async def test_the_next_program_can_end_a_job_that_was_left_with_all_it_started(
 
 @pytest.mark.parametrize("how", ["killed", "killed at once"])
 async def test_what_ran_when_its_program_was_killed_is_found_by_the_next_one(
-    tmp_path: Path, book: JobBook, how: str
+    tmp_path: Path, book: JobRecords, how: str
 ) -> None:
     [pid] = run_program(tmp_path, how, "sleep 83")
     [job] = book.earlier()
     assert (job.record.pid, job.running, job.record.left) == (pid, True, False)
-    assert JobBook(tmp_path / "jobs", tmp_path / "elsewhere").earlier() == []
+    assert JobRecords(tmp_path / "jobs", tmp_path / "elsewhere").earlier() == []
 
 
-async def test_a_pid_that_was_given_to_somebody_else_is_not_taken_for_the_job(tmp_path: Path, book: JobBook) -> None:
+async def test_a_pid_that_was_given_to_somebody_else_is_not_taken_for_the_job(tmp_path: Path, book: JobRecords) -> None:
     run_program(tmp_path, "attended", "until [ -e stop ]; do sleep 0.02; done")
     (tmp_path / "stop").touch()
     stranger = await asyncio.create_subprocess_exec("sleep", "84", start_new_session=True)
@@ -172,7 +174,7 @@ async def test_a_pid_that_was_given_to_somebody_else_is_not_taken_for_the_job(tm
 @pytest.fixture
 async def kept(tmp_path: Path) -> AsyncIterator[Bench]:
     """A bench whose jobs are written down."""
-    hub = CommandHub(tmp_path / "logs", grace=0.5, book=JobBook(tmp_path / "jobs", tmp_path))
+    hub = CommandHub(tmp_path / "logs", grace=0.5, book=JobRecords(tmp_path / "jobs", tmp_path))
     yield bench_in(tmp_path, hub)
     await hub.close()
 
@@ -201,7 +203,7 @@ async def test_what_a_command_leaves_behind_is_written_down_and_can_be_left(kept
     assert log_of(left).read_text() == "said\n"
     assert await kept.hub.close() == ()
     assert alive(leftover.pid)
-    book = JobBook(kept.root / "jobs", kept.root)
+    book = JobRecords(kept.root / "jobs", kept.root)
     assert [job.members for job in book.earlier()] == [(leftover,)]
     assert book.end(left, 0.3) == ()
     assert not alive(leftover.pid)
@@ -215,7 +217,7 @@ async def test_a_secret_in_a_command_is_not_written_down(kept: Bench) -> None:
 async def test_a_job_that_cannot_be_handed_over_stays_as_it_was(kept: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     await kept.attended().shell("echo up; read x; echo got $x; sleep 88", background=True)
     monkeypatch.setattr(detached_jobs.detached_job_host, "__file__", "/nowhere/host.py")
-    with pytest.raises(CannotLeave, match="could not be started"):
+    with pytest.raises(CannotDetachError, match="could not be started"):
         await kept.hub.leave("j1")
     assert [record.left for record in written(kept)] == [False]
     kept.hub.write("j1", b"me\n")
@@ -225,15 +227,15 @@ async def test_a_job_that_cannot_be_handed_over_stays_as_it_was(kept: Bench, mon
 async def test_a_sandboxed_command_and_one_that_is_over_cannot_be_left(kept: Bench) -> None:
     await kept.hub.start(CommandRequest("sleep 89", kept.root, background=True, argv=["sleep", "89"]))
     assert not kept.hub.state("j1").can_stay
-    with pytest.raises(CannotLeave):
+    with pytest.raises(CannotDetachError):
         await kept.hub.leave("j1")
     await kept.shell("sleep 0.9", background=True)
     await until(lambda: not kept.hub.state("j2").running)
-    with pytest.raises(CannotLeave):
+    with pytest.raises(CannotDetachError):
         await kept.hub.leave("j2")
 
 
-async def test_no_byte_is_lost_between_the_two_readers(tmp_path: Path, book: JobBook) -> None:
+async def test_no_byte_is_lost_between_the_two_readers(tmp_path: Path, book: JobRecords) -> None:
     run_program(tmp_path, "attended", "seq 1 400000; sleep 2")
     [job] = book.earlier()
     log = log_of(job.record)

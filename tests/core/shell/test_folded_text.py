@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.core.shell.folded_text import LONGEST_ROW, FoldedText, fold
-from ollm_tui.core.shell.shell_service import NewText
+from ollm_tui.core.shell.shell_service import OutputDelta
 
 
 def on_screen(data: bytes, columns: int = 200, lines: int = 40) -> list[str]:
@@ -113,7 +113,7 @@ def test_what_is_told_piece_by_piece_is_the_whole_for_output_that_is_only_append
     pieces: list[str], every: int
 ) -> None:
     plain = [piece for piece in pieces if piece == "\r\n" or not piece.startswith(("\r", "\b", "\x1b"))]
-    new = NewText()
+    new = OutputDelta()
     settled: list[str] = []
 
     def settle(text: str) -> None:
@@ -132,7 +132,7 @@ def test_what_is_told_piece_by_piece_is_the_whole_for_output_that_is_only_append
 
 
 def test_a_bar_is_told_at_its_first_and_its_last_state_only() -> None:
-    new = NewText()
+    new = OutputDelta()
     folded = FoldedText(new.settle)
     told: list[str] = []
     for percent in range(0, 101, 10):

@@ -13,11 +13,11 @@ import pytest
 from ollm_tui.core.shell.hub import (
     CommandHub,
     CommandKind,
+    CommandPhase,
     CommandRequest,
-    CommandState,
-    Phase,
-    StartFailed,
-    UnknownCommand,
+    CommandStatus,
+    StartError,
+    UnknownCommandError,
     arrival,
 )
 from ollm_tui.core.shell.output_log import BACKLOG
@@ -78,16 +78,16 @@ async def test_silence_alone_is_not_taken_for_waiting(bench: Bench, command: str
 
 
 async def test_every_change_is_told_in_the_event_loop(bench: Bench) -> None:
-    told: list[CommandState] = []
+    told: list[CommandStatus] = []
     threads: set[str] = set()
 
-    def hear(state: CommandState) -> None:
+    def hear(state: CommandStatus) -> None:
         told.append(state)
         threads.add(threading.current_thread().name)
 
     stop = bench.hub.subscribe(hear)
     await bench.attended().shell("exit 3")
-    await until(lambda: told and told[-1].state is Phase.EXITED)
+    await until(lambda: told and told[-1].state is CommandPhase.EXITED)
     assert told[0].pid
     assert told[-1].exit_code == 3
     assert told[-1].call_id == "call-1"
@@ -206,9 +206,9 @@ async def test_an_unknown_id_names_the_known_ones(bench: Bench) -> None:
         lambda: bench.hub.interrupt("c9"),
         lambda: bench.hub.state("c9"),
     ):
-        with pytest.raises(UnknownCommand, match=r"c9.*known: c1"):
+        with pytest.raises(UnknownCommandError, match=r"c9.*known: c1"):
             use()
-    with pytest.raises(UnknownCommand):
+    with pytest.raises(UnknownCommandError):
         await bench.hub.kill("c9")
 
 
@@ -227,9 +227,9 @@ async def test_finished_commands_are_kept_until_newer_ones_are_over(tmp_path: Pa
 
 async def test_a_command_that_can_not_be_started_leaves_no_entry(tmp_path: Path) -> None:
     hub = CommandHub(tmp_path)
-    with pytest.raises(StartFailed, match="no-such-program"):
+    with pytest.raises(StartError, match="no-such-program"):
         await hub.start(CommandRequest("x", tmp_path, argv=["/no-such-program"]))
-    with pytest.raises(StartFailed):
+    with pytest.raises(StartError):
         await hub.start(CommandRequest("true", tmp_path / "missing"))
     assert hub.list() == ()
     await hub.close()
@@ -275,7 +275,7 @@ async def test_the_persons_shell_is_theirs_and_answers(tmp_path: Path, home: Pat
     environment = {**os.environ, "HOME": str(home), "SHELL": "/bin/bash", "MY_API_KEY": "mine-to-use"}
     hub = CommandHub(tmp_path / "logs", environment=environment)
     shell = await hub.open_person_shell(90, 30, cwd=home)
-    assert (hub.state(shell).kind, hub.state(shell).state) == (CommandKind.PERSON, Phase.RUNNING)
+    assert (hub.state(shell).kind, hub.state(shell).state) == (CommandKind.PERSON, CommandPhase.RUNNING)
     screen = Screen()
     hub.attach(shell, screen)
     await until(lambda: b"ready> " in screen.data)
@@ -312,6 +312,6 @@ async def test_the_persons_shell_ends_with_the_hub_and_its_jobs_with_it(tmp_path
 
 async def test_a_shell_that_is_none_is_reported(tmp_path: Path) -> None:
     hub = CommandHub(tmp_path / "logs", environment={**os.environ, "SHELL": "/bin/bash"})
-    with pytest.raises(StartFailed):
+    with pytest.raises(StartError):
         await hub.open_person_shell(80, 24, cwd=tmp_path / "missing")
     await hub.close()

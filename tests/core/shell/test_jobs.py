@@ -14,7 +14,7 @@ from ollm_tui.core.base.errors import InvalidArguments, OperationCancelled
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.shell import shell_service
 from ollm_tui.core.shell.folded_text import fold
-from ollm_tui.core.shell.hub import Phase
+from ollm_tui.core.shell.hub import CommandPhase
 from ollm_tui.core.shell.shell_service import ending_whole
 from ollm_tui.core.tools.shell_kill import ShellKillData
 from ollm_tui.core.tools.shell_output import ShellOutputData
@@ -88,7 +88,7 @@ async def test_output_is_read_piece_by_piece(bench: Bench) -> None:
     await job(bench, "echo one; until [ -e go ]; do sleep 0.02; done; echo two; exit 5")
     await until(lambda: bench.hub.find("j1").output.size)
     first = await output(bench, id="j1")
-    assert (first.output, first.state, first.exit_code) == ("one\n", Phase.RUNNING, None)
+    assert (first.output, first.state, first.exit_code) == ("one\n", CommandPhase.RUNNING, None)
     nothing = await bench.call("shell_output", {"id": "j1"})
     assert nothing.llm_content == f"Job j1: running (pid {bench.hub.state('j1').pid})\n\nOutput:\n(no output)"
     (bench.root / "go").touch()
@@ -96,7 +96,7 @@ async def test_output_is_read_piece_by_piece(bench: Bench) -> None:
     await until(lambda: not bench.hub.state("j1").running)
     third = await output(bench, id="j1")
     assert second.output + third.output == "two\n"
-    assert (third.state, third.exit_code) == (Phase.EXITED, 5)
+    assert (third.state, third.exit_code) == (CommandPhase.EXITED, 5)
     again = await output(bench, id="j1", since=0)
     assert again.output == "one\ntwo\n"
     assert again.next == bench.hub.find("j1").output.size
@@ -115,7 +115,7 @@ async def test_waiting_ends_with_the_first_output_the_end_of_the_job_or_the_time
     (bench.root / "go").touch()
     assert (await waiting).output == "there\n"
     last = await output(bench, id="j1", wait=20_000)
-    assert (last.output, last.state) == ("", Phase.EXITED)
+    assert (last.output, last.state) == ("", CommandPhase.EXITED)
 
 
 async def test_giving_up_a_wait_leaves_the_job_alone(bench: Bench) -> None:
@@ -147,12 +147,12 @@ async def test_a_job_is_killed_with_all_it_started_and_killing_it_twice_is_fine(
     result = await bench.call("shell_kill", {"id": "j1"})
     assert result.error is None
     assert isinstance(result.data, ShellKillData)
-    assert (result.data.state, result.data.survivors) == (Phase.KILLED, ())
+    assert (result.data.state, result.data.survivors) == (CommandPhase.KILLED, ())
     assert in_session(pid) == []
     again = await bench.call("shell_kill", {"id": "j1"})
     assert again.error is None
     assert "already" in again.llm_content
-    assert (await output(bench, id="j1")).state is Phase.KILLED
+    assert (await output(bench, id="j1")).state is CommandPhase.KILLED
 
 
 async def test_killing_a_job_that_is_over_ends_what_it_left_behind(bench: Bench) -> None:
@@ -167,7 +167,7 @@ async def test_killing_a_job_that_is_over_ends_what_it_left_behind(bench: Bench)
 async def test_a_timeout_given_for_a_job_ends_it(bench: Bench) -> None:
     await job(bench, "echo up; sleep 60", timeout=1200)
     await until(lambda: not bench.hub.state("j1").running)
-    assert bench.hub.state("j1").state is Phase.KILLED
+    assert bench.hub.state("j1").state is CommandPhase.KILLED
 
 
 @pytest.mark.parametrize("tool", ["shell_output", "shell_kill"])

@@ -16,7 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.core.shell import process_tree, process_usage
-from ollm_tui.core.shell.process_usage import Look, PortsUnknown, Watcher, listening_addresses, server_of
+from ollm_tui.core.shell.process_usage import (
+    PortsUnknownError,
+    UsageReading,
+    UsageWatcher,
+    listening_addresses,
+    server_of,
+)
 from tests.core.shell.conftest import Bench, until
 
 LISTEN = (
@@ -35,7 +41,7 @@ async def listening_job(bench: Bench, host: str, prefix: str = "", program: str 
     return int(b"".join(bench.hub.find(job).output.pieces(0)))
 
 
-async def look(bench: Bench, watcher: Watcher, *jobs: str) -> Look:
+async def look(bench: Bench, watcher: UsageWatcher, *jobs: str) -> UsageReading:
     return await asyncio.to_thread(lambda: watcher.look({job: bench.hub.family(job) for job in jobs}))
 
 
@@ -54,7 +60,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 )
 async def test_a_job_is_shown_with_the_addresses_it_listens_on(bench: Bench, host: str, shown: str) -> None:
     port = await listening_job(bench, host)
-    seen = await look(bench, Watcher(), "j1")
+    seen = await look(bench, UsageWatcher(), "j1")
     assert seen.usage["j1"].addresses == (f"{shown}:{port}",)
     assert seen.unknown == ""
 
@@ -76,7 +82,7 @@ async def test_udp_ports_are_shown_as_such_and_sockets_connected_to_one_peer_are
     bench: Bench, host: str, shown: str
 ) -> None:
     port = await listening_job(bench, host, program=UDP)
-    seen = await look(bench, Watcher(), "j1")
+    seen = await look(bench, UsageWatcher(), "j1")
     assert seen.usage["j1"].addresses == (f"{shown}:{port}/udp",)
     assert server_of(port, {"j1": bench.hub.family("j1")}) is None, "nothing to fetch from"
 
@@ -87,7 +93,7 @@ async def test_a_port_of_a_process_that_left_the_session_belongs_to_the_job_and_
     with socket.create_server(("127.0.0.1", 0)):
         port = await listening_job(bench, "127.0.0.1", "setsid ")
         await bench.shell("sleep 60", background=True)
-        seen = await look(bench, Watcher(), "j1", "j2")
+        seen = await look(bench, UsageWatcher(), "j1", "j2")
     assert seen.usage["j1"].addresses == (f"127.0.0.1:{port}",)
     assert seen.usage["j2"].addresses == ()
 
@@ -95,7 +101,7 @@ async def test_a_port_of_a_process_that_left_the_session_belongs_to_the_job_and_
 async def test_processor_time_is_that_of_all_processes_of_the_job_since_the_last_look(bench: Bench) -> None:
     await bench.shell("(while :; do :; done) & (while :; do :; done) & wait", background=True)
     await bench.shell("sleep 60", background=True)
-    watcher = Watcher()
+    watcher = UsageWatcher()
     first = await look(bench, watcher, "j1", "j2")
     assert (first.usage["j1"].cpu, first.usage["j2"].cpu) == (None, None)
     mine = [psutil.Process(process.pid) for process in first.usage["j1"].processes]
@@ -115,9 +121,9 @@ async def test_a_system_that_does_not_tell_ports_says_so_and_tells_the_rest(
     await bench.shell("sleep 60", background=True)
     monkeypatch.setattr(process_usage, "_by_proc", process_usage._by_lsof)
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
-    with pytest.raises(PortsUnknown):
+    with pytest.raises(PortsUnknownError):
         listening_addresses({os.getpid()})
-    seen = await look(bench, Watcher(), "j1")
+    seen = await look(bench, UsageWatcher(), "j1")
     assert "lsof is missing" in seen.unknown
     assert len(seen.usage["j1"].processes) == 1
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.shell.hub import CommandHub, CommandRequest, Ending, Phase, TimeLimits, arrival
-from ollm_tui.core.shell.process_tree import Family, Process
-from ollm_tui.core.shell.termination import GRACE, PATIENCE, KillLadder
+from ollm_tui.core.shell.hub import CommandEnding, CommandHub, CommandPhase, CommandRequest, TimeLimits, arrival
+from ollm_tui.core.shell.process_tree import ProcessInfo, ProcessTree
+from ollm_tui.core.shell.termination import GRACE, PATIENCE, Termination
 from tests.core.shell.conftest import Bench, data_of, in_session, own_descriptors, until
 
 
@@ -25,7 +25,7 @@ def test_asking_and_forcing_together_take_less_than_three_seconds() -> None:
 async def test_a_gentle_end_is_tried_first_and_is_enough_for_most(bench: Bench) -> None:
     result = await bench.shell("trap 'echo bye; exit 0' TERM; while :; do sleep 0.02; done", timeout=200)
     assert data_of(result).output.endswith("bye\n")
-    assert bench.hub.state(data_of(result).id).state is Phase.KILLED
+    assert bench.hub.state(data_of(result).id).state is CommandPhase.KILLED
 
 
 async def test_output_before_a_time_out_is_kept_and_the_message_says_limit_and_time(bench: Bench) -> None:
@@ -43,12 +43,12 @@ async def test_output_before_a_time_out_is_kept_and_the_message_says_limit_and_t
 async def test_what_survives_even_sigkill_is_named() -> None:
     """A process of another session that nothing can end stands in for one that hangs in the kernel."""
 
-    class Unreachable(Family):
+    class Unreachable(ProcessTree):
         def send(self, signals: object, members: object) -> None:
             """Nothing arrives."""
 
     process = await asyncio.create_subprocess_exec("sleep", "30", start_new_session=True)
-    ladder = KillLadder(Unreachable(process.pid, "no-mark"), grace=0.1)
+    ladder = Termination(Unreachable(process.pid, "no-mark"), grace=0.1)
     await asyncio.to_thread(ladder.climb)
     assert [(survivor.pid, survivor.name) for survivor in ladder.survivors] == [(process.pid, "sleep")]
     process.kill()
@@ -63,7 +63,7 @@ async def test_who_is_looked_at_late_is_forced_before_being_named() -> None:
     )  # fmt: skip
     assert process.stdout is not None
     assert await process.stdout.readline() == b"set\n"
-    ladder = KillLadder(Family(process.pid, "no-mark"), grace=0.1)
+    ladder = Termination(ProcessTree(process.pid, "no-mark"), grace=0.1)
     ladder.step(1_000.0)
     ladder.step(2_000.0)
     assert not ladder.done
@@ -73,12 +73,12 @@ async def test_who_is_looked_at_late_is_forced_before_being_named() -> None:
 
 
 async def test_what_no_look_ever_sees_is_ended_through_its_group() -> None:
-    class Blind(Family):
-        def members(self, everyone: Sequence[Process] | None = None) -> list[Process]:
+    class Blind(ProcessTree):
+        def members(self, everyone: Sequence[ProcessInfo] | None = None) -> list[ProcessInfo]:
             return []
 
     process = await asyncio.create_subprocess_exec("sleep", "30", start_new_session=True)
-    ladder = KillLadder(Blind(process.pid, "no-mark"), grace=0.1)
+    ladder = Termination(Blind(process.pid, "no-mark"), grace=0.1)
     await asyncio.to_thread(ladder.climb)
     async with asyncio.timeout(10):
         assert await process.wait() == -signal.SIGKILL
@@ -106,13 +106,13 @@ async def test_a_given_idle_limit_does_not_count_processor_time(bench: Bench) ->
 
 
 async def test_the_configured_idle_limit_spares_who_computes(bench: Bench) -> None:
-    async def ending(command: str) -> Ending | None:
+    async def ending(command: str) -> CommandEnding | None:
         limits = TimeLimits(wall=3, idle=1, idle_counts_cpu=True)
         live = await bench.hub.start(CommandRequest(command, bench.root, limits=limits))
         return (await arrival(live.done)).ending
 
-    assert await ending("while :; do :; done") is Ending.TIMED_OUT
-    assert await ending("sleep 30") is Ending.IDLE
+    assert await ending("while :; do :; done") is CommandEnding.TIMED_OUT
+    assert await ending("sleep 30") is CommandEnding.IDLE
 
 
 async def test_typed_input_puts_off_the_idle_limit(bench: Bench) -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import OperationCancelled, ShellExecutionFailed
-from ollm_tui.core.shell.hub import CommandState, Phase
-from ollm_tui.core.shell.user_input import KEPT_CHARACTERS, KEPT_LINES, PersonsHand, TerminalInput, TypedLines
+from ollm_tui.core.shell.hub import CommandPhase, CommandStatus
+from ollm_tui.core.shell.user_input import KEPT_CHARACTERS, KEPT_LINES, TerminalInput, TypedLines, UserInput
 from ollm_tui.core.tools.shell_kill import SHELL_KILL
 from tests.core.shell.conftest import Bench, data_of, runs_in, until
 
@@ -36,7 +36,7 @@ async def test_the_model_is_told_what_the_person_typed_while_it_was_shown(bench:
 
 async def test_what_is_typed_without_echo_is_in_no_note_no_state_and_no_log(bench: Bench) -> None:
     secret = b"correct-horse-battery"
-    told: list[CommandState] = []
+    told: list[CommandStatus] = []
     bench.hub.subscribe(told.append)
     notes = await _typed_into(bench, "stty -echo; read x; stty echo; echo len=${#x}", secret + b"\n")
     assert notes == ("the person typed into its terminal; what is not told, since its echo was off",)
@@ -44,7 +44,7 @@ async def test_what_is_typed_without_echo_is_in_no_note_no_state_and_no_log(benc
     assert b"len=21" in b"".join(command.output.pieces(0))
     assert secret not in b"".join(command.output.pieces(0))
     assert secret not in pickle.dumps(told) + pickle.dumps(command.state)
-    assert command.state.hand == PersonsHand(typed=True, unseen=True)
+    assert command.state.hand == UserInput(typed=True, unseen=True)
 
 
 def test_input_on_its_way_is_never_printed() -> None:
@@ -123,7 +123,7 @@ async def test_what_the_person_takes_over_outlives_the_turn_and_is_still_a_comma
     assert "c1 goes on: the person has taken it over" in partial
     assert bench.hub.state("c1").running
     bench.hub.type("c1", b"on\n")
-    await until(lambda: bench.hub.state("c1").state is Phase.EXITED)
+    await until(lambda: bench.hub.state("c1").state is CommandPhase.EXITED)
     assert (await bench.hub.kill("c1")).exit_code == 0
 
 
@@ -136,7 +136,7 @@ async def test_the_model_does_not_end_what_the_person_took_over(bench: Bench) ->
             await ending
     assert bench.hub.state("j1").running
     bench.hub.type("j1", b"on\n")
-    await until(lambda: bench.hub.state("j1").state is Phase.EXITED)
+    await until(lambda: bench.hub.state("j1").state is CommandPhase.EXITED)
     assert bench.hub.state("j1").leftovers
     with pytest.raises(ShellExecutionFailed, match="Ask them"):
         await bench.call("shell_kill", {"id": "j1"})
@@ -151,7 +151,7 @@ async def test_without_a_take_over_an_interrupted_turn_ends_its_command(bench: B
     controller.abort("stopped")
     with pytest.raises(OperationCancelled):
         await call
-    assert bench.hub.state("c1").state is Phase.KILLED
+    assert bench.hub.state("c1").state is CommandPhase.KILLED
 
 
 async def test_what_is_over_can_not_be_taken_over(bench: Bench) -> None:

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.storage import sqlite_file
 from ollm_tui.core.storage.change_watch import ChangeWatch, watch_changes
-from ollm_tui.core.storage.store import ReadOnly, Schema, SetAside, Store, workspace_key
+from ollm_tui.core.storage.store import DamagedStoreCopy, ReadOnlyReason, Schema, Store, workspace_key
 
 NOTES = Schema("notes", (("CREATE TABLE notes(number INTEGER PRIMARY KEY, text TEXT NOT NULL)",),))
 NOTES_2 = Schema("notes", (*NOTES.steps, ("ALTER TABLE notes ADD COLUMN mood TEXT NOT NULL DEFAULT 'calm'",)))
@@ -246,10 +246,10 @@ def test_a_damaged_file_is_set_aside_whole_and_reported(path: Path, damage: str)
         case _:
             path.write_bytes(whole[:4096] + b"\xff" * 8192 + whole[12288:])
     broken = path.read_bytes()
-    told: list[SetAside] = []
+    told: list[DamagedStoreCopy] = []
     again = Store(path, clock=FixedClock(), on_set_aside=told.append)
     aside = again.open()
-    assert isinstance(aside, SetAside)
+    assert isinstance(aside, DamagedStoreCopy)
     assert told == [aside]
     assert aside.kept_as == path.with_name("ollm.db.corrupt-20260131T090500Z")
     assert aside.kept_as.read_bytes() == broken
@@ -302,7 +302,7 @@ def test_a_second_damaged_file_of_the_same_second_gets_a_name_of_its_own(path: P
         path.write_bytes(content)
         store = Store(path, clock=FixedClock())
         aside = store.open()
-        assert isinstance(aside, SetAside)
+        assert isinstance(aside, DamagedStoreCopy)
         kept.append(aside.kept_as)
         store.close()
     assert kept[0] != kept[1]
@@ -374,7 +374,7 @@ def test_what_may_only_be_read_is_read_and_says_so(shown_path: Path, folder_mode
     with ordinary_user():
         theirs = Store(shown_path)
         notice = theirs.open()
-        assert isinstance(notice, ReadOnly)
+        assert isinstance(notice, ReadOnlyReason)
         assert str(shown_path) in notice.message
         assert "XDG_DATA_HOME" in notice.message
         assert texts(theirs) == ["old"]

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.bus.message_bus import MessageBus
-from ollm_tui.core.fence.dir_handle import Ground
+from ollm_tui.core.fence.dir_handle import DirHandle
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.search.listing import Listing, ListingOptions
 from ollm_tui.core.tools.base import Limits, Parameters, Tool, ToolContext
@@ -91,7 +91,7 @@ def listed_by_git(root: Path) -> set[bytes]:
 
 def listed_by_us(start: Path, boundary: Path | None = None, *, include_ignored: bool = False) -> set[bytes]:
     options = ListingOptions(include_hidden=True, include_ignored=include_ignored)
-    listing = Listing(Ground.at(os.fsencode(start)), os.fsencode(boundary or start), options)
+    listing = Listing(DirHandle.at(os.fsencode(start)), os.fsencode(boundary or start), options)
     paths = list(listing.files(links=True))
     assert paths == sorted(set(paths)), "in order and each once"
     return set(paths)

@@ -16,7 +16,7 @@ from ollm_tui.core.base.errors import FileNotFound, InvalidArguments, InvalidPat
 from ollm_tui.core.base.escape import unquote_name
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.fence import protected_paths
-from ollm_tui.core.search.glob_pattern import GlobPattern, InvalidGlob
+from ollm_tui.core.search.glob_pattern import GlobPattern, InvalidGlobError
 from ollm_tui.core.tools.base import Limits
 from ollm_tui.core.tools.glob import GLOB, GlobData
 from tests.core.tools.file_reads import call, called, write
@@ -263,7 +263,7 @@ async def test_refuses_what_cannot_be_searched(
 def test_any_text_is_a_pattern_or_says_why_not(pattern: str, path: str) -> None:
     try:
         compiled = GlobPattern(pattern)
-    except InvalidGlob:
+    except InvalidGlobError:
         return
     assert set(compiled.matching([path.encode()])) <= {path.encode()}
 

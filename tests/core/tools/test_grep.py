@@ -22,7 +22,7 @@ from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import FileNotFound, InvalidArguments, InvalidPath, OperationCancelled
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.fence import dir_handle
-from ollm_tui.core.fence.dir_handle import Ground
+from ollm_tui.core.fence.dir_handle import DirHandle
 from ollm_tui.core.search import file_search, other_encodings
 from ollm_tui.core.search.line_query import CUT_MARK, MAX_LINE_CHARS
 from ollm_tui.core.search.ripgrep import Ripgrep, find_ripgrep
@@ -378,7 +378,7 @@ def test_what_is_no_utf_8_is_told_from_what_is(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), {"x": content})
         write(Path(folder), {"y": "plain é\n"})
-        found = asyncio.run(Ripgrep(program)._in_other_encodings(Ground.at(os.fsencode(folder)), [b"x", b"y"]))
+        found = asyncio.run(Ripgrep(program)._in_other_encodings(DirHandle.at(os.fsencode(folder)), [b"x", b"y"]))
     try:
         content.replace(b"\0", b"\n").decode()
         plain = True

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core.base.abort import AbortController
-from ollm_tui.core.web.child_process import ChildFailed, run_python
-from ollm_tui.core.web.isolated_readers import PdfUnreadable, pdf_text
+from ollm_tui.core.web.child_process import ChildRunError, run_python
+from ollm_tui.core.web.isolated_readers import UnreadablePdfError, pdf_text
 
 SIGNAL = AbortController().signal
 
@@ -42,7 +42,7 @@ async def test_the_text_of_a_pdf_is_read() -> None:
 
 async def test_a_damaged_pdf_and_an_encrypted_one_say_so() -> None:
     pytest.importorskip("pypdf", reason="pypdf is not installed")
-    with pytest.raises(PdfUnreadable, match="damaged or encrypted"):
+    with pytest.raises(UnreadablePdfError, match="damaged or encrypted"):
         await pdf_text(b"%PDF-1.7 nonsense", SIGNAL)
 
 
@@ -58,7 +58,7 @@ async def test_nothing_of_the_workspace_is_imported(tmp_path: Path, monkeypatch:
     path, folder = json.loads(where)
     assert folder == "/"
     assert not {"", str(tmp_path)} & set(path)
-    with suppress(PdfUnreadable):  # where pypdf is not installed
+    with suppress(UnreadablePdfError):  # where pypdf is not installed
         await pdf_text(page_of_pdf("x"), SIGNAL)
     assert not mark.exists()
 
@@ -75,9 +75,9 @@ async def test_secrets_do_not_reach_a_child(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_a_failure_is_told_by_its_last_line() -> None:
-    with pytest.raises(ChildFailed, match=r"^ValueError: too many$"):
+    with pytest.raises(ChildRunError, match=r"^ValueError: too many$"):
         await run_python(["-c", "raise ValueError('too many')"], b"", SIGNAL)
-    with pytest.raises(ChildFailed, match="ended with 3"):
+    with pytest.raises(ChildRunError, match="ended with 3"):
         await run_python(["-c", "import sys; sys.exit(3)"], b"", SIGNAL)
 
 

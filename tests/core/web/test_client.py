@@ -23,7 +23,7 @@ from ollm_tui.core.base.errors import (
 )
 from ollm_tui.core.tools.http_fetch import HTTP_FETCH
 from ollm_tui.core.tools.web_fetch import WEB_FETCH
-from ollm_tui.core.web.server_load import SPACING, Politeness
+from ollm_tui.core.web.server_load import SPACING, HostThrottle
 from ollm_tui.core.web.transport import PIECES_AT_ONCE, PiecewiseBody
 from tests.core.web.server import PUBLIC, Request, Server, World, access, call, moved, quick, reply, running_server
 
@@ -543,7 +543,7 @@ async def test_requests_to_one_host_start_apart_and_few_at_once() -> None:
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    politeness = Politeness(clock, sleep)  # pyright: ignore[reportArgumentType]  # now() is never asked
+    politeness = HostThrottle(clock, sleep)  # pyright: ignore[reportArgumentType]  # now() is never asked
 
     async def visit(host: str) -> None:
         nonlocal together, most

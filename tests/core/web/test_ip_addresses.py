@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ollm_tui.core.base.errors import InvalidArguments, ToolFailure, UrlNotAllowed
 from ollm_tui.core.web.allowed_hosts import AllowedDomains, parse_domain
 from ollm_tui.core.web.client import WebAccess
-from ollm_tui.core.web.ip_addresses import Reach, parse_number_host, reach_of
+from ollm_tui.core.web.ip_addresses import AddressReach, parse_number_host, reach_of
 from ollm_tui.core.web.urls import parse_url, resolve_redirect
 
 v4 = st.integers(0, 2**32 - 1).map(IPv4Address)
@@ -20,41 +20,41 @@ v4 = st.integers(0, 2**32 - 1).map(IPv4Address)
 @pytest.mark.parametrize(
     ("address", "reach"),
     [
-        ("93.184.216.34", Reach.PUBLIC),
-        ("2606:2800:220:1::1", Reach.PUBLIC),
-        ("64:ff9b::5db8:d822", Reach.PUBLIC),
-        ("127.0.0.1", Reach.LOCAL),
-        ("127.255.255.254", Reach.LOCAL),
-        ("10.1.2.3", Reach.LOCAL),
-        ("172.31.255.255", Reach.LOCAL),
-        ("192.168.0.1", Reach.LOCAL),
-        ("100.64.0.1", Reach.LOCAL),
-        ("::1", Reach.LOCAL),
-        ("fd12:3456::1", Reach.LOCAL),
-        ("::ffff:127.0.0.1", Reach.LOCAL),
-        ("0.0.0.0", Reach.NEVER),
-        ("169.254.169.254", Reach.NEVER),
-        ("::ffff:169.254.169.254", Reach.NEVER),
-        ("100.100.100.200", Reach.NEVER),
-        ("168.63.129.16", Reach.NEVER),
-        ("192.0.0.192", Reach.NEVER),
-        ("224.0.0.1", Reach.NEVER),
-        ("255.255.255.255", Reach.NEVER),
-        ("::", Reach.NEVER),
-        ("::127.0.0.1", Reach.NEVER),
-        ("64:ff9b::7f00:1", Reach.NEVER),
-        ("64:ff9b::a9fe:a9fe", Reach.NEVER),
-        ("64:ff9b:1::1", Reach.NEVER),
-        ("2002:7f00:1::", Reach.NEVER),
-        ("2001:0:4136:e378:8000:63bf:3fff:fdd2", Reach.NEVER),
-        ("fe80::1", Reach.NEVER),
-        ("fec0::1", Reach.NEVER),
-        ("ff02::1", Reach.NEVER),
-        ("fd00:ec2::254", Reach.NEVER),
-        ("2001:db8::1", Reach.NEVER),
+        ("93.184.216.34", AddressReach.PUBLIC),
+        ("2606:2800:220:1::1", AddressReach.PUBLIC),
+        ("64:ff9b::5db8:d822", AddressReach.PUBLIC),
+        ("127.0.0.1", AddressReach.LOCAL),
+        ("127.255.255.254", AddressReach.LOCAL),
+        ("10.1.2.3", AddressReach.LOCAL),
+        ("172.31.255.255", AddressReach.LOCAL),
+        ("192.168.0.1", AddressReach.LOCAL),
+        ("100.64.0.1", AddressReach.LOCAL),
+        ("::1", AddressReach.LOCAL),
+        ("fd12:3456::1", AddressReach.LOCAL),
+        ("::ffff:127.0.0.1", AddressReach.LOCAL),
+        ("0.0.0.0", AddressReach.NEVER),
+        ("169.254.169.254", AddressReach.NEVER),
+        ("::ffff:169.254.169.254", AddressReach.NEVER),
+        ("100.100.100.200", AddressReach.NEVER),
+        ("168.63.129.16", AddressReach.NEVER),
+        ("192.0.0.192", AddressReach.NEVER),
+        ("224.0.0.1", AddressReach.NEVER),
+        ("255.255.255.255", AddressReach.NEVER),
+        ("::", AddressReach.NEVER),
+        ("::127.0.0.1", AddressReach.NEVER),
+        ("64:ff9b::7f00:1", AddressReach.NEVER),
+        ("64:ff9b::a9fe:a9fe", AddressReach.NEVER),
+        ("64:ff9b:1::1", AddressReach.NEVER),
+        ("2002:7f00:1::", AddressReach.NEVER),
+        ("2001:0:4136:e378:8000:63bf:3fff:fdd2", AddressReach.NEVER),
+        ("fe80::1", AddressReach.NEVER),
+        ("fec0::1", AddressReach.NEVER),
+        ("ff02::1", AddressReach.NEVER),
+        ("fd00:ec2::254", AddressReach.NEVER),
+        ("2001:db8::1", AddressReach.NEVER),
     ],
 )
-def test_each_address_is_judged_by_what_it_reaches(address: str, reach: Reach) -> None:
+def test_each_address_is_judged_by_what_it_reaches(address: str, reach: AddressReach) -> None:
     assert reach_of(ip_address(address)) is reach
 
 
@@ -66,7 +66,7 @@ def test_an_embedded_address_never_reaches_more_than_the_address_itself(address:
         shift = 80 if prefix == "2002::" else 0
         embedded = reach_of(IPv6Address(int(IPv6Address(prefix)) | int(address) << shift))
         is_loopback = prefix == "::" and int(address) == 1
-        assert embedded is Reach.NEVER or (embedded is itself is Reach.PUBLIC) or is_loopback
+        assert embedded is AddressReach.NEVER or (embedded is itself is AddressReach.PUBLIC) or is_loopback
 
 
 @given(v4, st.integers(1, 4), st.lists(st.sampled_from(["{}", "0{:o}", "0x{:x}", "0X{:X}", "0x00{:x}"]), min_size=4))

@@ -11,8 +11,8 @@ from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, OperationCancelled
 from ollm_tui.core.tools.web_fetch import WEB_FETCH
 from ollm_tui.core.web import isolated_readers, readable
-from ollm_tui.core.web.extraction import NoMatch, extract_main, extract_selected
-from ollm_tui.core.web.isolated_readers import LARGE_TAGS, PageUnreadable, needs_process, read_large
+from ollm_tui.core.web.extraction import SelectorNotFoundError, extract_main, extract_selected
+from ollm_tui.core.web.isolated_readers import LARGE_TAGS, UnreadablePageError, needs_process, read_large
 from tests.core.web.server import access, call, reply, running_server
 
 SIGNAL = AbortController().signal
@@ -50,7 +50,7 @@ async def test_a_large_page_says_the_same_as_a_small_one() -> None:
 
 
 async def test_a_selector_that_fits_nothing_or_cannot_be_used_is_told_apart() -> None:
-    with pytest.raises(NoMatch):
+    with pytest.raises(SelectorNotFoundError):
         await read_large("<p>x", "table", URL, SIGNAL)
     with pytest.raises(ValueError, match="Expected an argument"):
         await read_large("<p>x", "p::nonsense(", URL, SIGNAL)
@@ -61,14 +61,14 @@ async def test_what_fills_the_memory_or_says_too_much_is_a_failure(monkeypatch: 
     monkeypatch.setattr(
         isolated_readers, "_CODE", f"{start}import ollm_tui.core.web.page_process as c; c.MAX_TEXT = 9; answer()"
     )
-    with pytest.raises(PageUnreadable, match="its text has more than"):
+    with pytest.raises(UnreadablePageError, match="its text has more than"):
         await read_large("<p>ten letters", None, URL, SIGNAL)
     monkeypatch.setattr(
         isolated_readers,
         "_CODE",
         f"{start}import ollm_tui.core.web.page_process as c; c.MEMORY_BYTES = 1 << 20; answer()",
     )
-    with pytest.raises(PageUnreadable, match="too large or too deep"):
+    with pytest.raises(UnreadablePageError, match="too large or too deep"):
         await read_large("<p>x" * LARGE_TAGS, None, URL, SIGNAL)
 
 

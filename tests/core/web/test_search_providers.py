@@ -23,11 +23,16 @@ from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.tools.web_search import WEB_SEARCH
 from ollm_tui.core.web.client import WebAccess
 from ollm_tui.core.web.search_providers import ddgs_process, ddgs_provider
-from ollm_tui.core.web.search_providers.choice import ProviderName, SearchSettings, Unconfigured, choose_provider
-from ollm_tui.core.web.search_providers.ddgs_provider import Ddgs, EngineAnswer, Hit, Outcome
+from ollm_tui.core.web.search_providers.choice import (
+    ProviderName,
+    SearchSettings,
+    UnconfiguredProvider,
+    choose_provider,
+)
+from ollm_tui.core.web.search_providers.ddgs_provider import Ddgs, DdgsHit, DdgsOutcome, EngineAnswer
 from ollm_tui.core.web.search_providers.json_providers import Brave, SearXNG, Tavily
 from ollm_tui.core.web.search_providers.results import clean_url, normalised
-from ollm_tui.core.web.search_providers.search_provider import Found, SearchProvider
+from ollm_tui.core.web.search_providers.search_provider import SearchHit, SearchProvider
 from tests.core.web.server import Request, Server, call, reply, running_server
 
 
@@ -73,16 +78,16 @@ def results(result: ToolResult) -> list[dict[str, str]]:
 class Fixed:
     name = "a fixed provider"
 
-    def __init__(self, found: Sequence[Found]) -> None:
+    def __init__(self, found: Sequence[SearchHit]) -> None:
         self.found = found
 
-    async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[Found]:
+    async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[SearchHit]:
         return self.found
 
 
 finds = st.lists(
     st.builds(
-        Found, st.text(max_size=20), st.text(max_size=20).map("https://example.org/".__add__), st.text(max_size=20)
+        SearchHit, st.text(max_size=20), st.text(max_size=20).map("https://example.org/".__add__), st.text(max_size=20)
     ),
     max_size=30,
 )
@@ -90,7 +95,7 @@ finds = st.lists(
 
 @settings(max_examples=100, deadline=None)
 @given(finds, st.integers(1, 40))
-def test_there_are_never_more_results_than_asked_for(found: list[Found], limit: int) -> None:
+def test_there_are_never_more_results_than_asked_for(found: list[SearchHit], limit: int) -> None:
     """Property 32: web_search returns at most numResults results, and no page twice."""
     result = asyncio.run(search(Fixed(found), numResults=limit))
     shown = results(result)
@@ -101,7 +106,7 @@ def test_there_are_never_more_results_than_asked_for(found: list[Found], limit: 
 
 
 async def test_results_are_numbered_with_address_and_snippet() -> None:
-    found = [Found("First", "https://a.example/", "about a"), Found("Second", "https://b.example/x")]
+    found = [SearchHit("First", "https://a.example/", "about a"), SearchHit("Second", "https://b.example/x")]
     result = await search(Fixed(found))
     assert result.llm_content == ("1. First\n   https://a.example/\n   about a\n\n2. Second\n   https://b.example/x")
     assert results(result)[1] == {"title": "Second", "url": "https://b.example/x", "snippet": ""}
@@ -136,13 +141,13 @@ def test_addresses_are_unwrapped_and_freed_of_tracking(url: str, cleaned: str | 
 
 def test_results_are_plain_text_and_each_page_stands_once() -> None:
     found = [
-        Found("<b>Bold</b> &amp; more\n\u202e", "https://www.a.example/x/?utm_medium=z", "one\x1b[31m <i>two</i>"),
-        Found("Again", "http://a.example/x"),
-        Found("", "https://b.example/"),
+        SearchHit("<b>Bold</b> &amp; more\n\u202e", "https://www.a.example/x/?utm_medium=z", "one\x1b[31m <i>two</i>"),
+        SearchHit("Again", "http://a.example/x"),
+        SearchHit("", "https://b.example/"),
     ]
     assert normalised(found, 10) == [
-        Found("Bold & more", "https://www.a.example/x/", "one[31m two"),
-        Found("https://b.example/", "https://b.example/"),
+        SearchHit("Bold & more", "https://www.a.example/x/", "one[31m two"),
+        SearchHit("https://b.example/", "https://b.example/"),
     ]
 
 
@@ -254,18 +259,18 @@ async def test_a_refused_key_is_an_error_that_does_not_tell_the_key(
 
 
 def outcome_of(
-    *answers: tuple[str, str], results: Sequence[Hit] = (), error: str = "DDGSException: No results found."
+    *answers: tuple[str, str], results: Sequence[DdgsHit] = (), error: str = "DDGSException: No results found."
 ) -> Ddgs:
-    async def query(words: str, count: int, signal: AbortSignal) -> Outcome:
+    async def query(words: str, count: int, signal: AbortSignal) -> DdgsOutcome:
         told = tuple(EngineAnswer(host, said) for host, said in answers)
-        return Outcome(tuple(results), told, "" if results else error)
+        return DdgsOutcome(tuple(results), told, "" if results else error)
 
     return Ddgs(query)
 
 
 async def test_ddgs_results_are_taken_over() -> None:
     provider = outcome_of(
-        ("html.duckduckgo.com", ""), results=[Hit("T", "https://a.example/?utm_source=x", "<b>S</b>")]
+        ("html.duckduckgo.com", ""), results=[DdgsHit("T", "https://a.example/?utm_source=x", "<b>S</b>")]
     )
     assert results(await search(provider, "q", numResults=4)) == [
         {"title": "T", "url": "https://a.example/", "snippet": "S"}
@@ -343,9 +348,9 @@ async def test_the_package_against_an_engine_that_answers(
     monkeypatch.setattr(engine, "search_url", f"{server.origin}/html/")
     server.answers["*"] = reply(FOUND)
 
-    async def query(words: str, count: int, signal: AbortSignal) -> Outcome:
+    async def query(words: str, count: int, signal: AbortSignal) -> DdgsOutcome:
         told = await asyncio.to_thread(ddgs_process.search, words, count, 5.0)
-        return TypeAdapter(Outcome).validate_python(told)
+        return TypeAdapter(DdgsOutcome).validate_python(told)
 
     shown = results(await search(Ddgs(query), "größe & co"))
     assert shown == [{"title": "Title", "url": "https://a.example/p?q=1", "snippet": "what it says"}]
@@ -452,7 +457,7 @@ def test_what_is_configured_searches() -> None:
 )
 async def test_what_is_not_configured_says_so_and_what_to_do(settings_: SearchSettings) -> None:
     provider = choose_provider(settings_)
-    assert isinstance(provider, Unconfigured)
+    assert isinstance(provider, UnconfiguredProvider)
     with pytest.raises(SearchFailed, match=r"No search provider: .*config\.toml"):
         await search(provider)
 
@@ -461,8 +466,8 @@ async def test_no_provider_at_all_says_so_before_anyone_is_asked(monkeypatch: py
     with pytest.raises(SearchFailed, match="No search provider"):
         await call(WEB_SEARCH, WebAccess(), query="x")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert isinstance(choose_provider(SearchSettings()), Unconfigured)
-    assert isinstance(choose_provider(SearchSettings(ProviderName.DDGS)), Unconfigured)
+    assert isinstance(choose_provider(SearchSettings()), UnconfiguredProvider)
+    assert isinstance(choose_provider(SearchSettings(ProviderName.DDGS)), UnconfiguredProvider)
 
 
 @pytest.mark.parametrize("arguments", [{"query": ""}, {"query": " \n"}, {"numResults": 0}, {"numResults": -1}, {}])

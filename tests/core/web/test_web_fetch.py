@@ -29,7 +29,7 @@ from ollm_tui.core.base.errors import (
 from ollm_tui.core.base.results import JsonObject, ToolResult
 from ollm_tui.core.bus.confirmation import UrlPreview
 from ollm_tui.core.bus.message_bus import MessageBus
-from ollm_tui.core.execution.calls import Standin
+from ollm_tui.core.execution.calls import AutoAnswer
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.engine import PolicyEngine
@@ -372,7 +372,7 @@ async def test_yes_never_reaches_a_private_address(server: Server, tmp_path: Pat
     bus = MessageBus()
     context = ToolContext(bus=bus, web=WebAccess())
     executor = ToolExecutor(
-        registry, PolicyEngine(PolicyConfig()), bus, Workspace(tmp_path), context=context, standin=Standin.YES
+        registry, PolicyEngine(PolicyConfig()), bus, Workspace(tmp_path), context=context, standin=AutoAnswer.YES
     )
     for name in ("web_fetch", "http_fetch"):
         result = await executor.execute(name, {"url": f"{server.origin}/"})
@@ -382,7 +382,7 @@ async def test_yes_never_reaches_a_private_address(server: Server, tmp_path: Pat
     assert server.requests == []
     context = ToolContext(bus=bus, web=access(server))
     executor = ToolExecutor(
-        registry, PolicyEngine(PolicyConfig()), bus, Workspace(tmp_path), context=context, standin=Standin.YES
+        registry, PolicyEngine(PolicyConfig()), bus, Workspace(tmp_path), context=context, standin=AutoAnswer.YES
     )
     framed = await executor.execute("web_fetch", {"url": f"{server.origin}/"})
     assert framed.llm_content == "secret"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.shell.detached_jobs import EarlierJob, JobBook, JobRecord
+from ollm_tui.core.shell.detached_jobs import EarlierJob, JobRecord, JobRecords
 from ollm_tui.core.shell.output_log import BACKLOG
 from ollm_tui.core.shell.process_tree import ProcessName, birth_of
-from ollm_tui.tui.controllers.detached_jobs_controller import LeftJobs
+from ollm_tui.tui.controllers.detached_jobs_controller import DetachedJobsController
 from ollm_tui.tui.values import CommandMark
 from tests.core.shell.conftest import until
 
@@ -38,7 +38,7 @@ class Shelf:
             log=None if log is None else str(log),
             left=True,
         )
-        self.left = LeftJobs(JobBook(folder / "jobs", folder), self._changed)
+        self.left = DetachedJobsController(JobRecords(folder / "jobs", folder), self._changed)
         self.left.show([EarlierJob(record, (ProcessName(process.pid, "sleep"),))])
 
     def open(self) -> None:

@@ -9,38 +9,38 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.agent.events import (
-    AssistantMessage,
-    ConfirmationAnswered,
-    ConfirmationAsked,
+    AssistantMessageEvent,
+    ConfirmationRequestedEvent,
+    ConfirmationSettledEvent,
+    ErrorEvent,
     Event,
-    Failed,
     LoggedResult,
-    ReasoningDelta,
-    TextDelta,
-    ToolCalled,
-    ToolReturned,
-    TurnFault,
-    TurnFinished,
+    ReasoningDeltaEvent,
+    TextDeltaEvent,
+    ToolCallEvent,
+    ToolResultEvent,
+    TurnError,
+    TurnFinishedEvent,
     TurnStatus,
-    UserMessage,
+    UserMessageEvent,
 )
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.errors import ConfirmationTimeout
 from ollm_tui.core.base.results import ToolError
 from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationResponse, Origin, RememberScope, Risk
 from ollm_tui.core.bus.message_bus import MessageBus
-from ollm_tui.core.bus.notices import Outcome
+from ollm_tui.core.bus.notices import ConfirmationOutcome
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.rules import PolicyConfig
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.tui import protocol
-from ollm_tui.tui.controllers.confirmations_controller import QuestionDesk, QueueKeeper
-from ollm_tui.tui.controllers.conversation_controller import ConversationFolder, summary_of
-from ollm_tui.tui.controllers.turns_controller import ActivityFolder
+from ollm_tui.tui.controllers.confirmations_controller import ConfirmationQueue, ConfirmationsController
+from ollm_tui.tui.controllers.conversation_controller import ConversationController, summary_of
+from ollm_tui.tui.controllers.turns_controller import ActivityTracker
 from ollm_tui.tui.conversation_entries import AnswerEntry, AnswerGrew, CallEntry, CallState, EntriesChanged, Entry
-from ollm_tui.tui.values import Activity, QueueSnapshot, QueueState, Reach
+from ollm_tui.tui.values import Activity, ConfirmationQueueSnapshot, QueueState, Reach
 from tests.tui.pilot import HandClock
 
 
@@ -51,14 +51,14 @@ class Bench:
         self.clock = HandClock()
         self.bus = MessageBus(self.clock)
         self.stream = EventStream(self.bus, self.clock)
-        self.keeper = QueueKeeper(self.bus, self.clock.monotonic)
+        self.keeper = ConfirmationQueue(self.bus, self.clock.monotonic)
         self.stream.subscribe(self._read)
 
     def _read(self, event: Event) -> None:
         match event:
-            case ConfirmationAsked():
+            case ConfirmationRequestedEvent():
                 self.keeper.asked(event)
-            case ConfirmationAnswered():
+            case ConfirmationSettledEvent():
                 self.keeper.answered(event)
             case _:
                 pass
@@ -142,16 +142,18 @@ async def test_a_question_that_did_not_change_is_the_same_object_in_the_next_sna
 
 async def test_many_questions_are_told_together_and_each_end_once_before_it_is_gone(tmp_path: Path) -> None:
     bench = Bench()
-    told: list[QueueSnapshot] = []
+    told: list[ConfirmationQueueSnapshot] = []
 
-    def tell(message: protocol.News) -> None:
-        assert isinstance(message, protocol.QueueChanged)
+    def tell(message: protocol.Update) -> None:
+        assert isinstance(message, protocol.QueueUpdate)
         told.append(message.queue)
 
     executor = ToolExecutor(ToolRegistry(), PolicyEngine(PolicyConfig()), bench.bus, Workspace(tmp_path))
-    desk = QuestionDesk(bench.keeper, executor, tell)
-    answered: list[ConfirmationAnswered] = []
-    bench.stream.subscribe(lambda event: answered.append(event) if isinstance(event, ConfirmationAnswered) else None)
+    desk = ConfirmationsController(bench.keeper, executor, tell)
+    answered: list[ConfirmationSettledEvent] = []
+    bench.stream.subscribe(
+        lambda event: answered.append(event) if isinstance(event, ConfirmationSettledEvent) else None
+    )
     tasks: list[asyncio.Task[ConfirmationResponse]] = []
     for _ in range(100):
         tasks.append(await bench.ask())
@@ -177,7 +179,7 @@ async def eventually(happened: Callable[[], bool]) -> None:
 
 
 def fold(*events: Event) -> dict[str, Entry]:
-    folder, entries = ConversationFolder(model="m"), dict[str, Entry]()
+    folder, entries = ConversationController(model="m"), dict[str, Entry]()
     for event in events:
         for change in folder.fold(event, ordinal=7):
             if isinstance(change, EntriesChanged):
@@ -186,12 +188,12 @@ def fold(*events: Event) -> dict[str, Entry]:
 
 
 def test_a_streamed_answer_and_its_message_are_one_entry() -> None:
-    folder = ConversationFolder(model="m")
-    begun, *grown = folder.fold(TextDelta(text="Hel"))
+    folder = ConversationController(model="m")
+    begun, *grown = folder.fold(TextDeltaEvent(text="Hel"))
     assert isinstance(begun, EntriesChanged)
-    grown += folder.fold(TextDelta(text="lo"))
+    grown += folder.fold(TextDeltaEvent(text="lo"))
     assert [change.text for change in grown if isinstance(change, AnswerGrew)] == ["Hel", "lo"]
-    (final,) = folder.fold(AssistantMessage(text="Hello"))
+    (final,) = folder.fold(AssistantMessageEvent(text="Hello"))
     assert isinstance(final, EntriesChanged)
     (entry,) = final.entries
     assert entry.id == begun.entries[0].id
@@ -200,30 +202,36 @@ def test_a_streamed_answer_and_its_message_are_one_entry() -> None:
 
 
 def test_a_replayed_log_without_deltas_gives_the_same_conversation() -> None:
-    call = ToolCalled(call_id="c", name="ls", arguments={"path": "src"}, origin=Origin.MODEL)
-    result = ToolReturned(call_id="c", result=LoggedResult(ok=True, llm_content="x", return_display="x", duration_ms=4))
-    message = AssistantMessage(text="Hello")
-    live = fold(UserMessage(text="hi"), ReasoningDelta(text="hm"), TextDelta(text="Hello"), message, call, result)
-    replayed = fold(UserMessage(text="hi"), message, call, result)
+    call = ToolCallEvent(call_id="c", name="ls", arguments={"path": "src"}, origin=Origin.MODEL)
+    result = ToolResultEvent(
+        call_id="c", result=LoggedResult(ok=True, llm_content="x", return_display="x", duration_ms=4)
+    )
+    message = AssistantMessageEvent(text="Hello")
+    live = fold(
+        UserMessageEvent(text="hi"), ReasoningDeltaEvent(text="hm"), TextDeltaEvent(text="Hello"), message, call, result
+    )
+    replayed = fold(UserMessageEvent(text="hi"), message, call, result)
     assert list(live.values()) == list(replayed.values())
 
 
 def test_the_seconds_of_an_answer_are_the_models_own_and_not_the_persons() -> None:
-    call = ToolCalled(call_id="c", name="ls", arguments={}, origin=Origin.MODEL, time="2026-01-31T10:00:02Z")
+    call = ToolCallEvent(call_id="c", name="ls", arguments={}, origin=Origin.MODEL, time="2026-01-31T10:00:02Z")
     result = LoggedResult(ok=True, llm_content="x", return_display="x", duration_ms=4)
     entries = fold(
-        UserMessage(text="hi", time="2026-01-31T10:00:00Z"),
-        AssistantMessage(text="Let me look.", time="2026-01-31T10:00:02Z"),
+        UserMessageEvent(text="hi", time="2026-01-31T10:00:00Z"),
+        AssistantMessageEvent(text="Let me look.", time="2026-01-31T10:00:02Z"),
         call,
-        ToolReturned(call_id="c", result=result, time="2026-01-31T10:05:00Z"),
-        AssistantMessage(text="Done.", time="2026-01-31T10:05:03Z"),
+        ToolResultEvent(call_id="c", result=result, time="2026-01-31T10:05:00Z"),
+        AssistantMessageEvent(text="Done.", time="2026-01-31T10:05:03Z"),
     )
     assert [entry.seconds for entry in entries.values() if isinstance(entry, AnswerEntry)] == [2.0, 3.0]
 
 
 def test_a_cut_answer_keeps_its_text_and_says_so() -> None:
     entries = fold(
-        TextDelta(text="Half"), AssistantMessage(text="Half", partial=True), TurnFinished(status=TurnStatus.FAILED)
+        TextDeltaEvent(text="Half"),
+        AssistantMessageEvent(text="Half", partial=True),
+        TurnFinishedEvent(status=TurnStatus.FAILED),
     )
     (entry,) = entries.values()
     assert isinstance(entry, AnswerEntry)
@@ -243,8 +251,8 @@ def test_a_cut_answer_keeps_its_text_and_says_so() -> None:
 def test_a_calls_end_is_one_word(error: str, state: CallState) -> None:
     failed = ToolError(type=error, code="X", slug="execution_error", message="no")
     result = LoggedResult(ok=False, llm_content="no", return_display="no", error=failed)
-    call = ToolCalled(call_id="c", name="shell", arguments={"command": "make\ntest"}, origin=Origin.MODEL)
-    entry = fold(call, ToolReturned(call_id="c", result=result))["c"]
+    call = ToolCallEvent(call_id="c", name="shell", arguments={"command": "make\ntest"}, origin=Origin.MODEL)
+    entry = fold(call, ToolResultEvent(call_id="c", result=result))["c"]
     assert isinstance(entry, CallEntry)
     assert (entry.state, entry.summary) == (state, "make ...")
 
@@ -256,30 +264,30 @@ def test_a_summary_names_what_a_call_is_about() -> None:
 
 
 def test_the_activity_follows_the_turn_and_stopping_outlasts_what_still_arrives() -> None:
-    folder = ActivityFolder(HandClock().monotonic)
-    call = ToolCalled(call_id="c", name="shell", arguments={}, origin=Origin.MODEL)
-    seen = [folder.fold(event) for event in (UserMessage(text="x"), TextDelta(text="y"), call)]
+    folder = ActivityTracker(HandClock().monotonic)
+    call = ToolCallEvent(call_id="c", name="shell", arguments={}, origin=Origin.MODEL)
+    seen = [folder.fold(event) for event in (UserMessageEvent(text="x"), TextDeltaEvent(text="y"), call)]
     assert [protocol.activity for news in seen if news] == [Activity.THINKING, Activity.STREAMING, Activity.RUNNING]
     assert folder.stopping() is not None
-    assert folder.fold(TextDelta(text="late")) is None
-    ended = folder.fold(TurnFinished(status=TurnStatus.INTERRUPTED))
+    assert folder.fold(TextDeltaEvent(text="late")) is None
+    ended = folder.fold(TurnFinishedEvent(status=TurnStatus.INTERRUPTED))
     assert ended is not None
     assert ended.activity is Activity.IDLE
 
 
 def test_what_a_person_approved_only_begins_to_run_then() -> None:
-    folder = ActivityFolder(HandClock().monotonic)
-    call = ToolCalled(call_id="c", name="shell", arguments={}, origin=Origin.MODEL)
-    answer = ConfirmationAnswered(call_id="c", request_id="q", outcome=Outcome.APPROVED, by="person")
+    folder = ActivityTracker(HandClock().monotonic)
+    call = ToolCallEvent(call_id="c", name="shell", arguments={}, origin=Origin.MODEL)
+    answer = ConfirmationSettledEvent(call_id="c", request_id="q", outcome=ConfirmationOutcome.APPROVED, by="person")
     before, again = folder.fold(call), folder.fold(answer)
     assert before == again
     assert again is not None and again.activity is Activity.RUNNING, "the status counts its seconds from here"
 
 
 def test_a_failed_turn_says_why_and_keeps_saying_it() -> None:
-    folder = ActivityFolder(HandClock().monotonic)
-    folder.fold(UserMessage(text="x"))
-    folder.fold(Failed(error=TurnFault(type="ProviderError", message="http://127.0.0.1:9 refused")))
-    news = folder.fold(TurnFinished(status=TurnStatus.FAILED))
+    folder = ActivityTracker(HandClock().monotonic)
+    folder.fold(UserMessageEvent(text="x"))
+    folder.fold(ErrorEvent(error=TurnError(type="ProviderError", message="http://127.0.0.1:9 refused")))
+    news = folder.fold(TurnFinishedEvent(status=TurnStatus.FAILED))
     assert news is not None
     assert (protocol.activity, protocol.fault) == (Activity.FAILED, "http://127.0.0.1:9 refused")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from ollm_tui.tui.terminal.emulator import cell_styles
-from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, RGB, Style
+from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, RGB, CellStyle
 from tests import DATA_DIR
 from tests.tui.terminal.screens import Terminal, terminal
 
@@ -46,7 +46,7 @@ class Fixture:
     replies: tuple[str, ...]
     alone: str
 
-    def styles(self) -> list[list[Style]]:
+    def styles(self) -> list[list[CellStyle]]:
         """The style every cell must have."""
         cells = [[DEFAULT] * self.columns for _ in range(LINES)]
         for look in self.looks:
@@ -61,7 +61,7 @@ class Fixture:
         return terminal(self.columns, LINES, *pieces)
 
 
-def _style(words: list[str]) -> Style:
+def _style(words: list[str]) -> CellStyle:
     numbers = {"fg": DEFAULT.fg, "bg": DEFAULT.bg, "link": DEFAULT.link}
     flags = 0
     for word in words:
@@ -70,7 +70,7 @@ def _style(words: list[str]) -> Style:
             numbers[name] = RGB | int(value[1:], 16) if value.startswith("#") else int(value)
         else:
             flags |= _FLAGS[name]
-    return Style(numbers["fg"], numbers["bg"], flags, numbers["link"])
+    return CellStyle(numbers["fg"], numbers["bg"], flags, numbers["link"])
 
 
 def _controls(text: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from textual.app import App, ComposeResult
 
-from ollm_tui.core.shell.command import LiveCommand
+from ollm_tui.core.shell.command import RunningCommand
 from ollm_tui.core.shell.hub import CommandHub, CommandRequest
 from ollm_tui.tui.terminal.terminal_view import TerminalView
 
@@ -19,7 +19,7 @@ class LiveTerminal(App[None]):
         super().__init__()
         self.view = TerminalView()
         self._hub = hub
-        self._command: LiveCommand | None = None
+        self._command: RunningCommand | None = None
 
     def compose(self) -> ComposeResult:
         yield self.view
@@ -27,7 +27,7 @@ class LiveTerminal(App[None]):
     def on_mount(self) -> None:
         self.view.focus()
 
-    async def start(self, line: str) -> LiveCommand:
+    async def start(self, line: str) -> RunningCommand:
         """Run a line with bash; the view shows everything it writes."""
         self._command = await self._hub.start(CommandRequest(line, Path("/"), attended=True), self.view.engine.feed)
         return self._command

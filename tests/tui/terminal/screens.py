@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ollm_tui.tui.terminal.emulator import LiveScreen, LiveStream
-from ollm_tui.tui.terminal.emulator.cell_styles import Style
+from ollm_tui.tui.terminal.emulator.cell_styles import CellStyle
 from ollm_tui.tui.terminal.emulator.osc import TerminalEvent
-from ollm_tui.tui.terminal.emulator.screen_rows import Row
+from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Terminal:
     def cursor(self) -> tuple[int, int]:
         return self.screen.cursor.y, self.screen.cursor.x
 
-    def style(self, y: int, x: int) -> Style:
+    def style(self, y: int, x: int) -> CellStyle:
         return self.screen.rows[y].style_at(x)
 
     def scrolled_back(self) -> list[str]:
@@ -66,9 +66,9 @@ def everything(made: Terminal) -> object:
     )
 
 
-def _cells(line: Row | str) -> list[tuple[str, Style]]:
-    row = Row(line) if isinstance(line, str) else line
+def _cells(line: ScreenRow | str) -> list[tuple[str, CellStyle]]:
+    row = ScreenRow(line) if isinstance(line, str) else line
     cells = [(unit, row.style_at(x)) for x, unit in enumerate(row.text)]
-    while cells and cells[-1] == (" ", Style()):
+    while cells and cells[-1] == (" ", CellStyle()):
         cells.pop()
     return cells

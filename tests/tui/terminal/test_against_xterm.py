@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.tui.terminal.emulator.cell_styles import DOUBLE_UNDERLINE, UNDERLINE, Style
+from ollm_tui.tui.terminal.emulator.cell_styles import DOUBLE_UNDERLINE, UNDERLINE, CellStyle
 from tests.tui.terminal import recordings
 from tests.tui.terminal.conformance import Fixture, fixtures
 from tests.tui.terminal.recordings import frames, raw
@@ -74,9 +74,9 @@ def _same_looks(made: Terminal, shown: Screen) -> bool:
     return True
 
 
-def _plain(style: Style) -> Style:
+def _plain(style: CellStyle) -> CellStyle:
     underline = UNDERLINE if style.flags & DOUBLE_UNDERLINE else 0
-    return Style(style.fg, style.bg, (style.flags | underline) & sum(FLAGS))
+    return CellStyle(style.fg, style.bg, (style.flags | underline) & sum(FLAGS))
 
 
 def csi(finals: str) -> st.SearchStrategy[str]:

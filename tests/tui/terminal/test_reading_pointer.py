@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from textual import events
 from textual.pilot import Pilot
 
-from ollm_tui.tui.terminal.strips import Painter
+from ollm_tui.tui.terminal.strips import StripPainter
 from ollm_tui.tui.terminal.terminal_view import TerminalView
 from ollm_tui.tui.terminal.text_search import LOOK_AGAIN_SECONDS
 from tests.tui.terminal.test_terminal_view import COLUMNS, LINES, SIZE, Host, host, shown, until
@@ -286,6 +286,6 @@ def test_drawn_text_is_what_a_strip_has() -> None:
     from tests.tui.terminal.test_strips import painter
 
     made = terminal(12, 2, "日本 é👨‍👩‍👧 ⚠️x")
-    drawn: Painter = painter(made)
+    drawn: StripPainter = painter(made)
     for row in made.screen.rows:
         assert drawn.strip(row).text.rstrip(" ") == drawn.text(row)

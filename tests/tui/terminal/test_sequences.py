@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ollm_tui.tui.terminal.emulator import cell_styles, osc
-from ollm_tui.tui.terminal.emulator.cell_styles import RGB, Style
+from ollm_tui.tui.terminal.emulator.cell_styles import RGB, CellStyle
 from ollm_tui.tui.terminal.emulator.terminal_modes import MouseFormat, MouseReports
 from tests.tui.terminal.screens import terminal
 
@@ -26,7 +26,7 @@ def test_mode_1049_saves_and_restores_the_cursor_and_starts_clear() -> None:
     assert made.lines == ["", "", "", ""]
     made.feed("\x1b[4;15H\x1b[32m", "\x1b[?1049l")
     assert made.cursor == (0, 5)
-    assert made.screen.cursor.style == Style(fg=1)
+    assert made.screen.cursor.style == CellStyle(fg=1)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_rep_repeats_only_what_stands_right_before_it(between: str) -> None:
 def test_decsc_and_decrc_keep_the_pen_and_may_be_restored_twice() -> None:
     made = terminal(20, 4, "\x1b[2;3H\x1b[1;31m\x1b7\x1b[m\x1b[H\x1b8A\x1b8B")
     assert made.lines[1] == "  B"
-    assert made.style(1, 2) == Style(fg=1, flags=cell_styles.BOLD)
+    assert made.style(1, 2) == CellStyle(fg=1, flags=cell_styles.BOLD)
 
 
 @pytest.mark.parametrize(
@@ -96,28 +96,28 @@ def test_what_is_not_text_never_shows_as_text(sequence: str) -> None:
 @pytest.mark.parametrize(
     ("parameters", "style"),
     [
-        ("38:2::1:2:3", Style(fg=RGB | 0x010203)),
-        ("38:2:1:2:3", Style(fg=RGB | 0x010203)),
-        ("48:5:200", Style(bg=200)),
-        ("38;5;200", Style(fg=200)),
-        ("1;38;2;9;8;7;4", Style(fg=RGB | 0x090807, flags=cell_styles.BOLD | cell_styles.UNDERLINE)),
-        ("38;2;300;0;0", Style()),
-        ("38;5", Style()),
-        ("4:3", Style(flags=cell_styles.UNDERLINE)),
-        ("4:2", Style(flags=cell_styles.DOUBLE_UNDERLINE)),
-        ("4;4:0", Style()),
-        ("58;5;1", Style()),
-        ("58;2;1;2;3", Style()),
-        ("58:2::1:2:3;3", Style(flags=cell_styles.ITALIC)),
-        ("2;8", Style(flags=cell_styles.DIM | cell_styles.HIDDEN)),
-        ("1;2;22", Style()),
-        ("53;21", Style(flags=cell_styles.OVERLINE | cell_styles.DOUBLE_UNDERLINE)),
-        ("31;0;32", Style(fg=2)),
-        ("7;", Style()),
-        ("999;1:1", Style()),
+        ("38:2::1:2:3", CellStyle(fg=RGB | 0x010203)),
+        ("38:2:1:2:3", CellStyle(fg=RGB | 0x010203)),
+        ("48:5:200", CellStyle(bg=200)),
+        ("38;5;200", CellStyle(fg=200)),
+        ("1;38;2;9;8;7;4", CellStyle(fg=RGB | 0x090807, flags=cell_styles.BOLD | cell_styles.UNDERLINE)),
+        ("38;2;300;0;0", CellStyle()),
+        ("38;5", CellStyle()),
+        ("4:3", CellStyle(flags=cell_styles.UNDERLINE)),
+        ("4:2", CellStyle(flags=cell_styles.DOUBLE_UNDERLINE)),
+        ("4;4:0", CellStyle()),
+        ("58;5;1", CellStyle()),
+        ("58;2;1;2;3", CellStyle()),
+        ("58:2::1:2:3;3", CellStyle(flags=cell_styles.ITALIC)),
+        ("2;8", CellStyle(flags=cell_styles.DIM | cell_styles.HIDDEN)),
+        ("1;2;22", CellStyle()),
+        ("53;21", CellStyle(flags=cell_styles.OVERLINE | cell_styles.DOUBLE_UNDERLINE)),
+        ("31;0;32", CellStyle(fg=2)),
+        ("7;", CellStyle()),
+        ("999;1:1", CellStyle()),
     ],
 )
-def test_sgr_forms(parameters: str, style: Style) -> None:
+def test_sgr_forms(parameters: str, style: CellStyle) -> None:
     made = terminal(20, 1, f"\x1b[{parameters}mx")
     assert made.lines == ["x"]
     assert made.style(0, 0) == style
@@ -126,7 +126,7 @@ def test_sgr_forms(parameters: str, style: Style) -> None:
 def test_the_sixteen_colours_are_numbers_0_to_15() -> None:
     codes = [*range(30, 38), *range(90, 98)]
     for number, code in enumerate(codes):
-        assert terminal(5, 1, f"\x1b[{code};{code + 10}mx").style(0, 0) == Style(fg=number, bg=number)
+        assert terminal(5, 1, f"\x1b[{code};{code + 10}mx").style(0, 0) == CellStyle(fg=number, bg=number)
 
 
 def test_device_attributes_and_status_are_answered_in_fixed_form() -> None:

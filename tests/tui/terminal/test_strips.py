@@ -9,16 +9,16 @@ from rich.cells import cell_len
 from rich.color import Color
 from rich.style import Style as RichStyle
 
-from ollm_tui.tui.terminal.strips import Mark, Overlay, Painter, Palette
+from ollm_tui.tui.terminal.strips import Mark, Overlay, StripPainter, TerminalPalette
 from tests.tui.terminal.screens import Terminal, terminal
 
 WHITE, BLACK = Color.parse("#fefefe"), Color.parse("#010101")
-PALETTE = Palette(WHITE, BLACK, tuple(Color.from_rgb(n, n, n) for n in range(16)))
+PALETTE = TerminalPalette(WHITE, BLACK, tuple(Color.from_rgb(n, n, n) for n in range(16)))
 
 
-def painter(made: Terminal) -> Painter:
+def painter(made: Terminal) -> StripPainter:
     screen = made.screen
-    return Painter(PALETTE, screen.columns, screen.clusters, screen.links.uri)
+    return StripPainter(PALETTE, screen.columns, screen.clusters, screen.links.uri)
 
 
 def first_style(output: str, *, reverse: bool = False) -> RichStyle:
@@ -88,5 +88,5 @@ def test_any_text_fills_its_line_exactly(text: str, columns: int, cursor: int, s
 
 def test_a_line_longer_than_the_screen_is_cut_between_characters() -> None:
     made = terminal(10, 1, "ab日本語")
-    narrow = Painter(PALETTE, 5, made.screen.clusters, made.screen.links.uri)
+    narrow = StripPainter(PALETTE, 5, made.screen.clusters, made.screen.links.uri)
     assert narrow.strip(made.screen.rows[0]).text == "ab日 "

@@ -12,8 +12,8 @@ from pyte.screens import wcwidth
 from rich.cells import get_character_cell_size
 
 from ollm_tui.tui.terminal.emulator import LiveScreen, LiveStream
-from ollm_tui.tui.terminal.emulator.cell_styles import Style
-from ollm_tui.tui.terminal.emulator.screen_rows import Row
+from ollm_tui.tui.terminal.emulator.cell_styles import CellStyle
+from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.emulator.widths import NARROW, WIDE
 from tests.tui.terminal.screens import Terminal, terminal
 
@@ -94,15 +94,15 @@ def test_the_scrollback_reads_as_text() -> None:
 def test_styles_survive_in_the_scrollback() -> None:
     made = terminal(20, 2, "x\x1b[31mred\x1b[0m y\r\n" * 5)
     line = made.screen.history[0]
-    assert isinstance(line, Row)
-    assert list(line.runs()) == [("x", Style()), ("red", Style(fg=1)), (" y", Style())]
+    assert isinstance(line, ScreenRow)
+    assert list(line.runs()) == [("x", CellStyle()), ("red", CellStyle(fg=1)), (" y", CellStyle())]
 
 
 def test_blocks_of_lines_keep_what_stood_above_and_break_long_lines() -> None:
     made = terminal(4, 4, "ab\r\n", "one\r\ntwo long\r\n\x1b[32mgr\x1b[meen line\r\nlast\r\n\r\nx\r\n")
     assert made.scrolled_back() == ["ab", "one", "two ", "long", "gree", "n li", "ne"]
     assert made.lines == ["last", "", "x", ""]
-    assert [isinstance(line, Row) and line.wrapped for line in made.screen.history] == [
+    assert [isinstance(line, ScreenRow) and line.wrapped for line in made.screen.history] == [
         False,
         False,
         True,
@@ -116,7 +116,7 @@ def test_blocks_of_lines_keep_what_stood_above_and_break_long_lines() -> None:
 def test_a_block_with_a_background_at_a_line_end_colours_the_rows_below() -> None:
     made = terminal(4, 3, "a\r\nb\x1b[41m\r\nc\r\nd\r\n")
     assert made.lines == ["c", "d", ""]
-    assert made.style(2, 3) == Style(bg=1)
+    assert made.style(2, 3) == CellStyle(bg=1)
 
 
 def test_display_lines_are_as_wide_as_the_screen_and_the_buffer_reads_like_pytes() -> None:
@@ -222,7 +222,7 @@ def logical_lines(made: Terminal) -> list[str]:
     """All that was written, with the breaks that stem from the width taken out; blank lines at the end left out."""
     text = ""
     for line in (*made.screen.history, *made.screen.rows):
-        row = Row(line) if isinstance(line, str) else line
+        row = ScreenRow(line) if isinstance(line, str) else line
         text += row.text + ("" if row.wrapped else "\n")
     return made.screen.clusters.plain(text).rstrip("\n").split("\n")
 

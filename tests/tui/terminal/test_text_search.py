@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
-from ollm_tui.tui.terminal.text_search import MAX_MATCHES, Finder, Match, pattern_of
+from ollm_tui.tui.terminal.text_search import MAX_MATCHES, TextFinder, TextMatch, pattern_of
 
 
 def engine_with(text: str, columns: int = 40, lines: int = 10, scrollback: int = 10_000) -> TerminalEngine:
@@ -20,7 +20,7 @@ def engine_with(text: str, columns: int = 40, lines: int = 10, scrollback: int =
 
 
 def found(engine: TerminalEngine, sought: str) -> list[tuple[int, int, int]]:
-    return [(match.line, match.start, match.end) for match in Finder(engine, sought).find().found]
+    return [(match.line, match.start, match.end) for match in TextFinder(engine, sought).find().found]
 
 
 def test_matches_are_found_in_scrollback_and_screen_with_lines_that_stay() -> None:
@@ -40,8 +40,8 @@ def test_the_case_of_capitals_counts_and_nothing_is_a_pattern(sought: str, hits:
 
 def test_a_word_across_the_border_of_a_broken_line_is_one_match_in_two_parts() -> None:
     engine = engine_with("x" * 18 + "needle" + "y" * 20 + "\r\nneedle", columns=20)
-    matches = Finder(engine, "needle").find()
-    assert matches.found == (Match(0, 18, 20, ((1, 0, 4),)), Match(3, 0, 6))
+    matches = TextFinder(engine, "needle").find()
+    assert matches.found == (TextMatch(0, 18, 20, ((1, 0, 4),)), TextMatch(3, 0, 6))
     assert matches.in_lines(1, 1) == {1: [(0, 4, matches.found[0])]}
     assert matches.in_lines(2, 2) == {}
 
@@ -52,7 +52,7 @@ def test_positions_are_those_of_the_drawn_characters() -> None:
 
 def test_a_finder_goes_on_where_it_was_while_output_arrives() -> None:
     engine = engine_with("needle\r\n" * 3, scrollback=50)
-    finder = Finder(engine, "needle")
+    finder = TextFinder(engine, "needle")
     assert len(finder.find()) == 3
     for _ in range(40):
         engine.feed(b"hay\r\nneedle\r\n" * 5)
@@ -64,7 +64,7 @@ def test_a_finder_goes_on_where_it_was_while_output_arrives() -> None:
 
 def test_a_screen_that_is_drawn_over_is_looked_at_again() -> None:
     engine = engine_with("needle")
-    finder = Finder(engine, "needle")
+    finder = TextFinder(engine, "needle")
     assert len(finder.find()) == 1
     engine.feed(b"\r\x1b[Kgone")
     assert len(finder.find()) == 0
@@ -72,18 +72,18 @@ def test_a_screen_that_is_drawn_over_is_looked_at_again() -> None:
 
 def test_another_width_begins_anew_and_finds_the_same() -> None:
     engine = engine_with("".join(f"a long line with the needle {n}\r\n" for n in range(40)))
-    finder = Finder(engine, "needle")
+    finder = TextFinder(engine, "needle")
     assert len(finder.find()) == 40
     for columns in (20, 13, 60):
         engine.resize(columns, 10)
         again = finder.find()
-        assert again.found == Finder(engine, "needle").find().found
+        assert again.found == TextFinder(engine, "needle").find().found
         assert again.columns == columns
 
 
 def test_a_cleared_scrollback_has_no_matches() -> None:
     engine = engine_with("needle\r\n" * 30)
-    finder = Finder(engine, "needle")
+    finder = TextFinder(engine, "needle")
     assert len(finder.find()) == 30
     engine.feed(b"\x1b[3J\x1b[2J")
     assert len(finder.find()) == 0
@@ -91,7 +91,7 @@ def test_a_cleared_scrollback_has_no_matches() -> None:
 
 def test_matches_without_end_are_bounded_and_it_says_so() -> None:
     engine = engine_with("".join("a" * 39 + "\r\n" for _ in range(2_000)))
-    finder = Finder(engine, "a")
+    finder = TextFinder(engine, "a")
     for _ in range(3):
         matches = finder.find()
         assert len(matches) == MAX_MATCHES
@@ -101,7 +101,7 @@ def test_matches_without_end_are_bounded_and_it_says_so() -> None:
 
 
 def test_next_and_previous_are_told_from_any_place() -> None:
-    matches = Finder(engine_with("a a\r\n\r\na"), "a").find()
+    matches = TextFinder(engine_with("a a\r\n\r\na"), "a").find()
     places = [(match.line, match.start) for match in matches.found]
     assert places == [(0, 0), (0, 2), (2, 0)]
     assert (matches.before(0, 0), matches.at_or_before(0, 0), matches.after(0, 0)) == (None, 0, 1)
@@ -120,7 +120,7 @@ def test_what_stands_there_is_found_where_it_stands(lines: list[str], data: st.D
     line = data.draw(st.sampled_from(shown))
     start = data.draw(st.integers(0, len(line) - 1))
     sought = line[start : start + data.draw(st.integers(1, 8))]
-    matches = Finder(engine, sought).find()
+    matches = TextFinder(engine, sought).find()
     assert matches.found
     texts = engine.text()
     oldest = engine.screen.scrolled - len(engine.screen.history)
@@ -135,19 +135,19 @@ def test_what_stands_there_is_found_where_it_stands(lines: list[str], data: st.D
 @given(st.text(max_size=30))
 def test_any_text_can_be_sought(sought: str) -> None:
     assert isinstance(pattern_of(sought), re.Pattern)
-    Finder(engine_with("x"), sought).find()
+    TextFinder(engine_with("x"), sought).find()
 
 
 def test_ten_thousand_rows_cost_little_and_later_looks_less() -> None:
     """No bound in milliseconds on a shared machine: the second look must not look at the scrollback again."""
     engine = engine_with("".join(f"{n} GET /some/path/{n * 7}?q={n} 200 {n % 97} ms\r\n" for n in range(10_050)), 120)
-    finder = Finder(engine, "needle")
+    finder = TextFinder(engine, "needle")
     first = _processor_seconds(finder)
     later = min(_processor_seconds(finder) for _ in range(5))
     assert later < first / 10
 
 
-def _processor_seconds(finder: Finder) -> float:
+def _processor_seconds(finder: TextFinder) -> float:
     began = time.thread_time()
     assert len(finder.find()) == 0
     return time.thread_time() - began

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ollm_tui.tui.terminal.emulator import cell_styles
-from ollm_tui.tui.terminal.emulator.cell_styles import Style
+from ollm_tui.tui.terminal.emulator.cell_styles import CellStyle
 
 DRIVER = Path(__file__).with_name("xterm.cjs")
 MISSING = "node with @xterm/headless is not installed"
@@ -37,7 +37,7 @@ class Screen:
     """What xterm.js shows; positions count from zero. Styles have no links and no kinds of underline."""
 
     rows: tuple[str, ...]
-    looks: list[list[Style]]
+    looks: list[list[CellStyle]]
     back: tuple[str, ...]
     cursor: tuple[int, int]
     replies: tuple[str, ...]
@@ -71,7 +71,8 @@ class Xterm:
         if "error" in said:
             return None
         looks = [
-            [Style(fg, bg, sum(FLAGS[number] for number in flags)) for fg, bg, flags in line] for line in said["looks"]
+            [CellStyle(fg, bg, sum(FLAGS[number] for number in flags)) for fg, bg, flags in line]
+            for line in said["looks"]
         ]
         rows = tuple(unicodedata.normalize("NFC", row) for row in said["rows"])
         return Screen(rows, looks, tuple(said["back"]), (said["cursor"][0], said["cursor"][1]), tuple(said["replies"]))

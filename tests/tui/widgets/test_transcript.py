@@ -15,18 +15,18 @@ from ollm_tui.tui.conversation_entries import (
     AnswerGrew,
     CallEntry,
     CallState,
-    Cleared,
+    ConversationCleared,
     EntriesChanged,
     NoteEntry,
     UserEntry,
 )
-from ollm_tui.tui.styled_text import Ink, Line, Palette, Piece, line
+from ollm_tui.tui.styled_text import RolePalette, StyledLine, StyledSpan, TextRole, line
 from ollm_tui.tui.widgets import markdown_blocks, tool_call_view
-from ollm_tui.tui.widgets.block_painting import Painter
-from ollm_tui.tui.widgets.conversation_layout import Document
-from ollm_tui.tui.widgets.entry_blocks import Composer
+from ollm_tui.tui.widgets.block_painting import BlockPainter
+from ollm_tui.tui.widgets.conversation_layout import ConversationLayout
+from ollm_tui.tui.widgets.entry_blocks import EntryComposer
 from ollm_tui.tui.widgets.markdown_blocks import TAIL_CHARS, BlockSplitter, Code, Prose, split_markdown
-from ollm_tui.tui.widgets.row_list import Row
+from ollm_tui.tui.widgets.row_list import ListRow
 from tests.tui.pilot import Stage, question, stage, wait_until
 
 MARKDOWN = st.lists(
@@ -118,7 +118,7 @@ def test_wrapping_loses_nothing_and_fits(text: str, width: int, hang: int, prose
     from ollm_tui.core.base.escape import visible
 
     shown = visible(text)
-    rows = Line((Piece(shown),), hang, prose).wrapped(width)
+    rows = StyledLine((StyledSpan(shown),), hang, prose).wrapped(width)
     indent = hang if hang <= min(width // 2, width - 2) and len(rows) > 1 else 0
     joined = rows[0].text + "".join(row.text[indent:] for row in rows[1:])
     assert joined == shown
@@ -128,21 +128,21 @@ def test_wrapping_loses_nothing_and_fits(text: str, width: int, hang: int, prose
 @given(st.lists(st.text("abc", min_size=1, max_size=7), max_size=40), st.integers(8, 40), st.integers(0, 4))
 @settings(max_examples=200)
 def test_a_folded_sentence_begins_no_line_with_a_blank(words: list[str], width: int, hang: int) -> None:
-    rows = Line((Piece(" ".join(words)),), hang, prose=True).wrapped(width)
+    rows = StyledLine((StyledSpan(" ".join(words)),), hang, prose=True).wrapped(width)
     indent = hang if hang <= width // 2 else 0
     assert all(len(row.text) > indent and row.text[indent] != " " for row in rows[1:] if width - indent > 7)
 
 
-def painter() -> Painter:
-    return Painter(
-        Palette({"foreground": "#ffffff", "background": "#000000"}, ansi=False), Style(), dark=True, ansi=False
+def painter() -> BlockPainter:
+    return BlockPainter(
+        RolePalette({"foreground": "#ffffff", "background": "#000000"}, ansi=False), Style(), dark=True, ansi=False
     )
 
 
 @given(st.lists(st.tuples(st.sampled_from("uncm"), st.text(max_size=120)), max_size=12), st.integers(8, 90))
 @settings(max_examples=100, deadline=None)
 def test_measured_rows_agree_with_what_is_painted(entries: list[tuple[str, str]], width: int) -> None:
-    document = Document(Composer(lambda: 0.0).blocks_of)
+    document = ConversationLayout(EntryComposer(lambda: 0.0).blocks_of)
     document.restyle(painter(), width)
     for number, (kind, text) in enumerate(entries):
         match kind:
@@ -169,7 +169,7 @@ def answer(text: str, name: str = "a", *, live: bool = False) -> EntriesChanged:
 
 async def stream(here: Stage, pieces: int) -> None:
     for number in range(pieces):
-        here.app.tell(protocol.ConversationChanged(AnswerGrew("a", text=f"line {number}\n\n")))
+        here.app.tell(protocol.ConversationUpdate(AnswerGrew("a", text=f"line {number}\n\n")))
     shown = here.app.dashboard.chat.transcript
     await wait_until(here.pilot, lambda: f"line {pieces - 1}" in shown.document.passages[-1].entry.text)  # type: ignore[union-attr]  # the last is an answer
     await here.settle()
@@ -177,7 +177,7 @@ async def stream(here: Stage, pieces: int) -> None:
 
 async def test_it_follows_a_growing_answer() -> None:
     async with stage() as here:
-        await here.tell(protocol.ConversationChanged(answer("", live=True)))
+        await here.tell(protocol.ConversationUpdate(answer("", live=True)))
         await stream(here, 120)
         assert "line 119" in here.text
 
@@ -186,13 +186,13 @@ async def test_scrolled_up_it_does_not_move_during_200_pieces_and_end_follows_ag
     async with stage() as here:
         old = "\n\n".join(f"old {number}" for number in range(80))
         await here.tell(
-            protocol.ConversationChanged(answer(old, "before")), protocol.ConversationChanged(answer("", live=True))
+            protocol.ConversationUpdate(answer(old, "before")), protocol.ConversationUpdate(answer("", live=True))
         )
         await here.press("f6", "g")
         first = [one for one in here.text.splitlines() if "old" in one]
         await stream(here, 200)
         assert [one for one in here.text.splitlines() if "old" in one] == first
-        await here.tell(protocol.ConversationChanged(EntriesChanged((NoteEntry("n", "news"),))))
+        await here.tell(protocol.ConversationUpdate(EntriesChanged((NoteEntry("n", "news"),))))
         assert "1 new below - End" in here.text
         await here.press("G")
         assert "line 199" in here.text
@@ -202,7 +202,7 @@ async def test_scrolled_up_it_does_not_move_during_200_pieces_and_end_follows_ag
 async def test_a_resize_keeps_what_is_read_in_the_top_row() -> None:
     async with stage() as here:
         long = "\n\n".join(f"paragraph {number} " + "word " * 30 for number in range(60))
-        await here.tell(protocol.ConversationChanged(answer(long)))
+        await here.tell(protocol.ConversationUpdate(answer(long)))
         await here.press("f6", "pageup", "pageup")
         shown = here.app.dashboard.chat.transcript
         before = shown.document.place_of(shown.scroll_offset.y)
@@ -215,7 +215,7 @@ async def test_a_resize_keeps_what_is_read_in_the_top_row() -> None:
 async def test_ten_thousand_messages_are_painted_only_where_they_are_seen() -> None:
     async with stage() as here:
         entries = tuple(UserEntry(f"u{number}", f"message {number}") for number in range(10_000))
-        await here.tell(protocol.ConversationChanged(Cleared(entries)))
+        await here.tell(protocol.ConversationUpdate(ConversationCleared(entries)))
         assert "message 9999" in here.text
         document = here.app.dashboard.chat.transcript.document
         painted = sum(slot.strips is not None for passage in document.passages for slot in passage.slots)
@@ -225,7 +225,7 @@ async def test_ten_thousand_messages_are_painted_only_where_they_are_seen() -> N
 async def test_a_call_is_folded_until_it_is_opened_and_copied_with_a_key() -> None:
     async with stage() as here:
         call = CallEntry("c", "shell", "pytest -q", CallState.OK, output="1 failed, 40 passed", duration_ms=2310)
-        await here.tell(protocol.ConversationChanged(EntriesChanged((call,))))
+        await here.tell(protocol.ConversationUpdate(EntriesChanged((call,))))
         assert "pytest -q" in here.text
         assert "40 passed" not in here.text
         await here.press("f6", "j", "space")
@@ -238,7 +238,7 @@ async def test_what_waits_is_open_and_says_its_number_and_clock() -> None:
     async with stage() as here:
         await here.press("x")
         call = CallEntry("call-1", "edit_file", "cli/export.py", CallState.WAIT)
-        await here.tell(protocol.ConversationChanged(EntriesChanged((call,))))
+        await here.tell(protocol.ConversationUpdate(EntriesChanged((call,))))
         await here.show_queue(question(deadline=here.clock.seconds + 47, timeout=60.0))
         assert "WAIT #1  0:47" in here.text
         assert "as_json" in here.text
@@ -252,22 +252,22 @@ async def test_each_second_only_what_is_in_sight_is_drawn_anew(monkeypatch: pyte
     async with stage() as here:
         await here.press("x")
         waiting = tuple(CallEntry(f"call-{number}", "ls", "", CallState.WAIT) for number in range(1, 401))
-        await here.tell(protocol.ConversationChanged(EntriesChanged(waiting)))
+        await here.tell(protocol.ConversationUpdate(EntriesChanged(waiting)))
         end = here.clock.seconds + 47
         await here.show_queue(*(question(number, deadline=end, timeout=60.0) for number in range(1, 401)))
         touched: list[str] = []
-        draw, refresh = Row.at_width, Document.refresh_entry
+        draw, refresh = ListRow.at_width, ConversationLayout.refresh_entry
 
-        def drawn(row: Row, width: int) -> list[Line]:
+        def drawn(row: ListRow, width: int) -> list[StyledLine]:
             touched.append(row.id)
             return draw(row, width)
 
-        def refreshed(document: Document, entry_id: str) -> None:
+        def refreshed(document: ConversationLayout, entry_id: str) -> None:
             touched.append(entry_id)
             refresh(document, entry_id)
 
-        monkeypatch.setattr(Row, "at_width", drawn)
-        monkeypatch.setattr(Document, "refresh_entry", refreshed)
+        monkeypatch.setattr(ListRow, "at_width", drawn)
+        monkeypatch.setattr(ConversationLayout, "refresh_entry", refreshed)
         here.clock.seconds += 2
         here.app.dashboard.tick()
         await here.settle()
@@ -281,7 +281,7 @@ async def test_what_a_waiting_call_would_do_is_laid_out_once_and_not_each_second
     laid_out: list[str] = []
     lay_out = tool_call_view.preview_lines
 
-    def counted(preview: Preview) -> list[Line]:
+    def counted(preview: Preview) -> list[StyledLine]:
         laid_out.append(preview.kind)
         return lay_out(preview)
 
@@ -289,7 +289,7 @@ async def test_what_a_waiting_call_would_do_is_laid_out_once_and_not_each_second
     async with stage() as here:
         await here.press("x")
         await here.tell(
-            protocol.ConversationChanged(EntriesChanged((CallEntry("call-1", "edit_file", "", CallState.WAIT),)))
+            protocol.ConversationUpdate(EntriesChanged((CallEntry("call-1", "edit_file", "", CallState.WAIT),)))
         )
         await here.show_queue(question(deadline=here.clock.seconds + 47, timeout=60.0))
         for _ in range(5):
@@ -303,7 +303,7 @@ async def test_what_a_waiting_call_would_do_is_laid_out_once_and_not_each_second
 async def test_search_finds_backwards_and_says_when_there_is_nothing() -> None:
     async with stage(notifications=True) as here:
         many = tuple(UserEntry(f"u{number}", f"message {number}") for number in range(200))
-        await here.tell(protocol.ConversationChanged(EntriesChanged(many)))
+        await here.tell(protocol.ConversationUpdate(EntriesChanged(many)))
         await here.press("ctrl+f", *"message 42", "enter")
         assert here.app.dashboard.chat.transcript.chosen_entry == many[42]
         assert "message 42" in here.text
@@ -312,4 +312,4 @@ async def test_search_finds_backwards_and_says_when_there_is_nothing() -> None:
 def test_inks_differ_in_words_too() -> None:
     states = [state.value for state in CallState]
     assert len(set(states)) == len(states)
-    assert line(("x", Ink.ERROR)).text == "x"
+    assert line(("x", TextRole.ERROR)).text == "x"

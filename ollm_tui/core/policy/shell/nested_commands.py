@@ -106,7 +106,7 @@ _WORDS = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|\\.|[^\s\"'\\]|[\"'\\])+",
 _REDIRECTION = re.compile(r"\A[0-9]*(?:&>>?|[<>]+[&|]?)")
 
 
-class Commands(NamedTuple):
+class NestedCommands(NamedTuple):
     """Commands found; `incomplete` where nesting or number went beyond what is followed.
 
     `unnamed` is a program whose name only the run tells: `$X`, `$(cmd)`, or what a shell is fed by other programs.
@@ -117,7 +117,9 @@ class Commands(NamedTuple):
     unnamed: str = ""
 
 
-def every_command(line: str, tree: Tree | None, parts: tuple[SimpleCommand, ...], *, torn: bool = False) -> Commands:
+def every_command(
+    line: str, tree: Tree | None, parts: tuple[SimpleCommand, ...], *, torn: bool = False
+) -> NestedCommands:
     """The parts and every command within them; with `tree`, also all of the tree; `torn`, also the torn text."""
     search = _Search()
     for part in parts:
@@ -134,7 +136,7 @@ def every_command(line: str, tree: Tree | None, parts: tuple[SimpleCommand, ...]
     return search.commands()
 
 
-def behind_options(commands: tuple[SimpleCommand, ...]) -> Commands:
+def behind_options(commands: tuple[SimpleCommand, ...]) -> NestedCommands:
     """What options and operands of programs would run (`git rebase -x CMD`, `awk 'BEGIN{system(...)}'`), and builtins.
 
     For deny and ask rules alone, so only looked for where there are such.
@@ -183,8 +185,8 @@ class _Search:
         self.fed = False
         self.outer: list[SimpleCommand] = []
 
-    def commands(self) -> Commands:
-        return Commands(tuple(self.found.values()), self.incomplete, self.unnamed)
+    def commands(self) -> NestedCommands:
+        return NestedCommands(tuple(self.found.values()), self.incomplete, self.unnamed)
 
     def look_at_what_shells_are_fed(self) -> None:
         """`curl ... | sh`: what another program prints is known only when it runs."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ollm_tui.core.policy.shell.program_table import Reading
+from ollm_tui.core.policy.shell.program_table import ReadOnlyForm
 from ollm_tui.core.policy.shell.words import Word
 
 
-class NotReading(ValueError):
+class NotReadOnlyError(ValueError):
     """Something in the command is not on the read-only list; the message says what."""
 
 
-class Given:
+class ParsedOptions:
     """What was given: option names (`-e`, `--regexp`), paths and globs named by options, scripts of `-e`, operands.
 
     `separated` is how many operands stood before a `--`, or None without one.
@@ -26,14 +26,14 @@ class Given:
         self.separated: int | None = None
 
 
-def read_arguments(words: tuple[Word, ...], start: int, spec: Reading) -> Given:
+def read_arguments(words: tuple[Word, ...], start: int, spec: ReadOnlyForm) -> ParsedOptions:
     """Sort the words from `start` on into options and operands; raises NotReading at an option that is not listed."""
-    given = Given()
+    given = ParsedOptions()
     values = spec.values
     index = start
     count = len(words)
     if spec.response and (held := next((word.text for word in words[start:] if word.text[:1] == "@"), "")):
-        raise NotReading(f"{held} may hold further options")
+        raise NotReadOnlyError(f"{held} may hold further options")
     while index < count:
         text = words[index].text
         index += 1
@@ -57,21 +57,23 @@ def read_arguments(words: tuple[Word, ...], start: int, spec: Reading) -> Given:
                 if name in values or name in spec.script_options:
                     attached = text[position + 1 :] or None
                     if attached and spec.detached:
-                        raise NotReading(f"the option {name} is not the last of {text}")
+                        raise NotReadOnlyError(f"the option {name} is not the last of {text}")
                     index = _take_value(name, attached, words, index, spec, given)
                     break
                 if text[position] not in spec.flags:
-                    raise NotReading(f"the option {name} is not among those that only read")
+                    raise NotReadOnlyError(f"the option {name} is not among those that only read")
     return given
 
 
-def _take_value(name: str, value: str | None, words: tuple[Word, ...], index: int, spec: Reading, given: Given) -> int:
+def _take_value(
+    name: str, value: str | None, words: tuple[Word, ...], index: int, spec: ReadOnlyForm, given: ParsedOptions
+) -> int:
     kind = "script" if name in spec.script_options else spec.values.get(name)
     if kind is None:
-        raise NotReading(f"the option {name} is not among those that only read")
+        raise NotReadOnlyError(f"the option {name} is not among those that only read")
     if value is None:
         if index >= len(words):
-            raise NotReading(f"the option {name} lacks its value")
+            raise NotReadOnlyError(f"the option {name} lacks its value")
         value = words[index].text
         index += 1
         if given.operands and not value.isdigit():

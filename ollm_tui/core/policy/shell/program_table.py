@@ -103,7 +103,7 @@ class Flagged:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOnlyForm:
     """What a program of the read-only list may be given."""
 
     operands: str = "text"
@@ -123,17 +123,17 @@ class Reading:
     response: bool = False
     directory: bool = False
     variables: bool = False
-    sub: Mapping[str, Reading] = field(default_factory=dict[str, "Reading"])
+    sub: Mapping[str, ReadOnlyForm] = field(default_factory=dict[str, "ReadOnlyForm"])
 
 
 @dataclass(frozen=True)
-class Tables:
+class ProgramTable:
     """Everything the shell policy knows of programs by name."""
 
     wrappers: Mapping[str, Wrapper]
     runners: Mapping[str, Runner]
     flagged: Mapping[str, Flagged]
-    reading: Mapping[str, Reading]
+    reading: Mapping[str, ReadOnlyForm]
     word_lists: Mapping[str, frozenset[str]]
     state_builtins: frozenset[str]
     version_names: frozenset[str]
@@ -147,11 +147,11 @@ class Tables:
 
 
 @cache
-def tables() -> Tables:
+def tables() -> ProgramTable:
     """The packaged table, read once (about 15 ms)."""
     raw: _Raw = tomllib.loads((resources.files("ollm_tui.core.policy") / "shell_commands.toml").read_text("utf-8"))
     arity, risk, versions = raw["arity"], raw["risk"], raw["versions"]
-    return Tables(
+    return ProgramTable(
         wrappers={name: _wrapper(entry) for name, entry in raw["wrappers"].items()},
         runners={name: _runner(entry) for name, entry in raw["runners"].items()},
         flagged={name: _flagged(raw["flagged"][entry.get("same", name)]) for name, entry in raw["flagged"].items()},
@@ -252,20 +252,20 @@ def _flagged(raw: _Raw) -> Flagged:
     )
 
 
-def _readings(raw: _Raw) -> dict[str, Reading]:
-    found: dict[str, Reading] = {}
+def _readings(raw: _Raw) -> dict[str, ReadOnlyForm]:
+    found: dict[str, ReadOnlyForm] = {}
     for name, entry in raw.items():
         same = entry.get("same")
         found[name] = found[same] if same else _reading(entry, found)
     return found
 
 
-def _reading(raw: _Raw, earlier: Mapping[str, Reading]) -> Reading:
+def _reading(raw: _Raw, earlier: Mapping[str, ReadOnlyForm]) -> ReadOnlyForm:
     values = {
         option: kind for kind in ("text", "path", "glob", "kind", "behind") for option in raw.get(kind, "").split()
     }
     flags = frozenset(raw.get("flags", "")) - frozenset(raw.get("deny_flags", ""))
-    own = Reading(
+    own = ReadOnlyForm(
         operands=raw["operands"],
         flags=flags,
         long=frozenset("--" + name for name in raw.get("long", "").split()),

@@ -10,8 +10,8 @@ import posixpath
 from typing import NamedTuple
 
 from ollm_tui.core.policy.shell.command_paths import Descent
-from ollm_tui.core.policy.shell.option_reader import Given, NotReading, read_arguments
-from ollm_tui.core.policy.shell.program_table import Reading, tables
+from ollm_tui.core.policy.shell.option_reader import NotReadOnlyError, ParsedOptions, read_arguments
+from ollm_tui.core.policy.shell.program_table import ReadOnlyForm, tables
 from ollm_tui.core.policy.shell.read_only_forms import find_paths, git_paths, printf_problem, test_paths
 from ollm_tui.core.policy.shell.script_languages import awk_is_harmless, jq_is_harmless, sed_is_harmless
 from ollm_tui.core.policy.shell.shell_line import ShellLine
@@ -51,7 +51,7 @@ def read_only(command: SimpleCommand) -> ReadOnlyVerdict:
         return ReadOnlyVerdict(False, f"{name} is not on the read-only list")
     try:
         return _judge(command, spec)
-    except NotReading as obstacle:
+    except NotReadOnlyError as obstacle:
         return ReadOnlyVerdict(False, f"{name}: {obstacle}")
 
 
@@ -123,13 +123,13 @@ def _asks_version(command: SimpleCommand) -> bool:
     )
 
 
-def _judge(command: SimpleCommand, spec: Reading) -> ReadOnlyVerdict:
+def _judge(command: SimpleCommand, spec: ReadOnlyForm) -> ReadOnlyVerdict:
     words = command.words
     for word in words:
         if word.glob:
-            raise NotReading(f"{word.shown} stands for whatever files match it")
+            raise NotReadOnlyError(f"{word.shown} stands for whatever files match it")
         if word.variable and not spec.variables:
-            raise NotReading(f"{word.shown} stands for a value that is not known here")
+            raise NotReadOnlyError(f"{word.shown} stands for a value that is not known here")
     if spec.operands == "git":
         _, repositories, paths = git_paths(words, spec)
         compares = next((word for word in command.argv[1:] if word[:1] != "-"), "") == "diff"
@@ -145,16 +145,16 @@ def _judge(command: SimpleCommand, spec: Reading) -> ReadOnlyVerdict:
         case "printf":
             problem = printf_problem(command.words)
             if problem:
-                raise NotReading(problem)
+                raise NotReadOnlyError(problem)
             return ReadOnlyVerdict(True)
         case _:
             given = read_arguments(words, 1, spec)
     if spec.needs and not given.options & spec.needs:
-        raise NotReading(f"only with {' or '.join(sorted(spec.needs))} does it just look")
+        raise NotReadOnlyError(f"only with {' or '.join(sorted(spec.needs))} does it just look")
     return ReadOnlyVerdict(True, "", tuple(_paths(given, spec)), _descent(given, spec))
 
 
-def _descent(given: Given, spec: Reading) -> Descent | None:
+def _descent(given: ParsedOptions, spec: ReadOnlyForm) -> Descent | None:
     """What it reads below the directories it is given."""
     if given.options & spec.follows:
         return Descent(links=True)
@@ -171,26 +171,26 @@ def _descent(given: Given, spec: Reading) -> Descent | None:
             return None
 
 
-def _paths(given: Given, spec: Reading) -> list[str]:
+def _paths(given: ParsedOptions, spec: ReadOnlyForm) -> list[str]:
     operands = list(given.operands)
     paths = list(given.paths)
     if spec.most is not None and len(operands) > spec.most:
-        raise NotReading(f"{operands[spec.most]} would be written to")
+        raise NotReadOnlyError(f"{operands[spec.most]} would be written to")
     match spec.operands:
         case "none":
             if operands:
-                raise NotReading(f"the word {operands[0]} may change something")
+                raise NotReadOnlyError(f"the word {operands[0]} may change something")
         case "date":
             for operand in operands:
                 if not operand.startswith("+"):
-                    raise NotReading(f"{operand} would set the clock")
+                    raise NotReadOnlyError(f"{operand} would set the clock")
         case "cd":
             if len(operands) != 1 or operands[0] in ("-", ""):
-                raise NotReading("only one directory named literally is followed")
+                raise NotReadOnlyError("only one directory named literally is followed")
             paths.append(operands[0])
         case "command":
             if not given.options & {"-v", "-V"}:
-                raise NotReading("it runs its words")
+                raise NotReadOnlyError("it runs its words")
         case "text":
             pass
         case "path":
@@ -203,18 +203,18 @@ def _paths(given: Given, spec: Reading) -> list[str]:
             if not operands and (spec.directory or given.options & (spec.descends | spec.follows)):
                 paths.append(".")
         case _:
-            raise NotReading(f"its operands ({spec.operands}) cannot be judged")
+            raise NotReadOnlyError(f"its operands ({spec.operands}) cannot be judged")
     return paths
 
 
-def _check_scripts(given: Given, spec: Reading, operands: list[str]) -> None:
+def _check_scripts(given: ParsedOptions, spec: ReadOnlyForm, operands: list[str]) -> None:
     """Take the pattern or script off the operands, unless an option gave it, and judge the script."""
     judge = {"sed": sed_is_harmless, "awk": awk_is_harmless, "jq": jq_is_harmless}.get(spec.operands)
     scripts = list(given.scripts)
     if not given.options & spec.pattern_options:
         if not operands:
-            raise NotReading("it lacks what to look for")
+            raise NotReadOnlyError("it lacks what to look for")
         scripts.append(operands.pop(0))
     for script in scripts:
         if judge is not None and not judge(script):
-            raise NotReading(f"the script {script} may do more than read")
+            raise NotReadOnlyError(f"the script {script} may do more than read")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ollm_tui.core.policy.shell.option_reader import Given, NotReading, read_arguments
-from ollm_tui.core.policy.shell.program_table import Reading, tables
+from ollm_tui.core.policy.shell.option_reader import NotReadOnlyError, ParsedOptions, read_arguments
+from ollm_tui.core.policy.shell.program_table import ReadOnlyForm, tables
 from ollm_tui.core.policy.shell.words import Word
 
 _PRINTF_CONVERSION = re.compile(r"%(?:%|[-+ #0']*(?:[0-9]+|\*)?(?:\.(?:[0-9]+|\*)?)?[diouxXeEfFgGaAcsbq])")
@@ -31,9 +31,9 @@ def find_paths(argv: tuple[str, ...]) -> list[str]:
         if word in alone:
             continue
         if word not in with_value and word not in with_path:
-            raise NotReading(f"{word} is not among the tests that only look")
+            raise NotReadOnlyError(f"{word} is not among the tests that only look")
         if index >= len(argv):
-            raise NotReading(f"{word} lacks its value")
+            raise NotReadOnlyError(f"{word} lacks its value")
         if word in with_path:
             paths.append(argv[index])
         index += 1
@@ -45,12 +45,12 @@ def test_paths(argv: tuple[str, ...]) -> list[str]:
     paths: list[str] = []
     known = tables().word_lists["test"]
     if argv[0] == "[" and argv[-1] != "]":
-        raise NotReading("its closing ] is missing")
+        raise NotReadOnlyError("its closing ] is missing")
     for word in argv[1:-1] if argv[0] == "[" else argv[1:]:
         if word in known:
             continue
         if word.startswith("-") and not word.lstrip("-").isdigit():
-            raise NotReading(f"{word} is not among the tests that only look")
+            raise NotReadOnlyError(f"{word} is not among the tests that only look")
         if word:
             paths.append(word)
     return paths
@@ -75,35 +75,37 @@ def printf_problem(words: tuple[Word, ...]) -> str:
 _SECRET_KEYS = ("credential", "extraheader", "token", "password", "passwd", "secret", "cookie", "proxy", "sslkey")
 
 
-def git_paths(words: tuple[Word, ...], spec: Reading) -> tuple[Given, list[str], list[str]]:
+def git_paths(words: tuple[Word, ...], spec: ReadOnlyForm) -> tuple[ParsedOptions, list[str], list[str]]:
     """The arguments read, the directories git takes configuration from, and the paths it would read."""
     for word in words:
         if "%G" in word.text or "(signature" in word.text:
-            raise NotReading(f"{word.text} has signatures checked, by a program")
+            raise NotReadOnlyError(f"{word.text} has signatures checked, by a program")
     index = 1
     while index < len(words) and words[index].text.startswith("-"):
         index += 1
     options = read_arguments(words[:index], 1, spec)
     if index >= len(words):
         if not options.options & {"--version", "-v"}:
-            raise NotReading("it names no sub-command")
+            raise NotReadOnlyError("it names no sub-command")
         return options, [], []
     name = words[index].text
     sub = spec.sub.get(name)
     if sub is None:
-        raise NotReading(f"the sub-command {name} is not among those that only read")
+        raise NotReadOnlyError(f"the sub-command {name} is not among those that only read")
     if sub.operands == "git-stash" and [word.text for word in words[index + 1 : index + 2]] not in (["list"], ["show"]):
-        raise NotReading("only git stash list and git stash show just look")  # `git stash -- list` puts a file away
+        raise NotReadOnlyError(
+            "only git stash list and git stash show just look"
+        )  # `git stash -- list` puts a file away
     given = read_arguments(words, index + 1, sub)
     return given, ["."], [*given.paths, *_operand_paths(name, given, sub)]
 
 
-def _operand_paths(name: str, given: Given, sub: Reading) -> list[str]:
+def _operand_paths(name: str, given: ParsedOptions, sub: ReadOnlyForm) -> list[str]:
     operands = given.operands
     match sub.operands:
         case "none":
             if operands:
-                raise NotReading(f"the word {operands[0]} may change something")
+                raise NotReadOnlyError(f"the word {operands[0]} may change something")
             return []
         case "text":
             return []
@@ -113,36 +115,36 @@ def _operand_paths(name: str, given: Given, sub: Reading) -> list[str]:
             return _candidates([_folder_of_glob(operand) for operand in operands])
         case "git-one":
             if len(operands) != 1:
-                raise NotReading(f"git {name} with more than one name changes it")
+                raise NotReadOnlyError(f"git {name} with more than one name changes it")
             return []
         case "git-pattern":
             if given.options & sub.pattern_options:
                 return _candidates(operands)
             if not operands:
-                raise NotReading("it lacks what to look for")
+                raise NotReadOnlyError("it lacks what to look for")
             return _candidates(operands[1:])
         case "git-list":
             if operands and not given.options & tables().word_lists["git_lists"]:
-                raise NotReading(f"git {name} {operands[0]} would make something new")
+                raise NotReadOnlyError(f"git {name} {operands[0]} would make something new")
             return []
         case "git-remote":
             if operands and (operands[0] != "get-url" or len(operands) != 2):
-                raise NotReading(f"git remote {operands[0]} does more than list")
+                raise NotReadOnlyError(f"git remote {operands[0]} does more than list")
             return []
         case "git-stash":
             return _candidates(operands[1:])
         case "git-worktree":
             if operands != ["list"]:
-                raise NotReading("only git worktree list just looks")
+                raise NotReadOnlyError("only git worktree list just looks")
             return []
         case "git-reflog":
             if operands and operands[0] in tables().word_lists["git_reflog_actions"]:
-                raise NotReading(f"git reflog {operands[0]} does more than show")
+                raise NotReadOnlyError(f"git reflog {operands[0]} does more than show")
             return _candidates(operands)
         case "git-config":
             return _config(given)
         case _:
-            raise NotReading(f"its operands ({sub.operands}) cannot be judged")
+            raise NotReadOnlyError(f"its operands ({sub.operands}) cannot be judged")
 
 
 def _folder_of_glob(operand: str) -> str:
@@ -151,13 +153,13 @@ def _folder_of_glob(operand: str) -> str:
     return before.rpartition("/")[0] or "." if star and not operand.startswith((":", "/")) else operand
 
 
-def _config(given: Given) -> list[str]:
+def _config(given: ParsedOptions) -> list[str]:
     most = 2 if given.options & {"--get", "--get-all"} else 1  # without, a second word would be the new value
     if not 1 <= len(given.operands) <= most:
-        raise NotReading("only git config --get KEY just looks")
+        raise NotReadOnlyError("only git config --get KEY just looks")
     key = given.operands[0].lower()
     if any(secret in key for secret in _SECRET_KEYS):
-        raise NotReading(f"{given.operands[0]} may hold a credential")
+        raise NotReadOnlyError(f"{given.operands[0]} may hold a credential")
     return []
 
 
@@ -168,7 +170,7 @@ def _candidates(operands: list[str]) -> list[str]:
         if operand.startswith((":!", ":^")):
             continue
         if operand.startswith(":(") or any(char in operand for char in "*?["):
-            raise NotReading(f"git would expand {operand}")
+            raise NotReadOnlyError(f"git would expand {operand}")
         paths.append(operand)
         start = operand.find(":")
         while start >= 0:

@@ -17,7 +17,7 @@ _HARMLESS = {"sed": sed_is_harmless, "awk": awk_is_harmless, "jq": jq_is_harmles
 
 
 @dataclass(frozen=True)
-class Flag:
+class RiskyOption:
     """Word `index` (up to but not including `end`) has to be spelled by a pattern; `effect` says why."""
 
     index: int
@@ -31,12 +31,12 @@ class Flag:
         return f"{self.option} {EFFECTS.get(self.effect, self.effect)}"
 
 
-def flags_of(command: SimpleCommand) -> list[Flag]:
+def flags_of(command: SimpleCommand) -> list[RiskyOption]:
     """Every word of the command an approval covers only where its pattern spells it."""
     spec = tables().flagged.get(program_key(command.name)) if command.words else None
     if spec is None:
         return []
-    found: list[Flag] = []
+    found: list[RiskyOption] = []
     words = command.words
     if spec.commands is None:
         _check(words, 1, spec, found)
@@ -55,7 +55,7 @@ def flags_of(command: SimpleCommand) -> list[Flag]:
         return found
     name = words[index]
     if not name.literal or name.text not in spec.commands:
-        found.append(Flag(index, index + 1, "a sub-command of its own that a pattern has to name", name.text))
+        found.append(RiskyOption(index, index + 1, "a sub-command of its own that a pattern has to name", name.text))
     if spec.every is not None:
         _check(words, index + 1, spec.every, found, globs=name.text in spec.commands)
     sub = spec.sub.get(name.text)
@@ -77,7 +77,7 @@ def takes_commands(command: SimpleCommand) -> bool:
     return sum(not word.startswith("-") for word in rest) < spec.fed
 
 
-def _check(words: tuple[Word, ...], start: int, spec: Flagged, found: list[Flag], *, globs: bool = True) -> None:
+def _check(words: tuple[Word, ...], start: int, spec: Flagged, found: list[RiskyOption], *, globs: bool = True) -> None:
     """Check the words from `start` on; behind a `--` that is no option's value only operands are looked at.
 
     `globs` says whether a glob that may match a file named like an option counts.
@@ -92,7 +92,7 @@ def _check(words: tuple[Word, ...], start: int, spec: Flagged, found: list[Flag]
         if text == "--" and not options_end and not words[index - 1].text.startswith("-"):
             options_end = True
             if "--" in spec.long:  # `git checkout -- FILE`
-                found.append(Flag(index, index + 1, spec.long["--"], "--"))
+                found.append(RiskyOption(index, index + 1, spec.long["--"], "--"))
         elif len(text) > 1 and text[0] == "-" and not options_end:
             before = len(found)
             _check_option(words, index, spec, found)
@@ -107,11 +107,13 @@ def _check(words: tuple[Word, ...], start: int, spec: Flagged, found: list[Flag]
                 index += 1
         else:
             if text == "-" and spec.dash:
-                found.append(Flag(index, index + 1, spec.dash, "-"))
+                found.append(RiskyOption(index, index + 1, spec.dash, "-"))
             elif not script_seen:
                 script_seen = True
                 if not word.literal or not _HARMLESS[spec.script](text):
-                    found.append(Flag(index, index + 1, f"is a {spec.script} script that may do more than read", text))
+                    found.append(
+                        RiskyOption(index, index + 1, f"is a {spec.script} script that may do more than read", text)
+                    )
             else:
                 _check_operand(word, index, operands, spec, found, globs)
                 operands += 1
@@ -120,7 +122,7 @@ def _check(words: tuple[Word, ...], start: int, spec: Flagged, found: list[Flag]
         _check_old_style(words[start], start, spec, found)
 
 
-def _check_option(words: tuple[Word, ...], index: int, spec: Flagged, found: list[Flag]) -> None:
+def _check_option(words: tuple[Word, ...], index: int, spec: Flagged, found: list[RiskyOption]) -> None:
     word = words[index]
     text = word.text
     end = len(words) if spec.region else index + 1
@@ -144,7 +146,7 @@ def _check_option(words: tuple[Word, ...], index: int, spec: Flagged, found: lis
         end = _region_end(words, index)
     elif effect == "runs" and "=" not in text:
         end = min(index + 2, len(words))
-    found.append(Flag(index, end, effect, name))
+    found.append(RiskyOption(index, end, effect, name))
 
 
 def _region_end(words: tuple[Word, ...], index: int) -> int:
@@ -157,7 +159,7 @@ def _region_end(words: tuple[Word, ...], index: int) -> int:
     return end
 
 
-def _script_option(words: tuple[Word, ...], index: int, spec: Flagged, found: list[Flag]) -> bool:
+def _script_option(words: tuple[Word, ...], index: int, spec: Flagged, found: list[RiskyOption]) -> bool:
     """Check the script of `-e SCRIPT`, `--expression=SCRIPT` or a cluster ending in e; True when there is one."""
     text = words[index].text
     if spec.script != "sed":
@@ -165,19 +167,21 @@ def _script_option(words: tuple[Word, ...], index: int, spec: Flagged, found: li
     if text == "--expression" or (not text.startswith("--") and text.endswith("e")):
         script = words[index + 1] if index + 1 < len(words) else None
         if script is None or not script.literal or not sed_is_harmless(script.text):
-            found.append(Flag(index, min(index + 2, len(words)), "is a sed script that may do more than read", text))
+            found.append(
+                RiskyOption(index, min(index + 2, len(words)), "is a sed script that may do more than read", text)
+            )
         return True
     if text.startswith("--expression="):
         if not words[index].literal or not sed_is_harmless(text.split("=", 1)[1]):
-            found.append(Flag(index, index + 1, "is a sed script that may do more than read", text))
+            found.append(RiskyOption(index, index + 1, "is a sed script that may do more than read", text))
         return True
     if not text.startswith("--") and "e" in text:
-        found.append(Flag(index, index + 1, "is a sed script that may do more than read", text))
+        found.append(RiskyOption(index, index + 1, "is a sed script that may do more than read", text))
         return True
     return False
 
 
-def _check_operand(word: Word, index: int, operands: int, spec: Flagged, found: list[Flag], globs: bool) -> None:
+def _check_operand(word: Word, index: int, operands: int, spec: Flagged, found: list[RiskyOption], globs: bool) -> None:
     text = word.text
     effect = ""
     if spec.response and text.startswith("@"):
@@ -199,16 +203,16 @@ def _check_operand(word: Word, index: int, operands: int, spec: Flagged, found: 
     elif spec.refspec and text[:1] in "+:":
         effect = "deletes"
     if effect:
-        found.append(Flag(index, index + 1, effect, text))
+        found.append(RiskyOption(index, index + 1, effect, text))
     elif globs and word.glob and text[0] in "*?[" and not spec.empty:
         # a file called --output=x would become an option
-        found.append(Flag(index, index + 1, "may match a file whose name is an option", text))
+        found.append(RiskyOption(index, index + 1, "may match a file whose name is an option", text))
 
 
-def _check_old_style(word: Word, index: int, spec: Flagged, found: list[Flag]) -> None:
+def _check_old_style(word: Word, index: int, spec: Flagged, found: list[RiskyOption]) -> None:
     """`tar xIf`: the first operand is a cluster of options."""
     for char in word.text:
         effect = spec.short.get(char)
         if effect is not None:
-            found.append(Flag(index, index + 1, effect, word.text))
+            found.append(RiskyOption(index, index + 1, effect, word.text))
             return

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from ollm_tui.core.policy.shell.characters import character_problems
-from ollm_tui.core.policy.shell.nested_commands import Commands, behind_options, every_command
+from ollm_tui.core.policy.shell.nested_commands import NestedCommands, behind_options, every_command
 from ollm_tui.core.policy.shell.strict_scanner import Scan, scan
 from ollm_tui.core.policy.shell.tree_sitter_reader import TreeReading, parse, read_tree
 from ollm_tui.core.policy.shell.words import SimpleCommand
@@ -50,7 +50,7 @@ class ShellLine:
     unnamed: str = ""
 
     @cached_property
-    def behind_options(self) -> Commands:
+    def behind_options(self) -> NestedCommands:
         """What words of the commands would run, as far as that can be told: for deny and ask rules alone."""
         return behind_options(self.all_commands)
 

@@ -8,7 +8,7 @@ from ollm_tui.core.policy.shell.words import (
     PLAIN_WORD,
     RESERVED_WORDS,
     SimpleCommand,
-    UnreadableWord,
+    UnreadableWordError,
     Word,
     plain_word_at,
     read_word,
@@ -39,7 +39,7 @@ def scan(line: str) -> Scan:
     scanner = _Scanner(line)
     try:
         scanner.read()
-    except UnreadableWord as surprise:
+    except UnreadableWordError as surprise:
         scanner.result.reasons.append(f"it holds {surprise}")
     else:
         scanner.result.complete = not scanner.broken

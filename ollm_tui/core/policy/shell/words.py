@@ -80,7 +80,7 @@ def plain_word_at(text: str, start: int, end: int) -> Word:
     return Word._make((text, text, start, end, False, False, "", text))
 
 
-class UnreadableWord(ValueError):
+class UnreadableWordError(ValueError):
     """The word holds something this reader does not understand; the message says what."""
 
 
@@ -245,7 +245,7 @@ class _WordReader:
             else:
                 run = _LITERAL_RUN.match(line, self.position)
                 if run is None:
-                    raise UnreadableWord("a command substitution" if char == "`" else f"the character {char!r}")
+                    raise UnreadableWordError("a command substitution" if char == "`" else f"the character {char!r}")
                 self._take(run[0], run[0])
                 self.position = run.end()
         text = "".join(self.value)
@@ -296,14 +296,14 @@ class _WordReader:
     def _single_quoted(self) -> None:
         end = self.line.find("'", self.position + 1)
         if end < 0:
-            raise UnreadableWord("a quote that is never closed")
+            raise UnreadableWordError("a quote that is never closed")
         self._take_quoted(self.line[self.position + 1 : end])
         self.position = end + 1
 
     def _escaped(self) -> None:
         following = self.line[self.position + 1 : self.position + 2]
         if following in ("", "\n"):
-            raise UnreadableWord("a line continuation inside a word")
+            raise UnreadableWordError("a line continuation inside a word")
         self._take_quoted(following)
         self.position += 2
 
@@ -313,14 +313,14 @@ class _WordReader:
         literal: list[str] = []
         while True:
             if self.position >= length:
-                raise UnreadableWord("a quote that is never closed")
+                raise UnreadableWordError("a quote that is never closed")
             char = line[self.position]
             if char == '"':
                 break
             if char == "\\":
                 following = line[self.position + 1 : self.position + 2]
                 if following in ("", "\n"):
-                    raise UnreadableWord("a line continuation inside quotes")
+                    raise UnreadableWordError("a line continuation inside quotes")
                 literal.append(following if following in '$`"\\' else "\\" + following)
                 self.position += 2
             elif char == "$":
@@ -333,7 +333,7 @@ class _WordReader:
                         literal.clear()
                     self._dollar(quoted_variable=True)
             elif char == "`":
-                raise UnreadableWord("a command substitution")
+                raise UnreadableWordError("a command substitution")
             else:
                 run = _DOUBLE_RUN.match(line, self.position)
                 assert run is not None
@@ -352,10 +352,10 @@ class _WordReader:
                 self.bare_dollar = True
                 self.position += 1
                 return
-            raise UnreadableWord(_dollar_kind(line[position + 1 : position + 3]))
+            raise UnreadableWordError(_dollar_kind(line[position + 1 : position + 3]))
         if line[name.end() : name.end() + 1] == "[":
             # bash reads `$a[0]` as $a and a pattern, but other readers disagree on it
-            raise UnreadableWord("an array element")
+            raise UnreadableWordError("an array element")
         variable = name[0]
         if MANAGED_VARIABLES.match(variable) or (variable in DIRECTORY_VARIABLES and not quoted_variable):
             self.problem = f"${variable}, whose value depends on the line itself"

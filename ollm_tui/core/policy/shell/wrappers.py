@@ -17,14 +17,14 @@ _STDIN_SHELLS = frozenset({"bash", "sh", "dash", "ash", "zsh", "ksh", "mksh", "f
 
 
 @dataclass(frozen=True)
-class Inside:
+class WrappedCommands:
     """What a command runs: argument lists taken as they are, and texts to be read as command lines."""
 
     argvs: tuple[tuple[str, ...], ...] = ()
     lines: tuple[str, ...] = ()
 
 
-_NOTHING_INSIDE = Inside()
+_NOTHING_INSIDE = WrappedCommands()
 
 
 def is_wrapper(argv: tuple[str, ...]) -> bool:
@@ -73,25 +73,25 @@ def _concerning_others() -> frozenset[str]:
     return frozenset({*known.wrappers, *known.runners, *_STDIN_SHELLS, *_LOOKED_INTO})
 
 
-def inside(command: SimpleCommand) -> Inside:
+def inside(command: SimpleCommand) -> WrappedCommands:
     """The commands within a command's words, one level down."""
     argv = command.argv
     if len(argv) < 2:
         return _NOTHING_INSIDE
     key = program_key(argv[0])
     if key == "find":
-        return Inside(_actions(argv, _FIND_ACTIONS))
+        return WrappedCommands(_actions(argv, _FIND_ACTIONS))
     if key in ("fd", "fdfind"):
-        return Inside(_actions(argv, _FD_ACTIONS))
+        return WrappedCommands(_actions(argv, _FD_ACTIONS))
     if key == "alias":
-        return Inside(lines=tuple([word.partition("=")[2] for word in argv[1:]]))
+        return WrappedCommands(lines=tuple([word.partition("=")[2] for word in argv[1:]]))
     wrapper = tables().wrappers.get(key)
     if wrapper is not None:
         return _inside_wrapper(argv, wrapper)
     runner = tables().runners.get(key)
     if runner is not None:
         start = runner_start(argv, runner)
-        return Inside((argv[start:],)) if start is not None else _NOTHING_INSIDE
+        return WrappedCommands((argv[start:],)) if start is not None else _NOTHING_INSIDE
     return _NOTHING_INSIDE
 
 
@@ -112,7 +112,7 @@ def runner_start(argv: tuple[str, ...], runner: Runner) -> int | None:
     return index if index < len(argv) else None
 
 
-def _inside_wrapper(argv: tuple[str, ...], wrapper: Wrapper) -> Inside:
+def _inside_wrapper(argv: tuple[str, ...], wrapper: Wrapper) -> WrappedCommands:
     lines = _option_lines(argv, wrapper.line) if wrapper.line else []
     index = 1
     operands = wrapper.operands
@@ -129,13 +129,13 @@ def _inside_wrapper(argv: tuple[str, ...], wrapper: Wrapper) -> Inside:
             break
     rest = argv[index:]
     if not rest:
-        return Inside(lines=tuple(lines))
+        return WrappedCommands(lines=tuple(lines))
     if wrapper.joined:
         lines.append(" ".join(rest))
-        return Inside((rest,), (*lines, rest[0]))
+        return WrappedCommands((rest,), (*lines, rest[0]))
     if wrapper.line and lines:
-        return Inside(lines=tuple(lines))
-    return Inside((rest,), tuple(lines))
+        return WrappedCommands(lines=tuple(lines))
+    return WrappedCommands((rest,), tuple(lines))
 
 
 def _option_lines(argv: tuple[str, ...], options: frozenset[str]) -> list[str]:

@@ -12,7 +12,7 @@ from ollm_tui.core.base.errors import SearchFailed, ToolFailure
 from ollm_tui.core.web.client import WebAccess
 from ollm_tui.core.web.search_providers.ddgs_provider import Ddgs
 from ollm_tui.core.web.search_providers.json_providers import Brave, SearXNG, Tavily
-from ollm_tui.core.web.search_providers.search_provider import Found, SearchProvider
+from ollm_tui.core.web.search_providers.search_provider import SearchHit, SearchProvider
 
 HOW_TO_CONFIGURE = (
     "Set [web] searxng_url, brave_key or tavily_key in config.toml, or install the keyless provider: "
@@ -40,7 +40,7 @@ class SearchSettings:
 
 
 @dataclass(frozen=True)
-class Unconfigured:
+class UnconfiguredProvider:
     """Stands where no provider can search, and says why and what to do."""
 
     reason: str
@@ -49,7 +49,7 @@ class Unconfigured:
     def name(self) -> str:
         return "no search provider"
 
-    async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[Found]:
+    async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[SearchHit]:
         raise SearchFailed(f"No search provider: {self.reason}. {HOW_TO_CONFIGURE}", {"reason": "not configured"})
 
 
@@ -65,26 +65,30 @@ def choose_provider(settings: SearchSettings) -> SearchProvider:
     ):
         if configured:
             return _named(name, settings)
-    return Unconfigured("none is configured")
+    return UnconfiguredProvider("none is configured")
 
 
 def _named(name: ProviderName, settings: SearchSettings) -> SearchProvider:
     match name:
         case ProviderName.SEARXNG:
             if not settings.searxng_url:
-                return Unconfigured("search_provider is searxng, but searxng_url is not set")
+                return UnconfiguredProvider("search_provider is searxng, but searxng_url is not set")
             try:
                 return SearXNG(settings.searxng_url)
             except ToolFailure as fault:
-                return Unconfigured(f"searxng_url cannot be used: {fault.message.rstrip('.')}")
+                return UnconfiguredProvider(f"searxng_url cannot be used: {fault.message.rstrip('.')}")
         case ProviderName.BRAVE:
             key = settings.brave_key
-            return Brave(key) if key else Unconfigured("search_provider is brave, but brave_key is not set")
+            return Brave(key) if key else UnconfiguredProvider("search_provider is brave, but brave_key is not set")
         case ProviderName.TAVILY:
             key = settings.tavily_key
-            return Tavily(key) if key else Unconfigured("search_provider is tavily, but tavily_key is not set")
+            return Tavily(key) if key else UnconfiguredProvider("search_provider is tavily, but tavily_key is not set")
         case ProviderName.DDGS:
-            return Ddgs() if _ddgs_is_installed() else Unconfigured("search_provider is ddgs, but it is not installed")
+            return (
+                Ddgs()
+                if _ddgs_is_installed()
+                else UnconfiguredProvider("search_provider is ddgs, but it is not installed")
+            )
 
 
 def _ddgs_is_installed() -> bool:

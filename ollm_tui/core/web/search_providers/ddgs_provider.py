@@ -14,9 +14,9 @@ from pydantic import TypeAdapter, ValidationError
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import SearchFailed
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.web.child_process import ChildFailed, run_python
+from ollm_tui.core.web.child_process import ChildRunError, run_python
 from ollm_tui.core.web.client import WebAccess
-from ollm_tui.core.web.search_providers.search_provider import SEARCH_SECONDS, Found
+from ollm_tui.core.web.search_providers.search_provider import SEARCH_SECONDS, SearchHit
 
 ENGINE_SECONDS = 8.0
 """What each engine gets; several are asked, some of them one after the other."""
@@ -27,7 +27,7 @@ _ENCYCLOPAEDIAS = ("wikipedia.org", "grokipedia.com")
 
 
 @dataclass(frozen=True)
-class Hit:
+class DdgsHit:
     """A result as ddgs writes it."""
 
     title: str = ""
@@ -44,10 +44,10 @@ class EngineAnswer:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DdgsOutcome:
     """One search: what was found, what each engine answered, and what ddgs raised."""
 
-    results: tuple[Hit, ...] = ()
+    results: tuple[DdgsHit, ...] = ()
     answers: tuple[EngineAnswer, ...] = ()
     error: str = ""
 
@@ -57,7 +57,7 @@ class Outcome:
         return any(not answer.said and not answer.host.endswith(_ENCYCLOPAEDIAS) for answer in self.answers)
 
 
-Query = Callable[[str, int, AbortSignal], Awaitable[Outcome]]
+Query = Callable[[str, int, AbortSignal], Awaitable[DdgsOutcome]]
 """Runs one search. Raises SearchFailed, OperationCancelled."""
 
 
@@ -73,14 +73,14 @@ class Ddgs:
     def __init__(self, query: Query | None = None) -> None:
         self._query = query or ask_ddgs
 
-    async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[Found]:
+    async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[SearchHit]:
         outcome = await self._query(query, max(count, 10), signal)
         if not outcome.results and not outcome.searched:
             raise _failed(_why(outcome), outcome)
-        return [Found(hit.title, hit.href, hit.body) for hit in outcome.results]
+        return [SearchHit(hit.title, hit.href, hit.body) for hit in outcome.results]
 
 
-async def ask_ddgs(query: str, count: int, signal: AbortSignal) -> Outcome:
+async def ask_ddgs(query: str, count: int, signal: AbortSignal) -> DdgsOutcome:
     """Ask the package, in a process that is killed on abort and after SEARCH_SECONDS."""
     asked = json.dumps({"query": query, "count": count, "seconds": ENGINE_SECONDS}).encode()
     proxies = tuple(name for name in os.environ if name.lower().endswith("_proxy"))
@@ -89,15 +89,15 @@ async def ask_ddgs(query: str, count: int, signal: AbortSignal) -> Outcome:
             said = await run_python([str(_CHILD)], asked, signal, passed=proxies)
     except TimeoutError:
         raise _failed(f"the engines did not answer within {SEARCH_SECONDS:g} s") from None
-    except ChildFailed as failure:
+    except ChildRunError as failure:
         raise _failed(f"its process failed: {failure}") from None
     try:
-        return TypeAdapter(Outcome).validate_json(said)
+        return TypeAdapter(DdgsOutcome).validate_json(said)
     except ValidationError:
         raise _failed("its answer cannot be read; another version of it may be needed") from None
 
 
-def _why(outcome: Outcome) -> str:
+def _why(outcome: DdgsOutcome) -> str:
     refused: dict[str, dict[str, None]] = {}
     for answer in outcome.answers:
         if answer.said:
@@ -108,7 +108,7 @@ def _why(outcome: Outcome) -> str:
     return visible(outcome.error) or "no engine was asked"
 
 
-def _failed(reason: str, outcome: Outcome | None = None) -> SearchFailed:
+def _failed(reason: str, outcome: DdgsOutcome | None = None) -> SearchFailed:
     asked = [] if outcome is None else sorted({answer.host for answer in outcome.answers})
     return SearchFailed(
         f"ddgs did not search: {reason}. Wait and try again, check the connection, or set [web] searxng_url or "

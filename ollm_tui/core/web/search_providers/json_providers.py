@@ -12,8 +12,8 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, SearchFailed
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.web.client import WebAccess
-from ollm_tui.core.web.http_messages import Method, WebRequest, WebResponse
-from ollm_tui.core.web.search_providers.search_provider import SEARCH_SECONDS, Found
+from ollm_tui.core.web.http_messages import HttpMethod, WebRequest, WebResponse
+from ollm_tui.core.web.search_providers.search_provider import SEARCH_SECONDS, SearchHit
 from ollm_tui.core.web.urls import WebUrl, parse_url
 
 
@@ -30,7 +30,7 @@ async def ask_json(
     """The object a provider answers with. Raises SearchFailed that names the provider and the remedy."""
     request = WebRequest(
         url=url,
-        method=Method.GET if body is None else Method.POST,
+        method=HttpMethod.GET if body is None else HttpMethod.POST,
         headers={"accept": "application/json", **(headers or {})},
         body=None if body is None else json.dumps(body),
         timeout=SEARCH_SECONDS,
@@ -113,7 +113,7 @@ class Brave:
         self._key = key
         self._url = parse_url(url)
 
-    async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[Found]:
+    async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[SearchHit]:
         asked = urlencode({"q": query[:400], "count": min(_MOST, max(count, 5))})
         url = parse_url(f"{self._url.text}?{asked}")
         headers = {"x-subscription-token": self._key}
@@ -122,7 +122,8 @@ class Brave:
             return []  # an answer without web results has no such part
         results = results_of(answer, self.name, url, "web", "results")
         return [
-            Found(text_under(one, "title"), text_under(one, "url"), text_under(one, "description")) for one in results
+            SearchHit(text_under(one, "title"), text_under(one, "url"), text_under(one, "description"))
+            for one in results
         ]
 
 
@@ -135,7 +136,7 @@ class Tavily:
         self._key = key
         self._url = parse_url(url)
 
-    async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[Found]:
+    async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[SearchHit]:
         answer = await ask_json(
             web,
             self.name,
@@ -146,7 +147,9 @@ class Tavily:
             own=self._url,
         )
         results = results_of(answer, self.name, self._url, "results")
-        return [Found(text_under(one, "title"), text_under(one, "url"), text_under(one, "content")) for one in results]
+        return [
+            SearchHit(text_under(one, "title"), text_under(one, "url"), text_under(one, "content")) for one in results
+        ]
 
 
 MAX_PAGES = 3
@@ -165,8 +168,8 @@ class SearXNG:
     def name(self) -> str:
         return f"SearXNG at {self._base.scheme}://{self._base.host_and_port}"
 
-    async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[Found]:
-        found: list[Found] = []
+    async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[SearchHit]:
+        found: list[SearchHit] = []
         for page in range(1, MAX_PAGES + 1):
             more = await self._page(web, query, page, signal)
             found += more
@@ -174,7 +177,7 @@ class SearXNG:
                 break
         return found
 
-    async def _page(self, web: WebAccess, query: str, page: int, signal: AbortSignal) -> list[Found]:
+    async def _page(self, web: WebAccess, query: str, page: int, signal: AbortSignal) -> list[SearchHit]:
         asked = urlencode({"q": query, "format": "json", "pageno": page})
         url = parse_url(f"{self._base.text.rstrip('/')}/search?{asked}")
         answer = await ask_json(web, self.name, url, signal, own=self._base)
@@ -185,7 +188,9 @@ class SearXNG:
                 f"{self.name} found nothing because its engines did not answer: {troubles}. "
                 "Try again later, or switch other engines on there."
             )
-        return [Found(text_under(one, "title"), text_under(one, "url"), text_under(one, "content")) for one in results]
+        return [
+            SearchHit(text_under(one, "title"), text_under(one, "url"), text_under(one, "content")) for one in results
+        ]
 
 
 def _silent_engines(listed: JsonValue) -> str:

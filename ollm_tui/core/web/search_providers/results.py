@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from ollm_tui.core.base.errors import ToolFailure
-from ollm_tui.core.web.search_providers.search_provider import Found
+from ollm_tui.core.web.search_providers.search_provider import SearchHit
 from ollm_tui.core.web.urls import parse_url
 
 MAX_TITLE = 300
@@ -25,9 +25,9 @@ _REDIRECTORS = {"duckduckgo.com": ("/l/", "uddg"), "www.google.com": ("/url", "q
 _ADS = re.compile(r"^https?://(?:[\w-]+\.)*(?:duckduckgo\.com/y\.js|bing\.com/aclick|googleadservices\.com/)")
 
 
-def normalised(found: Iterable[Found], limit: int) -> list[Found]:
+def normalised(found: Iterable[SearchHit], limit: int) -> list[SearchHit]:
     """At most `limit` results, best first: one a page, http(s) only, plain text, no tracking parameters, no ads."""
-    kept: list[Found] = []
+    kept: list[SearchHit] = []
     seen: set[str] = set()
     for result in found:
         if len(kept) >= limit:
@@ -37,7 +37,7 @@ def normalised(found: Iterable[Found], limit: int) -> list[Found]:
             continue
         seen.add(identity)
         title = plain(result.title)[:MAX_TITLE] or url
-        kept.append(Found(title, url, plain(result.snippet)[:MAX_SNIPPET]))
+        kept.append(SearchHit(title, url, plain(result.snippet)[:MAX_SNIPPET]))
     return kept
 
 

@@ -16,7 +16,7 @@ SEARCH_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchHit:
     """One result as its provider wrote it; cleaned by `normalised`."""
 
     title: str
@@ -32,7 +32,7 @@ class SearchProvider(Protocol):
         """For people: "SearXNG at http://127.0.0.1:8888"."""
         ...
 
-    async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[Found]:
+    async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[SearchHit]:
         """Results best first, about `count` of them; none is an empty list.
 
         Raises SearchFailed for rate limits, blocks, refusals and answers that cannot be read; UrlNotAllowed,

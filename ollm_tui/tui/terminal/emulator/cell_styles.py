@@ -21,7 +21,7 @@ MEMO_LIMIT = 4096
 """Remembered `(style, parameters)` pairs; the memo is emptied beyond it, so hostile colours cannot grow it."""
 
 
-class Style(NamedTuple):
+class CellStyle(NamedTuple):
     """How one cell is drawn. A tuple, not a dataclass: one is made for every new colour of a flood."""
 
     fg: int = DEFAULT_COLOUR
@@ -31,7 +31,7 @@ class Style(NamedTuple):
     """Number of an OSC 8 hyperlink in the screen's link table; 0 for none."""
 
 
-DEFAULT = Style()
+DEFAULT = CellStyle()
 
 _ON = {
     1: BOLD,
@@ -57,10 +57,10 @@ _OFF = {
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
-class StyleMemo(dict[tuple[Style, str], Style]):
+class StyleMemo(dict[tuple[CellStyle, str], CellStyle]):
     """Remembers what an SGR parameter text makes of a style; forgets everything when full."""
 
-    def apply(self, style: Style, parameters: str) -> Style:
+    def apply(self, style: CellStyle, parameters: str) -> CellStyle:
         """The style after `CSI parameters m`; unknown and malformed parameters change nothing."""
         key = (style, parameters)
         known = self.get(key)
@@ -72,15 +72,15 @@ class StyleMemo(dict[tuple[Style, str], Style]):
         return changed
 
 
-def apply_sgr(style: Style, parameters: str) -> Style:
+def apply_sgr(style: CellStyle, parameters: str) -> CellStyle:
     """What `CSI parameters m` makes of a style. Colon sub-parameters (ISO 8613-6) belong to their own parameter."""
     fields = parameters.split(";")
     if len(fields) == 5 and fields[1] == "2":  # the commonest form of a colour nobody used before
         colour = _colour_from(fields[1:])
         if colour is not None and fields[0] == "38":
-            return Style(colour, style.bg, style.flags, style.link)
+            return CellStyle(colour, style.bg, style.flags, style.link)
         if colour is not None and fields[0] == "48":
-            return Style(style.fg, colour, style.flags, style.link)
+            return CellStyle(style.fg, colour, style.flags, style.link)
     fg, bg, flags, link = style
     index = 0
     while index < len(fields):
@@ -122,10 +122,10 @@ def apply_sgr(style: Style, parameters: str) -> Style:
             bg = code - 92
         elif code == 49:
             bg = DEFAULT_COLOUR
-    return normal(Style(fg, bg, flags, link))
+    return normal(CellStyle(fg, bg, flags, link))
 
 
-def normal(style: Style) -> Style:
+def normal(style: CellStyle) -> CellStyle:
     """The same style, `DEFAULT` itself where it equals that: rows tell plain text by identity."""
     return DEFAULT if style == DEFAULT else style
 
@@ -179,7 +179,7 @@ def colour_name(colour: int) -> str:
     return _ANSI_NAMES[colour] if colour < 16 else graphics.FG_BG_256[colour]
 
 
-def as_char(data: str, style: Style, *, reverse: bool = False) -> Char:
+def as_char(data: str, style: CellStyle, *, reverse: bool = False) -> Char:
     """A cell in pyte's form; `reverse` turns it over once more (DECSCNM)."""
     flags = style.flags
     return Char(

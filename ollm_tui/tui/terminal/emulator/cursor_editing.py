@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyte import modes as mo
 from pyte.screens import Margins
 
-from ollm_tui.tui.terminal.emulator.cell_styles import PROTECTED, Style, normal
+from ollm_tui.tui.terminal.emulator.cell_styles import PROTECTED, CellStyle, normal
 from ollm_tui.tui.terminal.emulator.grid import Grid
-from ollm_tui.tui.terminal.emulator.screen_rows import Row
+from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.emulator.writing import WritingScreen
 
 
@@ -164,16 +164,16 @@ class EditingScreen(MovingScreen):
         """DECSCA: 1 protects what is written from now on against selective erasing, 0 and 2 no longer."""
         fg, bg, flags, link = self.cursor.style
         if how in (0, 1, 2):
-            self.set_style(normal(Style(fg, bg, flags | PROTECTED if how == 1 else flags & ~PROTECTED, link)))
+            self.set_style(normal(CellStyle(fg, bg, flags | PROTECTED if how == 1 else flags & ~PROTECTED, link)))
 
     def alignment_display(self) -> None:
         """DECALN: fill with E, drop the margins, home."""
         self.margins = None
-        self.rows[:] = [Row("E" * self.columns) for _ in range(self.lines)]
+        self.rows[:] = [ScreenRow("E" * self.columns) for _ in range(self.lines)]
         self.cursor_position()
         self.touch_all()
 
-    def _row(self) -> Row:
+    def _row(self) -> ScreenRow:
         self.dirty.add(self.cursor.y)
         return self.rows[self.cursor.y]
 
@@ -185,7 +185,7 @@ class EditingScreen(MovingScreen):
                 row.wrapped = False
                 row.erase_unprotected(0, self.columns, self.columns, style)
         else:
-            self.rows[start:stop] = [Row.blank(self.columns, style) for _ in range(start, stop)]
+            self.rows[start:stop] = [ScreenRow.blank(self.columns, style) for _ in range(start, stop)]
         self.dirty.update(range(start, stop))
 
 

@@ -10,9 +10,9 @@ from typing import overload
 from pyte import modes as mo
 from pyte.screens import Char, Cursor, Margins, Screen, StaticDefaultDict
 
-from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, Style, as_char
+from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, CellStyle, as_char
 from ollm_tui.tui.terminal.emulator.resize_reflow import Place, broken, join, reflow
-from ollm_tui.tui.terminal.emulator.screen_rows import Row
+from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.emulator.widths import STUB, ClusterTable
 
 SCROLLBACK_LINES = 10_000
@@ -26,7 +26,7 @@ BufferRow = StaticDefaultDict[int, Char]
 
 
 class LiveCursor(Cursor):
-    """pyte's cursor, with the style of what is written next held as a `Style`."""
+    """pyte's cursor, with the style of what is written next held as a `CellStyle`."""
 
     __slots__ = ("style",)
 
@@ -71,7 +71,7 @@ class BufferView(dict[int, BufferRow]):
 class Scrollback(Sequence[str]):
     """Lines as people read them, over the history of a screen; bounded by `maxlen`."""
 
-    def __init__(self, history: deque[Row | str], clusters: ClusterTable) -> None:
+    def __init__(self, history: deque[ScreenRow | str], clusters: ClusterTable) -> None:
         self._history = history
         self._clusters = clusters
         self.maxlen = history.maxlen
@@ -87,17 +87,17 @@ class Scrollback(Sequence[str]):
         if isinstance(index, slice):
             return [self[number] for number in range(*index.indices(len(self)))]
         line = self._history[index]
-        return self._clusters.plain(line.text if isinstance(line, Row) else line)
+        return self._clusters.plain(line.text if isinstance(line, ScreenRow) else line)
 
     def __iter__(self) -> Iterator[str]:
         for line in self._history:
-            yield self._clusters.plain(line.text if isinstance(line, Row) else line)
+            yield self._clusters.plain(line.text if isinstance(line, ScreenRow) else line)
 
 
 class Grid(Screen):
     """Rows of a screen and the lines that have left it, oldest first, in `history` (`scrollback` as text).
 
-    A line of the history is a `str` (default style, not continued in the next) or a `Row`. `scrolled` counts the
+    A line of the history is a `str` (default style, not continued in the next) or a `ScreenRow`. `scrolled` counts the
     lines that went there and stayed away, so `scrolled + y` names a line for good while others arrive.
     """
 
@@ -107,14 +107,14 @@ class Grid(Screen):
     def __init__(self, columns: int, lines: int, scrollback_lines: int = SCROLLBACK_LINES) -> None:
         columns, lines = _side(columns), _side(lines)
         self.clusters = ClusterTable()
-        self.history: deque[Row | str] = deque(maxlen=max(0, scrollback_lines))
+        self.history: deque[ScreenRow | str] = deque(maxlen=max(0, scrollback_lines))
         """The lines that left the screen, in the form the engine keeps them."""
         self.scrolled = 0
-        self.rows: list[Row] = [Row() for _ in range(lines)]
+        self.rows: list[ScreenRow] = [ScreenRow() for _ in range(lines)]
         self.alternate_screen = False
         self.pen_erase = DEFAULT
         """The style erased cells get: the pen's background and nothing else (xterm's `bce`)."""
-        self.main_rows: list[Row] | None = None
+        self.main_rows: list[ScreenRow] | None = None
         """The primary screen while the alternate one is shown."""
         self.parked: Place = (0, 0)
         """Where the primary screen's cursor is meanwhile."""
@@ -136,10 +136,10 @@ class Grid(Screen):
         if len(self.dirty) < self.lines:
             self.dirty.update(range(self.lines))
 
-    def set_style(self, style: Style) -> None:
+    def set_style(self, style: CellStyle) -> None:
         """Change what is written next, and with what cells are erased."""
         self.cursor.style = style
-        self.pen_erase = DEFAULT if style.bg < 0 else Style(bg=style.bg)
+        self.pen_erase = DEFAULT if style.bg < 0 else CellStyle(bg=style.bg)
 
     def region(self) -> tuple[int, int]:
         """First and last line of the scrolling region."""
@@ -158,7 +158,7 @@ class Grid(Screen):
             self.keep(row.compact() for row in islice(rows, count))
         del rows[top : top + count]
         blank = self.pen_erase
-        rows[bottom + 1 - count : bottom + 1 - count] = [Row.blank(self.columns, blank) for _ in range(count)]
+        rows[bottom + 1 - count : bottom + 1 - count] = [ScreenRow.blank(self.columns, blank) for _ in range(count)]
         self._touch_region(top, bottom)
 
     def scroll_down(self, count: int = 1) -> None:
@@ -166,7 +166,7 @@ class Grid(Screen):
         top, bottom = self.region()
         self._insert_rows(top, bottom, count or 1)
 
-    def keep(self, lines: Iterator[Row | str] | list[Row | str] | list[str]) -> None:
+    def keep(self, lines: Iterator[ScreenRow | str] | list[ScreenRow | str] | list[str]) -> None:
         """Add lines to the scrollback."""
         kept = list(lines)
         self.scrolled += len(kept)
@@ -174,11 +174,11 @@ class Grid(Screen):
 
     def end_line_above(self, y: int) -> None:
         """What row `y` shows from now on is not what the row above went on in: the two are never joined again."""
-        above: list[Row | str] | list[Row] = self.rows[y - 1 : y]
+        above: list[ScreenRow | str] | list[ScreenRow] = self.rows[y - 1 : y]
         if y == 0 and self.history and not self.alternate_screen:
             above = [self.history[-1]]
         for row in above:
-            if isinstance(row, Row):
+            if isinstance(row, ScreenRow):
                 row.wrapped = False
 
     def _insert_rows(self, top: int, bottom: int, count: int) -> None:
@@ -187,7 +187,7 @@ class Grid(Screen):
         self.end_line_above(top)
         self.end_line_above(bottom + 1 - count)
         del rows[bottom + 1 - count : bottom + 1]
-        rows[top:top] = [Row.blank(self.columns, self.pen_erase) for _ in range(count)]
+        rows[top:top] = [ScreenRow.blank(self.columns, self.pen_erase) for _ in range(count)]
         self._touch_region(top, bottom)
 
     def _delete_rows(self, top: int, bottom: int, count: int) -> None:
@@ -197,7 +197,7 @@ class Grid(Screen):
         self.end_line_above(bottom + 1)
         del rows[top : top + count]
         place = bottom + 1 - count
-        rows[place:place] = [Row.blank(self.columns, self.pen_erase) for _ in range(count)]
+        rows[place:place] = [ScreenRow.blank(self.columns, self.pen_erase) for _ in range(count)]
         self._touch_region(top, bottom)
 
     def _touch_region(self, top: int, bottom: int) -> None:
@@ -266,7 +266,7 @@ class Grid(Screen):
             del self.rows[lines:]
             for row in self.rows:
                 row.truncate(columns)
-            self.rows.extend(Row() for _ in range(lines - len(self.rows)))
+            self.rows.extend(ScreenRow() for _ in range(lines - len(self.rows)))
             y, x = self.cursor.y, self.cursor.x
         else:
             self.rows, x = primary, place[1]
@@ -280,7 +280,7 @@ class Grid(Screen):
         """Note where the cursor of the primary screen is while the alternate one is shown."""
         self.parked = place
 
-    def _fit(self, rows: list[Row], lines: int, cursor_row: int) -> int:
+    def _fit(self, rows: list[ScreenRow], lines: int, cursor_row: int) -> int:
         """Make the primary screen's rows exactly `lines` and return how far the cursor's text moved."""
         while len(rows) > lines and len(rows) - 1 > cursor_row and not rows[-1].text:
             rows.pop()
@@ -299,7 +299,7 @@ class Grid(Screen):
                     break
                 rows[:0] = back
                 moved += len(back)
-        rows.extend(Row() for _ in range(lines - len(rows)))
+        rows.extend(ScreenRow() for _ in range(lines - len(rows)))
         return moved
 
     def _goes_on(self) -> bool:
@@ -307,15 +307,15 @@ class Grid(Screen):
         if not self.history:
             return False
         line = self.history[-1]
-        return isinstance(line, Row) and line.wrapped
+        return isinstance(line, ScreenRow) and line.wrapped
 
-    def _take_back_line(self) -> list[Row]:
+    def _take_back_line(self) -> list[ScreenRow]:
         """Take the newest logical line (at most `MAX_JOINED` rows of it) out of the scrollback."""
-        rows: list[Row] = []
+        rows: list[ScreenRow] = []
         while self.history and (not rows or self._goes_on()) and len(rows) < MAX_JOINED:
             line = self.history.pop()
             self.scrolled -= 1
-            rows.append(Row(line) if isinstance(line, str) else line.copy())
+            rows.append(ScreenRow(line) if isinstance(line, str) else line.copy())
         return rows[::-1]
 
 

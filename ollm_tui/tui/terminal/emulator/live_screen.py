@@ -8,16 +8,16 @@ from collections.abc import Callable
 from pyte import modes as mo
 
 from ollm_tui.tui.terminal.emulator import osc
-from ollm_tui.tui.terminal.emulator.cell_styles import Style, normal
+from ollm_tui.tui.terminal.emulator.cell_styles import CellStyle, normal
 from ollm_tui.tui.terminal.emulator.grid import SCROLLBACK_LINES
-from ollm_tui.tui.terminal.emulator.terminal_modes import ANSI_MODES, PRIVATE_MODES, ModalScreen
+from ollm_tui.tui.terminal.emulator.terminal_modes import ANSI_MODES, PRIVATE_MODES, ModesScreen
 
 TERMINAL_VERSION = "ollm-tui"
 MAX_TITLES = 10
 """Titles a program may push (CSI 22 t)."""
 
 
-class LiveScreen(ModalScreen):
+class LiveScreen(ModesScreen):
     """A screen of `columns` x `lines` with a bounded scrollback that answers what a program may ask.
 
     `on_reply` gets the answers (text of fixed form: nothing a program wrote is ever sent back to it) and `on_event`
@@ -129,7 +129,7 @@ class LiveScreen(ModalScreen):
             case "8":
                 uri = rest.partition(";")[2]
                 style = self.cursor.style
-                self.set_style(normal(Style(style.fg, style.bg, style.flags, self.links.intern(uri))))
+                self.set_style(normal(CellStyle(style.fg, style.bg, style.flags, self.links.intern(uri))))
             case "10" | "11" if rest == "?":
                 colour = self.foreground if code == "10" else self.background
                 levels = "/".join(f"{level:02x}{level:02x}" for level in colour)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, PROTECTED, Style
+from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, PROTECTED, CellStyle
 from ollm_tui.tui.terminal.emulator.widths import STUB
 
-Span = tuple[int, Style]
+Span = tuple[int, CellStyle]
 """`(end, style)`: the style of the columns from the previous span's end up to `end`."""
 
 
-class Row:
+class ScreenRow:
     """A line. Blank cells of the default style at its end are not stored.
 
     `styles` (one for each stored column) and `spans` (runs, as finished lines have them) are two forms of the same
@@ -26,26 +26,26 @@ class Row:
     def __init__(self, text: str = "", spans: list[Span] | None = None) -> None:
         self.text: str = text
         self.spans: list[Span] | None = spans
-        self.styles: list[Style] | None = None
+        self.styles: list[CellStyle] | None = None
         self.wrapped = False
         """Whether the line went on in the next row because it was full."""
         self.drawn: object = None
         """What a view made of the row; every change forgets it."""
 
     @classmethod
-    def blank(cls, columns: int, style: Style) -> Row:
+    def blank(cls, columns: int, style: CellStyle) -> ScreenRow:
         """An erased row; a coloured background fills it."""
         return cls() if style is DEFAULT else cls(" " * columns, [(columns, style)])
 
-    def copy(self) -> Row:
-        row = Row(self.text, self.spans)
+    def copy(self) -> ScreenRow:
+        row = ScreenRow(self.text, self.spans)
         row.styles = None if self.styles is None else self.styles.copy()
         row.wrapped = self.wrapped
         return row
 
     # Reading
 
-    def runs(self) -> Iterator[tuple[str, Style]]:
+    def runs(self) -> Iterator[tuple[str, CellStyle]]:
         """The stored text in pieces of one style."""
         text = self.text
         start = 0
@@ -65,7 +65,7 @@ class Row:
         elif text:
             yield text, DEFAULT
 
-    def style_at(self, x: int) -> Style:
+    def style_at(self, x: int) -> CellStyle:
         """The style of a column; the default beyond what is stored."""
         if self.spans is not None:
             for end, style in self.spans:
@@ -77,7 +77,7 @@ class Row:
 
     # Writing
 
-    def dense(self) -> list[Style]:
+    def dense(self) -> list[CellStyle]:
         """The styles, one for each stored column, made on first need."""
         styles = self.styles
         if styles is None:
@@ -90,7 +90,7 @@ class Row:
                 self.spans = None
         return styles
 
-    def write(self, x: int, run: str, style: Style) -> None:
+    def write(self, x: int, run: str, style: CellStyle) -> None:
         """Put `run` (one code unit for a column, no half of a wide character at its ends) at column `x`."""
         self.drawn = None
         text = self.text
@@ -114,7 +114,7 @@ class Row:
                 end += 1
             self.text = head + run + text[end:]
 
-    def erase(self, start: int, end: int, columns: int, style: Style) -> None:
+    def erase(self, start: int, end: int, columns: int, style: CellStyle) -> None:
         """Blank the columns from `start` up to `end`; only a background in `style` leaves something to store."""
         if style is DEFAULT:
             have = len(self.text)
@@ -126,7 +126,7 @@ class Row:
         if end > start:
             self.write(start, " " * (min(end, columns) - start), style)
 
-    def erase_unprotected(self, start: int, end: int, columns: int, style: Style) -> None:
+    def erase_unprotected(self, start: int, end: int, columns: int, style: CellStyle) -> None:
         """Blank the columns from `start` up to `end` as `erase` does, all but those a program protected (DECSCA)."""
         kept = [x for x in range(start, min(end, len(self.text))) if self.style_at(x).flags & PROTECTED]
         for x in (*kept, end):
@@ -147,7 +147,7 @@ class Row:
         elif self.styles is not None or self.spans is not None:
             del self.dense()[length:]
 
-    def insert(self, x: int, count: int, columns: int, style: Style) -> None:
+    def insert(self, x: int, count: int, columns: int, style: CellStyle) -> None:
         """Shift what is at `x` and behind to the right by blanks of a style; what leaves the row is lost."""
         if x >= len(self.text) and style is DEFAULT:
             return
@@ -160,7 +160,7 @@ class Row:
         self.truncate(columns)
         self.drawn = None
 
-    def delete(self, x: int, count: int, columns: int, style: Style) -> None:
+    def delete(self, x: int, count: int, columns: int, style: CellStyle) -> None:
         """Take columns out and move the rest left; blanks of a style come in at the end."""
         self.drawn = None
         self.wrapped = False
@@ -190,7 +190,7 @@ class Row:
         if 0 < x < len(text) and text[x] == STUB:
             self.text = text[: x - 1] + "  " + text[x + 1 :]
 
-    def compact(self) -> Row | str:
+    def compact(self) -> ScreenRow | str:
         """The cheapest form that keeps everything, for the scrollback."""
         self.drawn = None
         if self.styles is not None:

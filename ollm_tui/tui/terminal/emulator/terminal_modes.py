@@ -8,11 +8,11 @@ from enum import Enum, StrEnum
 
 from pyte import modes as mo
 
-from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, Style
+from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, CellStyle
 from ollm_tui.tui.terminal.emulator.cursor_editing import EditingScreen
 from ollm_tui.tui.terminal.emulator.grid import LiveCursor
 from ollm_tui.tui.terminal.emulator.resize_reflow import Place
-from ollm_tui.tui.terminal.emulator.screen_rows import Row
+from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.emulator.writing import CHARSETS
 
 ANSI_MODES = frozenset({4, 20})
@@ -60,14 +60,14 @@ class SavedCursor:
 
     x: int = 0
     y: int = 0
-    style: Style = DEFAULT
+    style: CellStyle = DEFAULT
     origin: bool = False
     charset: int = 0
     g0: str = CHARSETS["B"]
     g1: str = CHARSETS["B"]
 
 
-class ModalScreen(EditingScreen):
+class ModesScreen(EditingScreen):
     """A screen with modes. `mode` holds the same numbers as pyte's: private ones shifted left by five."""
 
     def __init__(self, columns: int, lines: int, scrollback_lines: int) -> None:
@@ -105,7 +105,7 @@ class ModalScreen(EditingScreen):
     def reset(self) -> None:
         """RIS: everything as at power-up; the scrollback stays."""
         self._leave_alternate()
-        self.rows[:] = [Row() for _ in range(self.lines)]
+        self.rows[:] = [ScreenRow() for _ in range(self.lines)]
         self.margins = None
         self.mode = {mo.DECAWM, mo.DECTCEM, 1007 << 5}
         self.title = ""
@@ -186,7 +186,7 @@ class ModalScreen(EditingScreen):
             self.main_rows = self.rows
             self._saved_of_main, self.saved = self.saved, SavedCursor()
             self.parked = (self.cursor.y, self.cursor.x)
-            self.rows = [Row() for _ in range(self.lines)]
+            self.rows = [ScreenRow() for _ in range(self.lines)]
             self.alternate_screen = True
         if clear:
             self.erase_in_display(2)

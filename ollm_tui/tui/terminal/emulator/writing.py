@@ -8,10 +8,10 @@ import unicodedata
 from pyte import charsets
 from pyte import modes as mo
 
-from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, Style, StyleMemo
+from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, CellStyle, StyleMemo
 from ollm_tui.tui.terminal.emulator.grid import Grid
 from ollm_tui.tui.terminal.emulator.resize_reflow import broken
-from ollm_tui.tui.terminal.emulator.screen_rows import Row, Span
+from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow, Span
 from ollm_tui.tui.terminal.emulator.widths import (
     MAX_CLUSTER,
     NARROW,
@@ -162,7 +162,7 @@ class WritingScreen(Grid):
 
     # Clusters
 
-    def _previous_cell(self) -> tuple[Row, int] | None:
+    def _previous_cell(self) -> tuple[ScreenRow, int] | None:
         """Row and first column of the cell left of the cursor."""
         cursor = self.cursor
         x = min(cursor.x, self.columns) - 1
@@ -225,7 +225,7 @@ class WritingScreen(Grid):
         would colour the lines below.
         """
         style = self.cursor.style
-        finished: list[Row | str] | list[str]
+        finished: list[ScreenRow | str] | list[str]
         taken = len(lines)
         if style is DEFAULT and "\x1b" not in "".join(lines) and len(max(lines, key=len)) <= self.columns:
             finished = lines
@@ -241,14 +241,14 @@ class WritingScreen(Grid):
                 else:
                     text, spans = line, [(len(line), style)] if style is not DEFAULT and line else None
                 if len(text) > self.columns:
-                    finished.extend(row.compact() for row in broken(Row(text, spans), self.columns))
+                    finished.extend(row.compact() for row in broken(ScreenRow(text, spans), self.columns))
                 else:
-                    finished.append(Row(text, spans) if spans else text)
+                    finished.append(ScreenRow(text, spans) if spans else text)
             self.set_style(style)
         self._append(finished)
         return taken
 
-    def _styled(self, line: str, style: Style) -> tuple[str, list[Span] | None, Style]:
+    def _styled(self, line: str, style: CellStyle) -> tuple[str, list[Span] | None, CellStyle]:
         """Text and spans of a line with SGR sequences in it, and the style after it."""
         parts = _SGR.split(line)
         memo = self.memo
@@ -267,14 +267,14 @@ class WritingScreen(Grid):
         text = "".join(parts[::2])
         return text, None if plain else spans, style
 
-    def _append(self, finished: list[Row | str] | list[str]) -> None:
+    def _append(self, finished: list[ScreenRow | str] | list[str]) -> None:
         """Put finished lines at the cursor's row and scroll as far as needed; the cursor ends below them."""
         y = self.cursor.y
         count = len(finished)
         rows = self.rows
         overflow = y + count + 1 - self.lines
         if overflow <= 0:
-            rows[y : y + count] = [Row(line) if isinstance(line, str) else line for line in finished]
+            rows[y : y + count] = [ScreenRow(line) if isinstance(line, str) else line for line in finished]
             self.dirty.update(range(y, y + count))
             self.cursor.y = y + count
             return
@@ -283,7 +283,7 @@ class WritingScreen(Grid):
         if not self.alternate_screen:
             self.keep([row.compact() for row in rows[:above]])
             self.keep(finished[:gone])
-        shown = [Row(line) if isinstance(line, str) else line for line in finished[gone:]]
-        rows[:] = rows[above:y] + shown + [Row() for _ in range(self.lines - (y - above) - len(shown))]
+        shown = [ScreenRow(line) if isinstance(line, str) else line for line in finished[gone:]]
+        rows[:] = rows[above:y] + shown + [ScreenRow() for _ in range(self.lines - (y - above) - len(shown))]
         self.cursor.y = self.lines - 1
         self.touch_all()

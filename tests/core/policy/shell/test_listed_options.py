@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.policy.shell.program_table import Reading, tables
+from ollm_tui.core.policy.shell.program_table import ReadOnlyForm, tables
 
 WANTS_A_VALUE = re.compile(
     r"requires an argument|requires a value|option requires|takes one parameter|Missing argument|Usage:\s+xxd"
 )
 
 
-def all_readings() -> list[tuple[tuple[str, ...], Reading]]:
+def all_readings() -> list[tuple[tuple[str, ...], ReadOnlyForm]]:
     known = tables().reading
-    plain: list[tuple[tuple[str, ...], Reading]] = [((name,), spec) for name, spec in known.items()]
+    plain: list[tuple[tuple[str, ...], ReadOnlyForm]] = [((name,), spec) for name, spec in known.items()]
     return [*plain, *[(("git", name), spec) for name, spec in known["git"].sub.items()]]
 
 
@@ -62,7 +62,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 @pytest.mark.parametrize(("words", "spec"), READINGS, ids=[" ".join(words) for words, _ in READINGS])
 def test_options_take_the_next_word_exactly_where_the_list_says_so(
-    repository: Path, words: tuple[str, ...], spec: Reading
+    repository: Path, words: tuple[str, ...], spec: ReadOnlyForm
 ) -> None:
     valued = {*spec.values, *spec.script_options}
     alone = {*spec.long, *(f"-{flag}" for flag in spec.flags), *spec.exact} - valued

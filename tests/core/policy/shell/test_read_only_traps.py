@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.policy.engine import Call, Explanation, PolicyEngine
+from ollm_tui.core.policy.engine import Explanation, JudgedCall, PolicyEngine
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.policy.shell.git_config import configured_program
 from ollm_tui.core.policy.shell.script_languages import sed_is_harmless
@@ -30,7 +30,7 @@ def judge(tmp_path: Path) -> Judge:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.py").write_text("x = 1\n")
     engine = PolicyEngine(configure(Options(workspace=tmp_path)).sources)
-    return lambda line: engine.explain(Call(SHELL, {"command": line, "background": False}, Effect.RUNS))
+    return lambda line: engine.explain(JudgedCall(SHELL, {"command": line, "background": False}, Effect.RUNS))
 
 
 def allowed(judge: Judge, line: str) -> bool:
@@ -456,4 +456,4 @@ def deciding_in_full_mode(folder: Path, line: str) -> Decision:
         'conditions = [{ param = "command", operator = "matches", value = "^rm( |$)" }]\n'
     )
     engine = PolicyEngine(configure(Options(workspace=folder, policy_file=policy)).sources)
-    return engine.explain(Call(SHELL, {"command": line, "background": False}, Effect.RUNS)).decision
+    return engine.explain(JudgedCall(SHELL, {"command": line, "background": False}, Effect.RUNS)).decision

@@ -13,8 +13,8 @@ from ollm_tui.core.policy.rules import (
     Operator,
     PolicyCondition,
     PolicyRule,
-    RulePlace,
     RuleSet,
+    RuleSource,
     seen_by_conditions,
 )
 from ollm_tui.core.policy.shell.program_table import program_key, tables
@@ -77,7 +77,7 @@ def test_a_program_with_a_deleting_word_is_known_to_have_one(rest: list[str], da
 @settings(max_examples=200, deadline=None)
 @given(st.lists(rules, max_size=8), params)
 def test_the_deciding_rule_is_the_first_that_matches(drawn: list[PolicyRule], given_params: dict[str, object]) -> None:
-    placed = RuleSet([(rule, RulePlace("user", number)) for number, rule in enumerate(drawn, 1)])
+    placed = RuleSet([(rule, RuleSource("user", number)) for number, rule in enumerate(drawn, 1)])
     seen = seen_by_conditions(given_params)  # pyright: ignore[reportArgumentType] (drawn from JSON values)
     expected = next((rule for rule in placed.for_tool("shell") if rule.matches(seen)), None)
     assert placed.deciding("shell", seen) is expected
