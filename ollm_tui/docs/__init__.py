@@ -1,0 +1,1 @@
+"""Documentation that ships with the program; `ollm-tui help TOPIC` prints it."""
