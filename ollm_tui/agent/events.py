@@ -15,6 +15,7 @@ from ollm_tui.core.base.errors import Slug
 from ollm_tui.core.base.results import JsonObject, ToolError, ToolResult, Wire
 from ollm_tui.core.bus.confirmation import ConfirmationRequest, Origin
 from ollm_tui.core.bus.notices import ConfirmationOutcome
+from ollm_tui.core.todos.todo import Todo
 
 
 class TurnStatus(StrEnum):
@@ -183,21 +184,11 @@ class ToolResultEvent(_Event):
     result: LoggedResult
 
 
-class LoggedTodo(Wire):
-    """A todo as it stands in an event."""
-
-    id: str
-    task: str
-    status: str
-    completed: bool
-    created_at: str
-
-
 class TodosChangedEvent(_Event):
     """The todo list after a change, and by whom."""
 
     type: Literal["todos_changed"] = "todos_changed"
-    todos: tuple[LoggedTodo, ...]
+    todos: tuple[Todo, ...]
     by: str
     revision: int = 0
 

@@ -9,7 +9,6 @@ from ollm_tui.agent.events import (
     ConfirmationRequestedEvent,
     ConfirmationSettledEvent,
     Event,
-    LoggedTodo,
     TodosChangedEvent,
     ToolOutputEvent,
 )
@@ -91,16 +90,6 @@ class EventStream:
             case OutputProduced(call_id, text):
                 self.publish(ToolOutputEvent(call_id=call_id, text=text))
             case TodosChanged(todos, by, revision):
-                logged = tuple(
-                    LoggedTodo(
-                        id=todo.id,
-                        task=todo.task,
-                        status=todo.status.value,
-                        completed=todo.completed,
-                        created_at=todo.created_at,
-                    )
-                    for todo in todos
-                )
-                self.publish(TodosChangedEvent(todos=logged, by=by, revision=revision))
+                self.publish(TodosChangedEvent(todos=todos, by=by, revision=revision))
             case ConfirmationHeld() | CommandChanged():
                 pass  # live state that the screen reads from the bus's and the hub's own doors

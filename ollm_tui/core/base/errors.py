@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import JsonValue
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 
 class Slug(StrEnum):

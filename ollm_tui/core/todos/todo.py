@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any, ClassVar
 
 from ollm_tui.core.base.errors import TodoFailed
 from ollm_tui.core.base.escape import quoted_unless_plain
@@ -20,22 +21,38 @@ class TodoStatus(StrEnum):
 
     @property
     def finished(self) -> bool:
-        """Nothing is left to do about it."""
+        """Whether nothing is left to do about it."""
         return self in (TodoStatus.COMPLETED, TodoStatus.CANCELLED)
+
+    @property
+    def mark(self) -> str:
+        """Three characters for the beginning of a line."""
+        return {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}[self.value]
+
+
+def _camel_case(name: str) -> str:
+    from pydantic.alias_generators import to_camel  # the screen's first frame needs todos, but no pydantic
+
+    return to_camel(name)
 
 
 @dataclass(frozen=True)
 class Todo:
-    """One item. `id` is `t1`, `t2`, ... and is never used again in its workspace; `created_at` is UTC in ISO 8601."""
+    """One item of the list, for tools, events and screen; JSON names are in camelCase.
+
+    `id` is `t1`, `t2`, ... and never used again in its workspace; `created_at` is UTC in ISO 8601.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"alias_generator": _camel_case, "populate_by_name": True}
 
     id: str
     task: str
     status: TodoStatus
+    completed: bool = field(init=False, default=False)
     created_at: str
 
-    @property
-    def completed(self) -> bool:
-        return self.status is TodoStatus.COMPLETED
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "completed", self.status is TodoStatus.COMPLETED)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.escape import quoted_unless_plain
-from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
+from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import Risk
 from ollm_tui.core.todos.todo_list import Replacement, Todo, TodoDraft, TodoList, TodoStatus
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
@@ -82,18 +82,10 @@ class WriteTodosParameters(Parameters):
         return self.id or self.task or ""
 
 
-class TodoEntry(Wire):
-    """An item as programs see it."""
-
-    id: str
-    task: str
-    status: TodoStatus
-    completed: bool
-    created_at: str
-
-
 class TodosData(ToolData):
-    todos: tuple[TodoEntry, ...]
+    """The whole list."""
+
+    todos: tuple[Todo, ...]
 
 
 class WriteTodosInvocation(ToolInvocation[WriteTodosParameters]):
@@ -128,7 +120,7 @@ class WriteTodosInvocation(ToolInvocation[WriteTodosParameters]):
         return ToolResult.of_text(
             todos_for_model(todos),
             _progress(todos),
-            data=TodosData(todos=tuple(_entry(todo) for todo in todos)),
+            data=TodosData(todos=todos),
             notes=(*notes, *_standing(todos)),
         )
 
@@ -201,12 +193,6 @@ def _counted(number: int) -> str:
 
 def _progress(todos: Sequence[Todo]) -> str:
     return f"{sum(todo.completed for todo in todos)} of {_counted(len(todos))} done" if todos else "No todos"
-
-
-def _entry(todo: Todo) -> TodoEntry:
-    return TodoEntry(
-        id=todo.id, task=todo.task, status=todo.status, completed=todo.completed, created_at=todo.created_at
-    )
 
 
 WRITE_TODOS = Tool(
