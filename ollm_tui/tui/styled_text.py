@@ -1,4 +1,4 @@
-"""What our own widgets draw with: lines of inked text, wrapped by cells, made into strips of the current theme.
+"""What our own widgets draw with: lines of styled text, wrapped by cells, made into strips of the current theme.
 
 Foreign text enters a `StyledLine` only through `visible` or `visible_block`; nothing here knows markup.
 """
@@ -49,10 +49,10 @@ class TextRole(StrEnum):
 
 @dataclass(frozen=True)
 class StyledSpan:
-    """A run of text in one ink; its text is safe to draw and has no line end."""
+    """A run of text in one role; its text is safe to draw and has no line end."""
 
     text: str
-    ink: TextRole = TextRole.PLAIN
+    role: TextRole = TextRole.PLAIN
 
 
 @dataclass(frozen=True)
@@ -62,17 +62,17 @@ class StyledLine:
     `prose` may be folded at blanks, for sentences; commands and files are cut by cells and lose nothing.
     """
 
-    pieces: tuple[StyledSpan, ...] = ()
+    spans: tuple[StyledSpan, ...] = ()
     hang: int = 0
     prose: bool = False
 
     @property
     def text(self) -> str:
-        return "".join(piece.text for piece in self.pieces)
+        return "".join(span.text for span in self.spans)
 
     @property
     def cells(self) -> int:
-        return sum(cell_len(piece.text) for piece in self.pieces)
+        return sum(cell_len(span.text) for span in self.spans)
 
     def wrapped(self, width: int) -> list[StyledLine]:
         """Cut by cells at `width`, losing nothing: blanks at a fold stay. At least one line."""
@@ -81,13 +81,13 @@ class StyledLine:
         hang = self.hang if self.hang <= min(width // 2, width - 2) else 0  # a wide character has to fit beside it
         rows: list[list[StyledSpan]] = [[]]
         room = width
-        for piece in self.pieces:
-            text, at = piece.text, 0
+        for span in self.spans:
+            text, at = span.text, 0
             while at < len(text):
                 # A whole text may be one line: what lies beyond this row is not looked at again for each row.
                 rest = text[at : at + max(1, room) * CHARACTERS_A_CELL]
                 if at + len(rest) == len(text) and cell_len(rest) <= room:
-                    rows[-1].append(StyledSpan(rest, piece.ink))
+                    rows[-1].append(StyledSpan(rest, span.role))
                     room -= cell_len(rest)
                     break
                 head = _head(rest, room)
@@ -97,7 +97,7 @@ class StyledLine:
                 if not head and room == width - (hang if len(rows) > 1 else 0):
                     head = text[at]  # one character wider than a whole line: better cut off than looped on
                 if head:
-                    rows[-1].append(StyledSpan(head, piece.ink))
+                    rows[-1].append(StyledSpan(head, span.role))
                     at += len(head)
                 rows.append([StyledSpan(" " * hang)] if hang else [])
                 room = width - hang
@@ -111,11 +111,11 @@ class StyledLine:
             return StyledLine((StyledSpan(_head(self.text, max(0, width))),))
         kept: list[StyledSpan] = []
         room = width - 2
-        for piece in self.pieces:
-            head = piece.text if cell_len(piece.text) <= room else _head(piece.text, room)
-            kept.append(StyledSpan(head, piece.ink))
+        for span in self.spans:
+            head = span.text if cell_len(span.text) <= room else _head(span.text, room)
+            kept.append(StyledSpan(head, span.role))
             room -= cell_len(head)
-            if len(head) < len(piece.text):
+            if len(head) < len(span.text):
                 break
         return StyledLine((*kept, StyledSpan("..", TextRole.MUTED)), self.hang)
 
@@ -126,9 +126,9 @@ def app_of(node: DOMNode) -> App[object]:
 
 
 def line(*parts: str | tuple[str, TextRole], hang: int = 0, prose: bool = False) -> StyledLine:
-    """Build a line from texts and (text, ink) pairs."""
-    pieces = (StyledSpan(part) if isinstance(part, str) else StyledSpan(*part) for part in parts)
-    return StyledLine(tuple(piece for piece in pieces if piece.text), hang, prose)
+    """Build a line from texts and (text, role) pairs."""
+    spans = (StyledSpan(part) if isinstance(part, str) else StyledSpan(*part) for part in parts)
+    return StyledLine(tuple(span for span in spans if span.text), hang, prose)
 
 
 def spread(left: StyledLine, right: StyledLine, width: int) -> StyledLine:
@@ -138,13 +138,13 @@ def spread(left: StyledLine, right: StyledLine, width: int) -> StyledLine:
         return left.cut(width)
     kept = left.cut(room)
     gap = width - kept.cells - right.cells
-    return StyledLine((*kept.pieces, StyledSpan(" " * gap), *right.pieces))
+    return StyledLine((*kept.spans, StyledSpan(" " * gap), *right.spans))
 
 
-def lines_of(text: str, ink: TextRole = TextRole.PLAIN, *, indent: int = 0, prose: bool = False) -> list[StyledLine]:
+def lines_of(text: str, role: TextRole = TextRole.PLAIN, *, indent: int = 0, prose: bool = False) -> list[StyledLine]:
     """A safe block of text as lines, tabs set out to blanks."""
     lead = " " * indent
-    return [line((lead + row.expandtabs(TAB_SIZE), ink), hang=indent, prose=prose) for row in text.split("\n")]
+    return [line((lead + row.expandtabs(TAB_SIZE), role), hang=indent, prose=prose) for row in text.split("\n")]
 
 
 def wrap_all(lines: Iterable[StyledLine], width: int) -> list[StyledLine]:
@@ -197,19 +197,19 @@ class RolePalette:
             known = _PALETTES[app] = (app.current_theme, cls(app.theme_variables, ansi=app.current_theme.ansi))
         return known[1]
 
-    def style(self, ink: TextRole) -> Style:
-        return self._styles[ink]
+    def style(self, role: TextRole) -> Style:
+        return self._styles[role]
 
     def fore(self, name: str) -> str | None:
         """A theme colour as rich writes it, for styles built elsewhere; None where the theme has none."""
         color = self._color(name)
         return None if color is None else color.rich_color.name
 
-    def strip(self, inked: StyledLine, width: int, base: Style, fill: TextRole = TextRole.PLAIN) -> Strip:
-        """The line on exactly `width` cells, over `base`; `fill` inks the whole row."""
+    def strip(self, styled: StyledLine, width: int, base: Style, fill: TextRole = TextRole.PLAIN) -> Strip:
+        """The line on exactly `width` cells, over `base`; `fill` is the role of the whole row."""
         ground = base + self._styles[fill]
-        segments = [Segment(piece.text, ground + self._styles[piece.ink]) for piece in inked.pieces]
-        last = inked.pieces[-1].ink if inked.pieces else TextRole.PLAIN
+        segments = [Segment(span.text, ground + self._styles[span.role]) for span in styled.spans]
+        last = styled.spans[-1].role if styled.spans else TextRole.PLAIN
         return Strip(segments).crop_extend(0, width, ground + self._styles[last] if last in TO_THE_EDGE else ground)
 
     def _color(self, name: str) -> Color | None:

@@ -23,7 +23,7 @@ from ollm_tui.tui.widgets.row_list import ListRow, RowList
 from ollm_tui.tui.widgets.tool_call_view import clock_text
 
 RISK_WORDS = {RiskLevel.LOW: "LOW", RiskLevel.MEDIUM: "MED", RiskLevel.HIGH: "HIGH"}
-RISK_INKS = {RiskLevel.LOW: TextRole.OK, RiskLevel.MEDIUM: TextRole.WARNING, RiskLevel.HIGH: TextRole.ERROR}
+RISK_ROLES = {RiskLevel.LOW: TextRole.OK, RiskLevel.MEDIUM: TextRole.WARNING, RiskLevel.HIGH: TextRole.ERROR}
 LATE_SECONDS = 15.0
 """With less time left the clock warns."""
 
@@ -134,6 +134,6 @@ def time_words(item: ConfirmationItem, now: float) -> tuple[str, TextRole]:
 def _item_lines(item: ConfirmationItem) -> tuple[StyledLine, ...]:
     risk = f"{RISK_WORDS[item.risk]:<4}"
     return (
-        line((f"#{item.ordinal} ", TextRole.STRONG), (risk, RISK_INKS[item.risk]), f" {visible(item.tool)}"),
+        line((f"#{item.ordinal} ", TextRole.STRONG), (risk, RISK_ROLES[item.risk]), f" {visible(item.tool)}"),
         line(("   ", TextRole.PLAIN), (visible(subject_of(item)[:SUBJECT_CHARACTERS]), TextRole.MUTED)),
     )

@@ -31,7 +31,7 @@ def shown_tabs(
     others = [tab for tab in commands.values() if not tab.person]
     over = [tab.id for tab in others if tab.state in _OVER and tab.id != chosen]
     hidden = set(over[:-KEPT_TABS])
-    shown = [Tab(tab.id, _label(tab, now) + _bell(tab.id, rung), _ink(tab)) for tab in others if tab.id not in hidden]
+    shown = [Tab(tab.id, _label(tab, now) + _bell(tab.id, rung), _role(tab)) for tab in others if tab.id not in hidden]
     return [Tab(SHELL, f"shell{ended}{_bell(SHELL, rung)}"), *shown]
 
 
@@ -64,7 +64,7 @@ def _end_words(tab: CommandTab) -> str:
             return f"KILLED {tab.exit_code}" if tab.exit_code is not None else "KILLED"
 
 
-def _ink(tab: CommandTab) -> TextRole:
+def _role(tab: CommandTab) -> TextRole:
     match tab.state:
         case CommandMark.RUNNING | CommandMark.LEFT:
             return TextRole.ACCENT

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from textual.widgets import Input
 
 EMPTY = "No todos yet. The model keeps its plan here; press a to add one."
-STATE_INKS = {
+STATE_ROLES = {
     TodoState.PENDING: TextRole.PLAIN,
     TodoState.IN_PROGRESS: TextRole.STRONG,
     TodoState.COMPLETED: TextRole.MUTED,
@@ -133,8 +133,8 @@ class TodoPane(Vertical):
 
 
 def _todo_line(number: int, todo: TodoRow) -> StyledLine:
-    mark_ink = TextRole.ACCENT if todo.state is TodoState.IN_PROGRESS else STATE_INKS[todo.state]
+    mark_role = TextRole.ACCENT if todo.state is TodoState.IN_PROGRESS else STATE_ROLES[todo.state]
     before = f" {number} "
-    ink = STATE_INKS[todo.state]
+    role = STATE_ROLES[todo.state]
     hang = len(todo.state.mark + before)
-    return line((todo.state.mark, mark_ink), (before, ink), (visible(todo.task), ink), hang=hang, prose=True)
+    return line((todo.state.mark, mark_role), (before, role), (visible(todo.task), role), hang=hang, prose=True)

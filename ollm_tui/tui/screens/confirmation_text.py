@@ -172,8 +172,10 @@ def _tight_keys(case: DecisionGuard, standing: Standing) -> tuple[list[StyledLin
     words = {Standing.ARMING: "y ..", Standing.UNREAD: "PgDn first", Standing.OVER: "sent"}.get(
         standing, "y again" if case.pressed_once else "y yes"
     )
-    ink = TextRole.MUTED if standing is not Standing.READY else TextRole.ERROR if case.pressed_once else TextRole.ACCENT
-    keys = line((words, ink), "  n no  r why  e edit  [ ]  Esc")
+    role = (
+        TextRole.MUTED if standing is not Standing.READY else TextRole.ERROR if case.pressed_once else TextRole.ACCENT
+    )
+    keys = line((words, role), "  n no  r why  e edit  [ ]  Esc")
     return [keys], [ClickTarget(0, 0, len(words), "approve"), ClickTarget(0, len(words) + 2, len(words) + 6, "deny")]
 
 
@@ -194,14 +196,14 @@ def _remember_lines(offer: RuleOffer, standing: Standing) -> list[StyledLine]:
         Reach.WORKSPACE: "From now on in this workspace",
         Reach.USER: "From now on in every workspace of yours",
     }[offer.reach]
-    ink = TextRole.ACCENT if standing is Standing.READY else TextRole.MUTED
+    role = TextRole.ACCENT if standing is Standing.READY else TextRole.MUTED
     rule = [] if offer.editable and not session else offer.text.split("\n")
     words = " again: approve and remember   " if session else " approve and save it   "
     return [
         line((f"{scope} this runs without a question{':' if rule else ' (you can change it above).'}", TextRole.MUTED)),
         *(line("  ", (visible(one), TextRole.STRONG), hang=2) for one in rule),
         *_also_lines(offer),
-        line(("[a]" if session else "^S", ink), words, *_wider(offer), ("Esc", TextRole.ACCENT), " back"),
+        line(("[a]" if session else "^S", role), words, *_wider(offer), ("Esc", TextRole.ACCENT), " back"),
     ]
 
 

@@ -61,12 +61,12 @@ def help_lines(app: App[object]) -> Iterator[StyledLine]:
     for title, rows in groups:
         yield line((title, TextRole.PRIMARY))
         for keys, binding in rows:
-            pieces = (
+            spans = (
                 (f"  {keys:<{wide}} ", TextRole.ACCENT),
                 f"{binding.tooltip:<56}",
                 (f" {binding.id}", TextRole.MUTED),
             )
-            yield line(*pieces, hang=wide + 3)
+            yield line(*spans, hang=wide + 3)
         yield line()
     yield line(("Prompt words", TextRole.PRIMARY))
     for words in WORDS:

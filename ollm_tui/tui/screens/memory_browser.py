@@ -34,8 +34,8 @@ class KeyHint:
 
 def list_row(row: MemoryRow) -> ListRow:
     """Key and facts on the first line, scope and the text's first line below."""
-    scope_ink = TextRole.ACCENT if row.name.scope is MemoryScope.USER else TextRole.MUTED
-    scope = (f"  {row.name.scope.value:<9} ", scope_ink)
+    scope_role = TextRole.ACCENT if row.name.scope is MemoryScope.USER else TextRole.MUTED
+    scope = (f"  {row.name.scope.value:<9} ", scope_role)
     said = (f"looks like {row.concern}", TextRole.WARNING) if row.concern else (visible(row.first_line), TextRole.MUTED)
     beside = line((f"{size_words(row.size)}  {row.age:>6}", TextRole.MUTED))
     key = visible(row.name.key) or '""'
@@ -79,7 +79,7 @@ SCOPES: tuple[MemoryScope | None, ...] = (None, *MemoryScope)
 class MemoryRows(RowList):
     """Its mark stays while the text is read."""
 
-    def row_ink(self, row: int) -> TextRole:
+    def row_role(self, row: int) -> TextRole:
         first, last = self.span
         return TextRole.CHOSEN if first <= row < last else TextRole.PLAIN
 
@@ -116,7 +116,7 @@ class MemoryBrowser(ModalScreen[None]):
         if marked is None:
             self._text = None
             empty = "" if self._listing is None else NOTHING_FOUND if self._query.containing else NOTHING_KEPT
-            self._shown.show_text(empty, ink=TextRole.MUTED)
+            self._shown.show_text(empty, role=TextRole.MUTED)
         elif self._text is None or self._text.name != marked.name:
             self.post_message(wishes.ReadMemory(marked.name))
 

@@ -126,7 +126,7 @@ class MemoryScreen(MemoryBrowser):
             if text.value:
                 self._shown.show_text(text.value, keep_place=same)
             else:
-                self._shown.show_text("(gone)" if text.value is None else "(empty)", ink=TextRole.MUTED)
+                self._shown.show_text("(gone)" if text.value is None else "(empty)", role=TextRole.MUTED)
         self._draw()
 
     def _settle(self, settled: protocol.MemoryChangeUpdate) -> None:

@@ -1,4 +1,4 @@
-"""Turns blocks of the conversation into strips of cells: inked lines, markdown prose and code."""
+"""Turns blocks of the conversation into strips of cells: styled lines, markdown prose and code."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class BlockPainter:
 
 @dataclass(frozen=True)
 class LinesBlock:
-    """Inked lines, wrapped by cells."""
+    """Styled lines, wrapped by cells."""
 
     lines: tuple[StyledLine, ...]
     fill: TextRole = TextRole.PLAIN

@@ -1,4 +1,4 @@
-"""A confirmation's preview as inked lines: diff, command, deletion or text; always whole, nothing hidden."""
+"""A confirmation's preview as styled lines: diff, command, deletion or text; always whole, nothing hidden."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def diff_lines(diff: FileDiff, *, created: bool = False) -> list[StyledLine]:
     rows: list[StyledLine] = []
     if created:
         rows.append(line(("new file", TextRole.MUTED)))
-    inks = {"+": TextRole.ADDED, "-": TextRole.REMOVED}
+    roles = {"+": TextRole.ADDED, "-": TextRole.REMOVED}
     for hunk in diff.hunks:
         rows.append(line((hunk.header, TextRole.HUNK)))
         for one in hunk.lines:
             sign, text = one[:1], visible(one[1:].replace("\t", " " * TAB_SIZE))
-            rows.append(line((f"{sign} {text}", inks.get(sign, TextRole.PLAIN)), hang=2))
+            rows.append(line((f"{sign} {text}", roles.get(sign, TextRole.PLAIN)), hang=2))
     return rows or [line(("no lines change", TextRole.MUTED))]
 
 

@@ -162,7 +162,7 @@ def _reasoning_block(entry: AnswerEntry, *, folded: bool) -> Block:
 
 
 def _note_block(entry: NoteEntry, *, folded: bool) -> Block:
-    mark, ink = {
+    mark, role = {
         NoteKind.NOTICE: ("- ", TextRole.MUTED),
         NoteKind.GREETING: ("", TextRole.PLAIN),
         NoteKind.ERROR: ("! ", TextRole.ERROR),
@@ -175,7 +175,7 @@ def _note_block(entry: NoteEntry, *, folded: bool) -> Block:
     blank = " " * len(mark)
     return LinesBlock(
         tuple(
-            line((f"{blank if place else mark}{row}", ink), hang=len(mark) + _indent(row), prose=True)
+            line((f"{blank if place else mark}{row}", role), hang=len(mark) + _indent(row), prose=True)
             for place, row in enumerate(rows)
         )
     )

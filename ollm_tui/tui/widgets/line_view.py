@@ -1,4 +1,4 @@
-"""A scrollable view of inked lines that draws only what is in sight; base of the detail box, help and lists."""
+"""A scrollable view of styled lines that draws only what is in sight; base of the detail box, help and lists."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ class LineView(ScrollView, can_focus=True):
     def render_line(self, y: int) -> Strip:
         row = y + self.scroll_offset.y
         width = self.scrollable_content_region.width
-        return self.palette.strip(self.row_at(row), width, self.base_style, self.row_ink(row))
+        return self.palette.strip(self.row_at(row), width, self.base_style, self.row_role(row))
 
     def row_at(self, row: int) -> StyledLine:
         """What stands in a row at the width now."""
         return self._rows[row] if row < len(self._rows) else StyledLine()
 
-    def row_ink(self, row: int) -> TextRole:
+    def row_role(self, row: int) -> TextRole:
         """What the whole row is painted in; lists mark their cursor here."""
         return TextRole.PLAIN
 

@@ -23,14 +23,14 @@ class LongText(LineView):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._text = ""
-        self._ink = TextRole.PLAIN
+        self._role = TextRole.PLAIN
         self._folded: list[str] = []
 
-    def show_text(self, text: str, *, ink: TextRole = TextRole.PLAIN, keep_place: bool = False) -> None:
+    def show_text(self, text: str, *, role: TextRole = TextRole.PLAIN, keep_place: bool = False) -> None:
         """Replace the text; from its top unless `keep_place`."""
-        if (text, ink) == (self._text, self._ink):
+        if (text, role) == (self._text, self._role):
             return
-        self._text, self._ink = text, ink
+        self._text, self._role = text, role
         if not keep_place:
             self.scroll_to(y=0, animate=False, immediate=True, force=True)
         self._lay_out()
@@ -63,7 +63,7 @@ class LongText(LineView):
 
     def render_line(self, y: int) -> Strip:
         row = y + self.scroll_offset.y
-        shown = line((self._folded[row], self._ink)) if row < len(self._folded) else line()
+        shown = line((self._folded[row], self._role)) if row < len(self._folded) else line()
         return self.palette.strip(shown, self.scrollable_content_region.width, self.base_style)
 
 

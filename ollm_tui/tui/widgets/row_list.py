@@ -44,9 +44,9 @@ class ListRow:
 
 def _aligned(row: StyledLine) -> StyledLine:
     """Without the blank that a fold has left behind the indent: words stand in one column."""
-    indent, *rest = row.pieces or (StyledSpan(""),)
+    indent, *rest = row.spans or (StyledSpan(""),)
     if row.hang and indent.text == " " * row.hang and rest and rest[0].text.startswith(" "):
-        return replace(row, pieces=(indent, replace(rest[0], text=rest[0].text[1:]), *rest[1:]))
+        return replace(row, spans=(indent, replace(rest[0], text=rest[0].text[1:]), *rest[1:]))
     return row
 
 
@@ -113,7 +113,7 @@ class RowList(LineView):
         if self.chosen_id is not None:
             self.post_message(self.Opened(self, self.chosen_id))
 
-    def row_ink(self, row: int) -> TextRole:
+    def row_role(self, row: int) -> TextRole:
         if not self.has_focus:
             return TextRole.PLAIN
         first, last = self.span

@@ -11,7 +11,7 @@ from ollm_tui.tui.styled_text import RolePalette, StyledLine, TextRole, line, sp
 from ollm_tui.tui.values import Activity, SessionStatus, StatusWord
 from ollm_tui.tui.widgets.tool_call_view import clock_text
 
-WORD_INKS = {
+WORD_ROLES = {
     StatusWord.IDLE: TextRole.MUTED,
     StatusWord.THINKING: TextRole.ACCENT,
     StatusWord.STREAMING: TextRole.ACCENT,
@@ -80,7 +80,7 @@ class StatusLine(Widget):
                 facts.append(visible(around.workspace))
         policy = "policy: DENIES ALL" if around.denied_because else f"policy: {visible(around.mode)}"
         alarming = bool(around.denied_because) or around.mode == "yolo"
-        parts: list[str | tuple[str, TextRole]] = [" ", (state, WORD_INKS[word])]
+        parts: list[str | tuple[str, TextRole]] = [" ", (state, WORD_ROLES[word])]
         for fact in facts:
             parts += [(" | ", TextRole.MUTED), fact]
         parts += [(" | ", TextRole.MUTED), (policy, TextRole.ERROR if alarming else TextRole.PLAIN)]

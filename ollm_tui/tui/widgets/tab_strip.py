@@ -19,7 +19,7 @@ class Tab:
 
     id: str
     label: str
-    ink: TextRole = TextRole.PLAIN
+    role: TextRole = TextRole.PLAIN
 
 
 class TabStrip(Widget):
@@ -82,12 +82,12 @@ class TabStrip(Widget):
         cell = 2 if first else 1
         for place in range(first, len(labels)):
             self._spans.append((cell, cell + labels[place].cells, self._tabs[place].id))
-            parts += [(piece.text, piece.ink) for piece in labels[place].pieces]
+            parts += [(span.text, span.role) for span in labels[place].spans]
             cell += labels[place].cells
         return line(*parts).cut(width)
 
 
 def _label(tab: Tab, *, chosen: bool) -> StyledLine:
     if chosen:
-        return line((f"[{tab.label}]", TextRole.CHOSEN if tab.ink is TextRole.PLAIN else tab.ink), " ")
-    return line((f" {tab.label} ", TextRole.MUTED if tab.ink is TextRole.PLAIN else tab.ink), " ")
+        return line((f"[{tab.label}]", TextRole.CHOSEN if tab.role is TextRole.PLAIN else tab.role), " ")
+    return line((f" {tab.label} ", TextRole.MUTED if tab.role is TextRole.PLAIN else tab.role), " ")

@@ -1,4 +1,4 @@
-"""A few inked lines that are as high as they need to be; parts of them can be clicked."""
+"""A few styled lines that are as high as they need to be; parts of them can be clicked."""
 
 from __future__ import annotations
 

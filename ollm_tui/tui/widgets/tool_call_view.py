@@ -15,7 +15,7 @@ from ollm_tui.tui.widgets.diff_view import preview_lines
 if TYPE_CHECKING:
     from ollm_tui.core.bus.confirmation import Preview
 
-STATE_INKS = {
+STATE_ROLES = {
     CallState.WAIT: TextRole.WARNING,
     CallState.RUN: TextRole.ACCENT,
     CallState.OK: TextRole.OK,
@@ -49,7 +49,7 @@ class ToolCallHead:
             (f"{visible(self.tool):<{NAME_CELLS - 1}} ", TextRole.STRONG),
             (visible(self.summary), TextRole.PLAIN),
         )
-        right = line((self.state.value, STATE_INKS[self.state]), (self.after, TextRole.MUTED))
+        right = line((self.state.value, STATE_ROLES[self.state]), (self.after, TextRole.MUTED))
         return painter.lines((spread(left, right, min(width - 1, LINE_CELLS)),), width)
 
     def estimate(self, width: int) -> int:
@@ -123,4 +123,4 @@ def _body(entry: CallEntry, preview: Preview | None) -> list[StyledLine]:
 
 
 def _indented(one: StyledLine) -> StyledLine:
-    return line(" " * BODY_INDENT, *((piece.text, piece.ink) for piece in one.pieces), hang=one.hang + BODY_INDENT)
+    return line(" " * BODY_INDENT, *((span.text, span.role) for span in one.spans), hang=one.hang + BODY_INDENT)

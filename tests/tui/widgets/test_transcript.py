@@ -309,7 +309,7 @@ async def test_search_finds_backwards_and_says_when_there_is_nothing() -> None:
         assert "message 42" in here.text
 
 
-def test_inks_differ_in_words_too() -> None:
+def test_roles_differ_in_words_too() -> None:
     states = [state.value for state in CallState]
     assert len(set(states)) == len(states)
     assert line(("x", TextRole.ERROR)).text == "x"
