@@ -13,8 +13,8 @@ from pydantic_core import PydanticSerializationError
 from ollm_tui.agent.sanitize import well_formed_json
 from ollm_tui.core.base.errors import Slug
 from ollm_tui.core.base.results import JsonObject, ToolError, ToolResult, Wire
-from ollm_tui.core.bus.confirmation import ConfirmationRequest, Origin
-from ollm_tui.core.bus.notices import ConfirmationOutcome
+from ollm_tui.core.bus.confirmation import ConfirmationRequest
+from ollm_tui.core.bus.states import ConfirmationState, Origin
 from ollm_tui.core.todos.todo import Todo
 
 
@@ -144,7 +144,7 @@ class ConfirmationSettledEvent(_Event):
     type: Literal["confirmation_settled"] = "confirmation_settled"
     call_id: str
     request_id: str
-    outcome: ConfirmationOutcome
+    outcome: ConfirmationState
     by: str
     reason: str | None = None
     modified_args: JsonObject | None = None

@@ -40,7 +40,7 @@ from ollm_tui.core.base.errors import (
 )
 from ollm_tui.core.base.escape import quote_name
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.bus.confirmation import Origin
+from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.execution.calls import CallOrder
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.fence.workspace import Workspace

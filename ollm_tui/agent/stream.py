@@ -15,7 +15,6 @@ from ollm_tui.agent.events import (
 from ollm_tui.core.base.clock import Clock, SystemClock, iso_time
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import (
-    CommandChanged,
     ConfirmationHeld,
     ConfirmationRequested,
     ConfirmationSettled,
@@ -74,15 +73,16 @@ class EventStream:
 
     def _on_notice(self, notice: Notice) -> None:
         match notice:
-            case ConfirmationRequested(request):
+            case ConfirmationRequested(confirmation):
+                request = confirmation.request
                 self.publish(ConfirmationRequestedEvent(call_id=request.call_id, request=request))
-            case ConfirmationSettled(request, outcome, by, response):
+            case ConfirmationSettled(confirmation, response):
                 self.publish(
                     ConfirmationSettledEvent(
-                        call_id=request.call_id,
-                        request_id=request.id,
-                        outcome=outcome,
-                        by=by,
+                        call_id=confirmation.call_id,
+                        request_id=confirmation.id,
+                        outcome=confirmation.state,
+                        by=confirmation.settled_by,
                         reason=response.reason if response else None,
                         modified_args=response.modified_args if response else None,
                     )
@@ -91,5 +91,5 @@ class EventStream:
                 self.publish(ToolOutputEvent(call_id=call_id, text=text))
             case TodosChanged(todos, by, revision):
                 self.publish(TodosChangedEvent(todos=todos, by=by, revision=revision))
-            case ConfirmationHeld() | CommandChanged():
-                pass  # live state that the screen reads from the bus's and the hub's own doors
+            case ConfirmationHeld():
+                pass  # live state that the screen reads from the bus

@@ -15,7 +15,7 @@ from ollm_tui.cli.output import given_or_stdin, parse_json, print_json, say
 from ollm_tui.cli.reporting import sound_configuration
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.bus.confirmation import Origin, Risk
+from ollm_tui.core.bus.states import Origin, Risk
 from ollm_tui.core.policy.decision_tables import (
     DecisionTableError,
     Difference,

@@ -18,7 +18,7 @@ from ollm_tui.cli.reporting import sound_configuration
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.errors import InvalidArguments, OperationCancelled
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.bus.confirmation import Origin
+from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.tools.aliases import ALIASES
 from ollm_tui.core.tools.schema import SchemaFormat, function_schema
 from ollm_tui.runtime import Attendance, Core, assemble_core

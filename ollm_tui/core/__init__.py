@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from ollm_tui.core.base.abort import AbortController, AbortSignal
     from ollm_tui.core.base.output import OutputFormatter, TruncationConfig
     from ollm_tui.core.base.results import ToolError, ToolResult
-    from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationRequest, ConfirmationResponse, Risk
+    from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationRequest, ConfirmationResponse
     from ollm_tui.core.bus.message_bus import MessageBus
+    from ollm_tui.core.bus.states import Risk
     from ollm_tui.core.execution.executor import ToolExecutor
     from ollm_tui.core.fence.workspace import Workspace
     from ollm_tui.core.policy.engine import PolicyEngine

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from ollm_tui.config import ConfigError, ConfigFile, LoadedConfig, Settings, load_settings, user_config_path
 from ollm_tui.core.base.app_dirs import config_folder
 from ollm_tui.core.base.errors import ToolFailure
-from ollm_tui.core.bus.confirmation import RememberScope
+from ollm_tui.core.bus.states import RememberScope
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approval_patterns import ApprovalPattern
 from ollm_tui.core.policy.command_rules import CommandPolicy

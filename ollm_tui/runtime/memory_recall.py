@@ -6,7 +6,7 @@ from ollm_tui.agent.providers.offline import OfflineProvider
 from ollm_tui.agent.providers.provider import Provider
 from ollm_tui.agent.recall import MemoryRecall
 from ollm_tui.config import MemorySettings
-from ollm_tui.core.bus.confirmation import Origin
+from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.memory.overview import MemoryOverview

@@ -20,7 +20,7 @@ from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.bus.message_bus import MessageBus
-from ollm_tui.core.bus.notices import CommandChanged, TodosChanged
+from ollm_tui.core.bus.notices import TodosChanged
 from ollm_tui.core.execution.calls import AutoAnswer
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.files.trash import Trash
@@ -140,7 +140,6 @@ async def assemble_core(
     trash = Trash(state_folder())
     jobs = JobRecords(state_folder() / "jobs", configuration.workspace.root, clock=clock)
     hub = CommandHub(outputs.folder, passed=settings.shell.pass_env, book=jobs)
-    hub.subscribe(lambda state: bus.publish(CommandChanged(state)))
     attended = attendance is Attendance.PERSON
     limits = settings.limits
     context = ToolContext(

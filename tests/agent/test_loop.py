@@ -57,7 +57,7 @@ async def conversation(
 def answer_all(house: Runtime, **answer: object) -> None:
     def answer_one(notice: Notice) -> None:
         if isinstance(notice, ConfirmationRequested):
-            response = ConfirmationResponse.model_validate({"id": notice.request.id, **answer})
+            response = ConfirmationResponse.model_validate({"id": notice.confirmation.request.id, **answer})
             asyncio.get_running_loop().call_soon(house.core.bus.respond_to_confirmation, response)
 
     house.core.bus.subscribe(answer_one)

@@ -17,9 +17,10 @@ import pydantic
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import ToolResult, UpdateOutput
-from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationResponse, Origin, Risk
+from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationResponse
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
+from ollm_tui.core.bus.states import Origin, Risk
 from ollm_tui.core.execution.calls import CallRecord
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.fence.workspace import Workspace
@@ -156,7 +157,9 @@ async def questions() -> None:
 
     def answer(notice: Notice) -> None:
         if isinstance(notice, ConfirmationRequested):
-            loop.call_soon(bus.respond_to_confirmation, ConfirmationResponse(id=notice.request.id, approved=True))
+            loop.call_soon(
+                bus.respond_to_confirmation, ConfirmationResponse(id=notice.confirmation.request.id, approved=True)
+            )
 
     bus.subscribe(answer)
 

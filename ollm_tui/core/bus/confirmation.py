@@ -2,43 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from ollm_tui.core.base.results import JsonObject, Wire
+from ollm_tui.core.bus.states import Origin, RememberScope, Risk
 from ollm_tui.core.files.diff import FileDiff
-
-
-class Risk(StrEnum):
-    """How much a call can hurt (000 Property 36)."""
-
-    LOW = "low"
-    MEDIUM = "medium"
-    HIGH = "high"
-
-    @property
-    def rank(self) -> int:
-        return list(Risk).index(self)
-
-
-class Origin(StrEnum):
-    """Who proposed a call."""
-
-    MODEL = "model"
-    USER = "user"
-    PLUGIN = "plugin"
-    SALVAGED = "salvaged"
-    """Read out of a model's plain text."""
-
-
-class RememberScope(StrEnum):
-    """How far an approval reaches when it is remembered."""
-
-    SESSION = "session"
-    WORKSPACE = "workspace"
-    USER = "user"
 
 
 class CommandPreview(Wire):

@@ -8,46 +8,42 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.clock import Clock, IdSource, RandomIds, SystemClock, iso_time
 from ollm_tui.core.base.errors import ConfirmationCancelled, ConfirmationTimeout
-from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationRequest, ConfirmationResponse, Origin
-from ollm_tui.core.bus.notices import (
-    ConfirmationHeld,
-    ConfirmationOutcome,
-    ConfirmationRequested,
-    ConfirmationSettled,
-    Notice,
-)
+from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationRequest, ConfirmationResponse
+from ollm_tui.core.bus.notices import ConfirmationHeld, ConfirmationRequested, ConfirmationSettled, Notice
+from ollm_tui.core.bus.states import Confirmation, ConfirmationState, Origin
 
 log = logging.getLogger(__name__)
 
 Subscriber = Callable[[Notice], Awaitable[None] | None]
 
 MAX_HOLD_SECONDS = 600.0
-"""The longest that looking at a question can stop its clock, in total."""
+"""The longest that looking at a confirmation can stop its clock, in total."""
 
 SUBSCRIBER_BACKLOG = 10_000
 """Notices kept for an asynchronous subscriber that does not keep up; the oldest go first."""
 
 
 @dataclass
-class _Pending:
-    """A question in the queue. `deadline` is monotonic; None while held, or where there is no limit."""
+class OpenConfirmation:
+    """A confirmation that was put into the queue; whoever put it there learns its end from `settlement`."""
 
-    request: ConfirmationRequest
-    answer: asyncio.Future[ConfirmationResponse]
-    deadline: float | None
+    confirmation: Confirmation
+    settlement: asyncio.Future[ConfirmationSettled]
+    expires: float | None
+    """Monotonic; while held the moment at which holding has lasted too long. None without a limit."""
     hold_left: float = MAX_HOLD_SECONDS
-    held_since: float | None = None
-    time_left: float = field(default=0.0)
+    held_since: float = 0.0
+    time_left: float = 0.0
 
 
 class MessageBus:
-    """Questions settle exactly once: approved, denied, expired or cancelled. Lives on one event loop.
+    """Queue of confirmations, each settled exactly once, and publisher of notices. Lives on one event loop.
 
     `clock` gives deadlines; `expire_due` applies them and is called by one timer for all of them.
     """
@@ -55,13 +51,14 @@ class MessageBus:
     def __init__(self, clock: Clock | None = None, ids: IdSource | None = None) -> None:
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds()
-        self._pending: dict[str, _Pending] = {}
+        self._pending: dict[str, OpenConfirmation] = {}
+        self._count = 0
         self._deadlines: list[tuple[float, str]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._subscribers: dict[int, _Subscription] = {}
         self._next_subscriber = 0
 
-    # -- questions ---------------------------------------------------------------------------------------------------
+    # -- confirmations -----------------------------------------------------------------------------------------------
 
     async def request_confirmation(
         self,
@@ -70,17 +67,42 @@ class MessageBus:
         timeout: float | None = 60.0,
         *,
         call_id: str = "",
-        reason: str = "",
-        origin: Origin = Origin.MODEL,
-        replaces: str | None = None,
     ) -> ConfirmationResponse:
         """Ask, and wait for the answer, whether or not anybody listens.
 
-        `timeout` is in seconds, None for no limit. Raises ConfirmationTimeout, or ConfirmationCancelled when the
-        signal aborts or the request is cancelled; an already aborted signal raises before a request is made.
+        Args:
+            details: What the person is shown.
+            signal: Cancels the request when it aborts.
+            timeout: Seconds until it expires; None for no limit.
+            call_id: The call that it is about.
+
+        Raises:
+            ConfirmationTimeout: Nobody answered in time.
+            ConfirmationCancelled: The request was cancelled; an already aborted signal raises before it is made.
         """
         if signal is not None and signal.aborted:
             raise ConfirmationCancelled
+        settled = await self.settlement(self.open_confirmation(details, timeout, call_id=call_id), signal)
+        match settled.confirmation.state:
+            case ConfirmationState.EXPIRED:
+                raise ConfirmationTimeout
+            case ConfirmationState.CANCELLED:
+                raise ConfirmationCancelled
+            case _:
+                assert settled.response is not None, "an answer settles by its response"
+                return settled.response
+
+    def open_confirmation(
+        self,
+        details: ConfirmationDetails,
+        timeout: float | None = 60.0,
+        *,
+        call_id: str = "",
+        reason: str = "",
+        origin: Origin = Origin.MODEL,
+        replaces: str | None = None,
+    ) -> OpenConfirmation:
+        """Put a confirmation into the queue; whoever does awaits its `settlement`."""
         now = self._clock.now()
         request = ConfirmationRequest(
             id=self._ids.new_id("confirm"),
@@ -94,83 +116,86 @@ class MessageBus:
             replaces=replaces,
         )
         deadline = None if timeout is None else self._clock.monotonic() + timeout
-        pending = _Pending(request, asyncio.get_running_loop().create_future(), deadline)
+        self._count += 1
+        confirmation = Confirmation(request, self._count, deadline=deadline)
+        pending = OpenConfirmation(confirmation, asyncio.get_running_loop().create_future(), deadline)
         self._pending[request.id] = pending
         self._watch(pending)
-        stop_listening = (
-            signal.subscribe(lambda: self._settle(request.id, ConfirmationOutcome.CANCELLED, by="signal"))
-            if signal
-            else None
-        )
-        self.publish(ConfirmationRequested(request))
+        self.publish(ConfirmationRequested(confirmation))
+        return pending
+
+    async def settlement(self, opened: OpenConfirmation, signal: AbortSignal | None = None) -> ConfirmationSettled:
+        """Wait until a confirmation is settled; cancel it when the signal aborts or the waiter is cancelled."""
+        request_id = opened.confirmation.id
+        stop_listening = signal.subscribe(lambda: self.cancel_request(request_id, by="signal")) if signal else None
         try:
-            return await pending.answer
+            # Shielded, so that the settlement of a waiter that was cancelled is known as well.
+            return await asyncio.shield(opened.settlement)
         finally:
             if stop_listening:
                 stop_listening()
-            self._settle(request.id, ConfirmationOutcome.CANCELLED, by="caller")
+            self.cancel_request(request_id, by="caller")
 
     def respond_to_confirmation(self, response: ConfirmationResponse, by: str = "user") -> bool:
         """Settle by an answer; False when that id is unknown or settled already, and then nothing happens."""
-        outcome = ConfirmationOutcome.APPROVED if response.approved else ConfirmationOutcome.DENIED
-        return self._settle(response.id, outcome, by=by, response=response)
+        state = ConfirmationState.APPROVED if response.approved else ConfirmationState.DENIED
+        return self._settle(response.id, state, by, response)
 
     def cancel_request(self, request_id: str, by: str = "user") -> bool:
-        """Withdraw a question: its waiter gets ConfirmationCancelled. False when it is not pending."""
-        return self._settle(request_id, ConfirmationOutcome.CANCELLED, by=by)
+        """Withdraw a confirmation. False when it is not pending."""
+        return self._settle(request_id, ConfirmationState.CANCELLED, by)
 
     def pending(self) -> list[ConfirmationRequest]:
-        """The open questions, oldest first."""
-        return [pending.request for pending in self._pending.values()]
+        """Return the open requests, oldest first."""
+        return [pending.confirmation.request for pending in self._pending.values()]
+
+    def confirmations(self) -> tuple[Confirmation, ...]:
+        """Return the open confirmations, oldest first; one that did not change is the same object as before."""
+        return tuple(pending.confirmation for pending in self._pending.values())
+
+    def find(self, request_id: str) -> Confirmation | None:
+        """Return the open confirmation of this id."""
+        pending = self._pending.get(request_id)
+        return None if pending is None else pending.confirmation
 
     def hold(self, request_id: str) -> bool:
-        """Stop a question's clock while somebody looks at it, for MAX_HOLD_SECONDS in all. False when not pending."""
+        """Stop a confirmation's clock for MAX_HOLD_SECONDS in all. False when it is not pending."""
         pending = self._pending.get(request_id)
         if pending is None:
             return False
-        if pending.deadline is not None and pending.held_since is None and pending.hold_left > 0:
+        if pending.expires is not None and not pending.confirmation.held and pending.hold_left > 0:
             now = self._clock.monotonic()
             pending.held_since = now
-            pending.time_left = pending.deadline - now
-            pending.deadline = now + pending.hold_left + pending.time_left
-            self._watch(pending)
-            self.publish(ConfirmationHeld(request_id, held=True))
+            pending.time_left = pending.expires - now
+            pending.expires = now + pending.hold_left + pending.time_left
+            self._hold_changed(pending, replace(pending.confirmation, deadline=None, held=True))
         return True
 
     def release(self, request_id: str) -> bool:
-        """Let a held question's clock go on. False when it is not pending."""
+        """Let a held confirmation's clock go on. False when it is not pending."""
         pending = self._pending.get(request_id)
         if pending is None:
             return False
-        if pending.held_since is not None:
+        if pending.confirmation.held:
             now = self._clock.monotonic()
             held = now - pending.held_since
             overdrawn = max(0.0, held - pending.hold_left)
             pending.hold_left = max(0.0, pending.hold_left - held)
-            pending.held_since = None
-            pending.deadline = now + pending.time_left - overdrawn
-            self._watch(pending)
-            self.publish(ConfirmationHeld(request_id, held=False))
+            pending.expires = now + pending.time_left - overdrawn
+            self._hold_changed(pending, replace(pending.confirmation, deadline=pending.expires, held=False))
         return True
 
-    def seconds_left(self, request_id: str) -> float | None:
-        """Until a pending question expires; None without a limit, while held, or when it is not pending."""
-        pending = self._pending.get(request_id)
-        if pending is None or pending.deadline is None or pending.held_since is not None:
-            return None
-        return max(0.0, pending.deadline - self._clock.monotonic())
-
     def expire_due(self) -> None:
-        """Expire every question whose deadline has passed, and set the timer for the next."""
+        """Expire every confirmation whose deadline has passed, and set the timer for the next."""
         now = self._clock.monotonic()
         while self._deadlines:
             deadline, request_id = self._deadlines[0]
             pending = self._pending.get(request_id)
-            if pending is None or pending.deadline != deadline:
+            if pending is None or pending.expires != deadline:
                 heapq.heappop(self._deadlines)
             elif deadline <= now:
                 heapq.heappop(self._deadlines)
-                self._settle(request_id, ConfirmationOutcome.EXPIRED, by="timeout")
+                self._settle(request_id, ConfirmationState.EXPIRED, "timeout")
             else:
                 break
         self._arm()
@@ -195,39 +220,37 @@ class MessageBus:
         return unsubscribe
 
     def publish(self, notice: Notice) -> None:
-        """Tell every subscriber."""
+        """Deliver a notice to every subscriber."""
         for subscription in list(self._subscribers.values()):
             subscription.deliver(notice)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _settle(
-        self, request_id: str, outcome: ConfirmationOutcome, *, by: str, response: ConfirmationResponse | None = None
+        self, request_id: str, state: ConfirmationState, by: str, response: ConfirmationResponse | None = None
     ) -> bool:
         pending = self._pending.pop(request_id, None)
         if pending is None:
             return False
-        if not pending.answer.done():
-            match outcome:
-                case ConfirmationOutcome.EXPIRED:
-                    pending.answer.set_exception(ConfirmationTimeout())
-                case ConfirmationOutcome.CANCELLED:
-                    pending.answer.set_exception(ConfirmationCancelled())
-                case ConfirmationOutcome.APPROVED | ConfirmationOutcome.DENIED:
-                    assert response is not None, "an answer settles by its response"
-                    pending.answer.set_result(response)
-            # A waiter that was cancelled will never look: asyncio must not complain about that.
-            if not pending.answer.cancelled():
-                pending.answer.exception()
+        settled = ConfirmationSettled(
+            replace(pending.confirmation, state=state, deadline=None, held=False, settled_by=by), response
+        )
+        if not pending.settlement.done():  # a loop that is closing cancels it
+            pending.settlement.set_result(settled)
         if not self._pending:
             self._deadlines.clear()
             self._disarm()
-        self.publish(ConfirmationSettled(pending.request, outcome, by, response))
+        self.publish(settled)
         return True
 
-    def _watch(self, pending: _Pending) -> None:
-        if pending.deadline is not None:
-            heapq.heappush(self._deadlines, (pending.deadline, pending.request.id))
+    def _hold_changed(self, pending: OpenConfirmation, confirmation: Confirmation) -> None:
+        pending.confirmation = confirmation
+        self._watch(pending)
+        self.publish(ConfirmationHeld(confirmation))
+
+    def _watch(self, pending: OpenConfirmation) -> None:
+        if pending.expires is not None:
+            heapq.heappush(self._deadlines, (pending.expires, pending.confirmation.id))
             self._arm()
 
     def _arm(self) -> None:
@@ -243,7 +266,7 @@ class MessageBus:
 
 
 class _Subscription:
-    """One subscriber, kept apart from the others: neither its faults nor its slowness reach them."""
+    """One subscriber, kept apart from the others: neither its errors nor its slowness reach them."""
 
     def __init__(self, callback: Subscriber) -> None:
         self._callback = callback

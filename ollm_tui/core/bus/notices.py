@@ -3,54 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
-from ollm_tui.core.bus.confirmation import ConfirmationRequest, ConfirmationResponse
+from ollm_tui.core.bus.confirmation import ConfirmationResponse
+from ollm_tui.core.bus.states import Confirmation
 
 if TYPE_CHECKING:
-    from ollm_tui.core.shell.hub import CommandStatus
     from ollm_tui.core.todos.todo_list import Todo
-
-
-class ConfirmationOutcome(StrEnum):
-    """How a question ended (contract section 3)."""
-
-    APPROVED = "approved"
-    DENIED = "denied"
-    EXPIRED = "expired"
-    CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True)
 class ConfirmationRequested:
-    """A question was put into the queue."""
+    """A confirmation was put into the queue."""
 
-    request: ConfirmationRequest
+    confirmation: Confirmation
 
 
 @dataclass(frozen=True)
 class ConfirmationSettled:
-    """A question left the queue, once and for all."""
+    """A confirmation left the queue, once and for all; its state says how."""
 
-    request: ConfirmationRequest
-    outcome: ConfirmationOutcome
-    by: str
-    """`user`, `timeout`, `signal`, or whoever settled it."""
+    confirmation: Confirmation
     response: ConfirmationResponse | None = None
+    """Set when it was approved or denied."""
 
 
 @dataclass(frozen=True)
 class ConfirmationHeld:
-    """A question's clock was stopped (`held`) or goes on, since somebody looks at it."""
+    """A confirmation's clock was stopped or goes on, as `held` says."""
 
-    request_id: str
-    held: bool
+    confirmation: Confirmation
 
 
 @dataclass(frozen=True)
 class OutputProduced:
-    """A running call said something: folded text, for reading, not for a terminal."""
+    """A running call produced output: folded text, for reading, not for a terminal."""
 
     call_id: str
     text: str
@@ -58,20 +45,11 @@ class OutputProduced:
 
 @dataclass(frozen=True)
 class TodosChanged:
-    """The list after a change; `revision` grows with each."""
+    """The todo list after a change; `revision` grows with each."""
 
     todos: tuple[Todo, ...]
     by: str
     revision: int
 
 
-@dataclass(frozen=True)
-class CommandChanged:
-    """A live command started, moved to the background, asked for input, or ended."""
-
-    command: CommandStatus
-
-
-Notice: TypeAlias = (
-    ConfirmationRequested | ConfirmationSettled | ConfirmationHeld | OutputProduced | TodosChanged | CommandChanged
-)
+Notice: TypeAlias = ConfirmationRequested | ConfirmationSettled | ConfirmationHeld | OutputProduced | TodosChanged

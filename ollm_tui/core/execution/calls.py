@@ -13,23 +13,15 @@ from pydantic import JsonValue
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import JsonObject, UpdateOutput
-from ollm_tui.core.bus.confirmation import Origin, Preview, Risk
+from ollm_tui.core.bus.confirmation import Preview
+from ollm_tui.core.bus.states import CallState, Origin, Risk
+from ollm_tui.core.execution.call_states import Transition, next_state
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approvals import RememberOffer
 from ollm_tui.core.policy.audit import AuditEvent
 from ollm_tui.core.policy.engine import Explanation, Floor, JudgedCall, TraceLine
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.tools.base import AnyInvocation, Effect
-
-
-class CallState(StrEnum):
-    """Where a call is on its way; it only ever moves forward."""
-
-    VALIDATED = "validated"
-    JUDGED = "judged"
-    WAITING = "waiting"
-    RUNNING = "running"
-    DONE = "done"
 
 
 class AutoAnswer(StrEnum):
@@ -46,7 +38,7 @@ class CallReview:
     decision: Decision
     risk: Risk
     reason: str
-    faults: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
     """Why it cannot run whatever anybody answers."""
     trace: tuple[TraceLine, ...] = ()
     arguments: JsonObject = field(default_factory=dict[str, JsonValue])
@@ -125,7 +117,11 @@ class CallContext:
     digest: str = ""
     waited: float = 0.0
     ran: float = 0.0
-    state: CallState = CallState.VALIDATED
+    state: CallState = CallState.PROPOSED
+
+    def advance(self, transition: Transition) -> None:
+        """Move to the next state. Raises IllegalTransition."""
+        self.state = next_state(self.state, transition)
 
     def record(self, event: AuditEvent, error_type: str | None, waited: float, ran: float) -> CallRecord:
         """What is known of the call by now; `waited` and `ran` in seconds."""

@@ -22,15 +22,16 @@ from ollm_tui.core.base.errors import (
 )
 from ollm_tui.core.base.output import OutputStore
 from ollm_tui.core.base.results import JsonObject, ToolResult, UpdateOutput
-from ollm_tui.core.bus.confirmation import ConfirmationResponse, Origin, Preview, RememberScope, Risk
+from ollm_tui.core.bus.confirmation import ConfirmationResponse, Preview
 from ollm_tui.core.bus.message_bus import MessageBus
+from ollm_tui.core.bus.states import CallState, Origin, RememberScope, Risk
+from ollm_tui.core.execution.call_states import Transition
 from ollm_tui.core.execution.calls import (
     AutoAnswer,
     CallContext,
     CallOrder,
     CallRecord,
     CallReview,
-    CallState,
     approval_digest,
     arguments_digest,
     call_to_judge,
@@ -133,6 +134,8 @@ class ToolExecutor:
             ended = result.error.type if result.error else None
             return result
         finally:
+            if journey.state is not CallState.DONE:
+                journey.advance(Transition.CANCEL)
             self._record(journey, AuditEvent.FINISHED, error_type=ended, waited=journey.waited, ran=journey.ran)
 
     async def _result(self, journey: CallContext, arguments: JsonValue) -> ToolResult:
@@ -147,7 +150,8 @@ class ToolExecutor:
             result = ToolResult.of_failure(Internal(said))
         finally:
             journey.place.done()
-        journey.state = CallState.DONE
+        cancelled = result.error is not None and result.error.type == OperationCancelled.type
+        journey.advance(Transition.CANCEL if cancelled else Transition.FINISH)
         tool = self.registry.get(journey.tool)
         if not result.truncated and (tool is None or not tool.cuts_itself):  # else it knows which of its text counts
             result = await excerpted(result, self.limits, self._outputs, journey.call_id)
@@ -167,19 +171,19 @@ class ToolExecutor:
             invocation, notes = self._prepare(name, arguments)
             call, explanation = await self._judge(invocation, origin, signal)
         except ToolFailure as failure:
-            return CallReview(Decision.DENY, Risk.HIGH, failure.message, faults=(failure.message,))
-        faults: tuple[str, ...] = ()
+            return CallReview(Decision.DENY, Risk.HIGH, failure.message, errors=(failure.message,))
+        errors: tuple[str, ...] = ()
         preview: Preview | None = None
         try:
             await invocation.check(signal)
             preview = await invocation.preview()
         except ToolFailure as failure:
-            faults = (failure.message,)
+            errors = (failure.message,)
         return CallReview(
             decision=explanation.decision,
             risk=explanation.risk,
             reason=explanation.reason,
-            faults=faults,
+            errors=errors,
             trace=explanation.trace,
             arguments=invocation.params.on_the_wire(),
             notes=tuple(notes),
@@ -220,10 +224,8 @@ class ToolExecutor:
     async def _travel(self, journey: CallContext, arguments: JsonValue) -> ToolResult:
         journey.signal.throw_if_aborted()
         invocation, journey.notes = self._prepare(journey.name, arguments, journey.call_id)
-        call, explanation = await self._judge(invocation, journey.origin, journey.signal)
-        journey.state = CallState.JUDGED
-        self._decided(journey, invocation, explanation)
-        self._refuse_denied(explanation)
+        journey.advance(Transition.VALIDATE)
+        call, explanation = await self._judge_call(journey, invocation)
         finished = await self._preconditions(journey, invocation, call)
         if finished is not None:
             return finished
@@ -231,11 +233,10 @@ class ToolExecutor:
             journey.place.asked()
             call, explanation = await self._judge_in_turn(journey, invocation)
         if explanation.decision is Decision.ASK:
-            journey.state = CallState.WAITING
             invocation = await self._confirm(journey, invocation, call, explanation)
         journey.place.asked()
         await journey.signal.guard(journey.place.my_turn())
-        journey.state = CallState.RUNNING
+        journey.advance(Transition.RUN)
         if self.approvals is not None and journey.explanation is not None:
             self.approvals.used(journey.explanation)
         return await run_invocation(journey, invocation, self.limits.call_seconds, self.bus, self._clock)
@@ -263,18 +264,23 @@ class ToolExecutor:
     async def _judge_in_turn(self, journey: CallContext, invocation: AnyInvocation) -> tuple[JudgedCall, Explanation]:
         """What ran before may have changed what this call does: judge it as things stand when its turn has come."""
         await journey.signal.guard(journey.place.my_turn())
-        call, explanation = await self._judge(invocation, journey.origin, journey.signal)
-        self._decided(journey, invocation, explanation)
-        self._refuse_denied(explanation)
-        return call, explanation
+        return await self._judge_call(journey, invocation)
 
-    @staticmethod
-    def _refuse_denied(explanation: Explanation) -> None:
+    async def _judge_call(self, journey: CallContext, invocation: AnyInvocation) -> tuple[JudgedCall, Explanation]:
+        """Judge and record. Raises PolicyDenied."""
+        call, explanation = await self._judge(invocation, journey.origin, journey.signal)
+        journey.advance(Transition.JUDGE)
+        journey.explanation = explanation
+        journey.tool = invocation.tool.name
+        if self._on_record is not None:
+            journey.digest = arguments_digest(invocation)
+            self._record(journey, AuditEvent.DECIDED)
         if explanation.decision is Decision.DENY:
             raise PolicyDenied(
                 f"Denied by policy: {explanation.reason}. Do not try to reach the same by other means.",
                 {"decision": "deny", "reason": explanation.reason},
             )
+        return call, explanation
 
     async def _preconditions(
         self, journey: CallContext, invocation: AnyInvocation, call: JudgedCall
@@ -300,33 +306,35 @@ class ToolExecutor:
         while True:
             digest = await approval_digest(invocation, self.workspace.root)
             question = self.approvals.asked(call) if self.approvals and replaces is None else None
+            journey.advance(Transition.ASK)
             response = await self._asking.ask(journey, invocation, explanation, replaces)
             if question is not None:
                 question.denied = not response.approved
             if not response.approved:
                 raise self._asking.denial(response)
             if response.modified_args is not None:
+                journey.advance(Transition.EDIT)
                 invocation, notes = self._prepare(invocation.tool.name, response.modified_args, journey.call_id)
                 journey.notes.append("the person changed the arguments before approving")
                 journey.notes.extend(notes)
-                call, explanation = await self._judge(invocation, journey.origin, journey.signal)
-                self._decided(journey, invocation, explanation)
-                self._refuse_denied(explanation)
+                journey.advance(Transition.VALIDATE)
+                call, explanation = await self._judge_call(journey, invocation)
                 await self._preconditions(journey, invocation, call)
                 if explanation.decision is Decision.ALLOW:
                     call, explanation = await self._judge_in_turn(journey, invocation)
                 if explanation.decision is Decision.ALLOW:
                     return invocation
-            elif await self._is_still(journey, invocation, digest):
-                if response.remember is None or replaces is not None:
-                    invocation.approved(None)
-                    return invocation  # what was changed on the way is not what a rule should come from
-                kept = await self._remember(journey, response, invocation, call, explanation)
-                if await self._is_still(journey, invocation, digest):
-                    invocation.approved(kept)
-                    return invocation
-                await self._preconditions(journey, invocation, call)
             else:
+                journey.advance(Transition.APPROVE)
+                if await self._is_still(journey, invocation, digest):
+                    if response.remember is None or replaces is not None:
+                        invocation.approved(None)
+                        return invocation  # what was changed on the way is not what a rule should come from
+                    kept = await self._remember(journey, response, invocation, call, explanation)
+                    if await self._is_still(journey, invocation, digest):
+                        invocation.approved(kept)
+                        return invocation
+                journey.advance(Transition.STALE)
                 await self._preconditions(journey, invocation, call)
             replaces = response.id
 
@@ -365,13 +373,6 @@ class ToolExecutor:
             return None
         journey.notes.append(said)
         return response.remember
-
-    def _decided(self, journey: CallContext, invocation: AnyInvocation, explanation: Explanation) -> None:
-        journey.explanation = explanation
-        journey.tool = invocation.tool.name
-        if self._on_record is not None:
-            journey.digest = arguments_digest(invocation)
-            self._record(journey, AuditEvent.DECIDED)
 
     def _settled(self, journey: CallContext, waited: float) -> None:
         self._record(journey, AuditEvent.SETTLED, waited=waited)

@@ -9,13 +9,14 @@ from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import (
     ConfirmationCancelled,
     ConfirmationDenied,
-    OperationCancelled,
+    ConfirmationTimeout,
     PolicyDenied,
     ToolFailure,
 )
 from ollm_tui.core.bus.confirmation import ConfirmationResponse
 from ollm_tui.core.bus.message_bus import MessageBus
-from ollm_tui.core.bus.notices import ConfirmationRequested, ConfirmationSettled, Notice
+from ollm_tui.core.bus.notices import ConfirmationSettled
+from ollm_tui.core.bus.states import ConfirmationState
 from ollm_tui.core.execution.calls import AutoAnswer, CallContext
 from ollm_tui.core.policy.engine import Explanation, JudgedCall, PolicyEngine
 from ollm_tui.core.policy.rules import Decision
@@ -53,43 +54,44 @@ class PermissionGate:
         """Wait for the one answer. Raises ConfirmationTimeout, ConfirmationCancelled, OperationCancelled."""
         details = await invocation.confirmation_details(explanation.risk, await invocation.preview())
         started = self.clock.monotonic()
-        stop_listening = self.bus.subscribe(self._listener(journey, started))
         try:
             await journey.signal.guard(journey.place.my_question())
+            journey.signal.throw_if_aborted()
             journey.place.asked()  # from here to the queue nothing else gets in between
-            return await self.bus.request_confirmation(
+            opened = self.bus.open_confirmation(
                 details,
-                journey.signal,
                 self.timeout,
                 call_id=journey.call_id,
                 reason=explanation.reason,
                 origin=journey.origin,
                 replaces=replaces,
             )
-        except ConfirmationCancelled:
-            if journey.signal.aborted:
-                raise OperationCancelled(journey.signal.reason) from None
-            raise
+            try:
+                if not self.attended:
+                    answer = ConfirmationResponse(id=opened.confirmation.id, approved=self.standin is AutoAnswer.YES)
+                    self.bus.respond_to_confirmation(answer, by=self.standin.value)
+                settled = await self.bus.settlement(opened, journey.signal)
+            finally:
+                self._settled(journey, opened.settlement.result(), self.clock.monotonic() - started)
         finally:
             journey.waited += self.clock.monotonic() - started
-            stop_listening()
+        match settled.confirmation.state:
+            case ConfirmationState.EXPIRED:
+                raise ConfirmationTimeout
+            case ConfirmationState.CANCELLED:
+                journey.signal.throw_if_aborted()
+                raise ConfirmationCancelled
+            case _:
+                assert settled.response is not None, "an answer settles by its response"
+                return settled.response
+
+    def _settled(self, journey: CallContext, settled: ConfirmationSettled, waited: float) -> None:
+        journey.answer = settled.confirmation.state.value
+        journey.answered_by = settled.confirmation.settled_by
+        self.on_settled(journey, waited)
 
     def denial(self, response: ConfirmationResponse) -> ToolFailure:
         """What a "no" means for the call: a person's reason word for word, or that nobody was there."""
         if not self.attended:
             return PolicyDenied(f"needs confirmation and nobody is there to answer{self.hint}", {"decision": "ask"})
         return ConfirmationDenied(response.reason or "The person denied this call. Ask what they want instead.")
-
-    def _listener(self, journey: CallContext, started: float) -> Callable[[Notice], None]:
-        def hear(notice: Notice) -> None:
-            match notice:
-                case ConfirmationRequested(request) if request.call_id == journey.call_id and not self.attended:
-                    answer = ConfirmationResponse(id=request.id, approved=self.standin is AutoAnswer.YES)
-                    self.bus.respond_to_confirmation(answer, by=self.standin.value)
-                case ConfirmationSettled(request, outcome, by) if request.call_id == journey.call_id:
-                    journey.answer, journey.answered_by = outcome.value, by
-                    self.on_settled(journey, self.clock.monotonic() - started)
-                case _:
-                    pass
-
-        return hear

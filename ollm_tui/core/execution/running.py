@@ -11,7 +11,8 @@ from ollm_tui.core.base.output import OutputFormatter, OutputStore, TruncationCo
 from ollm_tui.core.base.results import Artifact, ToolResult, UpdateOutput
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import OutputProduced
-from ollm_tui.core.execution.calls import CallContext, CallState
+from ollm_tui.core.bus.states import CallState
+from ollm_tui.core.execution.calls import CallContext
 from ollm_tui.core.tools.base import AnyInvocation, Limits
 
 GRACE_SECONDS = 2.0

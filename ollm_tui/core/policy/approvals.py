@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.bus.confirmation import RememberScope
+from ollm_tui.core.bus.states import RememberScope
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approval_patterns import ApprovalPattern, suggest_pattern
 from ollm_tui.core.policy.approval_uses import ApprovalKey

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from ollm_tui.core.base.clock import Clock, SystemClock, iso_time
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.results import Wire
-from ollm_tui.core.bus.confirmation import Origin
+from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.policy.engine import Explanation, Layer, TraceLine
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.storage.background_writer import BackgroundWriter

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.bus.confirmation import Risk
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approval_patterns import ApprovalPattern
 from ollm_tui.core.policy.approval_uses import ApprovalKey

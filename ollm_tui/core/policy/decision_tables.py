@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import AliasChoices, ConfigDict, Field, JsonValue, ValidationError
 
 from ollm_tui.core.base.results import JsonObject, Wire
-from ollm_tui.core.bus.confirmation import Risk
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.policy.engine import Explanation
 from ollm_tui.core.policy.modes import Mode
 

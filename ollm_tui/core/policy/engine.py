@@ -9,7 +9,7 @@ from enum import StrEnum
 from pydantic import Field, JsonValue
 
 from ollm_tui.core.base.results import JsonObject, Wire
-from ollm_tui.core.bus.confirmation import Origin, Risk
+from ollm_tui.core.bus.states import Origin, Risk
 from ollm_tui.core.policy.approval_uses import ApprovalKey
 from ollm_tui.core.policy.command_rules import SHELL, CommandPolicy, CommandVerdict, judge_command
 from ollm_tui.core.policy.modes import Mode, apply_mode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ollm_tui.core.bus.confirmation import Risk
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.tools.base import Effect
 

@@ -16,8 +16,9 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import InvalidArguments
 from ollm_tui.core.base.results import JsonObject, ToolData, ToolResult, UpdateOutput
-from ollm_tui.core.bus.confirmation import ConfirmationDetails, Preview, RememberScope, Risk
+from ollm_tui.core.bus.confirmation import ConfirmationDetails, Preview
 from ollm_tui.core.bus.message_bus import MessageBus
+from ollm_tui.core.bus.states import RememberScope, Risk
 from ollm_tui.core.files.snapshots import SeenFiles
 from ollm_tui.core.tools.schema import parameters_in_words
 

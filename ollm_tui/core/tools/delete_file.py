@@ -19,7 +19,8 @@ from ollm_tui.core.base.errors import (
 )
 from ollm_tui.core.base.escape import quote_name, visible
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
-from ollm_tui.core.bus.confirmation import DeletionPreview, FileToDelete, Preview, Risk
+from ollm_tui.core.bus.confirmation import DeletionPreview, FileToDelete, Preview
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.protected_paths import fold, holds_credentials
 from ollm_tui.core.fence.workspace import Access, Location, Workspace
 from ollm_tui.core.files.atomic import check_writable

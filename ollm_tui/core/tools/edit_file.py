@@ -20,7 +20,8 @@ from ollm_tui.core.base.errors import (
 )
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
-from ollm_tui.core.bus.confirmation import DiffPreview, Preview, Risk
+from ollm_tui.core.bus.confirmation import DiffPreview, Preview
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access, Location
 from ollm_tui.core.files.diff import FileDiff, diff_replacement, diff_texts
 from ollm_tui.core.files.path_locks import carry_out, exclusive

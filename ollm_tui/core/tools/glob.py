@@ -12,7 +12,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import GlobFailed, InvalidArguments, InvalidPath, from_os_error
 from ollm_tui.core.base.escape import quote_name, quoted_unless_plain, visible
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
-from ollm_tui.core.bus.confirmation import Risk
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access, Location, Workspace
 from ollm_tui.core.search.glob_pattern import GlobPattern, InvalidGlobError
 from ollm_tui.core.search.listing import Listing, ListingOptions

@@ -15,7 +15,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import GrepFailed, InvalidArguments, from_os_error
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
-from ollm_tui.core.bus.confirmation import Risk
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.dir_handle import DirHandle
 from ollm_tui.core.fence.workspace import Access, Location, Workspace
 from ollm_tui.core.search.file_search import FileSearch, FileSearchResult

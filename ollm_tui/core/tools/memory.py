@@ -11,7 +11,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.escape import quoted_unless_plain
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
-from ollm_tui.core.bus.confirmation import ConfirmationDetails, Preview, Risk, TextPreview
+from ollm_tui.core.bus.confirmation import ConfirmationDetails, Preview, TextPreview
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.secrets import looks_secret_under
 from ollm_tui.core.memory import Memory, MemoryEntry, MemoryScope
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolContext, ToolGroup, ToolInvocation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.escape import quoted_unless_plain
 from ollm_tui.core.base.results import ToolResult, UpdateOutput
-from ollm_tui.core.bus.confirmation import Risk
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.memory import MemoryData, memory_of, recalled
 

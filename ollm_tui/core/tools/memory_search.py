@@ -7,7 +7,7 @@ from pydantic import Field
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.escape import quoted_unless_plain
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
-from ollm_tui.core.bus.confirmation import Risk
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.memory import MemoryMatch, MemoryScope, Ranking
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.memory import memory_of

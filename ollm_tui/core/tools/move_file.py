@@ -24,7 +24,8 @@ from ollm_tui.core.base.errors import (
 )
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
-from ollm_tui.core.bus.confirmation import Preview, Risk, TextPreview
+from ollm_tui.core.bus.confirmation import Preview, TextPreview
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access, Location
 from ollm_tui.core.files.atomic import rename_without_replacing, sync_directory
 from ollm_tui.core.files.directory_tree import TreeError, copy_tree, list_tree, remove_tree

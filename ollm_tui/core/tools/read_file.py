@@ -16,7 +16,7 @@ from ollm_tui.core.base.errors import FileReadFailed, FileTooLarge, from_os_erro
 from ollm_tui.core.base.escape import quote_name
 from ollm_tui.core.base.output import OutputFormatter, TruncationConfig
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
-from ollm_tui.core.bus.confirmation import Risk
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access, Location
 from ollm_tui.core.files.line_index import LineIndexes, line_offset
 from ollm_tui.core.files.text_files import (

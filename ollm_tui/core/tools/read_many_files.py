@@ -21,7 +21,7 @@ from ollm_tui.core.base.errors import (
 from ollm_tui.core.base.escape import quote_name, visible
 from ollm_tui.core.base.output import OutputFormatter, TruncationConfig
 from ollm_tui.core.base.results import ToolData, ToolError, ToolResult, UpdateOutput, Wire
-from ollm_tui.core.bus.confirmation import Risk
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.search.glob_pattern import has_magic
 from ollm_tui.core.search.listing import ListingOptions

@@ -20,7 +20,8 @@ from ollm_tui.core.base.errors import (
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.output import NO_OUTPUT
 from ollm_tui.core.base.results import Artifact, ToolData, ToolError, ToolResult, UpdateOutput
-from ollm_tui.core.bus.confirmation import CommandPreview, Preview, Risk
+from ollm_tui.core.bus.confirmation import CommandPreview, Preview
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.shell.exit_codes import is_an_answer
 from ollm_tui.core.shell.hub import CommandEnding, CommandHub, CommandRequest, CommandStatus, StartError, TimeLimits

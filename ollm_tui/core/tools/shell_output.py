@@ -8,7 +8,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import InvalidArguments
 from ollm_tui.core.base.output import NO_OUTPUT
 from ollm_tui.core.base.results import Artifact, ToolData, ToolResult, UpdateOutput
-from ollm_tui.core.bus.confirmation import Risk
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.shell.hub import CommandKind, CommandPhase, CommandStatus
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolContext, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.shell import shell_service

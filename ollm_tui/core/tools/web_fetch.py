@@ -10,7 +10,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import HttpFailure
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import Artifact, ToolResult, UpdateOutput
-from ollm_tui.core.bus.confirmation import Risk
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.tools.base import Effect, Tool, ToolGroup
 from ollm_tui.core.tools.web_request import (
     MAX_SHOWN_BODY,

@@ -13,7 +13,8 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import InvalidArguments, ToolFailure
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.core.base.results import ToolData, ToolResult
-from ollm_tui.core.bus.confirmation import ConfirmationDetails, Preview, RememberScope, Risk, UrlPreview
+from ollm_tui.core.bus.confirmation import ConfirmationDetails, Preview, UrlPreview
+from ollm_tui.core.bus.states import RememberScope, Risk
 from ollm_tui.core.fence.secrets import MASK, looks_secret, looks_secret_under, mask, variable_looks_secret
 from ollm_tui.core.shell.process_usage import server_of
 from ollm_tui.core.tools.base import Effect, Parameters, SessionOffer, Tool, ToolContext, ToolInvocation

@@ -8,7 +8,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import SearchFailed
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
-from ollm_tui.core.bus.confirmation import Risk
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.query import Query
 from ollm_tui.core.tools.web_request import web_of

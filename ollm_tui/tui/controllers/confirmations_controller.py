@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from ollm_tui.agent.events import ConfirmationRequestedEvent, ConfirmationSettledEvent
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.bus.confirmation import ConfirmationRequest, ConfirmationResponse, RememberScope
+from ollm_tui.core.bus.confirmation import ConfirmationRequest, ConfirmationResponse
 from ollm_tui.core.bus.message_bus import MessageBus
-from ollm_tui.core.bus.notices import ConfirmationOutcome
+from ollm_tui.core.bus.states import ConfirmationState, RememberScope
 from ollm_tui.core.execution.calls import CallReview
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.tui import protocol
@@ -28,9 +28,6 @@ from ollm_tui.tui.values import (
 
 LINGER_SECONDS = 5.0
 """How long a question that ended by itself is still shown."""
-
-SAME_SECONDS = 0.01
-"""A deadline is computed anew for each snapshot; one that moved by less is the same, and its question unchanged."""
 
 
 class ConfirmationQueue:
@@ -54,7 +51,7 @@ class ConfirmationQueue:
         if item is None:
             return False
         self._items[item.id] = replace(item, state=_state(event.outcome), deadline=None, held=False)
-        return event.outcome in (ConfirmationOutcome.EXPIRED, ConfirmationOutcome.CANCELLED)
+        return event.outcome in (ConfirmationState.EXPIRED, ConfirmationState.CANCELLED)
 
     def forget(self, item_id: str) -> None:
         """A question that ended is not shown any more."""
@@ -100,10 +97,9 @@ class ConfirmationQueue:
     def _timed(self, item: ConfirmationItem) -> ConfirmationItem:
         if not item.pending or item.timeout is None:
             return item
-        left = self._bus.seconds_left(item.id)
-        deadline = None if left is None else self._now() + left
-        if item.held is not (left is None) or not _same_moment(item.deadline, deadline):
-            item = self._items[item.id] = replace(item, deadline=deadline, held=left is None)
+        confirmation = self._bus.find(item.id)
+        if confirmation is not None and (item.deadline, item.held) != (confirmation.deadline, confirmation.held):
+            item = self._items[item.id] = replace(item, deadline=confirmation.deadline, held=confirmation.held)
         return item
 
 
@@ -116,17 +112,13 @@ def review_value(review: CallReview) -> ReviewValue:
         if not review.offer.session_only:
             offers = (*offers, RuleOffer(Reach.WORKSPACE, text, review.offer.editable, also))
     return ReviewValue(
-        faults=review.faults,
+        faults=review.errors,
         decision=review.decision.value,
         risk=RiskLevel(review.risk.value),
         reason=review.reason,
         preview=review.preview,
         offers=offers,
     )
-
-
-def _same_moment(one: float | None, other: float | None) -> bool:
-    return one == other or (one is not None and other is not None and abs(one - other) < SAME_SECONDS)
 
 
 def _item_of(request: ConfirmationRequest, ordinal: int) -> ConfirmationItem:
@@ -148,7 +140,7 @@ def _item_of(request: ConfirmationRequest, ordinal: int) -> ConfirmationItem:
     )
 
 
-def _state(outcome: ConfirmationOutcome) -> QueueState:
+def _state(outcome: ConfirmationState) -> QueueState:
     return QueueState(outcome.value)
 
 

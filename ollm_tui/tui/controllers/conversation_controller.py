@@ -28,7 +28,7 @@ from ollm_tui.agent.events import (
     UserMessageEvent,
 )
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.bus.notices import ConfirmationOutcome
+from ollm_tui.core.bus.states import ConfirmationState
 from ollm_tui.tui.conversation_entries import (
     AnswerEntry,
     AnswerGrew,
@@ -151,10 +151,10 @@ class ConversationController:
         reason = f": {event.reason}" if event.reason else ""
         words = f"{event.outcome.value} by {event.by}{reason}{' with changed arguments' if event.modified_args else ''}"
         state = {
-            ConfirmationOutcome.APPROVED: CallState.RUN,
-            ConfirmationOutcome.DENIED: CallState.DENIED,
-            ConfirmationOutcome.EXPIRED: CallState.EXPIRED,
-            ConfirmationOutcome.CANCELLED: CallState.CANCELLED,
+            ConfirmationState.APPROVED: CallState.RUN,
+            ConfirmationState.DENIED: CallState.DENIED,
+            ConfirmationState.EXPIRED: CallState.EXPIRED,
+            ConfirmationState.CANCELLED: CallState.CANCELLED,
         }[event.outcome]
         return [self._put(replace(call, state=state, verdict=words))]
 

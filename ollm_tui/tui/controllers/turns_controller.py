@@ -20,7 +20,7 @@ from ollm_tui.agent.events import (
     UserMessageEvent,
 )
 from ollm_tui.agent.loop import Agent
-from ollm_tui.core.bus.notices import ConfirmationOutcome
+from ollm_tui.core.bus.states import ConfirmationState
 from ollm_tui.tui.protocol import ActivityUpdate
 from ollm_tui.tui.values import Activity
 
@@ -76,7 +76,7 @@ class ActivityTracker:
             case ToolResultEvent():
                 self._running.pop(event.call_id, None)
                 return self._tools()
-            case ConfirmationSettledEvent(outcome=ConfirmationOutcome.APPROVED):
+            case ConfirmationSettledEvent(outcome=ConfirmationState.APPROVED):
                 return self._tools()
             case ErrorEvent():
                 self._fault = event.error.message

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -15,7 +17,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from ollm_tui.core import AbortController, ConfirmationDetails, ConfirmationResponse, MessageBus, Risk
 from ollm_tui.core.base.errors import ConfirmationCancelled, ConfirmationTimeout
 from ollm_tui.core.bus.message_bus import MAX_HOLD_SECONDS
-from ollm_tui.core.bus.notices import ConfirmationOutcome, ConfirmationRequested, ConfirmationSettled, Notice
+from ollm_tui.core.bus.notices import ConfirmationRequested, ConfirmationSettled, Notice
+from ollm_tui.core.bus.states import ConfirmationState
 
 T = TypeVar("T")
 NAMES = st.text(min_size=1, max_size=20)
@@ -131,8 +134,8 @@ async def test_a_cancelled_waiter_leaves_nothing_behind() -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert bus.pending() == []
-    assert [notice.outcome for notice in seen if isinstance(notice, ConfirmationSettled)] == [
-        ConfirmationOutcome.CANCELLED
+    assert [notice.confirmation.state for notice in seen if isinstance(notice, ConfirmationSettled)] == [
+        ConfirmationState.CANCELLED
     ]
 
 
@@ -147,7 +150,8 @@ async def test_looking_at_a_question_stops_its_clock() -> None:
     bus.expire_due()
     assert len(bus.pending()) == 1
     bus.release(request_id)
-    assert bus.seconds_left(request_id) == pytest.approx(10)
+    held = bus.find(request_id)
+    assert held is not None and held.seconds_left(clock.monotonic()) == pytest.approx(10)
     clock.seconds += 11
     bus.expire_due()
     with pytest.raises(ConfirmationTimeout):
@@ -198,7 +202,7 @@ async def test_a_slow_subscriber_holds_nobody_up_and_misses_nothing() -> None:
     async def slow(notice: Notice) -> None:
         await asyncio.sleep(0.001)
         if isinstance(notice, ConfirmationRequested):
-            seen.append(notice.request.id)
+            seen.append(notice.confirmation.request.id)
 
     unsubscribe = bus.subscribe(slow)
     tasks = [asyncio.ensure_future(bus.request_confirmation(details())) for _ in range(20)]
@@ -226,15 +230,15 @@ class BusMachine(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.clock = HandClock()
         self.bus = MessageBus(self.clock)
-        self.settled: dict[str, list[ConfirmationOutcome]] = {}
+        self.settled: dict[str, list[ConfirmationState]] = {}
         self.tasks: dict[str, asyncio.Task[ConfirmationResponse]] = {}
         self.signals: dict[str, AbortController] = {}
-        self.expected: dict[str, ConfirmationOutcome] = {}
+        self.expected: dict[str, ConfirmationState] = {}
         self.unsubscribe = self.bus.subscribe(self.note)
 
     def note(self, notice: Notice) -> None:
         if isinstance(notice, ConfirmationSettled):
-            self.settled.setdefault(notice.request.id, []).append(notice.outcome)
+            self.settled.setdefault(notice.confirmation.request.id, []).append(notice.confirmation.state)
 
     def spin(self) -> None:
         for _ in range(3):
@@ -256,24 +260,24 @@ class BusMachine(RuleBasedStateMachine):
     @rule(question=questions, approved=st.booleans())
     def answer(self, question: str, approved: bool) -> None:
         won = self.bus.respond_to_confirmation(ConfirmationResponse(id=question, approved=approved))
-        self.settle(question, ConfirmationOutcome.APPROVED if approved else ConfirmationOutcome.DENIED, won)
+        self.settle(question, ConfirmationState.APPROVED if approved else ConfirmationState.DENIED, won)
 
     @rule(question=questions)
     def cancel(self, question: str) -> None:
-        self.settle(question, ConfirmationOutcome.CANCELLED, self.bus.cancel_request(question))
+        self.settle(question, ConfirmationState.CANCELLED, self.bus.cancel_request(question))
 
     @rule(question=questions)
     def abort(self, question: str) -> None:
         was_open = question not in self.expected
         self.signals[question].abort()
-        self.settle(question, ConfirmationOutcome.CANCELLED, was_open)
+        self.settle(question, ConfirmationState.CANCELLED, was_open)
 
     @rule(question=questions)
     def leave(self, question: str) -> None:
         was_open = question not in self.expected
         self.tasks[question].cancel()
         self.spin()
-        self.settle(question, ConfirmationOutcome.CANCELLED, was_open)
+        self.settle(question, ConfirmationState.CANCELLED, was_open)
 
     @rule(question=questions)
     def hold(self, question: str) -> None:
@@ -290,7 +294,7 @@ class BusMachine(RuleBasedStateMachine):
         still_open = {request.id for request in self.bus.pending()}
         for question in self.tasks:
             if question not in still_open and question not in self.expected:
-                self.expected[question] = ConfirmationOutcome.EXPIRED
+                self.expected[question] = ConfirmationState.EXPIRED
 
     def on_the_loop(self, act: Callable[[], T]) -> T:
         async def run() -> T:
@@ -298,7 +302,7 @@ class BusMachine(RuleBasedStateMachine):
 
         return self.loop.run_until_complete(run())
 
-    def settle(self, question: str, outcome: ConfirmationOutcome, won: bool) -> None:
+    def settle(self, question: str, outcome: ConfirmationState, won: bool) -> None:
         assert won == (question not in self.expected)
         if won:
             self.expected[question] = outcome
@@ -332,3 +336,9 @@ TestBusMachine = BusMachine.TestCase
 TestBusMachine.settings = settings(
     max_examples=100, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
+
+
+def test_the_states_load_without_the_models() -> None:
+    """The first frame draws with them."""
+    script = "import sys, ollm_tui.core.bus.states; sys.exit('pydantic' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

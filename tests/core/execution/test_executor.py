@@ -36,6 +36,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import ERROR_TABLE, OperationCancelled, ToolFailure
 from ollm_tui.core.base.results import JsonObject, ToolData, UpdateOutput
 from ollm_tui.core.bus.confirmation import ConfirmationDetails
+from ollm_tui.core.bus.message_bus import Subscriber
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice, OutputProduced
 from ollm_tui.core.execution.calls import AutoAnswer, CallOrder, CallRecord
 from ollm_tui.core.fence.workspace import Access
@@ -103,12 +104,13 @@ def executor(
     *,
     attended: bool = True,
     tool: Tool[NoteParameters] | None = None,
+    bus: MessageBus | None = None,
     **more: object,
 ) -> ToolExecutor:
     registry = ToolRegistry()
     registry.register(tool or note_tool())
     policy = PolicyEngine(PolicyConfig(rules=[PolicyRule(tool="note", action=action)]))
-    return ToolExecutor(registry, policy, MessageBus(), Workspace(tmp_path), attended, **more)  # type: ignore[arg-type]  # keyword options passed through
+    return ToolExecutor(registry, policy, bus or MessageBus(), Workspace(tmp_path), attended, **more)  # type: ignore[arg-type]  # keyword options passed through
 
 
 def answering(bus: MessageBus, *answers: JsonObject) -> list[ConfirmationRequested]:
@@ -119,7 +121,7 @@ def answering(bus: MessageBus, *answers: JsonObject) -> list[ConfirmationRequest
     def answer(notice: Notice) -> None:
         if isinstance(notice, ConfirmationRequested):
             asked.append(notice)
-            response = ConfirmationResponse.model_validate({"id": notice.request.id, **queue.pop(0)})
+            response = ConfirmationResponse.model_validate({"id": notice.confirmation.request.id, **queue.pop(0)})
             asyncio.get_running_loop().call_soon(bus.respond_to_confirmation, response)
 
     bus.subscribe(answer)
@@ -149,7 +151,7 @@ async def test_an_approved_call_runs(tmp_path: Path) -> None:
     asked = answering(house.bus, {"approved": True})
     result = await house.execute("note", {"text": "hello"}, call_id="c1")
     assert result.ok and NoteInvocation.ran == ["hello"]
-    request = asked[0].request
+    request = asked[0].confirmation.request
     assert (request.call_id, request.details.tool_name, request.details.risk) == ("c1", "note", Risk.MEDIUM)
     assert request.details.args == {"text": "hello", "ownQuestion": False}
     assert "policy rule 1" in request.reason
@@ -178,8 +180,8 @@ async def test_changed_arguments_are_judged_and_asked_about_again(tmp_path: Path
     asked = answering(house.bus, {"approved": True, "modifiedArgs": {"text": "better"}}, {"approved": True})
     result = await house.execute("note", {"text": "hello"})
     assert result.ok and NoteInvocation.ran == ["better"]
-    assert [each.request.details.args["text"] for each in asked] == ["hello", "better"]
-    assert asked[1].request.replaces == asked[0].request.id
+    assert [each.confirmation.request.details.args["text"] for each in asked] == ["hello", "better"]
+    assert asked[1].confirmation.request.replaces == asked[0].confirmation.request.id
 
 
 async def test_changed_arguments_that_do_not_fit_are_a_validation_error(tmp_path: Path) -> None:
@@ -201,7 +203,7 @@ async def test_what_changed_since_it_was_shown_is_asked_about_again(tmp_path: Pa
     asked = answering(house.bus, {"approved": True}, {"approved": True})
     result = await house.execute("note", {"text": "hello"})
     assert result.ok and NoteInvocation.ran == ["hello"]
-    assert len(asked) == 2 and asked[1].request.replaces == asked[0].request.id
+    assert len(asked) == 2 and asked[1].confirmation.request.replaces == asked[0].confirmation.request.id
 
 
 @pytest.mark.parametrize(
@@ -244,7 +246,7 @@ async def test_protected_files_ask_and_denied_ones_stay_denied(tmp_path: Path) -
     house = executor(tmp_path, "allow", mode=Mode.YOLO)
     asked = answering(house.bus, {"approved": True})
     assert (await house.execute("note", {"text": "x", "path": ".env"})).ok
-    assert ".env" in asked[0].request.reason
+    assert ".env" in asked[0].confirmation.request.reason
     denied = await house.execute("note", {"text": "x", "path": ".ollm/config.toml"})
     assert denied.error is not None and denied.error.code == "POLICY_DENIED"
 
@@ -434,10 +436,10 @@ async def test_long_results_are_cut_and_kept_whole_elsewhere(tmp_path: Path) -> 
 async def test_a_review_runs_nothing_and_names_every_fault(tmp_path: Path) -> None:
     house = executor(tmp_path)
     review = await house.review("note", {"text": "hello"})
-    assert (review.decision, review.risk, review.faults) == ("ask", Risk.MEDIUM, ())
+    assert (review.decision, review.risk, review.errors) == ("ask", Risk.MEDIUM, ())
     assert "policy rule 1" in review.reason
     faulty = await house.review("note", {"text": 5, "path": 6})
-    assert faulty.decision == "deny" and "text" in faulty.faults[0] and "path" in faulty.faults[0]
+    assert faulty.decision == "deny" and "text" in faulty.errors[0] and "path" in faulty.errors[0]
     assert NoteInvocation.ran == [] and house.bus.pending() == []
 
 
@@ -599,3 +601,24 @@ async def test_a_call_behind_others_is_judged_again_when_its_turn_comes(tmp_path
     house.bus.respond_to_confirmation(ConfirmationResponse(id=house.bus.pending()[0].id, approved=False))
     results = await asyncio.gather(*tasks)
     assert [result.ok for result in results] == [True, False] and NoteInvocation.ran == ["1"]
+
+
+async def test_each_of_800_open_questions_is_delivered_to_each_subscriber_once(tmp_path: Path) -> None:
+    subscribers: list[object] = []
+
+    class CountingBus(MessageBus):
+        def subscribe(self, callback: Subscriber) -> Callable[[], None]:
+            subscribers.append(callback)
+            return super().subscribe(callback)
+
+    asking = executor(tmp_path, bus=CountingBus())
+    bus, heard = asking.bus, list[Notice]()
+    bus.subscribe(heard.append)
+    calls = [asyncio.ensure_future(asking.execute("note", {"text": str(number)})) for number in range(800)]
+    async with asyncio.timeout(30):
+        while len(bus.pending()) < len(calls):
+            await asyncio.sleep(0)
+    for request in bus.pending():
+        bus.respond_to_confirmation(ConfirmationResponse(id=request.id, approved=False))
+    assert {(await call).error.type for call in calls} == {"ConfirmationDenied"}  # type: ignore[union-attr]  # a denied call has an error
+    assert len(subscribers) == 1 and len(heard) == 2 * len(calls)

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import InvalidArguments, MemoryFailed, StorageFailed
 from ollm_tui.core.base.results import JsonObject, ToolResult
-from ollm_tui.core.bus.confirmation import ConfirmationDetails, Risk, TextPreview
+from ollm_tui.core.bus.confirmation import ConfirmationDetails, TextPreview
 from ollm_tui.core.bus.message_bus import MessageBus
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.memory import MAX_VALUE_CHARS, Memory, MemoryScope
 from ollm_tui.core.storage.store import Store
 from ollm_tui.core.tools.base import Effect, Tool, ToolContext

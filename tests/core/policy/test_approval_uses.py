@@ -12,8 +12,8 @@ from ollm_tui.core import ConfirmationResponse
 from ollm_tui.core.base.app_dirs import data_folder
 from ollm_tui.core.base.clock import SystemClock, iso_time
 from ollm_tui.core.base.errors import StorageFailed
-from ollm_tui.core.bus.confirmation import RememberScope
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
+from ollm_tui.core.bus.states import RememberScope
 from ollm_tui.core.policy.approval_uses import SCHEMA, ApprovalKey, ApprovalUse, ApprovalUses
 from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options
@@ -150,7 +150,7 @@ def test_policy_show_says_how_often_and_when(options: Options, capsys: pytest.Ca
 def remember_each_answer(core: Core, scope: RememberScope) -> None:
     def answer(notice: Notice) -> None:
         if isinstance(notice, ConfirmationRequested):
-            response = ConfirmationResponse(id=notice.request.id, approved=True, remember=scope)
+            response = ConfirmationResponse(id=notice.confirmation.request.id, approved=True, remember=scope)
             core.bus.respond_to_confirmation(response)
 
     core.bus.subscribe(answer)

@@ -20,8 +20,8 @@ from ollm_tui.core import ConfirmationResponse
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.app_dirs import data_folder
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.bus.confirmation import Origin
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
+from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.execution.calls import CallRecord
 from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog
 from ollm_tui.core.policy.engine import Layer
@@ -56,7 +56,7 @@ def answering(core: Core, *answers: JsonObject) -> None:
 
     def answer(notice: Notice) -> None:
         if isinstance(notice, ConfirmationRequested):
-            response = ConfirmationResponse.model_validate({"id": notice.request.id, **queue.pop(0)})
+            response = ConfirmationResponse.model_validate({"id": notice.confirmation.request.id, **queue.pop(0)})
             asyncio.get_running_loop().call_soon(core.bus.respond_to_confirmation, response)
 
     core.bus.subscribe(answer)

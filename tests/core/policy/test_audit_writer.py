@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.core.base.errors import StorageFailed
-from ollm_tui.core.bus.confirmation import Origin, Risk
+from ollm_tui.core.bus.states import Origin, Risk
 from ollm_tui.core.policy.audit import (
     SCHEMA,
     AuditEntry,
@@ -209,7 +209,7 @@ def test_processes_append_to_one_chain(path: Path) -> None:
 import sys
 from pathlib import Path
 from ollm_tui.core.storage.store import Store
-from ollm_tui.core.bus.confirmation import Origin
+from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog
 log = AuditLog(Store(Path(sys.argv[1])))
 for number in range(40):

@@ -27,8 +27,8 @@ from ollm_tui.core import (
 )
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.bus.confirmation import Origin, Risk
 from ollm_tui.core.bus.notices import ConfirmationRequested, ConfirmationSettled, Notice
+from ollm_tui.core.bus.states import Origin, Risk
 from ollm_tui.core.policy.approval_patterns import ApprovalPattern
 from ollm_tui.core.policy.command_rules import CommandPolicy
 from ollm_tui.core.policy.engine import JudgedCall, PolicySources
@@ -289,7 +289,7 @@ def asking(workspace: Path, tool: str, answers: int) -> Scene:
         if isinstance(notice, ConfirmationRequested):
             scene.asked.append(notice)
             approved = len(scene.asked) <= answers
-            response = ConfirmationResponse(id=notice.request.id, approved=approved)
+            response = ConfirmationResponse(id=notice.confirmation.request.id, approved=approved)
             asyncio.get_running_loop().call_soon(bus.respond_to_confirmation, response)
         elif isinstance(notice, ConfirmationSettled) and len(scene.asked) == 1:
             scene.change()
@@ -306,7 +306,9 @@ async def test_a_file_that_changed_behind_the_preview_is_asked_about_again(tmp_p
     scene = asking(tmp_path, "edit_file", answers=1)
     scene.change = lambda: (tmp_path / "a.txt").write_text("one\nmore\n")
     result = await scene.executor.execute("edit_file", EDIT)
-    assert len(scene.asked) == 2 and scene.asked[1].request.replaces == scene.asked[0].request.id
+    assert (
+        len(scene.asked) == 2 and scene.asked[1].confirmation.request.replaces == scene.asked[0].confirmation.request.id
+    )
     assert result.error is not None and result.error.code == "USER_DENIED"
     assert (tmp_path / "a.txt").read_text() == "one\nmore\n"
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from ollm_tui.core import PolicyCondition, PolicyConfig, PolicyEngine, PolicyRule, Risk
-from ollm_tui.core.bus.confirmation import Origin
+from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.policy.conditions import js_string
 from ollm_tui.core.policy.engine import Floor, JudgedCall, PolicySources
 from ollm_tui.core.policy.modes import Mode

@@ -123,7 +123,7 @@ def test_a_question_carries_what_a_person_needs(tmp_path_factory: pytest.TempPat
         def deny(notice: Notice) -> None:
             if isinstance(notice, ConfirmationRequested):
                 asked.append(notice)
-                asyncio.get_running_loop().call_soon(bus.cancel_request, notice.request.id)
+                asyncio.get_running_loop().call_soon(bus.cancel_request, notice.confirmation.request.id)
 
         bus.subscribe(deny)
         policy = PolicyEngine(PolicyConfig(default_action=Decision.ASK))
@@ -134,7 +134,7 @@ def test_a_question_carries_what_a_person_needs(tmp_path_factory: pytest.TempPat
         ]
         for tool, arguments in calls:
             await executor.execute(tool, arguments)
-            details = asked.pop().request.details
+            details = asked.pop().confirmation.request.details
             assert details.tool_name == tool and details.description and details.risk in Risk
             assert details.locations == ((name,) if tool == "write_file" else (".",))
             assert details.preview is not None

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from ollm_tui.core.base.errors import UrlNotAllowed
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.bus.confirmation import ConfirmationRequest, ConfirmationResponse, RememberScope, Risk, UrlPreview
+from ollm_tui.core.bus.confirmation import ConfirmationRequest, ConfirmationResponse, UrlPreview
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
+from ollm_tui.core.bus.states import RememberScope, Risk
 from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.tools.base import ToolContext
 from ollm_tui.core.tools.http_fetch import HTTP_FETCH
@@ -64,8 +65,10 @@ class Desk:
 
     def hear(self, notice: Notice) -> None:
         if isinstance(notice, ConfirmationRequested):
-            self.asked.append(notice.request)
-            asyncio.get_running_loop().call_soon(self.core.bus.respond_to_confirmation, self.answer(notice.request))
+            self.asked.append(notice.confirmation.request)
+            asyncio.get_running_loop().call_soon(
+                self.core.bus.respond_to_confirmation, self.answer(notice.confirmation.request)
+            )
 
     async def fetch(self, url: str, tool: str = "web_fetch", **arguments: object) -> ToolResult:
         return await self.core.executor.execute(tool, {"url": url, **arguments})  # pyright: ignore[reportArgumentType]  # JSON values all

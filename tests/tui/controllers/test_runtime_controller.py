@@ -27,9 +27,9 @@ from ollm_tui.agent.events import (
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.errors import ConfirmationTimeout
 from ollm_tui.core.base.results import ToolError
-from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationResponse, Origin, RememberScope, Risk
+from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationResponse
 from ollm_tui.core.bus.message_bus import MessageBus
-from ollm_tui.core.bus.notices import ConfirmationOutcome
+from ollm_tui.core.bus.states import ConfirmationState, Origin, RememberScope, Risk
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.engine import PolicyEngine
@@ -278,7 +278,7 @@ def test_the_activity_follows_the_turn_and_stopping_outlasts_what_still_arrives(
 def test_what_a_person_approved_only_begins_to_run_then() -> None:
     folder = ActivityTracker(HandClock().monotonic)
     call = ToolCallEvent(call_id="c", name="shell", arguments={}, origin=Origin.MODEL)
-    answer = ConfirmationSettledEvent(call_id="c", request_id="q", outcome=ConfirmationOutcome.APPROVED, by="person")
+    answer = ConfirmationSettledEvent(call_id="c", request_id="q", outcome=ConfirmationState.APPROVED, by="person")
     before, again = folder.fold(call), folder.fold(answer)
     assert before == again
     assert again is not None and again.activity is Activity.RUNNING, "the status counts its seconds from here"
