@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, TypeAdapter, ValidationError
 
-from ollm_tui.core.base.app_dirs import config_folder
+from ollm_tui.core.base.app_dirs import config_dir
 from ollm_tui.core.base.toml_lines import line_of_key
 from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.policy.modes import Mode
@@ -169,7 +169,7 @@ class LoadedConfig:
 
 def user_config_path(options: Options) -> Path:
     """The user's file, or the one named by `--config`."""
-    return options.config_file or config_folder() / "config.toml"
+    return options.config_file or config_dir() / "config.toml"
 
 
 def load_settings(

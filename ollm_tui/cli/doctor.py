@@ -17,7 +17,7 @@ from ollm_tui.cli.arguments import command_parser, options_of, parse
 from ollm_tui.cli.exits import ExitCode
 from ollm_tui.cli.output import print_json
 from ollm_tui.config import user_config_path
-from ollm_tui.core.base.app_dirs import data_folder
+from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.memory.embedding import installed_embedder
@@ -137,7 +137,7 @@ def _program_findings(workspace: Path) -> Generator[DoctorCheck]:
 
 
 def _store_finding() -> DoctorCheck:
-    store = Store(data_folder() / "ollm.db")
+    store = Store(data_dir() / "ollm.db")
     try:
         aside = store.open()
     except ToolFailure as failure:

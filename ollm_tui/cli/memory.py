@@ -7,7 +7,7 @@ from pathlib import Path
 from ollm_tui.cli.arguments import command_parser, options_of, parse
 from ollm_tui.cli.exits import ExitCode, UsageError
 from ollm_tui.cli.output import print_json, say
-from ollm_tui.core.base.app_dirs import data_folder
+from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.fence.workspace import Workspace
@@ -24,7 +24,7 @@ def run_command(argv: list[str]) -> int:
         workspace = Workspace(options.workspace or Path.cwd())
     except ToolFailure as failure:
         raise UsageError(f"{failure.message} Name an existing folder with -C.") from None
-    store = Store(data_folder() / "ollm.db")
+    store = Store(data_dir() / "ollm.db")
     try:
         for entry in Memory(store, workspace.root).entries():
             shown: JsonObject = {"key": entry.key, "value": entry.value, "scope": entry.scope.value}

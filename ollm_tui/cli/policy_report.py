@@ -10,7 +10,7 @@ import tomlkit
 from ollm_tui.cli.exits import ExitCode
 from ollm_tui.cli.output import print_json, say
 from ollm_tui.cli.reporting import sound_configuration
-from ollm_tui.core.base.app_dirs import data_folder
+from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.policy.approval_uses import ApprovalKey, ApprovalUse, ApprovalUses
@@ -64,7 +64,7 @@ def verify_log() -> int:
 
 @contextmanager
 def _log() -> Generator[AuditLog]:
-    store = Store(data_folder() / "ollm.db")
+    store = Store(data_dir() / "ollm.db")
     try:
         yield AuditLog(store)
     finally:
@@ -175,7 +175,7 @@ def _commands(configuration: Configuration, files: PolicyFiles, ordered: list[Lo
 
 def _uses() -> dict[ApprovalKey, ApprovalUse]:
     """How often each approval was used; what cannot be read is said, and the policy is shown without."""
-    path = data_folder() / "ollm.db"
+    path = data_dir() / "ollm.db"
     if not path.exists():
         return {}
     store = Store(path)

@@ -7,7 +7,7 @@ from pydantic import JsonValue
 from ollm_tui.cli.arguments import command_parser, parse
 from ollm_tui.cli.exits import ExitCode
 from ollm_tui.cli.output import print_json, say
-from ollm_tui.core.base.app_dirs import state_folder
+from ollm_tui.core.base.app_dirs import state_dir
 from ollm_tui.core.base.clock import iso_time
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.escape import visible
@@ -22,7 +22,7 @@ def run_command(argv: list[str]) -> int:
     restore = actions.add_parser("restore", help="put one entry back", allow_abbrev=False)
     restore.add_argument("id", metavar="ID", help="as `trash list` names it")
     given = parse(parser, argv)
-    trash = Trash(state_folder())
+    trash = Trash(state_dir())
     try:
         if given.action == "restore":
             say(f"restored: {visible(trash.restore(given.id).path)}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from ollm_tui.config import ConfigError, ConfigFile, LoadedConfig, Settings, load_settings, user_config_path
-from ollm_tui.core.base.app_dirs import config_folder
+from ollm_tui.core.base.app_dirs import config_dir
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.bus.states import RememberScope
 from ollm_tui.core.fence.workspace import Workspace
@@ -130,7 +130,7 @@ def with_approvals_since(start: PolicySources, now: PolicySources, fresh: Policy
 def workspace_policy_path(root: Path) -> Path:
     """Where approvals for one workspace are kept: never inside it."""
     digest = hashlib.sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:8]
-    return config_folder() / "workspaces" / f"{root.name or 'root'}-{digest}.toml"
+    return config_dir() / "workspaces" / f"{root.name or 'root'}-{digest}.toml"
 
 
 def _workspace(options: Options) -> Workspace:

@@ -15,7 +15,7 @@ from ollm_tui.agent.events import SessionStartedEvent
 from ollm_tui.agent.loop import Agent
 from ollm_tui.agent.session.log import OutputDirectory, SessionLog, new_session_id, prune_loose_outputs, sessions_folder
 from ollm_tui.agent.stream import EventStream
-from ollm_tui.core.base.app_dirs import data_folder, state_folder
+from ollm_tui.core.base.app_dirs import data_dir, state_dir
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.escape import visible
@@ -121,15 +121,15 @@ async def assemble_core(
     """
     clock = clock or SystemClock()
     settings = configuration.settings
-    outputs = outputs or OutputDirectory(state_folder() / "outputs")
+    outputs = outputs or OutputDirectory(state_dir() / "outputs")
     configuration = configuration.reading_also(outputs.folder)
     loop = asyncio.get_running_loop()
     bus = MessageBus(clock)
-    store = Store(data_folder() / "ollm.db", clock=clock)
+    store = Store(data_dir() / "ollm.db", clock=clock)
     notices: list[str] = []
     if not judging_only:
         notices += await asyncio.to_thread(_opened, store)
-        await asyncio.to_thread(prune_loose_outputs, state_folder() / "outputs", clock)
+        await asyncio.to_thread(prune_loose_outputs, state_dir() / "outputs", clock)
 
     def todos_changed(todos: tuple[Todo, ...], by: str, revision: int) -> None:
         if not loop.is_closed():
@@ -137,8 +137,8 @@ async def assemble_core(
 
     todos = TodoList(store, configuration.workspace.root, clock=clock, on_change=todos_changed)
     memory = Memory(store, configuration.workspace.root, clock=clock, embedder=installed_embedder())
-    trash = Trash(state_folder())
-    jobs = JobRecords(state_folder() / "jobs", configuration.workspace.root, clock=clock)
+    trash = Trash(state_dir())
+    jobs = JobRecords(state_dir() / "jobs", configuration.workspace.root, clock=clock)
     hub = CommandHub(outputs.folder, passed=settings.shell.pass_env, book=jobs)
     attended = attendance is Attendance.PERSON
     limits = settings.limits

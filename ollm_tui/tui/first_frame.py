@@ -10,7 +10,7 @@ import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from ollm_tui.core.base.app_dirs import config_folder
+from ollm_tui.core.base.app_dirs import config_dir
 
 if TYPE_CHECKING:
     from ollm_tui.options import Options
@@ -43,7 +43,7 @@ def first_frame(options: Options) -> FirstFrame:
 
 
 def _ui_table(options: Options) -> dict[str, object]:
-    path = options.config_file or config_folder() / "config.toml"
+    path = options.config_file or config_dir() / "config.toml"
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8")).get("ui", {})
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):

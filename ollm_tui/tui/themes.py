@@ -10,7 +10,7 @@ from typing import cast
 
 from textual.theme import Theme
 
-from ollm_tui.core.base.app_dirs import config_folder
+from ollm_tui.core.base.app_dirs import config_dir
 from ollm_tui.tui.first_frame import DEFAULT_THEME
 from ollm_tui.tui.values import FileError
 
@@ -37,7 +37,7 @@ class ThemeError(Exception):
 def theme_folders() -> tuple[Path, ...]:
     """Where themes lie: in an installed package, beside it in a working copy, then the person's own."""
     package = Path(__file__).resolve().parents[1]
-    return (package / "themes", package.parent / "themes", config_folder() / "themes")
+    return (package / "themes", package.parent / "themes", config_dir() / "themes")
 
 
 def packaged_theme(name: str) -> Theme:

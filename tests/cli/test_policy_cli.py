@@ -12,7 +12,7 @@ from typing import Any  # what json.loads returns
 import pytest
 
 from ollm_tui.cli import main
-from ollm_tui.core.base.app_dirs import data_folder
+from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.policy.policy_file import PRESETS, preset_text
 from ollm_tui.core.policy.repository_trust import TrustStore
 
@@ -183,7 +183,7 @@ def test_a_log_that_was_tampered_with_is_exit_one(
 ) -> None:
     assert main(["tool", "call", "ls", "{}", "-C", str(tmp_path / "ws")]) == 0
     capsys.readouterr()
-    with sqlite3.connect(data_folder() / "ollm.db") as db:
+    with sqlite3.connect(data_dir() / "ollm.db") as db:
         db.execute("DROP TRIGGER audit_stays")
         db.execute("""UPDATE audit SET entry = replace(entry, '"allow"', '"deny"') WHERE number = 1""")
     assert policy("log", "--verify") == 1

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.base.app_dirs import state_folder
+from ollm_tui.core.base.app_dirs import state_dir
 from ollm_tui.core.shell.detached_jobs import JobRecords
 from tests.core.shell.conftest import alive, until
 from tests.e2e.outer import OuterTerminal
@@ -31,7 +31,7 @@ async def folder(tmp_path: Path) -> AsyncIterator[Path]:
     ]
     (tmp_path / "script.json").write_text(json.dumps(script))
     yield folder
-    book = JobRecords(state_folder() / "jobs", folder.resolve())
+    book = JobRecords(state_dir() / "jobs", folder.resolve())
     for job in await asyncio.to_thread(book.earlier):
         await asyncio.to_thread(book.end, job.record, 0.3)
 
@@ -41,7 +41,7 @@ async def with_a_job(folder: Path, columns: int = 80, lines: int = 24) -> tuple[
     arguments = ("--provider", "scripted", "--script", str(folder.parent / "script.json"), "--mode", "yolo", "go")
     terminal = OuterTerminal.start(*arguments, cwd=folder, columns=columns, lines=lines)
     await terminal.sees("It is up.")
-    [record] = (state_folder() / "jobs").glob("*.json")
+    [record] = (state_dir() / "jobs").glob("*.json")
     return terminal, int(json.loads(record.read_text())["pid"])
 
 
@@ -69,7 +69,7 @@ async def test_a_job_that_is_left_outlives_program_and_terminal_and_is_named_whe
 
 
 def _record() -> str:
-    [record] = (state_folder() / "jobs").glob("*.json")
+    [record] = (state_dir() / "jobs").glob("*.json")
     return record.read_text()
 
 
@@ -87,7 +87,7 @@ async def test_a_terminal_that_closes_and_a_termination_end_program_and_jobs(
         terminal.vanish()
         assert await terminal.ends() == 130
     assert not alive(job)
-    assert list((state_folder() / "jobs").iterdir()) == []
+    assert list((state_dir() / "jobs").iterdir()) == []
     if isinstance(how, signal.Signals):
         await terminal.close()
 

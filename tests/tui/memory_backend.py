@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import TextArea
 
-from ollm_tui.core.base.app_dirs import data_folder
+from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.memory import Memory, MemoryScope
 from ollm_tui.core.storage.store import Store
 from ollm_tui.tui.screens.memory_screen import MemoryScreen
@@ -27,7 +27,7 @@ def workspace(tmp_path: Path) -> Path:
 @pytest.fixture
 def outside(own_folders: Path) -> Iterator[Store]:
     """The same database as another process has it open."""
-    store = Store(data_folder() / "ollm.db")
+    store = Store(data_dir() / "ollm.db")
     yield store
     store.close()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.base.app_dirs import state_folder
+from ollm_tui.core.base.app_dirs import state_dir
 from ollm_tui.core.shell.detached_jobs import JobRecords
 from ollm_tui.tui.screens.jobs_screen import JobsScreen
 from ollm_tui.tui.screens.quit_screen import QuitScreen
@@ -31,7 +31,7 @@ async def workspace(tmp_path: Path) -> AsyncIterator[Path]:
     folder = tmp_path / "ws"
     folder.mkdir()
     yield folder
-    book = JobRecords(state_folder() / "jobs", folder.resolve())
+    book = JobRecords(state_dir() / "jobs", folder.resolve())
     for job in await asyncio.to_thread(book.earlier):
         await asyncio.to_thread(book.end, job.record, 0.3)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import aiofiles
 
 from ollm_tui.agent.events import UNLOGGED, Event, as_line
-from ollm_tui.core.base.app_dirs import state_folder
+from ollm_tui.core.base.app_dirs import state_dir
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.fence.secrets import mask
 
@@ -94,7 +94,7 @@ class SessionLog:
 
 
 def sessions_folder() -> Path:
-    return state_folder() / "sessions"
+    return state_dir() / "sessions"
 
 
 def new_session_id(clock: Clock) -> str:

@@ -1,4 +1,4 @@
-"""Where this program keeps its own files: the XDG folders, the same on Linux and macOS."""
+"""Directories of this program's own files: XDG, the same on Linux and macOS."""
 
 from __future__ import annotations
 
@@ -6,30 +6,28 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
-_FOLDER = "ollm-tui"
 
-
-def config_folder() -> Path:
-    """Settings, policy, themes."""
+def config_dir() -> Path:
+    """Return where settings, policy and themes are."""
     return _xdg("XDG_CONFIG_HOME", ".config")
 
 
-def data_folder() -> Path:
-    """Memory, todos, audit."""
+def data_dir() -> Path:
+    """Return where memory, todos and the audit log are."""
     return _xdg("XDG_DATA_HOME", ".local/share")
 
 
-def state_folder() -> Path:
-    """Sessions, trash."""
+def state_dir() -> Path:
+    """Return where sessions and the trash are."""
     return _xdg("XDG_STATE_HOME", ".local/state")
 
 
 def _xdg(variable: str, default: str) -> Path:
     given = os.environ.get(variable, "")
     # The XDG specification: a relative path in these variables is invalid and to be ignored.
-    return _folder_in(given if given.startswith("/") else f"{os.path.expanduser('~')}/{default}")
+    return _own_dir(given if given.startswith("/") else f"{os.path.expanduser('~')}/{default}")
 
 
 @lru_cache(maxsize=16)
-def _folder_in(base: str) -> Path:
-    return Path(base) / _FOLDER
+def _own_dir(base: str) -> Path:
+    return Path(base) / "ollm-tui"

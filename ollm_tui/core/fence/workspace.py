@@ -286,7 +286,7 @@ class Workspace:
         """Policy and approvals stand in this program's own folders: a workspace around them gives no key to them."""
         if access is Access.READ and any(_lies_in(real, str(root)) for root in self.readable_roots):
             return False
-        for folder in (app_dirs.config_folder(), app_dirs.data_folder(), app_dirs.state_folder()):
+        for folder in (app_dirs.config_dir(), app_dirs.data_dir(), app_dirs.state_dir()):
             identity = _identity(str(folder))
             if identity is None and _lies_in(real, os.path.realpath(folder)):
                 return True  # not there yet, and this would make it

@@ -36,11 +36,11 @@ class TreeEntry:
 
 
 class TreeError(OSError):
-    """An operating-system error in a tree; `place` is the path below the directory that holds it."""
+    """An operating-system error in a tree; `path` is below the directory that holds it."""
 
-    def __init__(self, error: OSError, place: str) -> None:
+    def __init__(self, error: OSError, path: str) -> None:
         super().__init__(error.errno or errno.EIO, error.strerror or str(error))
-        self.place = place
+        self.path = path
 
 
 def list_tree(directory: int, name: str, signal: AbortSignal | None = None) -> Iterator[TreeEntry]:
@@ -172,7 +172,7 @@ def _copy_directory(
 
 
 def _inside(name: str, failure: TreeError) -> TreeError:
-    return TreeError(failure, f"{name}/{failure.place}")
+    return TreeError(failure, f"{name}/{failure.path}")
 
 
 @contextmanager

@@ -165,7 +165,7 @@ class SeenFiles:
         with self._lock:
             self._fingerprints.pop(real, None)
 
-    def is_news(self, real: Path, fingerprint: str) -> bool:
+    def differs(self, real: Path, fingerprint: str) -> bool:
         """Whether the file was seen with another content; touching it without changing it is no news."""
         with self._lock:
             return self._fingerprints.get(real, fingerprint) != fingerprint

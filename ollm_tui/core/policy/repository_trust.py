@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from ollm_tui.core.base.app_dirs import config_folder
+from ollm_tui.core.base.app_dirs import config_dir
 from ollm_tui.core.files.atomic import replace_text
 
 REPOSITORY_CONFIG = Path(".ollm") / "config.toml"
@@ -44,7 +44,7 @@ class TrustStore:
 
     @classmethod
     def of_user(cls) -> TrustStore:
-        return cls(config_folder() / "trusted.json")
+        return cls(config_dir() / "trusted.json")
 
     def look_at(self, workspace: Path) -> RepositoryConfig:
         """The workspace's file, and whether it counts. Raises ValueError where the record itself cannot be read.

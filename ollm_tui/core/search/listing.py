@@ -219,7 +219,7 @@ class Listing:
         ignore_case = repository.ignores_case()
         general = global_exclude_file(repository)
         rules = self._chain(repository.root, (general, repository.exclude_file), ignore_case)
-        unusual = general != default_exclude_file() or repository.common_folder != repository.git_folder
+        unusual = general != default_exclude_file() or repository.common_dir != repository.git_dir
         if ignore_case or (rules.files and unusual):
             self.common = False
         return ListingScope(rules, repository, repository.tracked(), ignore_case)

@@ -40,25 +40,25 @@ NOTHING_TRACKED = TrackedFiles()
 
 @dataclass(frozen=True)
 class Repository:
-    """A working tree. `root` and `git_folder` are absolute with a slash behind; so is `common_folder` (worktrees)."""
+    """A working tree. `root` and `git_dir` are absolute with a slash behind; so is `common_dir` (worktrees)."""
 
     root: bytes
-    git_folder: bytes
-    common_folder: bytes
+    git_dir: bytes
+    common_dir: bytes
 
     @classmethod
     def at(cls, root: bytes) -> Repository | None:
         """The repository whose working tree starts in `root`; None where there is none."""
-        git_folder = _git_folder(root)
-        if git_folder is None or not os.path.lexists(git_folder + b"HEAD"):
+        git_dir = _git_folder(root)
+        if git_dir is None or not os.path.lexists(git_dir + b"HEAD"):
             return None
-        common = git_folder
-        pointer = read_file(git_folder + b"commondir", _MAX_CONFIG_BYTES)
+        common = git_dir
+        pointer = read_file(git_dir + b"commondir", _MAX_CONFIG_BYTES)
         if pointer is not None:
-            common = os.path.normpath(os.path.join(git_folder, pointer.strip())) + b"/"
+            common = os.path.normpath(os.path.join(git_dir, pointer.strip())) + b"/"
         if not (os.path.isdir(common + b"objects") and os.path.isdir(common + b"refs")):
             return None
-        return cls(root, git_folder, common)
+        return cls(root, git_dir, common)
 
     @classmethod
     def around(cls, folder: bytes) -> Repository | None:
@@ -76,22 +76,22 @@ class Repository:
 
     @property
     def exclude_file(self) -> bytes:
-        return self.common_folder + b"info/exclude"
+        return self.common_dir + b"info/exclude"
 
     def tracked(self) -> TrackedFiles:
         """What the index names; nothing where it is missing or not readable. Remembered until the file changes."""
-        path = self.git_folder + b"index"
+        path = self.git_dir + b"index"
         try:
             status = os.stat(path)
         except OSError:
             return NOTHING_TRACKED
-        settings = dict(_settings(self.common_folder + b"config"))
+        settings = dict(_settings(self.common_dir + b"config"))
         hash_size = 32 if settings.get(b"extensions.objectformat", b"").lower() == b"sha256" else 20
         return _read_index(path, hash_size, status.st_mtime_ns, status.st_size, status.st_ino)
 
     def ignores_case(self) -> bool:
         """`core.ignorecase`, which git sets where the file system does not tell cases apart."""
-        values = [value for key, value in _settings(self.common_folder + b"config") if key == b"core.ignorecase"]
+        values = [value for key, value in _settings(self.common_dir + b"config") if key == b"core.ignorecase"]
         return bool(values) and values[-1].lower() in (b"true", b"yes", b"on", b"1", b"")
 
 
@@ -114,7 +114,7 @@ def global_exclude_file(repository: Repository | None) -> bytes | None:
         sources += [os.path.join(folder, b"git/config")] if folder else []
         sources += [os.path.join(home, b".gitconfig")] if home else []
     if repository is not None:
-        sources.append(repository.common_folder + b"config")
+        sources.append(repository.common_dir + b"config")
     found = default_exclude_file()
     for source in sources:
         for key, value in _settings(source):

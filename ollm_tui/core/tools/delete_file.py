@@ -139,7 +139,7 @@ class DeleteFileInvocation(ToolInvocation[DeleteFileParameters]):
                 check_writable(directory, name)
             entries = tuple(list_tree(directory, name, signal))
         except TreeError as error:
-            shown = fence.shown(location.real.parent / error.place)
+            shown = fence.shown(location.real.parent / error.path)
             raise _refusal(error, shown) from None
         except OSError as error:
             raise from_os_error(error, location.shown, FileWriteFailed) from None
@@ -151,18 +151,18 @@ class DeleteFileInvocation(ToolInvocation[DeleteFileParameters]):
         """Blocking; where the trash lies on the same file system all goes in one step."""
         doomed = self._survey(signal)
         fence, location = self.context.fence, doomed.location
-        trash = self.context.trash or Trash(app_dirs.state_folder())
+        trash = self.context.trash or Trash(app_dirs.state_dir())
         directory, name = fence.open_parent(location)
         try:
             signal.throw_if_aborted()
             taken = trash.put(directory, name, location.real, doomed.size, signal)
         except TreeError as error:
-            raise _refusal(error, fence.shown(location.real.parent / error.place)) from None
+            raise _refusal(error, fence.shown(location.real.parent / error.path)) from None
         except OSError as error:
             raise from_os_error(error, location.shown, FileWriteFailed) from None
         finally:
             os.close(directory)
-        stayed = {failure.place for failure in taken.failures}
+        stayed = {failure.path for failure in taken.failures}
         if stayed:
             stayed |= {entry.path for entry in doomed.entries if any(p.startswith(f"{entry.path}/") for p in stayed)}
         most = self.context.limits.entries

@@ -160,7 +160,7 @@ class EditFileInvocation(ToolInvocation[EditFileParameters]):
     def _apply(self, location: Location, signal: AbortSignal) -> ToolResult:
         """Blocking; all or nothing."""
         plan, notes = self._plan_for_writing(location)
-        if not notes and self.context.seen.is_news(location.real, plan.snapshot.fingerprint):
+        if not notes and self.context.seen.differs(location.real, plan.snapshot.fingerprint):
             notes.append("the file was changed since it was read; the targets still fit and the edit was applied")
         written = replace(
             self.context.fence, location, [plan.raw], plan.snapshot.status, signal, otherwise=FileEditFailed

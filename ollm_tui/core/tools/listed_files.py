@@ -48,7 +48,7 @@ def listing_of(workspace: Workspace, location: Location, options: ListingOptions
     Raises ToolFailure where the directory cannot be opened. Blocking.
     """
     readable = any(location.real == root or root in location.real.parents for root in workspace.readable_roots)
-    own = () if readable else (app_dirs.config_folder(), app_dirs.data_folder(), app_dirs.state_folder())
+    own = () if readable else (app_dirs.config_dir(), app_dirs.data_dir(), app_dirs.state_dir())
     off_limits = frozenset(with_slash(os.fsencode(os.path.realpath(folder))) for folder in own)
     return Listing(
         DirHandle(os.fsencode(location.real), workspace.open_directory(location)),

@@ -234,7 +234,7 @@ class MoveFileInvocation(ToolInvocation[MoveFileParameters]):
             raise
         failures = remove_tree(source_directory, source)
         if failures:
-            stayed = [self.context.fence.shown(plan.source.real.parent / failure.place) for failure in failures]
+            stayed = [self.context.fence.shown(plan.source.real.parent / failure.path) for failure in failures]
             raise FileWriteFailed(
                 f"{plan.target.shown} is complete, but of {plan.source.shown} these could not be removed: "
                 f"{', '.join(stayed[:20])} ({failures[0].strerror}).",

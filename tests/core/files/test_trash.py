@@ -191,6 +191,6 @@ def test_an_entry_that_could_not_be_removed_after_copying_is_reported(
     directory = os.open(room.folder, os.O_RDONLY)
     taken = room.trash.put(directory, "d", room.folder / "d", 2, AbortSignal())
     os.close(directory)
-    assert [failure.place for failure in taken.failures] == ["d/stays"]
+    assert [failure.path for failure in taken.failures] == ["d/stays"]
     assert room.all_names() == ["d", "d/stays"]
     assert (room.trash.folder / taken.entry.id / "content" / "goes").read_text() == "1"

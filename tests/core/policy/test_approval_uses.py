@@ -9,7 +9,7 @@ import pytest
 
 from ollm_tui.cli import main
 from ollm_tui.core import ConfirmationResponse
-from ollm_tui.core.base.app_dirs import data_folder
+from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.base.clock import SystemClock, iso_time
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
@@ -30,7 +30,7 @@ def options(tmp_path: Path) -> Options:
 
 
 def counted() -> dict[ApprovalKey, ApprovalUse]:
-    store = Store(data_folder() / "ollm.db")
+    store = Store(data_dir() / "ollm.db")
     try:
         return ApprovalUses(store, pytest.fail).read()
     finally:

@@ -18,7 +18,7 @@ import pytest
 from ollm_tui.cli import main
 from ollm_tui.core import ConfirmationResponse
 from ollm_tui.core.base.abort import AbortController
-from ollm_tui.core.base.app_dirs import data_folder
+from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.core.bus.states import Origin
@@ -42,7 +42,7 @@ def options(tmp_path: Path) -> Options:
 
 
 def entries() -> list[AuditEntry]:
-    store = Store(data_folder() / "ollm.db")
+    store = Store(data_dir() / "ollm.db")
     try:
         log = AuditLog(store)
         assert log.verify() is None
@@ -86,7 +86,7 @@ async def test_nothing_of_the_arguments_is_kept(options: Options) -> None:
         answering(core, {"approved": False, "reason": "a secret too"})
         await core.executor.execute("write_file", WRITE)
     assert len(entries()) == 3
-    assert b"a secret" not in (data_folder() / "ollm.db").read_bytes()
+    assert b"a secret" not in (data_dir() / "ollm.db").read_bytes()
 
 
 async def test_denials_cancellations_and_calls_that_never_were_are_kept_too(options: Options) -> None:

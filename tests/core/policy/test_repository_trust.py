@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.config import load_settings
-from ollm_tui.core.base.app_dirs import config_folder
+from ollm_tui.core.base.app_dirs import config_dir
 from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.policy.repository_trust import MAX_BYTES, REPOSITORY_CONFIG, TrustState, TrustStore
 from ollm_tui.options import Options
@@ -107,7 +107,7 @@ def test_what_a_repository_may_put_in_the_files_place_neither_holds_the_start_no
 
 
 def test_a_trusted_repository_protects_more_files_and_never_fewer(workspace: Path) -> None:
-    own = config_folder() / "config.toml"
+    own = config_dir() / "config.toml"
     own.parent.mkdir(parents=True, exist_ok=True)
     own.write_text('[tools]\nprotected = ["*.private"]\n')
     (workspace / REPOSITORY_CONFIG).write_text(

@@ -111,7 +111,7 @@ def test_knows_worktrees_and_submodules(crafted: Path, tmp_path: Path) -> None:
     assert listed_by_us(tmp_path / "tree") == listed_by_git(tmp_path / "tree")
     repository = Repository.at(os.fsencode(tmp_path / "tree") + b"/")
     assert repository is not None
-    assert repository.common_folder == os.fsencode(crafted) + b"/.git/"
+    assert repository.common_dir == os.fsencode(crafted) + b"/.git/"
 
 
 def test_outside_a_repository_gitignore_files_count_all_the_same(tmp_path: Path) -> None:
