@@ -19,6 +19,7 @@ COMMANDS = {
     "trust": "trust",
     "trash": "trash",
     "memory": "memory",
+    "help": "help_command",
 }
 """Command words, and the module of this package that runs each."""
 
