@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
+from ollm_tui.config import Settings
 from ollm_tui.docs import read_topic
+from ollm_tui.tui.bindings import key_groups
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "ollm_tui" / "docs"
@@ -90,3 +93,69 @@ def test_every_cited_topic_has_an_entry(pattern: re.Pattern[str], line: str) -> 
     assert found
     missing = [(path, name) for path, name in found if not re.search(line.format(re.escape(name)), REQUIREMENTS)]
     assert missing == []
+
+
+def test_what_is_cited_of_the_architecture_is_there() -> None:
+    page = read_topic("architecture")
+    found = list(cited(_ARCHITECTURE))
+    assert found
+    assert [(path, name) for path, name in found if f"## {name}\n" not in page and f"**{name}**" not in page] == []
+
+
+def test_every_package_of_the_architecture_is_there_and_none_is_left_out() -> None:
+    drawing = read_topic("architecture").split("```")[1]
+    drawn = set(re.findall(r"^ (\w+(?:/|\.py))", drawing, re.MULTILINE))
+    drawn |= set(re.findall(r" (docs/)", drawing))
+    there = {f"{path.name}/" for path in (ROOT / "ollm_tui").iterdir() if (path / "__init__.py").exists()}
+    there |= {path.name for path in (ROOT / "ollm_tui").glob("[!_]*.py")}
+    assert drawn == there
+
+
+def settings_keys() -> dict[str, object]:
+    """Every key by its dotted name, with the default as Python's value."""
+    keys: dict[str, object] = {}
+    defaults = Settings()
+    for name in Settings.model_fields:
+        value = getattr(defaults, name)
+        rows = (
+            [(f"{name}.{key}", getattr(value, key)) for key in type(value).model_fields]
+            if isinstance(value, BaseModel)
+            else []
+        )
+        keys.update(rows or [(name, value)])
+    return keys
+
+
+def documented_keys() -> dict[str, str]:
+    rows = re.findall(r"^\| `([a-z_.]+)` \| (.+?) \| .+ \|$", read_topic("configuration"), re.MULTILINE)
+    assert len(rows) == len(dict(rows))
+    return dict(rows)
+
+
+def test_every_setting_is_described_and_nothing_else() -> None:
+    assert set(documented_keys()) == set(settings_keys())
+
+
+def test_the_defaults_in_the_description_are_those_of_the_settings() -> None:
+    """A default that is found out at run time is described in words instead."""
+    described = documented_keys()
+    for name, value in settings_keys().items():
+        match value:
+            case None | {}:
+                assert not described[name].startswith("`"), name
+            case bool():
+                assert described[name] == f"`{str(value).lower()}`", name
+            case _:
+                assert described[name] == f"`{value}`", name
+
+
+def test_every_key_of_the_dashboard_is_described_with_its_id() -> None:
+    rows = re.findall(r"^\| (`.+`) \| `([a-z_.]+)` \| \S.* \|$", read_topic("keys"), re.MULTILINE)
+    described = {name: keys.replace("`", "").replace(", ", ",") for keys, name in rows}
+    assert described == {binding.id: binding.key for _, bindings in key_groups() for binding in bindings}
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda path: path.stem)
+def test_every_topic_that_a_page_names_is_there(page: Path) -> None:
+    for name in re.findall(r"`ollm-tui help ([a-z/-]+)`", page.read_text("utf-8")):
+        read_topic(name)

@@ -118,7 +118,9 @@ def test_the_wheel_brings_its_themes_presets_and_tables(wheel: Path, tmp_path: P
     assert presets.endswith("True") and tables == "True"
     assert (wheel / "ollm_tui" / "py.typed").exists()
     pages = sorted(path.relative_to(PACKAGE) for path in (PACKAGE / "docs").rglob("*.md"))
-    assert pages and sorted(path.relative_to(wheel / "ollm_tui") for path in (wheel / "ollm_tui").rglob("*.md")) == pages
+    assert (
+        pages and sorted(path.relative_to(wheel / "ollm_tui") for path in (wheel / "ollm_tui").rglob("*.md")) == pages
+    )
     styles = {path.name for path in (PACKAGE / "tui" / "styles").glob("*.tcss")}
     assert styles and {path.name for path in (wheel / "ollm_tui" / "tui" / "styles").glob("*.tcss")} == styles
 

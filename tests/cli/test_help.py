@@ -47,4 +47,4 @@ def test_only_pages_can_be_read(name: str) -> None:
 def test_every_topic_has_a_title_and_a_summary_of_one_line() -> None:
     for topic in list_topics():
         assert topic.title and topic.summary and "\n" not in topic.summary, topic
-        assert len(topic.summary) <= 110, topic
+        assert len(topic.summary) <= 80, topic
