@@ -17,10 +17,13 @@ def _install(session: nox.Session, *more: str) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """The whole suite on two workers; tests of optional parts skip with their name where the part is missing."""
+    """Run the whole suite on two workers; what fails runs once more by itself and is listed as FLAKY if it passes then.
+
+    Tests of optional parts skip with their name where the part is missing.
+    """
     _install(session)
     _install_optional(session)
-    session.run("pytest", "-q", "-n", "2", "--dist", "loadfile", *session.posargs)
+    session.run("python", "-P", "tests/suite.py", "-q", *session.posargs)
 
 
 @nox.session
