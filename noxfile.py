@@ -64,7 +64,10 @@ def screenshots(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Ratios against named references, each pair in one run; `nox -s bench -- edit` runs those whose name has edit."""
+    """Measure ratios against named references; `nox -s bench -- edit` runs those whose name has edit.
+
+    `nox -s bench -- --compare REF` runs those of another commit as well and prints both side by side.
+    """
     _install(session)
     session.run("python", "-m", "tests.bench", *session.posargs)
 
