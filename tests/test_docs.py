@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from ollm_tui import __version__
 from ollm_tui.config import Settings
 from ollm_tui.docs import read_topic
 from ollm_tui.tui.bindings import key_groups
@@ -159,3 +160,16 @@ def test_every_key_of_the_dashboard_is_described_with_its_id() -> None:
 def test_every_topic_that_a_page_names_is_there(page: Path) -> None:
     for name in re.findall(r"`ollm-tui help ([a-z/-]+)`", page.read_text("utf-8")):
         read_topic(name)
+
+
+def test_the_changelog_has_this_version_and_one_line_an_entry() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert f"\n## [{__version__}] - " in text
+    entries = text[text.index("## [Unreleased]") :].splitlines()
+    assert [line for line in entries if line and not line.startswith(("## [", "### ", "- "))] == []
+
+
+def test_contributors_are_told_every_session_of_nox() -> None:
+    sessions = set(re.findall(r"^@nox\.session\b.*\ndef (\w+)", (ROOT / "noxfile.py").read_text("utf-8"), re.MULTILINE))
+    told = re.findall(r"^\| `nox -s (\w+)` \|", (ROOT / ".github" / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE)
+    assert sessions == set(told)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ollm_tui.cli.arguments import command_parser, parse
 from ollm_tui.cli.exits import ExitCode, UsageError
-from ollm_tui.docs import UnknownTopic, list_topics, read_topic
+from ollm_tui.docs import UnknownTopicError, list_topics, read_topic
 
 
 def run_command(argv: list[str]) -> int:
@@ -17,7 +17,7 @@ def run_command(argv: list[str]) -> int:
         return ExitCode.DONE
     try:
         text = read_topic(given.topic)
-    except UnknownTopic as error:
+    except UnknownTopicError as error:
         hint = f"Did you mean {' or '.join(error.closest)}?" if error.closest else "`ollm-tui help` lists all topics."
         raise UsageError(f"{error}. {hint}") from None
     print(text, end="" if text.endswith("\n") else "\n")

@@ -28,7 +28,7 @@ class Topic:
     """The first sentence, on one line."""
 
 
-class UnknownTopic(Exception):
+class UnknownTopicError(Exception):
     """No page has that name."""
 
     def __init__(self, name: str, closest: tuple[str, ...]) -> None:
@@ -48,7 +48,7 @@ def read_topic(name: str) -> str:
     """Return the Markdown of a topic; case, `.md` and, where it is unique, the folder may be left out.
 
     Raises:
-        UnknownTopic: with the closest names.
+        UnknownTopicError: with the closest names.
     """
     pages = dict(_pages(_root()))
     return pages[_resolve(name, tuple(sorted(pages)))].read_text(encoding="utf-8")
@@ -63,7 +63,7 @@ def _resolve(asked: str, names: tuple[str, ...]) -> str:
         return in_folders[0]
     by_last_part = {name.rsplit("/", 1)[-1]: name for name in names} | {name: name for name in names}
     close = difflib.get_close_matches(wanted, by_last_part, n=3, cutoff=0.5)
-    raise UnknownTopic(asked, tuple(dict.fromkeys(by_last_part[name] for name in close)))
+    raise UnknownTopicError(asked, tuple(dict.fromkeys(by_last_part[name] for name in close)))
 
 
 def _root() -> Traversable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ollm_tui.cli import main
-from ollm_tui.docs import UnknownTopic, list_topics, read_topic
+from ollm_tui.docs import UnknownTopicError, list_topics, read_topic
 
 
 def test_without_a_topic_every_topic_is_listed_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,7 +40,7 @@ def test_case_and_suffix_of_a_topic_do_not_matter(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["../config", "/etc/passwd", "__init__", ""])
 def test_only_pages_can_be_read(name: str) -> None:
-    with pytest.raises(UnknownTopic):
+    with pytest.raises(UnknownTopicError):
         read_topic(name)
 
 
