@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, TypeAda
 from ollm_tui.core.base.app_dirs import config_dir
 from ollm_tui.core.base.toml_lines import line_of_key
 from ollm_tui.core.fence.secrets import mask
-from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.policy.repository_trust import RepositoryConfig
+from ollm_tui.core.policy.rules import Mode
 from ollm_tui.options import Options
 
 ENVIRONMENT_PREFIX = "OLLM_"

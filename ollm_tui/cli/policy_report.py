@@ -13,8 +13,9 @@ from ollm_tui.cli.reporting import sound_configuration
 from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.policy.approval_uses import ApprovalKey, ApprovalUse, ApprovalUses
-from ollm_tui.core.policy.audit import AuditLine, AuditLog, CallEnd, unended
+from ollm_tui.core.policy.approval_patterns import ApprovalKey
+from ollm_tui.core.policy.approvals import ApprovalUse, ApprovalUses
+from ollm_tui.core.policy.audit import AuditLine, AuditLog, CallEnd, unfinished_calls
 from ollm_tui.core.policy.policy_file import DEFAULT_PRESET, PRESETS, LoadedPolicy, preset_text
 from ollm_tui.core.policy.rules import PolicyRule, ToolPolicy
 from ollm_tui.core.storage.store import Store
@@ -32,7 +33,7 @@ def show_log(*, as_json: bool, last: int | None) -> int:
     try:
         with _log() as log:
             lines = log.read(last)
-            open_ends = unended(lines)
+            open_ends = unfinished_calls(lines)
             for line in lines:
                 end = open_ends.get(line.number)
                 if as_json:
@@ -128,14 +129,14 @@ def _lines(configuration: Configuration) -> Iterator[str]:
             "",
             f"# -- rules of {_place(loaded)}{later}" if loaded.document.rules else f"# {_place(loaded)}: no rules",
         )
-        for rule, place in loaded.placed_rules:
+        for rule, place in loaded.rules_with_sources:
             yield from _rule(rule, str(place))
     if files.repository is not None:
         yield from (
             "",
             f"# -- rules of {_place(files.repository)}: only their asks and denies count, beside all others",
         )
-        for rule, place in files.repository.placed_rules:
+        for rule, place in files.repository.rules_with_sources:
             yield from (f"# {line}" for line in _rule(rule, str(place)))
 
 

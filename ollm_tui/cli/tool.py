@@ -52,7 +52,7 @@ def run_command(argv: list[str]) -> int:
 async def _describe(given: Namespace) -> int:
     configuration = sound_configuration(options_of(given))
     async with assemble_core(configuration, Attendance.NOBODY, judging_only=True) as core:
-        tools = [tool for tool in core.registry.list() if core.executor.policy.exists_for_model(tool)]
+        tools = [tool for tool in core.registry.list() if core.executor.policy.is_available(tool)]
         for tool in tools:
             if given.action == "schema":
                 print_json(function_schema(tool, SchemaFormat(given.format)))

@@ -7,7 +7,7 @@ import logging
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.execution.calls import CallRecord
-from ollm_tui.core.policy.approval_uses import ApprovalUses
+from ollm_tui.core.policy.approvals import ApprovalUses
 from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog, AuditWriter, entry_about
 from ollm_tui.core.storage.store import Store
 

@@ -26,7 +26,8 @@ from ollm_tui.core.policy.policy_file import (
     read_policy_file,
 )
 from ollm_tui.core.policy.repository_trust import TrustState, TrustStore
-from ollm_tui.core.policy.rules import Decision, ExecMode, PolicyRule, RuleSet, RuleSource, ToolPolicy, strictest
+from ollm_tui.core.policy.rule_set import RuleSet
+from ollm_tui.core.policy.rules import Decision, ExecMode, PolicyRule, RuleSource, ToolPolicy, strictest
 from ollm_tui.options import Options
 
 _EXEC_STRICTNESS = {ExecMode.FULL: 0, ExecMode.ALLOWLIST: 1, ExecMode.DENY: 2}
@@ -89,7 +90,7 @@ def configure(options: Options) -> Configuration:
     """Read everything; changes nothing on disk. Raises ConfigurationError where there is no workspace."""
     workspace = _workspace(options)
     try:
-        own = TrustStore.of_user().look_at(workspace.root)
+        own = TrustStore.of_user().check(workspace.root)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
     loaded = load_settings(options, own if own.trust is TrustState.TRUSTED else None)
@@ -186,7 +187,7 @@ def _sources(files: PolicyFiles, workspace: Workspace) -> PolicySources:
     tightening: tuple[RuleSet, ...] = ()
     if files.repository is not None:
         own = files.repository.document
-        tightening = (RuleSet(files.repository.placed_rules),)
+        tightening = (RuleSet(files.repository.rules_with_sources),)
         tools.append(own.tools)
         mode = max(mode, own.exec.mode or mode, key=_EXEC_STRICTNESS.__getitem__)
         on_miss = Decision.DENY if own.exec.on_miss is Decision.DENY else on_miss
@@ -200,7 +201,7 @@ def _sources(files: PolicyFiles, workspace: Workspace) -> PolicySources:
         read_only_commands=bool(looking and looking[0]) and not closed,
         workspace=workspace,
     )
-    rule_sets = tuple(RuleSet(each.placed_rules) for each in ordered)
+    rule_sets = tuple(RuleSet(each.rules_with_sources) for each in ordered)
     return PolicySources(rule_sets, default_action, tuple(tools), commands, tightening)
 
 

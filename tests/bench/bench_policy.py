@@ -25,9 +25,10 @@ from ollm_tui.core.execution.calls import CallRecord
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approval_patterns import ApprovalPattern
-from ollm_tui.core.policy.command_rules import CommandPolicy, forget_lines
+from ollm_tui.core.policy.command_rules import CommandPolicy, clear_line_cache
 from ollm_tui.core.policy.engine import JudgedCall, PolicyEngine, PolicySources
-from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, PolicyRule, RuleSet, RuleSource, ToolPolicy
+from ollm_tui.core.policy.rule_set import RuleSet
+from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, PolicyRule, RuleSource, ToolPolicy
 from ollm_tui.core.policy.shell.shell_line import bash_accepts
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.registry import ToolRegistry
@@ -138,7 +139,7 @@ def decisions() -> None:
             lambda: shlex.split(LINE),
         ],
         600,
-        before={0: forget_lines},
+        before={0: clear_line_cache},
     )
     # By themselves: walking a disk and starting a process chill every cache for what comes next.
     (listing,) = microseconds([lambda: listed.explain(line)], 100)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from ollm_tui.core.policy.approval_patterns import ApprovalPattern
 from ollm_tui.core.policy.shell.read_only import read_only_parts
-from ollm_tui.core.policy.shell.shell_line import analyse_anew, bash_accepts
+from ollm_tui.core.policy.shell.shell_line import analyse_uncached, bash_accepts
 
 ROUNDS = 400
 LINES = {
@@ -32,12 +32,12 @@ PATTERNS = [ApprovalPattern.parse(text) for text in ("git status *", "npm run *"
 
 
 def judge(line: str) -> None:
-    analysed = analyse_anew(line)
+    analysed = analyse_uncached(line)
     read_only_parts(analysed)
 
 
 def judge_with_approvals(line: str) -> None:
-    analysed = analyse_anew(line)
+    analysed = analyse_uncached(line)
     read_only_parts(analysed)
     for part in analysed.parts:
         for pattern in PATTERNS:

@@ -47,7 +47,7 @@ async def test_a_file_that_is_not_trusted_does_not_count_and_the_conversation_sa
         await here.modal()
         await here.pilot.press("n")
         await here.see("Done.")
-    assert TrustStore.of_user().look_at(workspace).trust is TrustState.UNTRUSTED
+    assert TrustStore.of_user().check(workspace).trust is TrustState.UNTRUSTED
 
 
 async def test_a_trusted_file_counts_at_once(workspace: Path) -> None:
@@ -59,7 +59,7 @@ async def test_a_trusted_file_counts_at_once(workspace: Path) -> None:
         await here.see("counts from now on")
         await here.say("go")
         await here.see("Understood.")
-    assert TrustStore.of_user().look_at(workspace).trust is TrustState.TRUSTED
+    assert TrustStore.of_user().check(workspace).trust is TrustState.TRUSTED
     assert (workspace / "a.txt").read_text() == "one\ntwo\n"
 
 
@@ -69,7 +69,7 @@ async def test_nothing_but_y_says_yes(workspace: Path, keys: tuple[str, ...]) ->
         await read(here, await look(here))
         await here.pilot.press(*keys)
         await wait_until(here.pilot, lambda: here.app.screen is here.app.dashboard)
-    assert TrustStore.of_user().look_at(workspace).trust is TrustState.UNTRUSTED
+    assert TrustStore.of_user().check(workspace).trust is TrustState.UNTRUSTED
 
 
 async def test_a_yes_typed_before_the_text_could_be_read_does_not_count(workspace: Path) -> None:
@@ -80,7 +80,7 @@ async def test_a_yes_typed_before_the_text_could_be_read_does_not_count(workspac
         await here.pilot.press("y", "y")
         await here.pilot.pause(0.1)
         assert here.app.screen is screen
-    assert TrustStore.of_user().look_at(workspace).trust is TrustState.UNTRUSTED
+    assert TrustStore.of_user().check(workspace).trust is TrustState.UNTRUSTED
 
 
 async def test_a_long_file_is_trusted_only_after_its_end_was_in_sight(workspace: Path) -> None:
@@ -99,7 +99,7 @@ async def test_a_long_file_is_trusted_only_after_its_end_was_in_sight(workspace:
         await read(here, screen)
         await here.pilot.press("y")
         await here.see("counts from now on")
-    assert TrustStore.of_user().look_at(workspace).trust is TrustState.TRUSTED
+    assert TrustStore.of_user().check(workspace).trust is TrustState.TRUSTED
 
 
 async def test_a_file_swapped_behind_the_question_is_not_trusted(workspace: Path) -> None:
@@ -108,7 +108,7 @@ async def test_a_file_swapped_behind_the_question_is_not_trusted(workspace: Path
         (workspace / REPOSITORY_CONFIG).write_text("# other\n")
         await here.pilot.press("y")
         await here.see("has changed since it was shown")
-    assert TrustStore.of_user().look_at(workspace).trust is TrustState.UNTRUSTED
+    assert TrustStore.of_user().check(workspace).trust is TrustState.UNTRUSTED
 
 
 async def test_a_file_that_changed_since_it_was_trusted_is_told_at_the_start(workspace: Path) -> None:

@@ -43,8 +43,7 @@ from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approvals import ApprovalStore, RememberOffer
 from ollm_tui.core.policy.audit import AuditEvent
 from ollm_tui.core.policy.engine import Explanation, JudgedCall, PolicyEngine
-from ollm_tui.core.policy.modes import Mode
-from ollm_tui.core.policy.rules import Decision
+from ollm_tui.core.policy.rules import Decision, Mode
 from ollm_tui.core.tools.argument_repair import mend
 from ollm_tui.core.tools.base import AnyInvocation, Effect, Limits, ToolContext
 from ollm_tui.core.tools.registry import ToolRegistry
@@ -217,7 +216,7 @@ class ToolExecutor:
 
     def offered_schemas(self) -> list[JsonObject]:
         """The schemas of all tools that the policy lets exist, sorted by name."""
-        return [function_schema(tool) for tool in self.registry.list() if self.policy.exists_for_model(tool)]
+        return [function_schema(tool) for tool in self.registry.list() if self.policy.is_available(tool)]
 
     # -- the stations ------------------------------------------------------------------------------------------------
 

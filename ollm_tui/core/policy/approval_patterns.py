@@ -5,13 +5,21 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cache
+from typing import NamedTuple
 
 from ollm_tui.core.policy.shell.program_table import program_key, tables
-from ollm_tui.core.policy.shell.risky_options import flags_of, takes_commands
+from ollm_tui.core.policy.shell.risky_options import risky_options, takes_commands
 from ollm_tui.core.policy.shell.words import SimpleCommand, Word
 from ollm_tui.core.policy.shell.wrappers import changes_state, is_wrapper, runner_start
 
 _PIECES = re.compile(r"'([^']*)'|\"([^\"]*)\"|([^\s'\"]+)|([ \t\n\r\f\v]+)")
+
+
+class ApprovalKey(NamedTuple):
+    """An approval that lasts: the policy file it is written in, and its pattern."""
+
+    file: str
+    pattern: str
 
 
 @dataclass(frozen=True)
@@ -95,7 +103,7 @@ class ApprovalPattern:
         for mine, theirs in zip(own, words, strict=False):
             if not mine.matches(theirs):
                 return _OTHER_WORDS
-        for flag in flags_of(command):
+        for flag in risky_options(command):
             spelled = [
                 index < len(own) and _spells(own[index], words[index], first=index == flag.index)
                 for index in range(flag.index, flag.end)
@@ -141,7 +149,7 @@ def suggest_pattern(command: SimpleCommand) -> str | None:
         or any(word in known.risky_sub.get(key, ()) for word in argv[1:3])
     ):
         return None
-    if any(flag.effect == "deletes" for flag in flags_of(command)):
+    if any(flag.effect == "deletes" for flag in risky_options(command)):
         return None
     count = _arity(argv)
     if count and all(word.literal for word in command.words[:count]):

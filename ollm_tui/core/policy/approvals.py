@@ -9,18 +9,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ollm_tui.core.base.clock import Clock, SystemClock, iso_time
+from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.bus.states import RememberScope
 from ollm_tui.core.fence.workspace import Workspace
-from ollm_tui.core.policy.approval_patterns import ApprovalPattern, suggest_pattern
-from ollm_tui.core.policy.approval_uses import ApprovalKey
+from ollm_tui.core.policy.approval_patterns import ApprovalKey, ApprovalPattern, suggest_pattern
 from ollm_tui.core.policy.command_rules import SHELL
 from ollm_tui.core.policy.engine import Explanation, JudgedCall, PolicyEngine, PolicySources
-from ollm_tui.core.policy.modes import Mode
-from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, PolicyRule, RuleSet, RuleSource
+from ollm_tui.core.policy.rule_set import RuleSet
+from ollm_tui.core.policy.rules import Decision, Mode, Operator, PolicyCondition, PolicyRule, RuleSource
 from ollm_tui.core.policy.shell.command_paths import CommandPaths
 from ollm_tui.core.policy.shell.shell_line import analyse
 from ollm_tui.core.policy.shell.words import SimpleCommand
+from ollm_tui.core.storage.background_writer import BackgroundWriter
+from ollm_tui.core.storage.store import Schema, Store
 from ollm_tui.core.tools.base import Effect
 
 FILE_PARAMETERS = {"edit_file": ("path",), "write_file": ("path",), "move_file": ("from", "to")}
@@ -262,3 +265,60 @@ def _touches_guarded(part: SimpleCommand, paths: CommandPaths) -> bool:
     """Whether a word of the command, taken as a path, leads outside or to what is always asked about."""
     words = [word.split("=", 1)[1] if word.startswith("-") and "=" in word else word for word in part.argv[1:]]
     return any(paths.is_outside(word) or paths.problem(word) is not None for word in words if word)
+
+
+APPROVAL_USES = Schema(
+    "approvals",
+    (
+        (
+            """CREATE TABLE approval_uses(
+                file TEXT NOT NULL, pattern TEXT NOT NULL, uses INTEGER NOT NULL, last_used TEXT NOT NULL,
+                PRIMARY KEY(file, pattern)) WITHOUT ROWID""",
+        ),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class ApprovalUse:
+    """What is known of one approval; `last_used` is UTC in ISO 8601."""
+
+    uses: int
+    last_used: str
+
+
+class ApprovalUses:
+    """The counts. `record` returns at once; what cannot be written is reported to `on_failure`, from another thread."""
+
+    def __init__(
+        self, store: Store, on_failure: Callable[[StorageFailed], None], *, clock: Clock | None = None
+    ) -> None:
+        self._store = store
+        self._clock = clock or SystemClock()
+        self._writer = BackgroundWriter("approval-uses", on_failure)
+
+    def record(self, approvals: Sequence[ApprovalKey]) -> None:
+        """Count one command line that ran unasked because of these approvals, each counting once."""
+        self._writer.submit(self._write, tuple(dict.fromkeys(approvals)), iso_time(self._clock.now()))
+
+    def read(self) -> dict[ApprovalKey, ApprovalUse]:
+        """Everything that was ever counted; blocks. Raises StorageFailed."""
+        with self._store.read(APPROVAL_USES) as db:
+            rows = db.execute("SELECT file, pattern, uses, last_used FROM approval_uses").fetchall()
+        return {ApprovalKey(file, pattern): ApprovalUse(uses, last) for file, pattern, uses, last in rows}
+
+    def flush(self) -> None:
+        """Wait until everything recorded so far is written; blocks."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Write what is left; blocks. Idempotent."""
+        self._writer.close()
+
+    def _write(self, approvals: tuple[ApprovalKey, ...], moment: str) -> None:
+        with self._store.write(APPROVAL_USES) as db:
+            db.executemany(
+                """INSERT INTO approval_uses VALUES(?, ?, 1, ?) ON CONFLICT(file, pattern)
+                DO UPDATE SET uses = uses + 1, last_used = max(last_used, excluded.last_used)""",
+                [(*key, moment) for key in approvals],
+            )

@@ -130,7 +130,7 @@ class CallEnd(StrEnum):
     """Its process was killed while the call was on its way: whether the call took effect is not known."""
 
 
-def unended(lines: Sequence[AuditLine]) -> dict[int, CallEnd]:
+def unfinished_calls(lines: Sequence[AuditLine]) -> dict[int, CallEnd]:
     """The calls that no line says the end of, each by the number of its last line."""
     latest: dict[tuple[int | None, str], int] = {}
     for line in lines:

@@ -11,15 +11,21 @@ from typing import NamedTuple
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Workspace
-from ollm_tui.core.policy.approval_patterns import ApprovalPattern
-from ollm_tui.core.policy.approval_uses import ApprovalKey
-from ollm_tui.core.policy.rules import CompiledRule, Decision, ExecMode, RuleSet, Seen, seen_by_conditions
-from ollm_tui.core.policy.shell.characters import reads_bytes_alike
+from ollm_tui.core.policy.approval_patterns import ApprovalKey, ApprovalPattern
+from ollm_tui.core.policy.conditions import ConditionValues, condition_values
+from ollm_tui.core.policy.rule_set import CompiledRule, RuleSet
+from ollm_tui.core.policy.rules import Decision, ExecMode
 from ollm_tui.core.policy.shell.command_paths import CommandPaths
 from ollm_tui.core.policy.shell.program_table import tables
-from ollm_tui.core.policy.shell.read_only import ReadOnlyVerdict, read_only_parts
-from ollm_tui.core.policy.shell.risk import command_risk, is_destructive
-from ollm_tui.core.policy.shell.shell_line import MAX_REMEMBERED, ShellLine, analyse, bash_accepts, forget_analyses
+from ollm_tui.core.policy.shell.read_only import ReadOnlyVerdict, command_risk, is_destructive, read_only_parts
+from ollm_tui.core.policy.shell.shell_line import (
+    MAX_REMEMBERED,
+    ShellLine,
+    analyse,
+    bash_accepts,
+    clear_analyses,
+    reads_bytes_alike,
+)
 from ollm_tui.core.policy.shell.words import SimpleCommand
 
 SHELL = "shell"
@@ -96,10 +102,10 @@ _remembered = lru_cache(maxsize=64)(_understand)
 """A call is judged again before it runs; long lines are left out for the memory they would hold."""
 
 
-def forget_lines() -> None:
+def clear_line_cache() -> None:
     """Have every line looked at anew; answers stay the same, so this is for measuring alone."""
     _remembered.cache_clear()
-    forget_analyses()
+    clear_analyses()
 
 
 class _LineJudge:
@@ -113,7 +119,7 @@ class _LineJudge:
         policy: CommandPolicy,
         understood: _Understood,
     ) -> None:
-        self._seen = seen_by_conditions(params)
+        self._seen = condition_values(params)
         self._rule_sets = rule_sets
         self._tightening = tightening
         self._policy = policy
@@ -163,7 +169,7 @@ class _LineJudge:
     def nature(self) -> Risk:
         """What the line can do by itself: low where all of it only looks around."""
         is_outside = self._paths.is_outside if self._paths else None
-        return Risk(command_risk(self._line, is_outside, self._looks, destructive=self._destructive).value)
+        return command_risk(self._line, is_outside, self._looks, destructive=self._destructive)
 
     def _restrictions(self) -> list[PartVerdict]:
         """Deny and ask rules, tried on the whole line and on everything it may run, in every spelling.
@@ -177,7 +183,7 @@ class _LineJudge:
             return found
         single = len(self._line.parts) == 1 and not self._line.opaque
         texts = dict.fromkeys([self._line.source])
-        for command in (*self._line.all_commands, *self._line.behind_options.found):
+        for command in (*self._line.all_commands, *self._line.commands_in_options.found):
             texts.update(dict.fromkeys(command.spellings))
         for text in texts:
             seen = self._with_command(text)
@@ -194,7 +200,7 @@ class _LineJudge:
 
     def _unread(self, restricting: Sequence[RuleSet]) -> list[PartVerdict]:
         """A line with more in it than can be followed: a rule that could not be tried on all of it counts as met."""
-        behind = self._line.behind_options
+        behind = self._line.commands_in_options
         unnamed = self._line.unnamed
         if not (self._line.incomplete or behind.incomplete or unnamed):
             return []
@@ -207,7 +213,7 @@ class _LineJudge:
         return [PartVerdict(self._line.source, rule.action, reason, rule)]
 
     @staticmethod
-    def _restriction(rules: RuleSet, seen: Seen, *, behind_allows: bool) -> CompiledRule | None:
+    def _restriction(rules: RuleSet, seen: ConditionValues, *, behind_allows: bool) -> CompiledRule | None:
         for rule in _about_commands(rules):
             if behind_allows and rule.action is Decision.ALLOW:
                 continue
@@ -272,17 +278,17 @@ class _LineJudge:
                 return f"{directory}: {problem}"
         return None
 
-    def _with_command(self, text: str) -> Seen:
+    def _with_command(self, text: str) -> ConditionValues:
         return {**self._seen, "command": text}
 
-    def _deciding(self, seen: Seen) -> CompiledRule | None:
+    def _deciding(self, seen: ConditionValues) -> CompiledRule | None:
         for rules in self._rules:
             rule = _first_match(rules, seen)
             if rule is not None:
                 return rule
         return None
 
-    def _tighter(self, seen: Seen) -> CompiledRule | None:
+    def _tighter(self, seen: ConditionValues) -> CompiledRule | None:
         """The strictest word of the repository's rules."""
         if not self._tightening:
             return None
@@ -295,7 +301,7 @@ def _about_commands(rules: RuleSet) -> tuple[CompiledRule, ...]:
     return rules.with_condition_on(SHELL, "command")
 
 
-def _first_match(rules: tuple[CompiledRule, ...], seen: Seen) -> CompiledRule | None:
+def _first_match(rules: tuple[CompiledRule, ...], seen: ConditionValues) -> CompiledRule | None:
     return next((rule for rule in rules if rule.matches(seen)), None)
 
 

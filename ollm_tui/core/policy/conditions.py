@@ -1,21 +1,117 @@
-"""What conditions compare: values as text, and regular expressions that never backtrack (000 Property 35)."""
+"""Conditions as functions: values compared as text, and regular expressions that never backtrack."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from pydantic import JsonValue
+
+from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition
+
+MAX_SUBJECT = 65_536
+"""Characters of a value that `matches` searches; beyond that an allow does not match, a deny or ask does."""
 
 _LARGEST_EXACT = 2**53
 """Up to here every integer is a JavaScript number."""
 
+ConditionValues: TypeAlias = dict[str, str | tuple[str | None, ...]]
+"""Parameters as conditions compare them: text, or the texts of a list (None for an element that never matches)."""
+
+Test: TypeAlias = Callable[[ConditionValues], bool]
+
+
+def condition_values(params: Mapping[str, JsonValue]) -> ConditionValues:
+    """Return parameters as conditions compare them; objects are left out and never match."""
+    values: ConditionValues = {}
+    for name, value in params.items():
+        if type(value) is str:
+            values[name] = value
+        elif isinstance(value, list):
+            values[name] = tuple([None if isinstance(item, dict | list) else js_string(item) for item in value])
+        elif not isinstance(value, dict):
+            values[name] = js_string(value)
+    return values
+
+
+def compile_condition(condition: PolicyCondition, action: Decision, union: PatternUnion | None = None) -> Test:
+    """Return a condition as a function of the parameters.
+
+    On a list, an allow needs every element and an ask or deny needs one. A missing parameter or an object makes the
+    condition false for every action.
+
+    Raises:
+        ValueError: the regular expression is invalid.
+    """
+    param = condition.param
+    holds = _comparison(condition, union, too_long=action is not Decision.ALLOW)
+    combine = all if action is Decision.ALLOW else any
+
+    def on_others(value: str | tuple[str | None, ...] | None) -> bool:
+        return bool(value) and combine(item is not None and holds(item) for item in value)
+
+    def test(values: ConditionValues) -> bool:
+        value = values.get(param)
+        return holds(value) if type(value) is str else on_others(value)
+
+    # The two commonest comparisons without a further call: a thousand rules are tried for each decision.
+    if condition.operator is Operator.STARTS_WITH:
+        starts = tuple(condition.values)
+
+        def starts_with(values: ConditionValues) -> bool:
+            value = values.get(param)
+            return value.startswith(starts) if type(value) is str else on_others(value)
+
+        return starts_with
+    if condition.operator is Operator.EQUALS:
+        wanted = frozenset(condition.values)
+
+        def equals(values: ConditionValues) -> bool:
+            value = values.get(param)
+            return value in wanted if type(value) is str else on_others(value)
+
+        return equals
+    return test
+
+
+def any_of(operator: Operator, values: list[str], union: PatternUnion | None) -> Callable[[str], bool]:
+    """Return a quick test whether a comparison with any of the values may hold."""
+    match operator:
+        case Operator.EQUALS:
+            return frozenset(values).__contains__
+        case Operator.STARTS_WITH:
+            starts = tuple(values)
+            return lambda text: text.startswith(starts)
+        case Operator.CONTAINS if len(values) == 1:
+            return lambda text, value=values[0]: value in text
+        case Operator.CONTAINS:
+            return lambda text: any(value in text for value in values)
+        case Operator.MATCHES:
+            return lambda text: union is None or len(text) > MAX_SUBJECT or not union.misses(text)
+
+
+def _comparison(condition: PolicyCondition, union: PatternUnion | None, *, too_long: bool) -> Callable[[str], bool]:
+    if condition.operator is not Operator.MATCHES:
+        return any_of(condition.operator, condition.values, None)
+    patterns = [linear_pattern(value) for value in condition.values]
+
+    def matches(text: str) -> bool:
+        if len(text) > MAX_SUBJECT:
+            return too_long
+        if union is not None and union.misses(text):
+            return False
+        subject = searchable(text)
+        return any(pattern.search(subject) is not None for pattern in patterns)
+
+    return matches
+
 
 @dataclass
 class PatternUnion:
-    """All expressions that neighbouring rules have for a parameter: where none can match, one look says so.
+    """All expressions that neighbouring rules have for one parameter, searched together.
 
-    It only ever saves work: what it does not rule out is still tried by each expression itself.
+    It only saves work: what it does not rule out is still tried by each expression itself.
     """
 
     patterns: list[str] = field(default_factory=list[str])
@@ -23,7 +119,7 @@ class PatternUnion:
     _last: tuple[str, bool] = ("", False)
 
     def misses(self, text: str) -> bool:
-        """Whether none of the expressions matches the text."""
+        """Return whether none of the expressions matches the text."""
         if len(self.patterns) < 2:
             return False
         known, missed = self._last
@@ -36,9 +132,8 @@ class PatternUnion:
         return missed
 
     def _joined(self) -> LinearPattern:
-        """One expression for all; where they can not stand together (a `\\Q` left open, two groups of one name, too
-        much at once) one that rules nothing out."""
-        try:
+        """Return one expression for all, or one that matches everything where they cannot be joined."""
+        try:  # a `\\Q` left open, two groups of one name, or too much at once cannot be joined
             if not any(r"\Q" in pattern for pattern in self.patterns):
                 return linear_pattern("|".join(f"(?:{pattern})" for pattern in self.patterns))
         except ValueError:
@@ -54,15 +149,15 @@ class LinearPattern:
 
 
 def linear_pattern(pattern: str) -> LinearPattern:
-    """Compile with RE2, quietly: it would write its complaints over the screen. Raises ValueError."""
+    """Compile with RE2; raises ValueError for an invalid expression."""
     import re2  # it is large, and few policies have an expression
 
     options = re2.Options()
-    options.log_errors = False
+    options.log_errors = False  # it would write them over the screen
     try:
         compiled = re2.compile(pattern.encode(), options=options)
     except UnicodeEncodeError:
-        raise ValueError(f"the regular expression {pattern!r} holds half of a surrogate pair") from None
+        raise ValueError(f"the regular expression {pattern!r} contains half of a surrogate pair") from None
     except re2.error as error:
         raised: object = error.args[0] if error.args else ""
         reason = raised.decode(errors="replace") if isinstance(raised, bytes) else str(raised)
@@ -73,12 +168,12 @@ def linear_pattern(pattern: str) -> LinearPattern:
 
 
 def searchable(text: str) -> bytes:
-    """Text as `LinearPattern` searches it; a lone surrogate (a file name that is not UTF-8) stands as `?`."""
+    """Return text as bytes for `LinearPattern`; a lone surrogate (a file name not UTF-8) becomes `?`."""
     return text.encode("utf-8", "replace")
 
 
 def js_string(value: JsonValue) -> str:
-    """A scalar as JavaScript's `String()` prints it, so that rules written for the seeds' system mean the same."""
+    """Return a scalar as JavaScript's `String()` prints it."""
     match value:
         case str():
             return value

@@ -13,7 +13,7 @@ from pydantic import AliasChoices, ConfigDict, Field, JsonValue, ValidationError
 from ollm_tui.core.base.results import JsonObject, Wire
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.policy.engine import Explanation
-from ollm_tui.core.policy.modes import Mode
+from ollm_tui.core.policy.rules import Mode
 
 
 class DecisionTableError(ValueError):

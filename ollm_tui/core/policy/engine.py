@@ -10,20 +10,19 @@ from pydantic import Field, JsonValue
 
 from ollm_tui.core.base.results import JsonObject, Wire
 from ollm_tui.core.bus.states import Origin, Risk
-from ollm_tui.core.policy.approval_uses import ApprovalKey
+from ollm_tui.core.policy.approval_patterns import ApprovalKey
 from ollm_tui.core.policy.command_rules import SHELL, CommandPolicy, CommandVerdict, judge_command
-from ollm_tui.core.policy.modes import Mode, apply_mode
+from ollm_tui.core.policy.conditions import ConditionValues, condition_values
+from ollm_tui.core.policy.rule_set import CompiledRule, RuleSet
 from ollm_tui.core.policy.rules import (
     ANY_TOOL,
-    CompiledRule,
     Decision,
     ExecMode,
+    Mode,
     PolicyConfig,
-    RuleSet,
     RuleSource,
-    Seen,
     ToolPolicy,
-    seen_by_conditions,
+    apply_mode,
     tool_names,
 )
 from ollm_tui.core.tools.base import AnyTool, Effect
@@ -116,13 +115,13 @@ class PolicyEngine:
             policy = PolicySources((RuleSet(rules),), policy.default_action)
         self.sources = policy
         self._existing: dict[str, TraceLine | None] = {}
-        self._said: dict[tuple[CompiledRule, str], TraceLine] = {}
+        self._rule_lines: dict[tuple[CompiledRule, str], TraceLine] = {}
 
     # -- 000's functions ---------------------------------------------------------------------------------------------
 
     def evaluate(self, tool_name: str, params: Mapping[str, JsonValue]) -> Decision:
         """Rules, then the default action: 000's function exactly (Properties 33-35)."""
-        rule = self._deciding(tool_name, seen_by_conditions(params))
+        rule = self._deciding(tool_name, condition_values(params))
         return rule.action if rule else self.sources.default_action
 
     def get_risk_level(
@@ -133,11 +132,11 @@ class PolicyEngine:
         Without `params` it is 000's function, about a tool in general: no parameters are known, so a rule counts
         whatever its conditions. Where a call is judged they are known, and a rule about other calls says nothing.
         """
-        return self._risk(tool_name, tool, None if params is None else seen_by_conditions(params))
+        return self._risk(tool_name, tool, None if params is None else condition_values(params))
 
     # -- the one judgement -------------------------------------------------------------------------------------------
 
-    def exists_for_model(self, tool: AnyTool) -> bool:
+    def is_available(self, tool: AnyTool) -> bool:
         """Whether layer 1 lets the tool exist at all."""
         return self._tool_layer(tool) is None
 
@@ -179,9 +178,9 @@ class PolicyEngine:
             "$origin": call.origin.value,
         }
 
-    def _risk(self, tool_name: str, tool: AnyTool | None, seen: Seen | None) -> Risk:
+    def _risk(self, tool_name: str, tool: AnyTool | None, values: ConditionValues | None) -> Risk:
         for rules in self.sources.rule_sets:
-            risk = rules.risk_of(tool_name, seen)
+            risk = rules.risk_of(tool_name, values)
             if risk is not None:
                 return risk
         return tool.risk if tool else _inferred_risk(tool_name)
@@ -200,49 +199,49 @@ class PolicyEngine:
         name = call.tool.name
         if self.sources.commands.mode is ExecMode.DENY and (call.effect is Effect.RUNS or name in tool_names("exec")):
             trace.append(_NOTHING_RUNS)
-        seen = seen_by_conditions(params)
-        rule = self._deciding(name, seen)
+        values = condition_values(params)
+        rule = self._deciding(name, values)
         needs_naming = call.tool.dangerous or call.tool.plugin
         if rule is None:
             trace.append(_by_default(self.sources.default_action, name, needs_naming=needs_naming))
         elif rule.action is Decision.ALLOW and rule.rule.tool == ANY_TOOL and needs_naming:
-            reason = f"{rule.place} is for every tool; {name} runs unasked only by a rule that names it"
+            reason = f"{rule.source} is for every tool; {name} runs unasked only by a rule that names it"
             trace.append(_traced(rule, reason, decision=Decision.ASK))
         else:
             trace.append(self._word_of(rule, name))
         for rules in self.sources.tightening:
-            tighter = rules.deciding(name, seen)
+            tighter = rules.deciding(name, values)
             if tighter is not None and tighter.action is not Decision.ALLOW:
                 trace.append(self._word_of(tighter, name))
-        return rule.rule.risk if rule and rule.rule.risk else self._risk(name, call.tool, seen)
+        return rule.rule.risk if rule and rule.rule.risk else self._risk(name, call.tool, values)
 
     def _word_of(self, rule: CompiledRule, tool: str) -> TraceLine:
         """A rule's line in the trace, made once: it says the same each time."""
-        line = self._said.get((rule, tool))
+        line = self._rule_lines.get((rule, tool))
         if line is None:
-            line = self._said[rule, tool] = _traced(rule, _said(rule, tool))
+            line = self._rule_lines[rule, tool] = _traced(rule, rule.wording(tool))
         return line
 
     def _judge_command(self, params: JsonObject, trace: list[TraceLine]) -> CommandVerdict:
         verdict = judge_command(params, self.sources.rule_sets, self.sources.tightening, self.sources.commands)
         for part in verdict.parts:
-            place = part.rule.place if part.rule else None
+            source = part.rule.source if part.rule else None
             trace.append(
                 TraceLine(
-                    layer=Layer.RULES if place else Layer.EXEC,
+                    layer=Layer.RULES if source else Layer.EXEC,
                     decision=part.decision,
                     reason=part.reason,
                     part=part.text,
-                    rule=place.number if place else None,
-                    file=place.file if place else None,
-                    line=place.line if place else None,
+                    rule=source.number if source else None,
+                    file=source.file if source else None,
+                    line=source.line if source else None,
                 )
             )
         return verdict
 
-    def _deciding(self, tool: str, seen: Seen) -> CompiledRule | None:
+    def _deciding(self, tool: str, values: ConditionValues) -> CompiledRule | None:
         for rules in self.sources.rule_sets:
-            rule = rules.deciding(tool, seen)
+            rule = rules.deciding(tool, values)
             if rule is not None:
                 return rule
         return None
@@ -276,19 +275,14 @@ def _by_default(action: Decision, tool: str, *, needs_naming: bool) -> TraceLine
     return _DEFAULTS[action]
 
 
-def _said(rule: CompiledRule, tool: str) -> str:
-    words = f"{rule.place}: {rule.action} for {tool}"
-    return f"{words} ({rule.rule.message})" if rule.rule.message else words
-
-
 def _traced(rule: CompiledRule, reason: str, decision: Decision | None = None) -> TraceLine:
     return TraceLine(
         layer=Layer.RULES,
         decision=decision or rule.action,
         reason=reason,
-        rule=rule.place.number,
-        file=rule.place.file,
-        line=rule.place.line,
+        rule=rule.source.number,
+        file=rule.source.file,
+        line=rule.source.line,
     )
 
 

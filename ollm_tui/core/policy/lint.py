@@ -87,13 +87,13 @@ class _Linter:
         for filtered, where in ((document.tools, "[tools]"), (document.tools.groups, "[tools] groups")):
             yield from self._filter(filtered, where, groups=filtered is document.tools.groups)
         yield from self._approvals()
-        placed = self._loaded.placed_rules
-        for index, (rule, place) in enumerate(placed):
-            yield from self._names(rule, place)
+        rules = self._loaded.rules_with_sources
+        for index, (rule, where) in enumerate(rules):
+            yield from self._names(rule, where)
             for condition in rule.conditions:
-                yield from self._condition(condition, rule, place)
-            yield from self._conflicts_inside(rule, place)
-            yield from self._shadowed(rule, place, placed[:index])
+                yield from self._condition(condition, rule, where)
+            yield from self._conflicts_inside(rule, where)
+            yield from self._shadowed(rule, where, rules[:index])
 
     # -- names -------------------------------------------------------------------------------------------------------
 
@@ -111,9 +111,9 @@ class _Linter:
             message = f"{where}: {name} is allowed and denied; deny wins. Take one of them out."
             yield self._found(LintFindingKind.CONTRADICTORY, message)
 
-    def _names(self, rule: PolicyRule, place: RuleSource) -> Iterator[LintFinding]:
+    def _names(self, rule: PolicyRule, where: RuleSource) -> Iterator[LintFinding]:
         if rule.tool != ANY_TOOL and not self._resolves(rule.tool):
-            yield self._found(LintFindingKind.UNKNOWN_TOOL, self._unknown(rule.tool), place)
+            yield self._found(LintFindingKind.UNKNOWN_TOOL, self._unknown(rule.tool), where)
 
     def _resolves(self, name: str) -> bool:
         return any(each in self._known or each in _LATER_TOOLS for each in tool_names(name))
@@ -123,68 +123,68 @@ class _Linter:
 
     # -- conditions --------------------------------------------------------------------------------------------------
 
-    def _condition(self, condition: PolicyCondition, rule: PolicyRule, place: RuleSource) -> Iterator[LintFinding]:
-        yield from self._parameter(condition, rule, place)
+    def _condition(self, condition: PolicyCondition, rule: PolicyRule, where: RuleSource) -> Iterator[LintFinding]:
+        yield from self._parameter(condition, rule, where)
         param = condition.param
         allowed = _VIRTUAL_VALUES.get(param)
         if allowed is not None and condition.operator is Operator.EQUALS and not allowed & set(condition.values):
             told = ", ".join(sorted(allowed))
             yield self._found(
-                LintFindingKind.NEVER_MATCHES, f"{param} is one of {told}, so this can never match", place
+                LintFindingKind.NEVER_MATCHES, f"{param} is one of {told}, so this can never match", where
             )
         if condition.operator is Operator.EQUALS and allowed is None:
-            yield from self._impossible_value(condition, rule, place)
+            yield from self._impossible_value(condition, rule, where)
         if condition.operator is Operator.MATCHES:
             for value in condition.values:
                 if _never_matches(value):
-                    yield self._found(LintFindingKind.NEVER_MATCHES, f"the pattern {value!r} can never match", place)
+                    yield self._found(LintFindingKind.NEVER_MATCHES, f"the pattern {value!r} can never match", where)
                 elif rule.action is Decision.ALLOW and not _anchored(value, param):
                     message = (
                         f"the pattern {value!r} is searched anywhere in {param}: it allows what merely contains it. "
                         "Start it with ^."
                     )
-                    yield self._found(LintFindingKind.UNANCHORED, message, place)
+                    yield self._found(LintFindingKind.UNANCHORED, message, where)
         if condition.operator is Operator.STARTS_WITH and rule.action is Decision.ALLOW:
             for value in condition.values:
-                yield from self._open_prefix(value, condition, rule, place)
+                yield from self._open_prefix(value, condition, rule, where)
         if condition.operator is Operator.CONTAINS and rule.action is Decision.ALLOW:
             message = (
                 f"it allows whatever contains {condition.values[0]!r} anywhere in {param}. Use startsWith or matches."
             )
-            yield self._found(LintFindingKind.UNANCHORED, message, place)
+            yield self._found(LintFindingKind.UNANCHORED, message, where)
         if "" in condition.values and condition.operator is not Operator.EQUALS:
             yield self._found(
-                LintFindingKind.UNANCHORED, f"an empty text is in every {param}: it always matches", place
+                LintFindingKind.UNANCHORED, f"an empty text is in every {param}: it always matches", where
             )
 
     def _open_prefix(
-        self, value: str, condition: PolicyCondition, rule: PolicyRule, place: RuleSource
+        self, value: str, condition: PolicyCondition, rule: PolicyRule, where: RuleSource
     ) -> Iterator[LintFinding]:
         """`git` also begins `github-upload`; `src` also begins `src-secret/key`."""
         if not value or not (value[-1].isalnum() or value[-1] in "_-"):
             return
         if condition.param == "command" and "shell" in tool_names(rule.tool):
             message = f"startsWith {value!r} also allows other programs whose name begins so. End it with a blank."
-            yield self._found(LintFindingKind.UNANCHORED, message, place)
+            yield self._found(LintFindingKind.UNANCHORED, message, where)
         elif condition.param in ("path", "directory", "from", "to"):
             message = f"startsWith {value!r} also allows {value}-other. End it with / for a folder, or use equals."
-            yield self._found(LintFindingKind.UNANCHORED, message, place)
+            yield self._found(LintFindingKind.UNANCHORED, message, where)
 
-    def _parameter(self, condition: PolicyCondition, rule: PolicyRule, place: RuleSource) -> Iterator[LintFinding]:
+    def _parameter(self, condition: PolicyCondition, rule: PolicyRule, where: RuleSource) -> Iterator[LintFinding]:
         param = condition.param
         tools = [self._known[name] for name in tool_names(rule.tool) if name in self._known]
         if param.startswith("$"):
             if param not in VIRTUAL_PARAMETERS:
                 message = f"there is no {param}{_closest(param, sorted(VIRTUAL_PARAMETERS))}; the rule never matches"
-                yield self._found(LintFindingKind.UNKNOWN_PARAMETER, message, place)
+                yield self._found(LintFindingKind.UNKNOWN_PARAMETER, message, where)
         elif tools:
             names = sorted({name for tool in tools for name in _parameters(tool)})
             if param not in names:
                 message = f"{rule.tool} has no parameter {param}{_closest(param, names)}; the rule never matches"
-                yield self._found(LintFindingKind.UNKNOWN_PARAMETER, message, place)
+                yield self._found(LintFindingKind.UNKNOWN_PARAMETER, message, where)
 
     def _impossible_value(
-        self, condition: PolicyCondition, rule: PolicyRule, place: RuleSource
+        self, condition: PolicyCondition, rule: PolicyRule, where: RuleSource
     ) -> Iterator[LintFinding]:
         """A parameter that takes certain values only, and none of those."""
         tools = [self._known[name] for name in tool_names(rule.tool) if name in self._known]
@@ -195,9 +195,9 @@ class _Linter:
         if not possible & set(condition.values):
             told = ", ".join(sorted(possible))
             message = f"{condition.param} of {rule.tool} is one of {told}, so this can never match"
-            yield self._found(LintFindingKind.NEVER_MATCHES, message, place)
+            yield self._found(LintFindingKind.NEVER_MATCHES, message, where)
 
-    def _conflicts_inside(self, rule: PolicyRule, place: RuleSource) -> Iterator[LintFinding]:
+    def _conflicts_inside(self, rule: PolicyRule, where: RuleSource) -> Iterator[LintFinding]:
         """Two conditions of one rule that no single value meets."""
         for index, one in enumerate(rule.conditions):
             for other in rule.conditions[:index]:
@@ -205,12 +205,12 @@ class _Linter:
                     exact, loose = (one, other) if one.operator is Operator.EQUALS else (other, one)
                     if not any(_meets(value, loose) for value in exact.values):
                         message = f"no {one.param} meets both of its conditions, so this can never match"
-                        yield self._found(LintFindingKind.NEVER_MATCHES, message, place)
+                        yield self._found(LintFindingKind.NEVER_MATCHES, message, where)
 
     # -- rules against each other ------------------------------------------------------------------------------------
 
     def _shadowed(
-        self, rule: PolicyRule, place: RuleSource, earlier: Sequence[tuple[PolicyRule, RuleSource]]
+        self, rule: PolicyRule, where: RuleSource, earlier: Sequence[tuple[PolicyRule, RuleSource]]
     ) -> Iterator[LintFinding]:
         """An earlier rule for the same tools that matches whenever this one does."""
         for before, there in earlier:
@@ -220,14 +220,14 @@ class _Linter:
             kind = (
                 LintFindingKind.CONTRADICTORY if same and before.action is not rule.action else LintFindingKind.SHADOWED
             )
-            where = f"rule {there.number}" + (f" (line {there.line})" if there.line else "")
+            first = f"rule {there.number}" + (f" (line {there.line})" if there.line else "")
             if kind is LintFindingKind.CONTRADICTORY:
                 message = (
-                    f"{where} says {before.action} for the same calls, and comes first; this {rule.action} is dead"
+                    f"{first} says {before.action} for the same calls, and comes first; this {rule.action} is dead"
                 )
             else:
-                message = f"{where} matches whenever this does, and comes first; this {rule.action} never decides"
-            yield self._found(kind, f"{message}. Move it up or take it out.", place)
+                message = f"{first} matches whenever this does, and comes first; this {rule.action} never decides"
+            yield self._found(kind, f"{message}. Move it up or take it out.", where)
             return
 
     # -- approvals ---------------------------------------------------------------------------------------------------
@@ -269,14 +269,14 @@ class _Linter:
                 yield self._found(LintFindingKind.SHADOWED, f"approval {text!r} is covered by {other!r} already")
                 return
 
-    def _found(self, kind: LintFindingKind, message: str, place: RuleSource | None = None) -> LintFinding:
+    def _found(self, kind: LintFindingKind, message: str, where: RuleSource | None = None) -> LintFinding:
         return LintFinding(
             kind=kind,
             source=self._loaded.source,
             message=message,
-            file=place.file if place else self._loaded.file,
-            line=place.line if place else None,
-            rule=place.number if place else None,
+            file=where.file if where else self._loaded.file,
+            line=where.line if where else None,
+            rule=where.number if where else None,
         )
 
 

@@ -13,15 +13,8 @@ from typing import Literal
 from pydantic import Field, JsonValue, ValidationError
 
 from ollm_tui.core.base.toml_lines import line_of_key
-from ollm_tui.core.policy.rules import (
-    Decision,
-    ExecPolicy,
-    PolicyRule,
-    PolicyTable,
-    RuleSource,
-    ToolPolicy,
-    compile_condition,
-)
+from ollm_tui.core.policy.conditions import compile_condition
+from ollm_tui.core.policy.rules import Decision, ExecPolicy, PolicyRule, PolicyTable, RuleSource, ToolPolicy
 
 PRESETS = ("balanced", "strict", "read-only", "none")
 DEFAULT_PRESET = "balanced"
@@ -65,12 +58,12 @@ class LoadedPolicy:
 
     document: PolicyDocument
     source: str
-    places: tuple[RuleSource, ...] = ()
+    rule_sources: tuple[RuleSource, ...] = ()
     file: str | None = None
 
     @property
-    def placed_rules(self) -> list[tuple[PolicyRule, RuleSource]]:
-        return list(zip(self.document.rules, self.places, strict=True))
+    def rules_with_sources(self) -> list[tuple[PolicyRule, RuleSource]]:
+        return list(zip(self.document.rules, self.rule_sources, strict=True))
 
 
 @dataclass
@@ -124,16 +117,16 @@ def load_policy(table: JsonValue, text: str, file: str, source: str) -> LoadedPo
         document = PolicyDocument.model_validate(table)
     except ValidationError as error:
         raise _placed(error, file, lines, text) from None
-    places: list[RuleSource] = []
+    sources: list[RuleSource] = []
     for index, rule in enumerate(document.rules):
         line = lines[index] if index < len(lines) else None
-        places.append(RuleSource(source, index + 1, file, line))
+        sources.append(RuleSource(source, index + 1, file, line))
         for condition in rule.conditions:
             try:
                 compile_condition(condition, rule.action)
             except ValueError as fault:
                 raise PolicyFileError(file, str(fault), line=line, rule=index + 1) from None
-    return LoadedPolicy(document, source, tuple(places), file)
+    return LoadedPolicy(document, source, tuple(sources), file)
 
 
 def preset_text(name: str) -> str:

@@ -46,7 +46,7 @@ class TrustStore:
     def of_user(cls) -> TrustStore:
         return cls(config_dir() / "trusted.json")
 
-    def look_at(self, workspace: Path) -> RepositoryConfig:
+    def check(self, workspace: Path) -> RepositoryConfig:
         """The workspace's file, and whether it counts. Raises ValueError where the record itself cannot be read.
 
         Whoever goes on with the file takes the content from here: read again, it may say something else.

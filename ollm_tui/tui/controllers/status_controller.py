@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ollm_tui.core.policy.engine import PolicyEngine
-from ollm_tui.core.policy.modes import Mode
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, RepositoryConfig, TrustState, TrustStore
+from ollm_tui.core.policy.rules import Mode
 from ollm_tui.runtime import Configuration, ConfigurationError, Core, Runtime, configure, with_approvals_since
 from ollm_tui.tui import protocol
 from ollm_tui.tui.conversation_entries import EntriesChanged, NoteEntry
@@ -103,7 +103,7 @@ class TrustController:
     async def look(self) -> None:
         """Have the file shown with the question; where it is trusted already, see that it counts."""
         try:
-            own = await asyncio.to_thread(TrustStore.of_user().look_at, self._workspace)
+            own = await asyncio.to_thread(TrustStore.of_user().check, self._workspace)
         except ValueError as error:
             self._tell(protocol.ToastUpdate(str(error), failed=True))
             return

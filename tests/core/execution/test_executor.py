@@ -40,8 +40,7 @@ from ollm_tui.core.bus.message_bus import Subscriber
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice, OutputProduced
 from ollm_tui.core.execution.calls import AutoAnswer, CallOrder, CallRecord
 from ollm_tui.core.fence.workspace import Access
-from ollm_tui.core.policy.modes import Mode
-from ollm_tui.core.policy.rules import Decision, Operator
+from ollm_tui.core.policy.rules import Decision, Mode, Operator
 from ollm_tui.core.tools.base import Limits, ToolContext, TouchedPath
 
 

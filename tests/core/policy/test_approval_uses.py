@@ -14,7 +14,8 @@ from ollm_tui.core.base.clock import SystemClock, iso_time
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.core.bus.states import RememberScope
-from ollm_tui.core.policy.approval_uses import SCHEMA, ApprovalKey, ApprovalUse, ApprovalUses
+from ollm_tui.core.policy.approval_patterns import ApprovalKey
+from ollm_tui.core.policy.approvals import APPROVAL_USES, ApprovalUse, ApprovalUses
 from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options
 from ollm_tui.runtime import Attendance, Core, assemble_core, configure
@@ -104,7 +105,7 @@ async def test_a_locked_store_holds_up_no_command(options: Options) -> None:
 
 
 def _hold(store: Store, done: threading.Event) -> None:
-    with store.write(SCHEMA):
+    with store.write(APPROVAL_USES):
         done.wait(20)
 
 

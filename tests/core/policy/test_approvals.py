@@ -17,7 +17,8 @@ from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approvals import ApprovalStore, RememberOffer
 from ollm_tui.core.policy.command_rules import CommandPolicy
 from ollm_tui.core.policy.engine import Floor, JudgedCall, PolicyEngine, PolicySources
-from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, PolicyRule, RuleSet, RuleSource
+from ollm_tui.core.policy.rule_set import RuleSet
+from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, PolicyRule, RuleSource
 from ollm_tui.core.tools.base import Effect
 from ollm_tui.options import Options
 from ollm_tui.runtime import configure

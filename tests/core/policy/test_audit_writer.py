@@ -26,7 +26,7 @@ from ollm_tui.core.policy.audit import (
     CallEnd,
     deciding_line,
     entry_about,
-    unended,
+    unfinished_calls,
 )
 from ollm_tui.core.policy.engine import Explanation, Layer, TraceLine
 from ollm_tui.core.policy.rules import Decision
@@ -294,7 +294,7 @@ def test_calls_without_an_end_are_named_by_their_last_line(log: AuditLog) -> Non
         (ended.pid, "one", AuditEvent.DECIDED),
     ):
         log.append(entry(call_id).model_copy(update={"event": event, "process": process}))
-    assert unended(log.read()) == {
+    assert unfinished_calls(log.read()) == {
         3: CallEnd.RUNNING,
         5: CallEnd.LOST,
         6: CallEnd.RUNNING,  # another user's process, for all we know

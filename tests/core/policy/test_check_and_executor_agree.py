@@ -32,8 +32,8 @@ from ollm_tui.core.bus.states import Origin, Risk
 from ollm_tui.core.policy.approval_patterns import ApprovalPattern
 from ollm_tui.core.policy.command_rules import CommandPolicy
 from ollm_tui.core.policy.engine import JudgedCall, PolicySources
-from ollm_tui.core.policy.modes import Mode
-from ollm_tui.core.policy.rules import Decision, ExecMode, Operator, PolicyCondition, RuleSet, RuleSource, strictest
+from ollm_tui.core.policy.rule_set import RuleSet
+from ollm_tui.core.policy.rules import Decision, ExecMode, Mode, Operator, PolicyCondition, RuleSource, strictest
 from ollm_tui.core.tools.base import Effect
 from ollm_tui.core.tools.edit_file import EDIT_FILE
 from ollm_tui.core.tools.shell import SHELL

@@ -17,7 +17,7 @@ from ollm_tui.core.policy.decision_tables import (
     read_table,
     run_table,
 )
-from ollm_tui.core.policy.modes import Mode
+from ollm_tui.core.policy.rules import Mode
 
 TOML = """
 [[case]]

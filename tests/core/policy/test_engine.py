@@ -11,19 +11,10 @@ from pydantic import JsonValue
 
 from ollm_tui.core import PolicyCondition, PolicyConfig, PolicyEngine, PolicyRule, Risk
 from ollm_tui.core.bus.states import Origin
-from ollm_tui.core.policy.conditions import js_string
+from ollm_tui.core.policy.conditions import compile_condition, condition_values, js_string
 from ollm_tui.core.policy.engine import Floor, JudgedCall, PolicySources
-from ollm_tui.core.policy.modes import Mode
-from ollm_tui.core.policy.rules import (
-    Decision,
-    Operator,
-    RuleSet,
-    RuleSource,
-    ToolPolicy,
-    compile_condition,
-    seen_by_conditions,
-    strictest,
-)
+from ollm_tui.core.policy.rule_set import RuleSet
+from ollm_tui.core.policy.rules import Decision, Mode, Operator, RuleSource, ToolPolicy, strictest
 from ollm_tui.core.tools.base import AnyTool, Effect
 from ollm_tui.options import Options
 from ollm_tui.runtime import configure
@@ -122,7 +113,7 @@ def test_only_rules_that_hold_say_the_risk_of_a_call(
     config: PolicyConfig, tool: str, params: dict[str, JsonValue]
 ) -> None:
     """Property 36 where the parameters are known: a rule about other calls plays no risk down, and none up."""
-    seen = seen_by_conditions(params)
+    seen = condition_values(params)
     holding = [
         rule.risk
         for rule in config.rules
@@ -179,7 +170,7 @@ def test_on_a_list_an_allow_needs_all_and_a_restriction_one(action: Decision, li
         default_action=Decision.ASK, rules=[PolicyRule(tool="t", action=action, conditions=[condition])]
     )
     engine = PolicyEngine(config)
-    rule_spoke = engine._deciding("t", seen_by_conditions({"paths": listed})) is not None
+    rule_spoke = engine._deciding("t", condition_values({"paths": listed})) is not None
     assert rule_spoke is matches
 
 
@@ -243,13 +234,13 @@ def test_a_closed_world_holds_only_what_is_named() -> None:
     engine = engine_of(default=Decision.ALLOW, tools=ToolPolicy(allow=["file_read"]))
     assert engine.explain(call("read_file")).decision is Decision.ALLOW
     assert engine.explain(call("ls")).decision is Decision.DENY
-    assert not engine.exists_for_model(TOOLS["ls"])
+    assert not engine.is_available(TOOLS["ls"])
 
 
 def test_denying_exec_denies_everything_that_runs() -> None:
     engine = engine_of(default=Decision.ALLOW, tools=ToolPolicy(deny=["exec"]))
     for name in ("shell", "shell_output", "shell_kill"):
-        assert not engine.exists_for_model(TOOLS[name])
+        assert not engine.is_available(TOOLS[name])
 
 
 def test_a_dangerous_tool_needs_a_rule_that_names_it() -> None:

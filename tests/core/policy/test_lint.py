@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ollm_tui.core.policy.conditions import condition_values
 from ollm_tui.core.policy.lint import LintFinding, LintFindingKind, lint
 from ollm_tui.core.policy.policy_file import PRESETS, LoadedPolicy, PolicyFileError, load_policy, load_preset
-from ollm_tui.core.policy.rules import RuleSet, seen_by_conditions
+from ollm_tui.core.policy.rule_set import RuleSet
 from ollm_tui.runtime.plugins import BUILTIN_TOOLS
 
 
@@ -130,11 +131,11 @@ def test_a_rule_called_dead_never_decides(
         for found in lint([document], BUILTIN_TOOLS)
         if found.kind in (LintFindingKind.SHADOWED, LintFindingKind.CONTRADICTORY, LintFindingKind.NEVER_MATCHES)
     }
-    rule_set = RuleSet(document.placed_rules)
+    rule_set = RuleSet(document.rules_with_sources)
     texts = [value for each in document.document.rules for condition in each.conditions for value in condition.values]
     for path in [*paths, *texts, *(a + b for a in texts for b in texts)]:
-        decided = rule_set.deciding("ls", seen_by_conditions({"path": path}))
-        assert decided is None or decided.place.number not in dead
+        decided = rule_set.deciding("ls", condition_values({"path": path}))
+        assert decided is None or decided.source.number not in dead
 
 
 @pytest.mark.parametrize(("text", "line"), [("x = 1\n[policy]\nmode = 2\n", 3), ("[exec]\nmode = 'half'\n", 2)])

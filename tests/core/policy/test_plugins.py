@@ -14,7 +14,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationResponse
 from ollm_tui.core.bus.states import Origin, RememberScope, Risk
-from ollm_tui.core.policy.modes import Mode
+from ollm_tui.core.policy.rules import Mode
 from ollm_tui.core.tools.base import Effect, Parameters, SessionOffer, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.options import Options

@@ -27,8 +27,9 @@ from ollm_tui.core import (
 from ollm_tui.core.base.errors import ConfirmationCancelled, ConfirmationTimeout
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
-from ollm_tui.core.policy.conditions import js_string
-from ollm_tui.core.policy.rules import Decision, Operator, RuleSet, RuleSource, seen_by_conditions
+from ollm_tui.core.policy.conditions import condition_values, js_string
+from ollm_tui.core.policy.rule_set import RuleSet
+from ollm_tui.core.policy.rules import Decision, Operator, RuleSource
 from ollm_tui.core.tools.shell import SHELL
 from ollm_tui.core.tools.write_file import WRITE_FILE
 
@@ -62,10 +63,10 @@ def test_a_rule_among_many_matches_as_it_does_alone(patterns: list[str], texts: 
 
     together, alone = rules(patterns), [rules([pattern]) for pattern in patterns]
     for text in [*texts, *texts]:
-        seen = seen_by_conditions({"p": text})
+        seen = condition_values({"p": text})
         first = next((number for number, each in enumerate(alone, 1) if each.deciding("t", seen)), None)
         found = together.deciding("t", seen)
-        assert (found.place.number if found else None) == first
+        assert (found.source.number if found else None) == first
 
 
 @pytest.mark.parametrize(("value", "text"), [

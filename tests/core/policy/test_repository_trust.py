@@ -24,19 +24,19 @@ def workspace(tmp_path: Path) -> Path:
 def test_trust_holds_for_one_content_of_one_folder(workspace: Path, tmp_path: Path) -> None:
     book = TrustStore(tmp_path / "trusted.json")
     file = workspace / REPOSITORY_CONFIG
-    assert book.look_at(workspace).trust is book.trust(workspace) is TrustState.NO_FILE
+    assert book.check(workspace).trust is book.trust(workspace) is TrustState.NO_FILE
     file.write_text("a = 1\n")
-    assert book.look_at(workspace).trust is TrustState.UNTRUSTED
+    assert book.check(workspace).trust is TrustState.UNTRUSTED
     assert book.trust(workspace) is TrustState.TRUSTED
-    assert TrustStore(book.path).look_at(workspace).trust is TrustState.TRUSTED
+    assert TrustStore(book.path).check(workspace).trust is TrustState.TRUSTED
     file.write_text("a = 2\n")
-    assert book.look_at(workspace).trust is TrustState.CHANGED
+    assert book.check(workspace).trust is TrustState.CHANGED
     file.write_text("a = 1\n")
-    assert book.look_at(workspace).trust is TrustState.TRUSTED
+    assert book.check(workspace).trust is TrustState.TRUSTED
     elsewhere = tmp_path / "other" / REPOSITORY_CONFIG
     elsewhere.parent.mkdir(parents=True)
     elsewhere.write_text("a = 1\n")
-    assert book.look_at(tmp_path / "other").trust is TrustState.UNTRUSTED
+    assert book.check(tmp_path / "other").trust is TrustState.UNTRUSTED
 
 
 def test_what_changed_behind_the_question_is_not_trusted(workspace: Path, tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_what_changed_behind_the_question_is_not_trusted(workspace: Path, tmp_pa
     shown = file.read_bytes()
     file.write_text("swapped")
     assert book.trust(workspace, shown) is TrustState.CHANGED
-    assert book.look_at(workspace).trust is TrustState.UNTRUSTED
+    assert book.check(workspace).trust is TrustState.UNTRUSTED
     file.write_bytes(shown)
     assert book.trust(workspace, shown) is TrustState.TRUSTED
 
@@ -59,7 +59,7 @@ def test_a_record_that_cannot_be_read_trusts_nothing_and_is_left_alone(
     (workspace / REPOSITORY_CONFIG).write_text("a = 1\n")
     raw = content.encode("utf-8", "surrogateescape")
     book.path.write_bytes(raw)
-    for act in (book.look_at, book.trust):
+    for act in (book.check, book.trust):
         with pytest.raises(ValueError, match="Move it away"):
             act(workspace)
     assert book.path.read_bytes() == raw
@@ -71,7 +71,7 @@ def test_a_record_that_anybody_may_write_trusts_nothing(workspace: Path, tmp_pat
     book.trust(workspace)
     book.path.chmod(0o666)
     with pytest.raises(ValueError, match="chmod"):
-        book.look_at(workspace)
+        book.check(workspace)
 
 
 def test_what_counts_is_what_was_hashed_even_if_the_file_says_something_else_by_then(workspace: Path) -> None:
@@ -79,7 +79,7 @@ def test_what_counts_is_what_was_hashed_even_if_the_file_says_something_else_by_
     file = workspace / REPOSITORY_CONFIG
     file.write_text('model = "hashed"\n')
     book.trust(workspace)
-    own = book.look_at(workspace)
+    own = book.check(workspace)
     file.write_text('model = "swapped"\n')
     loaded = load_settings(Options(workspace=workspace), own, {})
     assert loaded.settings.model == "hashed"
@@ -92,18 +92,18 @@ def test_what_a_repository_may_put_in_the_files_place_neither_holds_the_start_no
     book = TrustStore(tmp_path / "trusted.json")
     file = workspace / REPOSITORY_CONFIG
     os.mkfifo(file)
-    assert book.look_at(workspace).trust is book.trust(workspace) is TrustState.NO_FILE
+    assert book.check(workspace).trust is book.trust(workspace) is TrustState.NO_FILE
     file.unlink()
     file.symlink_to("/dev/zero")
-    assert book.look_at(workspace).trust is book.trust(workspace) is TrustState.NO_FILE
+    assert book.check(workspace).trust is book.trust(workspace) is TrustState.NO_FILE
     file.unlink()
     file.mkdir()
-    assert book.look_at(workspace).trust is book.trust(workspace) is TrustState.NO_FILE
+    assert book.check(workspace).trust is book.trust(workspace) is TrustState.NO_FILE
     file.rmdir()
     file.write_bytes(b"#" * MAX_BYTES)
-    assert book.look_at(workspace).trust is TrustState.UNTRUSTED
+    assert book.check(workspace).trust is TrustState.UNTRUSTED
     file.write_bytes(b"#" * (MAX_BYTES + 1))
-    assert book.look_at(workspace).trust is book.trust(workspace) is TrustState.NO_FILE
+    assert book.check(workspace).trust is book.trust(workspace) is TrustState.NO_FILE
 
 
 def test_a_trusted_repository_protects_more_files_and_never_fewer(workspace: Path) -> None:

@@ -22,7 +22,7 @@ from ollm_tui.core.bus.confirmation import ConfirmationRequest, ConfirmationResp
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.core.bus.states import RememberScope, Risk
-from ollm_tui.core.policy.modes import Mode
+from ollm_tui.core.policy.rules import Mode
 from ollm_tui.core.tools.base import ToolContext
 from ollm_tui.core.tools.http_fetch import HTTP_FETCH
 from ollm_tui.core.tools.web_fetch import WEB_FETCH

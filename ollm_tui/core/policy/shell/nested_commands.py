@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.policy.shell.program_table import program_key, tables
-from ollm_tui.core.policy.shell.risky_options import flags_of, takes_commands
+from ollm_tui.core.policy.shell.risky_options import risky_options, takes_commands
 from ollm_tui.core.policy.shell.tree_sitter_reader import commands_anywhere, parse
 from ollm_tui.core.policy.shell.words import SimpleCommand, Word, command_of, literal_word
-from ollm_tui.core.policy.shell.wrappers import concerns_others, inside, reads_commands
+from ollm_tui.core.policy.shell.wrappers import inside, may_run_others, reads_commands
 
 if TYPE_CHECKING:
     from tree_sitter import Tree
@@ -39,7 +39,7 @@ _LITERAL = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|`([^`]*)`", r
 _RUNNING = re.compile(r"(?:!|\b(?:shell|spawn|exec|system|pipe|qx)\b)[\s({\[/|]*([^\n]+)")
 
 
-def set_commands(argv: tuple[str, ...]) -> Iterator[str]:
+def commands_in_settings(argv: tuple[str, ...]) -> Iterator[str]:
     """The commands that a line puts into variables or settings: before a program, by `export`, `env`, `make`, `git`."""
     key = program_key(argv[0])
     known = tables()
@@ -58,7 +58,7 @@ def set_commands(argv: tuple[str, ...]) -> Iterator[str]:
             yield found[1].strip("\"'")
 
 
-def within_code(code: str) -> Iterator[str]:
+def commands_in_code(code: str) -> Iterator[str]:
     """What a program in another language may hand to a shell: its strings, and what follows `!`, `shell`, `exec`."""
     literals = [found[found.lastindex or 0] for found in _LITERAL.finditer(code)][:MAX_LITERALS]
     yield from literals
@@ -136,7 +136,7 @@ def every_command(
     return search.commands()
 
 
-def behind_options(commands: tuple[SimpleCommand, ...]) -> NestedCommands:
+def commands_in_options(commands: tuple[SimpleCommand, ...]) -> NestedCommands:
     """What options and operands of programs would run (`git rebase -x CMD`, `awk 'BEGIN{system(...)}'`), and builtins.
 
     For deny and ask rules alone, so only looked for where there are such.
@@ -152,21 +152,21 @@ def behind_options(commands: tuple[SimpleCommand, ...]) -> NestedCommands:
 
 def _texts_behind(command: SimpleCommand) -> Iterator[str]:
     argv = command.argv
-    yield from set_commands(argv)
+    yield from commands_in_settings(argv)
     if program_key(argv[0]) in _WITH_OTHER_LANGUAGES:
         for text in inside(command).lines:
-            yield from within_code(text)
+            yield from commands_in_code(text)
     if argv[0] in _EVALUATING:
         yield from (f'echo "{word}"' for word in argv[1:] if "$(" in word or "`" in word)
     first = True
-    for flag in flags_of(command):
+    for flag in risky_options(command):
         runs = flag.effect not in ("writes", "deletes", "sends", "loads")
         for word in argv[flag.index : flag.end + 1]:
             for value in dict.fromkeys((word, word.partition("=")[2], word.rpartition("=")[2])):
                 if runs or value.startswith("!"):  # `git -c alias.x='!CMD'`
                     yield value.lstrip("!")
                 if runs:
-                    yield from within_code(value)
+                    yield from commands_in_code(value)
         if runs and first:
             first = False
             yield " ".join(argv[flag.index + 1 :])
@@ -211,7 +211,7 @@ class _Search:
         argv = command.argv
         if not self.unnamed and _says_nothing(argv[0]) and not _SETTING.match(argv[0]):
             self.unnamed = visible(command.source or argv[0])[:MAX_SHOWN]
-        if not self.reads_input and not concerns_others(argv):
+        if not self.reads_input and not may_run_others(argv):
             return  # most commands: nothing inside them, and nothing that another would read
         if argv[0] in _PRINTING:
             self.printed += [" ".join(argv[1:]), *[word for word in argv[1:] if " " in word]]
@@ -255,7 +255,7 @@ class _Search:
                 for substituted in _BACKTICKS.findall(fed):
                     self.line(substituted, depth + 1)
                 if takes_commands(command):
-                    for text in within_code(fed):
+                    for text in commands_in_code(fed):
                         self.line(text, depth + 1)
                 if reads_commands(command.argv):
                     self.fed = True

@@ -7,13 +7,22 @@ handed back as the command names them; the caller judges each as `read_file` wou
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Callable
 from typing import NamedTuple
 
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.policy.shell.command_paths import Descent
-from ollm_tui.core.policy.shell.option_reader import NotReadOnlyError, ParsedOptions, read_arguments
-from ollm_tui.core.policy.shell.program_table import ReadOnlyForm, tables
-from ollm_tui.core.policy.shell.read_only_forms import find_paths, git_paths, printf_problem, test_paths
-from ollm_tui.core.policy.shell.script_languages import awk_is_harmless, jq_is_harmless, sed_is_harmless
+from ollm_tui.core.policy.shell.program_table import ReadOnlyForm, program_key, tables
+from ollm_tui.core.policy.shell.read_only_forms import (
+    NotReadOnlyError,
+    ParsedOptions,
+    find_paths,
+    git_paths,
+    printf_problem,
+    read_arguments,
+    test_paths,
+)
+from ollm_tui.core.policy.shell.risky_options import awk_is_harmless, jq_is_harmless, risky_options, sed_is_harmless
 from ollm_tui.core.policy.shell.shell_line import ShellLine
 from ollm_tui.core.policy.shell.words import SimpleCommand
 
@@ -218,3 +227,55 @@ def _check_scripts(given: ParsedOptions, spec: ReadOnlyForm, operands: list[str]
     for script in scripts:
         if judge is not None and not judge(script):
             raise NotReadOnlyError(f"the script {script} may do more than read")
+
+
+def command_risk(
+    line: ShellLine,
+    is_outside: Callable[[str], bool] | None = None,
+    verdicts: tuple[ReadOnlyVerdict, ...] | None = None,
+    *,
+    destructive: bool | None = None,
+) -> Risk:
+    """Low for the read-only list; high for deletion, privilege, outside paths and lines that cannot be analysed.
+
+    `is_outside` tells for a word whether, taken as a path, it lies outside the workspace; it is asked about words that
+    look like one (a slash, `..`, `~`) and about the paths of read-only commands. `verdicts` are those of
+    `read_only_parts`, `destructive` what `is_destructive` says, where the caller has them already.
+    """
+    if line.opaque or (is_destructive(line) if destructive is None else destructive):
+        return Risk.HIGH
+    verdicts = read_only_parts(line) if verdicts is None else verdicts
+    if is_outside is not None:
+        words = {path for verdict in verdicts for path in verdict.paths}
+        for command in line.all_commands:
+            words.update([word for word in command.argv[1:] if "/" in word or word == ".." or word[:1] == "~"])
+        if any(is_outside(_path_in(word)) for word in words):
+            return Risk.HIGH
+    return Risk.LOW if all(verdicts) else Risk.MEDIUM
+
+
+def is_destructive(line: ShellLine) -> bool:
+    """Whether any command that the line may run deletes or needs privilege."""
+    return any(_destructive(command) for command in line.all_commands)
+
+
+def _destructive(command: SimpleCommand) -> bool:
+    known = tables()
+    argv = command.argv
+    key = program_key(argv[0])
+    if key in known.deleting or key in known.privileged or key.startswith("mkfs"):
+        return True
+    risky = known.risky_sub.get(key)
+    if risky and any(word in risky for word in argv[1:4]):
+        return True
+    spec = known.flagged.get(key)
+    if spec is None or len(argv) < 2 or not spec.may_delete_as(argv[1]):
+        return False
+    return any(flag.effect == "deletes" for flag in risky_options(command))
+
+
+def _path_in(word: str) -> str:
+    """The path of `--output=PATH`; other words as they are."""
+    if word.startswith("-") and "=" in word:
+        return word.split("=", 1)[1]
+    return word

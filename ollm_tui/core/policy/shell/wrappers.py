@@ -62,7 +62,7 @@ def reads_commands(argv: tuple[str, ...]) -> bool:
     return index >= len(argv) or argv[index] in ("-", "--", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 
 
-def concerns_others(argv: tuple[str, ...]) -> bool:
+def may_run_others(argv: tuple[str, ...]) -> bool:
     """Whether there may be commands in its words, in what it prints, or in what it is fed at all: a quick look."""
     return program_key(argv[0]) in _concerning_others()
 

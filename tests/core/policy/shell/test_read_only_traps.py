@@ -14,7 +14,7 @@ import pytest
 from ollm_tui.core.policy.engine import Explanation, JudgedCall, PolicyEngine
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.policy.shell.git_config import configured_program
-from ollm_tui.core.policy.shell.script_languages import sed_is_harmless
+from ollm_tui.core.policy.shell.risky_options import sed_is_harmless
 from ollm_tui.core.tools.base import Effect
 from ollm_tui.options import Options
 from ollm_tui.runtime import configure

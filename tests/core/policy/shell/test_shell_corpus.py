@@ -8,8 +8,7 @@ from typing import Any  # what tomllib returns
 import pytest
 
 from ollm_tui.core.policy.approval_patterns import ApprovalPattern, suggest_pattern
-from ollm_tui.core.policy.shell.read_only import read_only_parts
-from ollm_tui.core.policy.shell.risk import command_risk
+from ollm_tui.core.policy.shell.read_only import command_risk, read_only_parts
 from ollm_tui.core.policy.shell.shell_line import analyse, bash_accepts
 from tests import DATA_DIR
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.policy.approval_patterns import ApprovalPattern, suggest_pattern
-from ollm_tui.core.policy.shell.read_only import read_only, read_only_parts
-from ollm_tui.core.policy.shell.risk import CommandRisk, command_risk
-from ollm_tui.core.policy.shell.risky_options import flags_of
+from ollm_tui.core.policy.shell.read_only import command_risk, read_only, read_only_parts
+from ollm_tui.core.policy.shell.risky_options import risky_options
 from ollm_tui.core.policy.shell.shell_line import MAX_CHARACTERS, ShellLine, analyse
 from tests import DATA_DIR
 
-RANK = {CommandRisk.LOW: 0, CommandRisk.MEDIUM: 1, CommandRisk.HIGH: 2}
+RANK = {Risk.LOW: 0, Risk.MEDIUM: 1, Risk.HIGH: 2}
 PATTERNS = [
     ApprovalPattern.parse(text) for text in ("*", "git *", "git log *", "echo *", "find *", "sort *", "rm *", "a* *")
 ]
@@ -57,7 +57,7 @@ def test_any_text_gives_a_value_and_never_an_exception(text: str) -> None:
         assert read_only(part).covered or read_only(part).reason
         suggest_pattern(part)
     for command in line.all_commands:
-        flags_of(command)
+        risky_options(command)
         assert command.spellings
     read_only_parts(line)
     command_risk(line, lambda path: path.startswith("/"))

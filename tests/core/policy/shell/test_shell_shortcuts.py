@@ -8,18 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.core.bus.states import Risk
-from ollm_tui.core.policy.rules import (
-    Decision,
-    Operator,
-    PolicyCondition,
-    PolicyRule,
-    RuleSet,
-    RuleSource,
-    seen_by_conditions,
-)
+from ollm_tui.core.policy.conditions import condition_values
+from ollm_tui.core.policy.rule_set import RuleSet
+from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, PolicyRule, RuleSource
 from ollm_tui.core.policy.shell.program_table import program_key, tables
-from ollm_tui.core.policy.shell.risky_options import flags_of
-from ollm_tui.core.policy.shell.shell_line import analyse, analyse_anew
+from ollm_tui.core.policy.shell.risky_options import risky_options
+from ollm_tui.core.policy.shell.shell_line import analyse, analyse_uncached
 from ollm_tui.core.policy.shell.words import PLAIN_WORD, command_of, read_word
 from tests import DATA_DIR
 
@@ -60,7 +54,7 @@ def test_a_word_read_in_one_look_is_the_word_that_the_reader_of_words_reads(line
 @given(lines)
 def test_a_remembered_line_is_the_line_analysed_anew(line: str) -> None:
     analyse(line)
-    assert analyse(line) == analyse_anew(line)
+    assert analyse(line) == analyse_uncached(line)
 
 
 @settings(max_examples=200, deadline=None)
@@ -70,7 +64,7 @@ def test_a_program_with_a_deleting_word_is_known_to_have_one(rest: list[str], da
     name = data.draw(st.sampled_from(sorted(flagged)))
     options = [*flagged[name].long, *(f"-{letter}" for letter in flagged[name].short), *flagged[name].sub, *rest]
     command = command_of([name, *data.draw(st.lists(st.sampled_from(options), max_size=3)), *rest])
-    if any(flag.effect == "deletes" for flag in flags_of(command)):
+    if any(flag.effect == "deletes" for flag in risky_options(command)):
         assert flagged[program_key(name)].may_delete
 
 
@@ -78,7 +72,7 @@ def test_a_program_with_a_deleting_word_is_known_to_have_one(rest: list[str], da
 @given(st.lists(rules, max_size=8), params)
 def test_the_deciding_rule_is_the_first_that_matches(drawn: list[PolicyRule], given_params: dict[str, object]) -> None:
     placed = RuleSet([(rule, RuleSource("user", number)) for number, rule in enumerate(drawn, 1)])
-    seen = seen_by_conditions(given_params)  # pyright: ignore[reportArgumentType] (drawn from JSON values)
+    seen = condition_values(given_params)  # pyright: ignore[reportArgumentType] (drawn from JSON values)
     expected = next((rule for rule in placed.for_tool("shell") if rule.matches(seen)), None)
     assert placed.deciding("shell", seen) is expected
     for given_names in (tuple(seen), (*seen, "command")):
