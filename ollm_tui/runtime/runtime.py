@@ -139,7 +139,7 @@ async def assemble_core(
     memory = Memory(store, configuration.workspace.root, clock=clock, embedder=installed_embedder())
     trash = Trash(state_dir())
     jobs = JobRecords(state_dir() / "jobs", configuration.workspace.root, clock=clock)
-    hub = CommandHub(outputs.folder, passed=settings.shell.pass_env, book=jobs)
+    hub = CommandHub(outputs.folder, passed=settings.shell.pass_env, records=jobs)
     attended = attendance is Attendance.PERSON
     limits = settings.limits
     context = ToolContext(

@@ -23,15 +23,23 @@ from typing import TypeAlias
 from ollm_tui.core.shell.command_loop import CommandLoop
 from ollm_tui.core.shell.detached_jobs import start_keeper
 from ollm_tui.core.shell.output_log import Broadcast
-from ollm_tui.core.shell.process_tree import ProcessName, ProcessTree
+from ollm_tui.core.shell.process_tree import ProcessTree
 from ollm_tui.core.shell.pty_process import ChildProcess, StartError
-from ollm_tui.core.shell.status import CommandEnding, CommandKind, CommandPhase, CommandStatus, TimeLimits
+from ollm_tui.core.shell.status import (
+    CommandEnding,
+    CommandKind,
+    CommandPhase,
+    CommandStatus,
+    ProcessName,
+    TimeLimits,
+    UserInput,
+)
 from ollm_tui.core.shell.termination import ASKING, ASKING_A_SHELL, GRACE, Termination
-from ollm_tui.core.shell.user_input import LineModes, TerminalInput, TypedLines, UserInput
+from ollm_tui.core.shell.user_input import LineModes, TerminalInput, TypedLines
 
 log = logging.getLogger(__name__)
 
-OnState: TypeAlias = Callable[[CommandStatus], None]
+OnStatus: TypeAlias = Callable[[CommandStatus], None]
 
 
 class RunningCommand:
@@ -39,21 +47,21 @@ class RunningCommand:
 
     def __init__(
         self,
-        state: CommandStatus,
+        status: CommandStatus,
         start: Callable[[], ChildProcess],
         mark: str,
         output: Broadcast,
         limits: TimeLimits,
-        on_state: OnState,
+        on_status: OnStatus,
         grace: float = GRACE,
     ) -> None:
-        self._state = state
+        self._status = status
         self._start = start
         self.mark = mark
         """What the command's processes carry in their environment."""
         self.output = output
         self.limits = limits
-        self._on_state = on_state
+        self._on_status = on_status
         self._grace = grace
         self.started: Future[StartError | None] = Future()
         """Set once the process runs, or with why it does not."""
@@ -71,11 +79,11 @@ class RunningCommand:
         self._ladder_climbed = False
         self._leaving: tuple[Callable[[Path], None], Future[None]] | None = None
         self._left = False
-        self._thread = threading.Thread(target=self._run, name=f"command {state.id}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"command {status.id}", daemon=True)
 
     @property
-    def state(self) -> CommandStatus:
-        return self._state
+    def status(self) -> CommandStatus:
+        return self._status
 
     def begin(self) -> None:
         self._thread.start()
@@ -86,11 +94,11 @@ class RunningCommand:
 
     def type(self, data: bytes) -> bool:
         """As `write`, for what the person typed: an agent's command remembers that they did."""
-        return self._queue(TerminalInput(data, by_person=self._state.kind is CommandKind.AGENT))
+        return self._queue(TerminalInput(data, by_person=self._status.kind is CommandKind.AGENT))
 
     def _queue(self, entry: TerminalInput) -> bool:
         child = self._child
-        if child is None or not child.takes_input or not self._state.running or self._wake_write < 0:
+        if child is None or not child.takes_input or not self._status.running or self._wake_write < 0:
             return False
         self.typed.append(entry)
         self._wake()
@@ -99,22 +107,22 @@ class RunningCommand:
     def interrupt(self) -> None:
         """What the person's Ctrl+C does."""
         child = self._child
-        if child is None or not self._state.running:
+        if child is None or not self._status.running:
             return
         if child.takes_input:
             self.type(b"\x03")
         else:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, Signals.SIGINT)
-                self._change_hand(lambda hand: replace(hand, interrupted=True))
+                self._change_user_input(lambda user_input: replace(user_input, interrupted=True))
 
     def take_over(self) -> bool:
         """The person goes on with an agent's command themselves: nothing but them ends it any more, no limit and no
         interrupted turn. False when it is over, or theirs anyway."""
-        if not self._state.running or self._state.kind is CommandKind.PERSON:
+        if not self._status.running or self._status.kind is CommandKind.PERSON:
             return False
         self.limits = TimeLimits()
-        self._change_hand(lambda hand: replace(hand, took_over=True))
+        self._change_user_input(lambda user_input: replace(user_input, took_over=True))
         self._wake()
         return True
 
@@ -155,17 +163,17 @@ class RunningCommand:
     @property
     def needs_end(self) -> bool:
         """Whether anything of it may still run or read."""
-        return not self._left and (self._thread.is_alive() or bool(self._state.leftovers))
+        return not self._left and (self._thread.is_alive() or bool(self._status.leftovers))
 
     def end_leftovers(self) -> tuple[ProcessName, ...]:
         """After `done`: end what the command left running, and return what outlived that. Blocks."""
         self.end()
         self._thread.join()
-        if self._family is None or not self._state.leftovers or self._ladder_climbed:
-            return self._state.leftovers
+        if self._family is None or not self._status.leftovers or self._ladder_climbed:
+            return self._status.leftovers
         ladder = Termination(self._family, grace=self._grace)
         ladder.climb()
-        if self._state.leftovers != ladder.survivors:
+        if self._status.leftovers != ladder.survivors:
             self._change(leftovers=ladder.survivors)
         return ladder.survivors
 
@@ -177,35 +185,35 @@ class RunningCommand:
 
     def _change(self, **changes: object) -> None:
         with self._lock:
-            self._state = state = replace(self._state, **changes)
-        self._on_state(state)
+            self._status = status = replace(self._status, **changes)
+        self._on_status(status)
 
-    def _change_hand(self, change: Callable[[UserInput], UserInput]) -> None:
+    def _change_user_input(self, change: Callable[[UserInput], UserInput]) -> None:
         """Note what the person did. Another key in a line is no news to anybody."""
         with self._lock:
-            before = self._state.hand
-            hand = change(before)
-            self._state = state = replace(self._state, hand=hand)
-        if replace(hand, lines=before.lines) != before:
-            self._on_state(state)
+            before = self._status.user_input
+            user_input = change(before)
+            self._status = status = replace(self._status, user_input=user_input)
+        if replace(user_input, lines=before.lines) != before:
+            self._on_status(status)
 
     # What the pump asks and tells, in the command's thread.
 
     def waits_for_input(self, waiting: bool) -> None:
-        if self._state.waiting_for_input != waiting:
+        if self._status.waiting_for_input != waiting:
             self._change(waiting_for_input=waiting)
 
     def typed_by_person(self, data: bytes, modes: LineModes) -> None:
         if modes.echo:
             self._typed_lines.feed(data)
         interrupts = modes.signals and b"\x03" in data
-        self._change_hand(
-            lambda hand: replace(
-                hand,
+        self._change_user_input(
+            lambda user_input: replace(
+                user_input,
                 typed=True,
-                unseen=hand.unseen or (not modes.echo and not interrupts),
+                unseen=user_input.unseen or (not modes.echo and not interrupts),
                 lines=self._typed_lines.lines,
-                interrupted=hand.interrupted or interrupts,
+                interrupted=user_input.interrupted or interrupts,
             )
         )
 
@@ -217,7 +225,7 @@ class RunningCommand:
         leftovers: tuple[ProcessName, ...],
     ) -> None:
         self._change(
-            state=CommandPhase.KILLED if signal or ending else CommandPhase.EXITED,
+            phase=CommandPhase.KILLED if signal or ending else CommandPhase.EXITED,
             ended=time.monotonic(),
             exit_code=exit_code,
             signal=signal,
@@ -225,10 +233,10 @@ class RunningCommand:
             leftovers=leftovers,
             waiting_for_input=False,
         )
-        self.done.set_result(self._state)
+        self.done.set_result(self._status)
 
     def new_ladder(self, family: ProcessTree) -> Termination:
-        asking = ASKING_A_SHELL if self._state.kind is CommandKind.PERSON else ASKING
+        asking = ASKING_A_SHELL if self._status.kind is CommandKind.PERSON else ASKING
         return Termination(family, asking, self._grace)
 
     def given_away(self) -> bool:
@@ -251,9 +259,9 @@ class RunningCommand:
     def _not_started(self, failure: StartError | OSError) -> None:
         if isinstance(failure, OSError):
             failure = StartError(f"{failure.strerror or failure}. The command was not started.")
-        self._change(state=CommandPhase.EXITED)
+        self._change(phase=CommandPhase.EXITED)
         self.started.set_result(failure)
-        self.done.set_result(self._state)
+        self.done.set_result(self._status)
 
     def _run(self) -> None:
         try:
@@ -276,13 +284,13 @@ class RunningCommand:
         self._change(pid=child.pid, on_terminal=child.terminal is not None)
         self.started.set_result(None)
         try:
-            pump = CommandLoop(self, child, family, wake, watch_prompts=self._state.kind is CommandKind.AGENT)
+            pump = CommandLoop(self, child, family, wake, watch_prompts=self._status.kind is CommandKind.AGENT)
             pump.run()
             if pump.survivors is not None:
                 self._ladder_climbed = True
                 self._change(leftovers=pump.survivors)
         except Exception:  # a defect here must not leave a command running that nobody reads
-            log.exception("Command %s is no longer read; it is ended", self._state.id)
+            log.exception("Command %s is no longer read; it is ended", self._status.id)
             self.new_ladder(family).climb()
             if not self.done.done():
                 self.settle(None, None, CommandEnding.KILLED, ())
@@ -296,7 +304,7 @@ class RunningCommand:
                 child.leave()
             else:
                 child.close()
-            if self._state.leftovers and not self._left:
+            if self._status.leftovers and not self._left:
                 with suppress(OSError):  # it may still be left running; then its log has to be there
                     self.output.to_disk()
             self.output.close()

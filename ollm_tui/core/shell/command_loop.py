@@ -10,12 +10,13 @@ import time
 from collections import deque
 from contextlib import suppress
 from dataclasses import replace
+from signal import Signals
 from typing import Protocol
 
 from ollm_tui.core.shell.output_log import Broadcast
-from ollm_tui.core.shell.process_tree import ProcessName, ProcessTree
+from ollm_tui.core.shell.process_tree import ProcessTree
 from ollm_tui.core.shell.pty_process import ChildProcess
-from ollm_tui.core.shell.status import CommandEnding, TimeLimits, exit_code_of
+from ollm_tui.core.shell.status import CommandEnding, ProcessName, TimeLimits
 from ollm_tui.core.shell.termination import Termination
 from ollm_tui.core.shell.user_input import LineModes, TerminalInput, line_modes, reads_terminal
 
@@ -247,7 +248,7 @@ class CommandLoop:
         if now < complete_at and not (self._at_end_of_output and not leftovers):
             # What still runs may be on its way out, too.
             return min(complete_at, now + QUIET / 3) if self._at_end_of_output else complete_at
-        code, signal = (None, None) if self._returncode is None else exit_code_of(self._returncode)
+        code, signal = (None, None) if self._returncode is None else _exit_code_of(self._returncode)
         self._settled = True
         self._look_for_prompt_at = _NEVER
         self._owner.settle(code, signal, self._ending, tuple(ProcessName(p.pid, p.name) for p in leftovers))
@@ -312,6 +313,17 @@ class CommandLoop:
                 self._refuse_input()
             self._look_for_prompt_at = now + (_LATER_LOOKS if self._refused == 0 else _FIRST_LOOK_FOR_A_PROMPT)
         return self._look_for_prompt_at
+
+
+def _exit_code_of(returncode: int) -> tuple[int, str | None]:
+    """Return a process's exit code as shells number it (128+n after signal n), and the name of the signal."""
+    if returncode >= 0:
+        return returncode, None
+    try:
+        name = Signals(-returncode).name
+    except ValueError:
+        name = f"signal {-returncode}"
+    return 128 - returncode, name
 
 
 def _watch_leader(pid: int) -> int | None:

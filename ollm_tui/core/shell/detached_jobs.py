@@ -12,6 +12,7 @@ import os
 import select
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,8 +24,8 @@ from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.fence.secrets import looks_secret
 from ollm_tui.core.files.atomic import replace_text
 from ollm_tui.core.shell import detached_job_host
-from ollm_tui.core.shell.process_tree import ProcessName, ProcessTree, birth_of
-from ollm_tui.core.shell.status import CommandKind, CommandStatus
+from ollm_tui.core.shell.process_tree import ProcessTree, birth_of
+from ollm_tui.core.shell.status import CommandKind, CommandPhase, CommandStatus, ProcessName
 from ollm_tui.core.shell.termination import GRACE, Termination
 
 NOT_WRITTEN = "(a command line with a secret in it)"
@@ -49,12 +50,12 @@ class JobRecord(BaseModel):
     owner_born: str
     log: str | None = None
     """Where its output is; none while it was in memory only."""
-    left: bool = False
+    detached: bool = False
     """Left running on purpose."""
 
 
 @dataclass(frozen=True)
-class EarlierJob:
+class DetachedJob:
     """A job of a process that is gone, and who of it still runs."""
 
     record: JobRecord
@@ -62,7 +63,24 @@ class EarlierJob:
 
     @property
     def running(self) -> bool:
+        """Whether anything of it still runs."""
         return bool(self.members)
+
+    def status(self, now: datetime) -> CommandStatus:
+        """Return how it stands; `id` is unique here, `name` the id it had. `now` is the time of the clock."""
+        record = self.record
+        return CommandStatus(
+            id=record.mark,
+            command=record.command,
+            phase=CommandPhase.RUNNING if self.running else CommandPhase.EXITED,
+            name=record.id,
+            cwd=record.workspace,
+            started=time.monotonic() - (now - record.started).total_seconds(),
+            pid=record.pid,
+            background=True,
+            detached=True,
+            leftovers=self.members,
+        )
 
 
 class JobRecords:
@@ -76,30 +94,30 @@ class JobRecords:
 
     # Of this process
 
-    def note(self, state: CommandStatus, mark: str) -> None:
+    def update(self, status: CommandStatus, mark: str) -> None:
         """Enter an agent's command or strike it out, as its state says. Trouble with the disk is no trouble of its."""
-        going_on = state.kind is CommandKind.AGENT and state.unfinished and bool(state.pid)
+        going_on = status.kind is CommandKind.AGENT and status.unfinished and bool(status.pid)
         try:
             if going_on and mark not in self._entered:
-                self._write(self._record(state, mark))
+                self._write(self._record(status, mark))
             elif not going_on and mark in self._entered:
-                self.strike_out(mark)
+                self.remove(mark)
         except OSError as error:
-            log.warning("Command %s is not written down: %s", state.id, error)
+            log.warning("Command %s is not written down: %s", status.id, error)
 
-    def leave(self, state: CommandStatus, mark: str, output: Path | None) -> JobRecord:
+    def mark_detached(self, status: CommandStatus, mark: str, output: Path | None) -> JobRecord:
         """Enter a job as left running on purpose. Raises OSError."""
-        known = self._entered.get(mark) or self._record(state, mark)
-        record = known.model_copy(update={"log": None if output is None else _text(output), "left": True})
+        known = self._entered.get(mark) or self._record(status, mark)
+        record = known.model_copy(update={"log": None if output is None else _text(output), "detached": True})
         self._write(record)
         return record
 
-    def take_back(self, record: JobRecord) -> None:
+    def unmark_detached(self, record: JobRecord) -> None:
         """It was not left after all."""
         with suppress(OSError):
-            self._write(record.model_copy(update={"left": False}))
+            self._write(record.model_copy(update={"detached": False}))
 
-    def strike_out(self, mark: str) -> None:
+    def remove(self, mark: str) -> None:
         """Forget a job."""
         self._entered.pop(mark, None)
         with suppress(FileNotFoundError):
@@ -107,36 +125,36 @@ class JobRecords:
 
     # Of those before
 
-    def earlier(self) -> list[EarlierJob]:
+    def detached(self) -> list[DetachedJob]:
         """The jobs of this workspace that were left running or whose starter is gone, oldest first, as they stand."""
-        found: list[EarlierJob] = []
+        found: list[DetachedJob] = []
         for record in self._records():
-            if record.workspace == self._workspace and (record.left or not _owner_runs(record)):
-                members = self.family(record).members()
-                found.append(EarlierJob(record, tuple(ProcessName(one.pid, one.name) for one in members)))
+            if record.workspace == self._workspace and (record.detached or not _owner_runs(record)):
+                members = self.process_tree(record).members()
+                found.append(DetachedJob(record, tuple(ProcessName(one.pid, one.name) for one in members)))
         return sorted(found, key=lambda job: job.record.started)
 
-    def family(self, record: JobRecord) -> ProcessTree:
+    def process_tree(self, record: JobRecord) -> ProcessTree:
         """The processes of an earlier job, to be looked for in one thread."""
         return ProcessTree.found_again(record.pid, record.born, record.mark)
 
     def end(self, record: JobRecord, grace: float = GRACE) -> tuple[ProcessName, ...]:
         """End an earlier job with all it started; returns who could not be ended. Blocks up to `grace` and a bit."""
-        ladder = Termination(self.family(record), grace=grace)
+        ladder = Termination(self.process_tree(record), grace=grace)
         ladder.climb()
         if not ladder.survivors:
-            self.strike_out(record.mark)
+            self.remove(record.mark)
         return ladder.survivors
 
     # Within
 
-    def _record(self, state: CommandStatus, mark: str) -> JobRecord:
+    def _record(self, status: CommandStatus, mark: str) -> JobRecord:
         return JobRecord(
-            id=state.id,
-            command=NOT_WRITTEN if looks_secret(state.command) else _text(state.command),
+            id=status.id,
+            command=NOT_WRITTEN if looks_secret(status.command) else _text(status.command),
             workspace=self._workspace,
-            pid=state.pid,
-            born=birth_of(state.pid),
+            pid=status.pid,
+            born=birth_of(status.pid),
             mark=mark,
             started=self._clock.now(),
             owner=os.getpid(),

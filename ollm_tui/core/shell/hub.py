@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from ollm_tui.core.fence.environment import command_environment, own_environment, person_environment
-from ollm_tui.core.shell.command import OnState, RunningCommand
+from ollm_tui.core.shell.command import OnStatus, RunningCommand
 from ollm_tui.core.shell.detached_jobs import JobRecord, JobRecords
 from ollm_tui.core.shell.output_log import Broadcast, OnBytes, OutputLog
-from ollm_tui.core.shell.process_tree import ProcessName, ProcessTree
+from ollm_tui.core.shell.process_tree import ProcessTree
 from ollm_tui.core.shell.pty_process import ChildProcess, StartError, bash_line, start_command
-from ollm_tui.core.shell.status import CommandEnding, CommandKind, CommandPhase, CommandStatus, TimeLimits
+from ollm_tui.core.shell.status import CommandEnding, CommandKind, CommandPhase, CommandStatus, ProcessName, TimeLimits
 from ollm_tui.core.shell.termination import GRACE
 from ollm_tui.core.shell.user_shell import start_person_shell, usual_shell
 
@@ -79,7 +79,7 @@ class CommandHub:
     """All commands of this process. Belongs to one event loop; the listeners of `attach` are called in other threads.
 
     `folder` is where long logs go; without one a temporary folder is used and removed at the end. `passed` names
-    variables that commands get although they look like secrets. With a `book` jobs are written down and may be left
+    variables that commands get although they look like secrets. With `records` jobs are written down and may be left
     running.
     """
 
@@ -89,7 +89,7 @@ class CommandHub:
         *,
         environment: Mapping[str, str] | None = None,
         passed: Collection[str] = (),
-        book: JobRecords | None = None,
+        records: JobRecords | None = None,
         keep: int = KEPT_AFTER_END,
         grace: float = GRACE,
     ) -> None:
@@ -97,24 +97,24 @@ class CommandHub:
         self._scratch: Path | None = None
         self._environment = environment
         self._passed = tuple(passed)
-        self._book = book
+        self._records = records
         self._keep = keep
         self._grace = grace
         self._commands: dict[str, RunningCommand] = {}
         self._over: list[str] = []
         self._numbers = {prefix: count(1) for prefix in "jcs"}
-        self._listeners: list[OnState] = []
+        self._listeners: list[OnStatus] = []
         self._closed = False
 
     # Looking
 
     def list(self) -> tuple[CommandStatus, ...]:
         """All commands that run or are still kept, in order of start."""
-        return tuple(command.state for command in self._commands.values())
+        return tuple(command.status for command in self._commands.values())
 
-    def state(self, command_id: str) -> CommandStatus:
+    def status(self, command_id: str) -> CommandStatus:
         """Raises UnknownCommand, as everything here that takes an id."""
-        return self.find(command_id).state
+        return self.find(command_id).status
 
     def find(self, command_id: str) -> RunningCommand:
         """The command itself, for what runs in the core."""
@@ -124,7 +124,7 @@ class CommandHub:
             raise UnknownCommandError(f"There is no command {command_id!r}; known: {known}.")
         return command
 
-    def subscribe(self, callback: OnState) -> Callable[[], None]:
+    def subscribe(self, callback: OnStatus) -> Callable[[], None]:
         """Call `callback` in the event loop with each new state of each command; returns how to stop."""
         self._listeners.append(callback)
 
@@ -147,7 +147,7 @@ class CommandHub:
             passed=self._passed,
         )
         argv = request.argv or bash_line(request.command)
-        state = CommandStatus(
+        status = CommandStatus(
             id=self._new_id("j" if request.background else "c"),
             command=request.command,
             cwd=str(request.cwd),
@@ -155,13 +155,13 @@ class CommandHub:
             kind=CommandKind.AGENT,
             started=time.monotonic(),
             background=request.background,
-            can_stay=self._book is not None and self._folder is not None and request.argv is None,
+            can_detach=self._records is not None and self._folder is not None and request.argv is None,
         )
 
         def start() -> ChildProcess:
             return start_command(argv, request.cwd, environment, with_input=request.attended)
 
-        return await self._begin(state, start, mark, request.limits, on_bytes)
+        return await self._begin(status, start, mark, request.limits, on_bytes)
 
     async def open_person_shell(self, columns: int, lines: int, cwd: Path | None = None) -> str:
         """Start the person's own shell in `cwd` (else where this process is); returns its id. Raises StartFailed."""
@@ -169,7 +169,7 @@ class CommandHub:
         environment = person_environment(self._own_environment(), mark)
         shell = usual_shell(environment)
         where = cwd or Path.cwd()
-        state = CommandStatus(
+        status = CommandStatus(
             id=self._new_id("s"),
             command=shell,
             cwd=str(where),
@@ -181,8 +181,8 @@ class CommandHub:
         def start() -> ChildProcess:
             return start_person_shell(shell, where, environment, columns, lines, self._scratch_folder())
 
-        command = await self._begin(state, start, mark, TimeLimits(), None)
-        return command.state.id
+        command = await self._begin(status, start, mark, TimeLimits(), None)
+        return command.status.id
 
     # Using
 
@@ -214,46 +214,46 @@ class CommandHub:
     async def kill(self, command_id: str) -> CommandStatus:
         """End the command and everything it started; what outlives even SIGKILL is in the state's `leftovers`."""
         command = self.find(command_id)
-        if command.state.running:
+        if command.status.running:
             command.end(CommandEnding.KILLED)
             await arrival(command.done)
-        if command.state.leftovers:
+        if command.status.leftovers:
             await asyncio.to_thread(command.end_leftovers)
-        return command.state
+        return command.status
 
-    async def leave(self, command_id: str) -> JobRecord:
+    async def detach(self, command_id: str) -> JobRecord:
         """Let a job go on when this process ends, its output going into a log; the hub then knows it no more.
 
         Raises CannotLeave, and then nothing has changed.
         """
         command = self.find(command_id)
-        state, book = command.state, self._book
-        if book is None or not (state.is_job and state.can_stay and state.unfinished):
-            raise CannotDetachError(f"{state.id} is not a job that could be left running.")
+        status, records = command.status, self._records
+        if records is None or not (status.is_job and status.can_detach and status.unfinished):
+            raise CannotDetachError(f"{status.id} is not a job that could be left running.")
         entered: list[JobRecord] = []
         try:
             left = await asyncio.to_thread(
-                command.leave, lambda log: entered.append(book.leave(command.state, command.mark, log))
+                command.leave, lambda log: entered.append(records.mark_detached(command.status, command.mark, log))
             )
             await arrival(left)
         except OSError as error:
             for record in entered:
-                await asyncio.to_thread(book.take_back, record)
-            raise CannotDetachError(f"{state.id} can not be left running: {error}.") from None
+                await asyncio.to_thread(records.unmark_detached, record)
+            raise CannotDetachError(f"{status.id} can not be left running: {error}.") from None
         del self._commands[command_id]
         return entered[0]
 
-    def family(self, command_id: str) -> ProcessTree:
+    def process_tree(self, command_id: str) -> ProcessTree:
         """The command's processes, to be looked for by whoever asks, in one thread. Reads the disk."""
         command = self.find(command_id)
-        family = ProcessTree(command.state.pid, command.mark)
-        if not command.state.running:
+        family = ProcessTree(command.status.pid, command.mark)
+        if not command.status.running:
             family.leader_ended()
         return family
 
     def unfinished(self) -> tuple[CommandStatus, ...]:
         """What `close` will end: commands that run, and those whose processes went on."""
-        return tuple(state for state in self.list() if state.unfinished)
+        return tuple(status for status in self.list() if status.unfinished)
 
     async def close(self) -> tuple[ProcessName, ...]:
         """End everything and wait for it; returns the processes that could not be ended."""
@@ -272,7 +272,7 @@ class CommandHub:
 
     async def _begin(
         self,
-        state: CommandStatus,
+        status: CommandStatus,
         start: Callable[[], ChildProcess],
         mark: str,
         limits: TimeLimits,
@@ -282,18 +282,18 @@ class CommandHub:
             raise StartError("The commands of this process are being ended; nothing new is started.")
         loop = asyncio.get_running_loop()
 
-        def tell(state: CommandStatus) -> None:
+        def tell(status: CommandStatus) -> None:
             # From the command's thread; the loop may be gone when the last command ends.
-            if self._book is not None:
-                self._book.note(state, mark)
+            if self._records is not None:
+                self._records.update(status, mark)
             try:
-                loop.call_soon_threadsafe(self._changed, state)
+                loop.call_soon_threadsafe(self._changed, status)
             except RuntimeError:
-                log.debug("Nobody is left to hear of command %s", state.id)
+                log.debug("Nobody is left to hear of command %s", status.id)
 
-        output = Broadcast(OutputLog(self.log_folder, state.id), state.id, on_bytes)
-        command = RunningCommand(state, start, mark, output, limits, tell, self._grace)
-        self._commands[state.id] = command
+        output = Broadcast(OutputLog(self.log_folder, status.id), status.id, on_bytes)
+        command = RunningCommand(status, start, mark, output, limits, tell, self._grace)
+        self._commands[status.id] = command
         try:
             command.begin()
             failure = await arrival(command.started)
@@ -303,20 +303,20 @@ class CommandHub:
             await ended(command)
             raise
         if failure is not None:
-            del self._commands[state.id]
+            del self._commands[status.id]
             raise failure
         return command
 
-    def _changed(self, state: CommandStatus) -> None:
-        if not state.running and state.id not in self._over and state.id in self._commands:
-            self._over.append(state.id)
+    def _changed(self, status: CommandStatus) -> None:
+        if not status.running and status.id not in self._over and status.id in self._commands:
+            self._over.append(status.id)
             self._forget_old()
         for listener in tuple(self._listeners):
-            listener(state)
+            listener(status)
 
     def _forget_old(self) -> None:
         for command_id in self._over[: -self._keep]:
-            if not self._commands[command_id].state.leftovers:
+            if not self._commands[command_id].status.leftovers:
                 self._over.remove(command_id)
                 del self._commands[command_id]
 

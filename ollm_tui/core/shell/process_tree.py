@@ -40,17 +40,6 @@ class ProcessInfo:
     name: str
 
 
-@dataclass(frozen=True)
-class ProcessName:
-    """A process as it is told to people."""
-
-    pid: int
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.pid} ({self.name})"
-
-
 def running_processes() -> list[ProcessInfo]:
     """Every process of the system that has not ended. Takes milliseconds; not for the event loop."""
     if sys.platform != "linux":

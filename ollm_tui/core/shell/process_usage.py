@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ollm_tui.core.shell.process_tree import TICKS, ProcessInfo, ProcessTree, running_processes
+from ollm_tui.core.shell.status import ProcessName, ProcessUsage
 
 _LISTENS, _TAKES_ANYBODYS = "0A", "07"
 _TABLES = (
@@ -152,18 +153,6 @@ def _in_order(addresses: Collection[ListeningAddress]) -> tuple[str, ...]:
     return tuple(map(str, sorted(addresses)))
 
 
-__all__ = ["PortsUnknownError", "listening_addresses"]
-
-
-@dataclass(frozen=True)
-class ProcessUsage:
-    """Of one job. `cpu` is in percent of one processor since the last look; None at the first."""
-
-    processes: tuple[ProcessInfo, ...]
-    cpu: float | None
-    addresses: tuple[str, ...]
-
-
 @dataclass(frozen=True)
 class UsageReading:
     """All jobs at one moment; `unknown` says what this system does not tell, empty where it tells all."""
@@ -208,7 +197,7 @@ class UsageWatcher:
             unknown = str(reason)
         usage = {
             job: ProcessUsage(
-                processes=tuple(group),
+                processes=tuple(ProcessName(one.pid, one.name) for one in group),
                 cpu=self._percent(job, group, now - self._looked_at),
                 addresses=tuple(dict.fromkeys(one for process in group for one in addresses.get(process.pid, ()))),
             )

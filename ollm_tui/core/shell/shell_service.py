@@ -102,7 +102,7 @@ class Told:
 class CommandOutcome:
     """What came of a command. With `state.running` it goes on in the background. `seconds` is how long it ran."""
 
-    state: CommandStatus
+    status: CommandStatus
     output: Told
     seconds: float
 
@@ -111,7 +111,7 @@ class CommandOutcome:
 class JobOutput:
     """A part of a job's output; `next` is the byte the following part starts at."""
 
-    state: CommandStatus
+    status: CommandStatus
     output: Told
     next: int
 
@@ -229,17 +229,17 @@ class ShellService:
         try:
             await self._end_unless_moved(command, signal, move_after)
         except OperationCancelled as cancelled:
-            partial = reading.finish(to_be_continued=command.state.running).text.content
-            if command.state.running:
-                partial += f"\n[{command.state.id} goes on: the person has taken it over]"
+            partial = reading.finish(to_be_continued=command.status.running).text.content
+            if command.status.running:
+                partial += f"\n[{command.status.id} goes on: the person has taken it over]"
             raise OperationCancelled(signal.reason, partial=partial) from cancelled
         finally:
             command.output.detach(reading.feed)
-            told = await asyncio.to_thread(reading.finish, to_be_continued=command.state.running)
+            told = await asyncio.to_thread(reading.finish, to_be_continued=command.status.running)
             command.read_to = reading.taken
             if updates is not None:
                 updates.finish()
-        return CommandOutcome(command.state, told, time.monotonic() - began)
+        return CommandOutcome(command.status, told, time.monotonic() - began)
 
     async def start_job(self, request: CommandRequest, signal: AbortSignal) -> CommandOutcome:
         """Start in the background and watch for a moment whether it stays up; with what it wrote in that moment.
@@ -252,7 +252,7 @@ class ShellService:
         with suppress(TimeoutError):
             await self._end_of(command, signal, FAILED_START_WITHIN)
         told, _ = await asyncio.to_thread(self._fold, command, 0)
-        return CommandOutcome(command.state, told, time.monotonic() - began)
+        return CommandOutcome(command.status, told, time.monotonic() - began)
 
     async def read(self, command_id: str, since: int | None, wait: float, signal: AbortSignal) -> JobOutput:
         """The output from byte `since` (else from where the last reading ended); waits up to `wait` seconds for some.
@@ -261,18 +261,18 @@ class ShellService:
         """
         command = self.hub.find(command_id)
         start = command.read_to if since is None else since
-        if wait > 0 and command.state.running and command.output.size <= start:
+        if wait > 0 and command.status.running and command.output.size <= start:
             await signal.guard(_more_output(command, start, wait))
-        state = command.state
+        status = command.status
         told, command.read_to = await asyncio.to_thread(self._fold, command, start)
-        return JobOutput(state, told, command.read_to)
+        return JobOutput(status, told, command.read_to)
 
     async def _end_unless_moved(self, command: RunningCommand, signal: AbortSignal, move_after: float | None) -> None:
         """Wait for the end, or until it moves to the background; what the person has taken over does not move."""
         try:
             await self._end_of(command, signal, move_after)
         except TimeoutError:
-            if command.state.hand.took_over:
+            if command.status.user_input.took_over:
                 await self._end_of(command, signal, None)
             else:
                 await asyncio.to_thread(command.move_to_background)
@@ -283,7 +283,7 @@ class ShellService:
         try:
             await signal.guard(asyncio.wait_for(arrival(command.done), seconds))
         except (OperationCancelled, asyncio.CancelledError):
-            if command.state.hand.took_over:
+            if command.status.user_input.took_over:
                 await asyncio.to_thread(command.move_to_background)
             else:
                 await ended(command)
@@ -293,8 +293,8 @@ class ShellService:
         return JobReading(self.hub, name, self._max_chars, self._max_lines)
 
     def _fold(self, command: RunningCommand, start: int) -> tuple[Told, int]:
-        running = command.state.running
-        reading = self._reading(command.state.id)
+        running = command.status.running
+        reading = self._reading(command.status.id)
         end = start
         for piece in ending_whole(command.output.pieces(start), keep_unfinished=running):
             reading.feed(piece)
@@ -326,7 +326,7 @@ async def _more_output(command: RunningCommand, start: int, seconds: float) -> N
     waits = [asyncio.ensure_future(more.wait()), arrival(command.done)]
     try:
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        if more.is_set() and command.state.running:
+        if more.is_set() and command.status.running:
             await asyncio.wait(waits[1:], timeout=_SETTLING)
     finally:
         detach()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from signal import Signals
 
-from ollm_tui.core.shell.process_tree import ProcessName, ProcessTree
+from ollm_tui.core.shell.process_tree import ProcessTree
+from ollm_tui.core.shell.status import ProcessName
 
 ASKING = (Signals.SIGTERM, Signals.SIGCONT)
 """How an agent's command is asked to end; stopped processes have to be woken to hear it."""

@@ -41,37 +41,6 @@ class TerminalInput:
     """False for what the terminal itself answers to a program's questions."""
 
 
-@dataclass(frozen=True)
-class UserInput:
-    """What the person did at a command's terminal."""
-
-    typed: bool = False
-    unseen: bool = False
-    """Some of it was typed while the terminal showed nothing of it, as for a password; that part is kept nowhere."""
-    lines: tuple[str, ...] = ()
-    """The last lines typed while the terminal showed them, safe to print."""
-    interrupted: bool = False
-    took_over: bool = False
-
-    def for_model(self) -> tuple[str, ...]:
-        """One note for each thing they did."""
-        notes: list[str] = []
-        if self.took_over:
-            notes.append("the person took this command over in its terminal; its time limits no longer hold")
-        if self.lines:
-            notes.append("the person typed into its terminal: " + ", ".join(f'"{line}"' for line in self.lines))
-        if self.unseen:
-            notes.append("the person typed into its terminal; what is not told, since its echo was off")
-        if self.typed and not (self.lines or self.unseen or self.interrupted):
-            notes.append("the person pressed keys in its terminal")
-        if self.interrupted:
-            notes.append("the person interrupted it with Ctrl+C")
-        return tuple(notes)
-
-
-NO_HAND = UserInput()
-
-
 class TypedLines:
     """Makes lines of keys as the terminal's own line editing does; only the last lines are kept."""
 

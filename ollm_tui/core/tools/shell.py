@@ -145,7 +145,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         return None
 
     def _job_result(self, outcome: CommandOutcome) -> ToolResult:
-        state = outcome.state
+        state = outcome.status
         if state.running or (state.exit_code == 0 and state.ending is None):
             over = () if state.running else (f"{state.id} is already over: it exited with code 0",)
             text = outcome.output.text.content
@@ -166,13 +166,13 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         return self._finished(outcome, failure)
 
     def _result(self, outcome: CommandOutcome) -> ToolResult:
-        state = outcome.state
+        state = outcome.status
         if state.running:
             return self._moved(outcome)
         return self._finished(outcome, self._failure(outcome))
 
     def _failure(self, outcome: CommandOutcome) -> ToolFailure | None:
-        state, ran = outcome.state, round(outcome.seconds * 1000)
+        state, ran = outcome.status, round(outcome.seconds * 1000)
         match state.ending:
             case CommandEnding.TIMED_OUT:
                 limit = self.params.timeout or DEFAULT_TIMEOUT_MS
@@ -202,11 +202,11 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         return ShellExecutionFailed(f"Command exited with code {code}", {"exitCode": state.exit_code})
 
     def _finished(self, outcome: CommandOutcome, failure: ToolFailure | None) -> ToolResult:
-        timed_out = _timed_out(outcome.state)
-        code = None if timed_out else outcome.state.exit_code
+        timed_out = _timed_out(outcome.status)
+        code = None if timed_out else outcome.status.exit_code
         text = outcome.output.text.content
         content = f"Exit code: {'none' if code is None else code}\n\nOutput:\n{text or NO_OUTPUT}"
-        if failure is not None and (timed_out or outcome.state.ending is CommandEnding.NEEDS_INPUT):
+        if failure is not None and (timed_out or outcome.status.ending is CommandEnding.NEEDS_INPUT):
             content = "\n\n".join((content.removesuffix("\n"), f"{failure.type}: {failure.message}"))
         return ToolResult(
             llm_content=content,
@@ -220,7 +220,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         )
 
     def _moved(self, outcome: CommandOutcome) -> ToolResult:
-        state = outcome.state
+        state = outcome.status
         text = outcome.output.text.content
         said = (
             f"Still running after {outcome.seconds:.0f} s; it goes on in the background as {state.id} "
@@ -236,7 +236,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         )
 
     def _data(self, outcome: CommandOutcome) -> ShellData:
-        state = outcome.state
+        state = outcome.status
         timed_out = _timed_out(state)
         return ShellData(
             exit_code=None if timed_out else state.exit_code,
@@ -265,8 +265,8 @@ def _timed_out(state: CommandStatus) -> bool:
 
 
 def _notes(outcome: CommandOutcome) -> tuple[str, ...]:
-    state = outcome.state
-    notes = list(state.hand.for_model())
+    state = outcome.status
+    notes = list(state.user_input.for_model())
     if not state.on_terminal:
         notes.append("the system gave no terminal; the output came through a pipe")
     if state.running and state.waiting_for_input:

@@ -44,14 +44,14 @@ class ShellKillInvocation(ToolInvocation[ShellKillParameters]):
         said = standing(after) if before.running else f"{standing(after)}; it was over already"
         return ToolResult.of_text(
             said,
-            data=ShellKillData(id=after.id, state=after.state, exit_code=after.exit_code, survivors=survivors),
+            data=ShellKillData(id=after.id, state=after.phase, exit_code=after.exit_code, survivors=survivors),
             notes=(f"processes that could not be ended: {', '.join(survivors)}",) if survivors else (),
         )
 
 
 def _own_command(context: ToolContext, command_id: str) -> CommandStatus:
     state = agents_command(context, command_id)
-    if state.hand.took_over and state.unfinished:
+    if state.user_input.took_over and state.unfinished:
         raise ShellExecutionFailed(
             f"{command_id} is not ended: the person has taken it over in its terminal, so it is theirs now. "
             "Ask them to end it, or to tell you when they are done.",

@@ -53,12 +53,12 @@ class ShellOutputInvocation(ToolInvocation[ShellOutputParameters]):
         text = part.output.text.content
         path = part.output.full_text
         return ToolResult(
-            llm_content=f"{standing(part.state)}\n\nOutput:\n{text or NO_OUTPUT}",
+            llm_content=f"{standing(part.status)}\n\nOutput:\n{text or NO_OUTPUT}",
             return_display=text or NO_OUTPUT,
             data=ShellOutputData(
-                id=part.state.id, state=part.state.state, output=text, next=part.next, exit_code=part.state.exit_code
+                id=part.status.id, state=part.status.phase, output=text, next=part.next, exit_code=part.status.exit_code
             ),
-            notes=_notes(part.state),
+            notes=_notes(part.status),
             artifacts=() if path is None else (Artifact(kind="full-text", path=str(path)),),
             truncated=part.output.text.truncated,
         )
@@ -66,7 +66,7 @@ class ShellOutputInvocation(ToolInvocation[ShellOutputParameters]):
 
 def _notes(state: CommandStatus) -> tuple[str, ...]:
     waits = ("it waits for input; the person can type into its terminal",) if state.waiting_for_input else ()
-    return (*state.hand.for_model(), *waits)
+    return (*state.user_input.for_model(), *waits)
 
 
 def agents_command(context: ToolContext, command_id: str) -> CommandStatus:
@@ -82,7 +82,7 @@ def agents_command(context: ToolContext, command_id: str) -> CommandStatus:
 
 def standing(state: CommandStatus) -> str:
     """One line on where a job stands."""
-    match state.state:
+    match state.phase:
         case CommandPhase.RUNNING:
             return f"Job {state.id}: running (pid {state.pid})"
         case CommandPhase.EXITED:

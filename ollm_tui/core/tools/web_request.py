@@ -198,7 +198,7 @@ class RequestInvocation(ToolInvocation[Q]):
         job = None if hub is None else await asyncio.to_thread(_job_serving, hub, server.port)
         if hub is None or job is None:
             return "on this machine, and no command of this session listens there"
-        return f"run by {job} of this session: {visible(hub.find(job).state.command)[:MAX_SHOWN_COMMAND]}"
+        return f"run by {job} of this session: {visible(hub.find(job).status.command)[:MAX_SHOWN_COMMAND]}"
 
     def _sends_secrets(self) -> bool:
         headers = self.params.headers or {}
@@ -255,7 +255,7 @@ def flat_headers(response: WebResponse) -> dict[str, str]:
 
 
 def _job_serving(hub: CommandHub, port: int) -> str | None:
-    return server_of(port, {job.id: hub.family(job.id) for job in hub.list() if job.running and job.pid})
+    return server_of(port, {job.id: hub.process_tree(job.id) for job in hub.list() if job.running and job.pid})
 
 
 def _unicode_host(host: str) -> str:

@@ -102,7 +102,7 @@ def mark_of(state: CommandStatus) -> CommandMark:
         CommandPhase.EXITED: CommandMark.EXITED,
         CommandPhase.KILLED: CommandMark.KILLED,
     }
-    return marks[state.state]
+    return marks[state.phase]
 
 
 def _tab(state: CommandStatus) -> CommandTab:
@@ -115,7 +115,7 @@ def _tab(state: CommandStatus) -> CommandTab:
         started=state.started,
         ended=state.ended,
         cwd=state.cwd,
-        taken_over=state.hand.took_over,
+        taken_over=state.user_input.took_over,
     )
 
 

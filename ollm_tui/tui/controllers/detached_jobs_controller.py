@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.shell.detached_jobs import EarlierJob, JobRecord, JobRecords
+from ollm_tui.core.shell.detached_jobs import DetachedJob, JobRecord, JobRecords
 from ollm_tui.core.shell.output_log import BACKLOG, read_log
 from ollm_tui.tui.values import CommandMark, CommandTab
 
@@ -25,7 +25,7 @@ class DetachedJobsController:
         self._over: set[str] = set()
         self._following: dict[str, asyncio.Task[None]] = {}
 
-    def show(self, running: Iterable[EarlierJob]) -> None:
+    def show(self, running: Iterable[DetachedJob]) -> None:
         """These run; whoever was shown before and is not among them is over."""
         before = self.tabs()
         records = {job.record.mark: job.record for job in running}
@@ -68,7 +68,7 @@ class DetachedJobsController:
             feed(_aside("its output was not kept"))
             return
         log = Path(record.log)
-        family = self._book.family(record)
+        family = self._book.process_tree(record)
         running, at = True, None
         try:
             while running:

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.shell.detached_jobs import EarlierJob, JobRecords
+from ollm_tui.core.shell.detached_jobs import DetachedJob, JobRecords
 from ollm_tui.core.shell.hub import CannotDetachError, CommandHub, CommandStatus, UnknownCommandError
 from ollm_tui.core.shell.process_tree import ProcessTree
 from ollm_tui.core.shell.process_usage import ProcessUsage, UsageReading, UsageWatcher
@@ -42,7 +42,7 @@ class JobsController:
         self._clock = clock
         self._watcher = UsageWatcher()
         self._families: dict[str, ProcessTree] = {}
-        self._earlier: tuple[EarlierJob, ...] = ()
+        self._earlier: tuple[DetachedJob, ...] = ()
         self._again = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
 
@@ -71,14 +71,14 @@ class JobsController:
 
     def _look(self, jobs: list[CommandStatus]) -> UsageReading:
         """At all jobs there are; in a thread, which has the families to itself."""
-        self._earlier = tuple(job for job in self._book.earlier() if job.running)
+        self._earlier = tuple(job for job in self._book.detached() if job.running)
         families: dict[str, ProcessTree] = {}
         for job in jobs:
             if job.unfinished:
                 with suppress(UnknownCommandError):
-                    families[job.id] = self._families.get(job.id) or self._hub.family(job.id)
+                    families[job.id] = self._families.get(job.id) or self._hub.process_tree(job.id)
         for job in self._earlier:
-            families[job.record.mark] = self._families.get(job.record.mark) or self._book.family(job.record)
+            families[job.record.mark] = self._families.get(job.record.mark) or self._book.process_tree(job.record)
         self._families = families
         return self._watcher.look(families)
 
@@ -120,13 +120,13 @@ class JobsController:
 
     async def first_notes(self) -> list[NoteEntry]:
         """What became of jobs that outlived an earlier dashboard; those that are over are then forgotten."""
-        found = await asyncio.to_thread(self._book.earlier)
+        found = await asyncio.to_thread(self._book.detached)
         self._earlier = tuple(job for job in found if job.running)
         self._left.show(self._earlier)
         for job in found:
             if not job.running:
-                await asyncio.to_thread(self._book.strike_out, job.record.mark)
-        told = [job for job in found if job.running or job.record.left]
+                await asyncio.to_thread(self._book.remove, job.record.mark)
+        told = [job for job in found if job.running or job.record.detached]
         notes = [NoteEntry(f"earlier-{job.record.mark}", _earlier_words(job)) for job in told]
         if self._earlier:
             notes.append(NoteEntry("earlier-jobs", "A tab of the terminal shows what each writes; /jobs can end them."))
@@ -143,9 +143,9 @@ class JobsController:
         """Let every job go on that can; says which could not, and those run here as before."""
         failures: list[str] = []
         for job in self._jobs():
-            if job.unfinished and job.can_stay:
+            if job.unfinished and job.can_detach:
                 try:
-                    await self._hub.leave(job.id)
+                    await self._hub.detach(job.id)
                 except (CannotDetachError, UnknownCommandError) as failure:
                     failures.append(str(failure))
         return tuple(failures)
@@ -158,14 +158,13 @@ class JobsController:
     async def close(self) -> tuple[str, ...]:
         """Stop looking. Returns the names of all that runs on, for the terminal the person comes back to."""
         self.watch(on=False)
-        running = [job for job in await asyncio.to_thread(self._book.earlier) if job.running]
+        running = [job for job in await asyncio.to_thread(self._book.detached) if job.running]
         words = [line for job in running for line in _last_words(job)]
         return (*words, NEXT_TIME) if words else ()
 
 
 def _row(job: CommandStatus, usage: ProcessUsage | None) -> JobRow:
     processes = [one.pid for one in (job.leftovers if usage is None else usage.processes)]
-    ended = job.ended if job.ended is not None and not job.unfinished else time.monotonic()
     return JobRow(
         id=job.id,
         name=job.id,
@@ -173,12 +172,12 @@ def _row(job: CommandStatus, usage: ProcessUsage | None) -> JobRow:
         state=mark_of(job),
         pid=_pid(job.pid, processes),
         exit_code=job.exit_code,
-        seconds=ended - job.started,
+        seconds=job.seconds(time.monotonic()),
         cpu=None if usage is None else usage.cpu,
         processes=len(processes),
         addresses=() if usage is None else usage.addresses,
         alive=job.unfinished,
-        can_stay=job.can_stay,
+        can_stay=job.can_detach,
     )
 
 
@@ -187,7 +186,7 @@ def _pid(leader: int, running: list[int]) -> int:
     return leader if leader in running or not running else running[0]
 
 
-def _earlier_row(job: EarlierJob, seconds: float, usage: ProcessUsage | None) -> JobRow:
+def _earlier_row(job: DetachedJob, seconds: float, usage: ProcessUsage | None) -> JobRow:
     record = job.record
     return JobRow(
         id=record.mark,
@@ -203,17 +202,17 @@ def _earlier_row(job: EarlierJob, seconds: float, usage: ProcessUsage | None) ->
     )
 
 
-def _earlier_words(job: EarlierJob) -> str:
+def _earlier_words(job: DetachedJob) -> str:
     record = job.record
     output = f" Its output: {record.log}" if record.log else " Its output was not kept."
     if not job.running:
         return f"Ended since you left: {record.id} {record.command}.{output}"
     processes = ", ".join(map(str, job.members))
-    why = "Still running since you left" if record.left else "Outlived the ollm-tui that started it"
+    why = "Still running since you left" if record.detached else "Outlived the ollm-tui that started it"
     return f"{why}: {record.id} {record.command}, processes {processes}.{output}"
 
 
-def _last_words(job: EarlierJob) -> list[str]:
+def _last_words(job: DetachedJob) -> list[str]:
     record = job.record
     led = any(member.pid == record.pid for member in job.members)
     who = f"pid {record.pid}" if led else f"of it: {', '.join(map(str, job.members))}"

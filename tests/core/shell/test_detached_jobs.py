@@ -23,11 +23,11 @@ PROGRAM = """
 import asyncio, json, os, sys
 from pathlib import Path
 from ollm_tui.core.shell.hub import CommandHub, CommandRequest
-from ollm_tui.core.shell.detached_jobs import JobBook
+from ollm_tui.core.shell.detached_jobs import JobRecords
 
 async def main(root, how, *lines):
-    book = JobBook(root / "jobs", root)
-    hub = CommandHub(root / "logs", book=book)
+    book = JobRecords(root / "jobs", root)
+    hub = CommandHub(root / "logs", records=book)
     for line in lines:
         await hub.start(CommandRequest(line, root, attended=how != "alone", background=how != "killed at once"))
     while not (root / "go").exists():
@@ -36,7 +36,7 @@ async def main(root, how, *lines):
     if how.startswith("killed"):
         os.kill(os.getpid(), 9)
     for state in hub.list():
-        await hub.leave(state.id)
+        await hub.detach(state.id)
     survivors = await hub.close()
     assert survivors == (), survivors
 
@@ -66,7 +66,7 @@ async def book(tmp_path: Path) -> AsyncIterator[JobRecords]:
     """What the next program in `tmp_path` knows; at the end nothing of the jobs is left."""
     book = JobRecords(tmp_path / "jobs", tmp_path)
     yield book
-    for job in await asyncio.to_thread(book.earlier):
+    for job in await asyncio.to_thread(book.detached):
         assert await asyncio.to_thread(book.end, job.record, 0.5) == ()
 
 
@@ -83,14 +83,14 @@ async def test_a_job_that_is_left_outlives_its_program_and_goes_on_writing_its_l
     tmp_path: Path, book: JobRecords, how: str
 ) -> None:
     [pid] = run_program(tmp_path, how, TICKING)
-    [job] = book.earlier()
+    [job] = book.detached()
     assert (job.record.id, job.record.command, job.record.pid) == ("j1", TICKING, pid)
-    assert job.running and job.record.left
+    assert job.running and job.record.detached
     log = log_of(job.record)
     size = log.stat().st_size
     await until(lambda: log.stat().st_size > size + 20)
     (tmp_path / "stop").touch()
-    await until(lambda: not book.earlier()[0].running)
+    await until(lambda: not book.detached()[0].running)
     await until(lambda: log.read_bytes().split()[-1] == b"last")
     words = log.read_bytes().split()
     assert words[0] == b"first" and set(words[1:-1]) == {b"tick"}
@@ -126,7 +126,7 @@ async def test_a_program_that_would_die_of_a_closed_terminal_lives_on_when_it_is
     assert alive(pid)
     (tmp_path / "stop").touch()
     await until(lambda: not alive(pid))
-    [job] = book.earlier()
+    [job] = book.detached()
     assert log_of(job.record).read_text().split()[-1] == "orderly"
     assert "hung up" not in log_of(job.record).read_text()
 
@@ -135,12 +135,12 @@ async def test_the_next_program_can_end_a_job_that_was_left_with_all_it_started(
     tmp_path: Path, book: JobRecords
 ) -> None:
     [pid] = run_program(tmp_path, "attended", "trap '' TERM; setsid sleep 81 & sleep 82 & wait; wait")
-    [job] = book.earlier()
+    [job] = book.detached()
     assert len(job.members) == 3
     assert book.end(job.record, 0.3) == ()
     assert in_session(pid) == []
     assert not any(alive(member.pid) for member in job.members)
-    assert book.earlier() == []
+    assert book.detached() == []
 
 
 @pytest.mark.parametrize("how", ["killed", "killed at once"])
@@ -148,9 +148,9 @@ async def test_what_ran_when_its_program_was_killed_is_found_by_the_next_one(
     tmp_path: Path, book: JobRecords, how: str
 ) -> None:
     [pid] = run_program(tmp_path, how, "sleep 83")
-    [job] = book.earlier()
-    assert (job.record.pid, job.running, job.record.left) == (pid, True, False)
-    assert JobRecords(tmp_path / "jobs", tmp_path / "elsewhere").earlier() == []
+    [job] = book.detached()
+    assert (job.record.pid, job.running, job.record.detached) == (pid, True, False)
+    assert JobRecords(tmp_path / "jobs", tmp_path / "elsewhere").detached() == []
 
 
 async def test_a_pid_that_was_given_to_somebody_else_is_not_taken_for_the_job(tmp_path: Path, book: JobRecords) -> None:
@@ -158,11 +158,11 @@ async def test_a_pid_that_was_given_to_somebody_else_is_not_taken_for_the_job(tm
     (tmp_path / "stop").touch()
     stranger = await asyncio.create_subprocess_exec("sleep", "84", start_new_session=True)
     try:
-        await until(lambda: not book.earlier()[0].running)
-        [job] = book.earlier()
+        await until(lambda: not book.detached()[0].running)
+        [job] = book.detached()
         taken = job.record.model_copy(update={"pid": stranger.pid})
         (tmp_path / "jobs" / f"{taken.mark}.json").write_text(taken.model_dump_json())
-        [job] = book.earlier()
+        [job] = book.detached()
         assert not job.running
         assert book.end(job.record, 0.1) == ()
         assert stranger.returncode is None
@@ -174,7 +174,7 @@ async def test_a_pid_that_was_given_to_somebody_else_is_not_taken_for_the_job(tm
 @pytest.fixture
 async def kept(tmp_path: Path) -> AsyncIterator[Bench]:
     """A bench whose jobs are written down."""
-    hub = CommandHub(tmp_path / "logs", grace=0.5, book=JobRecords(tmp_path / "jobs", tmp_path))
+    hub = CommandHub(tmp_path / "logs", grace=0.5, records=JobRecords(tmp_path / "jobs", tmp_path))
     yield bench_in(tmp_path, hub)
     await hub.close()
 
@@ -188,7 +188,7 @@ async def test_a_job_is_written_down_as_long_as_it_runs(kept: Bench) -> None:
     assert written(kept) == []
     started = await kept.shell("sleep 85", background=True)
     [record] = written(kept)
-    assert (record.pid, record.id, record.left) == (data_of(started).pid, "j1", False)
+    assert (record.pid, record.id, record.detached) == (data_of(started).pid, "j1", False)
     assert [path.stat().st_mode & 0o777 for path in (kept.root / "jobs").iterdir()] == [0o600]
     await kept.call("shell_kill", {"id": "j1"})
     assert written(kept) == []
@@ -197,14 +197,14 @@ async def test_a_job_is_written_down_as_long_as_it_runs(kept: Bench) -> None:
 async def test_what_a_command_leaves_behind_is_written_down_and_can_be_left(kept: Bench) -> None:
     await kept.shell("echo said; setsid sleep 86 >/dev/null 2>&1 &")
     [record] = written(kept)
-    [leftover] = kept.hub.state("c1").leftovers
-    left = await kept.hub.leave("c1")
+    [leftover] = kept.hub.status("c1").leftovers
+    left = await kept.hub.detach("c1")
     assert left.mark == record.mark
     assert log_of(left).read_text() == "said\n"
     assert await kept.hub.close() == ()
     assert alive(leftover.pid)
     book = JobRecords(kept.root / "jobs", kept.root)
-    assert [job.members for job in book.earlier()] == [(leftover,)]
+    assert [job.members for job in book.detached()] == [(leftover,)]
     assert book.end(left, 0.3) == ()
     assert not alive(leftover.pid)
 
@@ -218,26 +218,26 @@ async def test_a_job_that_cannot_be_handed_over_stays_as_it_was(kept: Bench, mon
     await kept.attended().shell("echo up; read x; echo got $x; sleep 88", background=True)
     monkeypatch.setattr(detached_jobs.detached_job_host, "__file__", "/nowhere/host.py")
     with pytest.raises(CannotDetachError, match="could not be started"):
-        await kept.hub.leave("j1")
-    assert [record.left for record in written(kept)] == [False]
+        await kept.hub.detach("j1")
+    assert [record.detached for record in written(kept)] == [False]
     kept.hub.write("j1", b"me\n")
     await until(lambda: b"got me" in b"".join(kept.hub.find("j1").output.pieces(0)))
 
 
 async def test_a_sandboxed_command_and_one_that_is_over_cannot_be_left(kept: Bench) -> None:
     await kept.hub.start(CommandRequest("sleep 89", kept.root, background=True, argv=["sleep", "89"]))
-    assert not kept.hub.state("j1").can_stay
+    assert not kept.hub.status("j1").can_detach
     with pytest.raises(CannotDetachError):
-        await kept.hub.leave("j1")
+        await kept.hub.detach("j1")
     await kept.shell("sleep 0.9", background=True)
-    await until(lambda: not kept.hub.state("j2").running)
+    await until(lambda: not kept.hub.status("j2").running)
     with pytest.raises(CannotDetachError):
-        await kept.hub.leave("j2")
+        await kept.hub.detach("j2")
 
 
 async def test_no_byte_is_lost_between_the_two_readers(tmp_path: Path, book: JobRecords) -> None:
     run_program(tmp_path, "attended", "seq 1 400000; sleep 2")
-    [job] = book.earlier()
+    [job] = book.detached()
     log = log_of(job.record)
-    await until(lambda: not book.earlier()[0].running and not _keepers(log), 20)
+    await until(lambda: not book.detached()[0].running and not _keepers(log), 20)
     assert log.read_bytes() == b"".join(b"%d\r\n" % number for number in range(1, 400_001))

@@ -42,11 +42,11 @@ async def test_the_person_types_into_the_agents_command(bench: Bench) -> None:
     screen = Screen()
     bench.hub.attach(state.id, screen)
     await until(lambda: b"name? " in screen.data)
-    await until(lambda: bench.hub.state(state.id).waiting_for_input)
+    await until(lambda: bench.hub.status(state.id).waiting_for_input)
     assert bench.hub.write(state.id, b"Ada\n")
     result = await call
     assert data_of(result).output == "name? Ada\ngot Ada\n"
-    assert not bench.hub.state(state.id).waiting_for_input
+    assert not bench.hub.status(state.id).waiting_for_input
     assert screen.data == b"name? Ada\r\ngot Ada\r\n"
 
 
@@ -62,7 +62,7 @@ async def test_the_person_types_into_the_agents_command(bench: Bench) -> None:
 )
 async def test_waiting_for_input_is_told_whoever_in_the_line_reads(bench: Bench, command: str) -> None:
     live = await bench.hub.start(CommandRequest(command, bench.root, attended=True))
-    await until(lambda: live.state.waiting_for_input)
+    await until(lambda: live.status.waiting_for_input)
     live.end()
     assert not (await arrival(live.done)).waiting_for_input
 
@@ -73,8 +73,8 @@ async def test_waiting_for_input_is_told_whoever_in_the_line_reads(bench: Bench,
 async def test_silence_alone_is_not_taken_for_waiting(bench: Bench, command: str) -> None:
     live = await bench.hub.start(CommandRequest(command, bench.root, attended=True))
     await asyncio.sleep(0.7)
-    assert live.state.running
-    assert not live.state.waiting_for_input
+    assert live.status.running
+    assert not live.status.waiting_for_input
 
 
 async def test_every_change_is_told_in_the_event_loop(bench: Bench) -> None:
@@ -87,7 +87,7 @@ async def test_every_change_is_told_in_the_event_loop(bench: Bench) -> None:
 
     stop = bench.hub.subscribe(hear)
     await bench.attended().shell("exit 3")
-    await until(lambda: told and told[-1].state is CommandPhase.EXITED)
+    await until(lambda: told and told[-1].phase is CommandPhase.EXITED)
     assert told[0].pid
     assert told[-1].exit_code == 3
     assert told[-1].call_id == "call-1"
@@ -158,12 +158,12 @@ async def test_typing_never_waits_although_nobody_reads(bench: Bench) -> None:
     # In raw mode there is no end of input to send, so the reader is ended from outside.
     bench.hub.interrupt("c1")
     await asyncio.sleep(0.2)
-    assert live.state.running
+    assert live.status.running
 
 
 async def test_ctrl_c_ends_the_foreground_and_only_that(bench: Bench) -> None:
     live = await bench.hub.start(CommandRequest("bash -c 'sleep 30'; echo after", bench.root, attended=True))
-    await until(lambda: live.state.pid and runs_in(live.state.pid, "sleep"))
+    await until(lambda: live.status.pid and runs_in(live.status.pid, "sleep"))
     bench.hub.interrupt("c1")
     state = await arrival(live.done)
     assert state.exit_code == 130
@@ -204,7 +204,7 @@ async def test_an_unknown_id_names_the_known_ones(bench: Bench) -> None:
         lambda: bench.hub.attach("c9", print),
         lambda: bench.hub.resize("c9", 80, 24),
         lambda: bench.hub.interrupt("c9"),
-        lambda: bench.hub.state("c9"),
+        lambda: bench.hub.status("c9"),
     ):
         with pytest.raises(UnknownCommandError, match=r"c9.*known: c1"):
             use()
@@ -275,7 +275,7 @@ async def test_the_persons_shell_is_theirs_and_answers(tmp_path: Path, home: Pat
     environment = {**os.environ, "HOME": str(home), "SHELL": "/bin/bash", "MY_API_KEY": "mine-to-use"}
     hub = CommandHub(tmp_path / "logs", environment=environment)
     shell = await hub.open_person_shell(90, 30, cwd=home)
-    assert (hub.state(shell).kind, hub.state(shell).state) == (CommandKind.PERSON, CommandPhase.RUNNING)
+    assert (hub.status(shell).kind, hub.status(shell).phase) == (CommandKind.PERSON, CommandPhase.RUNNING)
     screen = Screen()
     hub.attach(shell, screen)
     await until(lambda: b"ready> " in screen.data)
@@ -286,18 +286,18 @@ async def test_the_persons_shell_is_theirs_and_answers(tmp_path: Path, home: Pat
         assert mark in screen.data
     assert str(home).encode() + b"\a" in screen.data
     hub.write(shell, b"sleep 30\r")
-    await until(lambda: runs_in(hub.state(shell).pid, "sleep"))
+    await until(lambda: runs_in(hub.status(shell).pid, "sleep"))
     hub.interrupt(shell)
     hub.write(shell, b"exit 4\r")
-    await until(lambda: not hub.state(shell).running)
-    assert hub.state(shell).exit_code == 4
+    await until(lambda: not hub.status(shell).running)
+    assert hub.status(shell).exit_code == 4
     assert await hub.close() == ()
 
 
 async def test_the_persons_shell_ends_with_the_hub_and_its_jobs_with_it(tmp_path: Path, home: Path) -> None:
     hub = CommandHub(tmp_path / "logs", environment={**os.environ, "HOME": str(home), "SHELL": "/bin/bash"})
     shell = await hub.open_person_shell(90, 30, cwd=home)
-    pid = hub.state(shell).pid
+    pid = hub.status(shell).pid
     screen = Screen()
     hub.attach(shell, screen)
     await until(lambda: b"ready> " in screen.data)

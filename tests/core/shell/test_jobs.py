@@ -90,10 +90,10 @@ async def test_output_is_read_piece_by_piece(bench: Bench) -> None:
     first = await output(bench, id="j1")
     assert (first.output, first.state, first.exit_code) == ("one\n", CommandPhase.RUNNING, None)
     nothing = await bench.call("shell_output", {"id": "j1"})
-    assert nothing.llm_content == f"Job j1: running (pid {bench.hub.state('j1').pid})\n\nOutput:\n(no output)"
+    assert nothing.llm_content == f"Job j1: running (pid {bench.hub.status('j1').pid})\n\nOutput:\n(no output)"
     (bench.root / "go").touch()
     second = await output(bench, id="j1", wait=5000)
-    await until(lambda: not bench.hub.state("j1").running)
+    await until(lambda: not bench.hub.status("j1").running)
     third = await output(bench, id="j1")
     assert second.output + third.output == "two\n"
     assert (third.state, third.exit_code) == (CommandPhase.EXITED, 5)
@@ -126,7 +126,7 @@ async def test_giving_up_a_wait_leaves_the_job_alone(bench: Bench) -> None:
     controller.abort()
     with pytest.raises(OperationCancelled):
         await waiting
-    assert bench.hub.state("j1").running
+    assert bench.hub.status("j1").running
 
 
 async def test_a_long_jobs_output_is_read_from_disk_in_full(bench: Bench) -> None:
@@ -157,17 +157,17 @@ async def test_a_job_is_killed_with_all_it_started_and_killing_it_twice_is_fine(
 
 async def test_killing_a_job_that_is_over_ends_what_it_left_behind(bench: Bench) -> None:
     await job(bench, "setsid sleep 73 >/dev/null 2>&1 & exit 0")
-    [left] = bench.hub.state("j1").leftovers
+    [left] = bench.hub.status("j1").leftovers
     assert alive(left.pid)
     await bench.call("shell_kill", {"id": "j1"})
     assert not alive(left.pid)
-    assert bench.hub.state("j1").leftovers == ()
+    assert bench.hub.status("j1").leftovers == ()
 
 
 async def test_a_timeout_given_for_a_job_ends_it(bench: Bench) -> None:
     await job(bench, "echo up; sleep 60", timeout=1200)
-    await until(lambda: not bench.hub.state("j1").running)
-    assert bench.hub.state("j1").state is CommandPhase.KILLED
+    await until(lambda: not bench.hub.status("j1").running)
+    assert bench.hub.status("j1").phase is CommandPhase.KILLED
 
 
 @pytest.mark.parametrize("tool", ["shell_output", "shell_kill"])
@@ -198,10 +198,10 @@ async def test_with_a_person_there_the_default_limit_moves_a_command_to_the_back
     assert "goes on in the background as c1" in result.llm_content
     assert data_of(result).output == "early\n"
     assert not data_of(result).timed_out
-    assert bench.hub.state("c1").background
+    assert bench.hub.status("c1").background
     assert (await output(bench, id="c1", wait=5000)).output == "late\n"
     bench.hub.write("c1", b"me\n")
-    await until(lambda: not bench.hub.state("c1").running)
+    await until(lambda: not bench.hub.status("c1").running)
     assert (await output(bench, id="c1")).output.endswith("got me\n")
     given = await attended.shell("sleep 30", timeout=300)
     assert given.error is not None
@@ -235,7 +235,7 @@ async def test_moving_to_the_background_loses_no_byte(bench: Bench, monkeypatch:
             "for n in {1..40}; do printf '%s \\346\\227' $n; sleep 0.002; printf '\\245\\346\\234\\254\\n'; done"
         )
         command = data_of(moved).id
-        await until(lambda command=command: not bench.hub.state(command).running)
+        await until(lambda command=command: not bench.hub.status(command).running)
         rest = await output(bench, id=command)
         assert rest.output
         assert data_of(moved).output + rest.output == numbers

@@ -60,4 +60,4 @@ async def test_a_time_out_ends_the_whole_tree_in_time(bench: Bench, tree: str, a
     assert in_session(data.pid) == []
     assert [pid for pid in started if alive(pid)] == []
     assert family_of(f"WITNESS=w{id(bench)}") == []
-    assert bench.hub.state(data.id).leftovers == ()
+    assert bench.hub.status(data.id).leftovers == ()

@@ -42,7 +42,7 @@ async def listening_job(bench: Bench, host: str, prefix: str = "", program: str 
 
 
 async def look(bench: Bench, watcher: UsageWatcher, *jobs: str) -> UsageReading:
-    return await asyncio.to_thread(lambda: watcher.look({job: bench.hub.family(job) for job in jobs}))
+    return await asyncio.to_thread(lambda: watcher.look({job: bench.hub.process_tree(job) for job in jobs}))
 
 
 @pytest.fixture(params=["proc", "lsof"])
@@ -84,7 +84,7 @@ async def test_udp_ports_are_shown_as_such_and_sockets_connected_to_one_peer_are
     port = await listening_job(bench, host, program=UDP)
     seen = await look(bench, UsageWatcher(), "j1")
     assert seen.usage["j1"].addresses == (f"{shown}:{port}/udp",)
-    assert server_of(port, {"j1": bench.hub.family("j1")}) is None, "nothing to fetch from"
+    assert server_of(port, {"j1": bench.hub.process_tree("j1")}) is None, "nothing to fetch from"
 
 
 async def test_a_port_of_a_process_that_left_the_session_belongs_to_the_job_and_those_of_others_do_not(

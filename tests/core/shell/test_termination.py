@@ -25,7 +25,7 @@ def test_asking_and_forcing_together_take_less_than_three_seconds() -> None:
 async def test_a_gentle_end_is_tried_first_and_is_enough_for_most(bench: Bench) -> None:
     result = await bench.shell("trap 'echo bye; exit 0' TERM; while :; do sleep 0.02; done", timeout=200)
     assert data_of(result).output.endswith("bye\n")
-    assert bench.hub.state(data_of(result).id).state is CommandPhase.KILLED
+    assert bench.hub.status(data_of(result).id).phase is CommandPhase.KILLED
 
 
 async def test_output_before_a_time_out_is_kept_and_the_message_says_limit_and_time(bench: Bench) -> None:
@@ -171,7 +171,7 @@ async def test_closing_the_hub_ends_everything_and_refuses_new_commands(tmp_path
     lives = [
         await hub.start(CommandRequest(line, tmp_path, background=True)) for line in ("sleep 63", "sleep 64 & wait")
     ]
-    sessions = [live.state.pid for live in lives]
+    sessions = [live.status.pid for live in lives]
     assert len(hub.unfinished()) == 2
     assert await hub.close() == ()
     assert [in_session(session) for session in sessions] == [[], []]

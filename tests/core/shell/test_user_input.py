@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import OperationCancelled, ShellExecutionFailed
 from ollm_tui.core.shell.hub import CommandPhase, CommandStatus
-from ollm_tui.core.shell.user_input import KEPT_CHARACTERS, KEPT_LINES, TerminalInput, TypedLines, UserInput
+from ollm_tui.core.shell.status import UserInput
+from ollm_tui.core.shell.user_input import KEPT_CHARACTERS, KEPT_LINES, TerminalInput, TypedLines
 from ollm_tui.core.tools.shell_kill import SHELL_KILL
 from tests.core.shell.conftest import Bench, data_of, runs_in, until
 
@@ -23,9 +24,9 @@ async def _typed_into(bench: Bench, command: str, *keys: bytes, **arguments: obj
     call = asyncio.ensure_future(bench.attended().shell(command, **arguments))
     await until(bench.hub.list)
     for key in keys:
-        await until(lambda: bench.hub.state("c1").waiting_for_input)
+        await until(lambda: bench.hub.status("c1").waiting_for_input)
         bench.hub.type("c1", key)
-        await until(lambda: not bench.hub.state("c1").waiting_for_input)
+        await until(lambda: not bench.hub.status("c1").waiting_for_input)
     return (await call).notes
 
 
@@ -43,8 +44,8 @@ async def test_what_is_typed_without_echo_is_in_no_note_no_state_and_no_log(benc
     command = bench.hub.find("c1")
     assert b"len=21" in b"".join(command.output.pieces(0))
     assert secret not in b"".join(command.output.pieces(0))
-    assert secret not in pickle.dumps(told) + pickle.dumps(command.state)
-    assert command.state.hand == UserInput(typed=True, unseen=True)
+    assert secret not in pickle.dumps(told) + pickle.dumps(command.status)
+    assert command.status.user_input == UserInput(typed=True, unseen=True)
 
 
 def test_input_on_its_way_is_never_printed() -> None:
@@ -61,20 +62,20 @@ async def test_both_kinds_of_typing_are_told_apart(bench: Bench) -> None:
 
 async def test_answers_of_the_terminal_are_nobodys_typing(bench: Bench) -> None:
     call = asyncio.ensure_future(bench.attended().shell("read x; echo got"))
-    await until(lambda: bench.hub.list() and bench.hub.state("c1").waiting_for_input)
+    await until(lambda: bench.hub.list() and bench.hub.status("c1").waiting_for_input)
     bench.hub.write("c1", b"\x1b[0n\n")
     result = await call
     assert result.notes == ()
-    assert not bench.hub.state("c1").hand.typed
+    assert not bench.hub.status("c1").user_input.typed
 
 
 async def test_a_command_that_the_person_interrupts_says_so(bench: Bench) -> None:
     call = asyncio.ensure_future(bench.attended().shell("sleep 30"))
-    await until(lambda: bench.hub.list() and runs_in(bench.hub.state("c1").pid, "sleep"))
+    await until(lambda: bench.hub.list() and runs_in(bench.hub.status("c1").pid, "sleep"))
     bench.hub.interrupt("c1")
     result = await call
     assert "the person interrupted it with Ctrl+C" in result.notes
-    assert bench.hub.state("c1").hand.unseen is False
+    assert bench.hub.status("c1").user_input.unseen is False
 
 
 async def test_a_command_that_nobody_touched_says_nothing(bench: Bench) -> None:
@@ -83,9 +84,9 @@ async def test_a_command_that_nobody_touched_says_nothing(bench: Bench) -> None:
 
 async def test_a_jobs_output_says_that_the_person_typed(bench: Bench) -> None:
     await bench.attended().call("shell", {"command": "read x; echo got $x; sleep 30", "background": True})
-    await until(lambda: bench.hub.state("j1").waiting_for_input)
+    await until(lambda: bench.hub.status("j1").waiting_for_input)
     bench.hub.type("j1", b"on\n")
-    await until(lambda: bench.hub.state("j1").hand.lines)
+    await until(lambda: bench.hub.status("j1").user_input.lines)
     result = await bench.call("shell_output", {"id": "j1", "wait": 2000})
     assert 'the person typed into its terminal: "on"' in result.notes
     await bench.hub.kill("j1")
@@ -96,10 +97,10 @@ async def test_a_jobs_output_says_that_the_person_typed(bench: Bench) -> None:
 
 async def test_what_the_person_takes_over_has_no_time_limit_and_is_waited_for(bench: Bench) -> None:
     call = asyncio.ensure_future(bench.attended().shell("read x; echo got $x", timeout=700, idleTimeout=700))
-    await until(lambda: bench.hub.list() and bench.hub.state("c1").waiting_for_input)
+    await until(lambda: bench.hub.list() and bench.hub.status("c1").waiting_for_input)
     assert bench.hub.take_over("c1")
     await asyncio.sleep(1.0)
-    assert bench.hub.state("c1").running
+    assert bench.hub.status("c1").running
     assert not call.done()
     bench.hub.type("c1", b"late\n")
     result = await call
@@ -113,7 +114,7 @@ async def test_what_the_person_takes_over_outlives_the_turn_and_is_still_a_comma
     call = asyncio.ensure_future(
         bench.attended().call("shell", {"command": "echo before; read x; echo got $x"}, controller.signal)
     )
-    await until(lambda: bench.hub.list() and bench.hub.state("c1").waiting_for_input)
+    await until(lambda: bench.hub.list() and bench.hub.status("c1").waiting_for_input)
     assert bench.hub.take_over("c1")
     controller.abort("stopped")
     with pytest.raises(OperationCancelled) as raised:
@@ -121,9 +122,9 @@ async def test_what_the_person_takes_over_outlives_the_turn_and_is_still_a_comma
     partial = raised.value.partial or ""
     assert "before" in partial
     assert "c1 goes on: the person has taken it over" in partial
-    assert bench.hub.state("c1").running
+    assert bench.hub.status("c1").running
     bench.hub.type("c1", b"on\n")
-    await until(lambda: bench.hub.state("c1").state is CommandPhase.EXITED)
+    await until(lambda: bench.hub.status("c1").phase is CommandPhase.EXITED)
     assert (await bench.hub.kill("c1")).exit_code == 0
 
 
@@ -134,10 +135,10 @@ async def test_the_model_does_not_end_what_the_person_took_over(bench: Bench) ->
     for ending in (invocation.check(AbortController().signal), invocation.execute(AbortController().signal)):
         with pytest.raises(ShellExecutionFailed, match=r"j1 is not ended: the person has taken it over.*Ask them"):
             await ending
-    assert bench.hub.state("j1").running
+    assert bench.hub.status("j1").running
     bench.hub.type("j1", b"on\n")
-    await until(lambda: bench.hub.state("j1").state is CommandPhase.EXITED)
-    assert bench.hub.state("j1").leftovers
+    await until(lambda: bench.hub.status("j1").phase is CommandPhase.EXITED)
+    assert bench.hub.status("j1").leftovers
     with pytest.raises(ShellExecutionFailed, match="Ask them"):
         await bench.call("shell_kill", {"id": "j1"})
     await bench.hub.kill("j1")
@@ -147,17 +148,17 @@ async def test_the_model_does_not_end_what_the_person_took_over(bench: Bench) ->
 async def test_without_a_take_over_an_interrupted_turn_ends_its_command(bench: Bench) -> None:
     controller = AbortController()
     call = asyncio.ensure_future(bench.attended().call("shell", {"command": "read x"}, controller.signal))
-    await until(lambda: bench.hub.list() and bench.hub.state("c1").waiting_for_input)
+    await until(lambda: bench.hub.list() and bench.hub.status("c1").waiting_for_input)
     controller.abort("stopped")
     with pytest.raises(OperationCancelled):
         await call
-    assert bench.hub.state("c1").state is CommandPhase.KILLED
+    assert bench.hub.status("c1").phase is CommandPhase.KILLED
 
 
 async def test_what_is_over_can_not_be_taken_over(bench: Bench) -> None:
     await bench.attended().shell("true")
     assert not bench.hub.take_over("c1")
-    assert not bench.hub.state("c1").hand.took_over
+    assert not bench.hub.status("c1").user_input.took_over
 
 
 # Lines of keys

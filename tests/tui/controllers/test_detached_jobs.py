@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.shell.detached_jobs import EarlierJob, JobRecord, JobRecords
+from ollm_tui.core.shell.detached_jobs import DetachedJob, JobRecord, JobRecords
 from ollm_tui.core.shell.output_log import BACKLOG
-from ollm_tui.core.shell.process_tree import ProcessName, birth_of
+from ollm_tui.core.shell.process_tree import birth_of
+from ollm_tui.core.shell.status import ProcessName
 from ollm_tui.tui.controllers.detached_jobs_controller import DetachedJobsController
 from ollm_tui.tui.values import CommandMark
 from tests.core.shell.conftest import until
@@ -36,10 +37,10 @@ class Shelf:
             owner=1,
             owner_born="gone",
             log=None if log is None else str(log),
-            left=True,
+            detached=True,
         )
         self.left = DetachedJobsController(JobRecords(folder / "jobs", folder), self._changed)
-        self.left.show([EarlierJob(record, (ProcessName(process.pid, "sleep"),))])
+        self.left.show([DetachedJob(record, (ProcessName(process.pid, "sleep"),))])
 
     def open(self) -> None:
         assert self.left.attach("5a5a", self._feed)
