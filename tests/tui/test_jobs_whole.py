@@ -76,7 +76,7 @@ async def test_ctrl_c_reaches_a_job_and_its_tab_opens(workspace: Path) -> None:
 
 def watching() -> list[str]:
     """Tasks that look at the jobs again and again."""
-    return [repr(task) for task in asyncio.all_tasks() if "JobDesk._watch" in repr(task)]
+    return [repr(task) for task in asyncio.all_tasks() if "JobsController._watch" in repr(task)]
 
 
 async def test_nothing_is_looked_at_once_the_list_is_closed(workspace: Path) -> None:

@@ -17,7 +17,6 @@ from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, InvalidArgument
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.web.charset import decode_text
 from ollm_tui.core.web.http_messages import WebResponse
-from ollm_tui.core.web.isolated_readers import UnreadablePdfError, pdf_text
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT_ENDINGS = ("+json", "+xml", "/json", "/xml", "/javascript", "/ecmascript", "/yaml", "/toml", "/x-yaml", "/csv")
@@ -166,6 +165,8 @@ def _no_selector(response: WebResponse, reason: str) -> FetchFailed:
 async def _read_bytes(response: WebResponse, kind: str, downloads: Path | None, signal: AbortSignal) -> ReadableContent:
     note: str | None = None
     if kind == "pdf":
+        from ollm_tui.core.web.isolated_readers import UnreadablePdfError, pdf_text
+
         try:
             text = await pdf_text(response.body, signal)
             return ReadableContent(text or "(the PDF has no text)", text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-MODULES = ("base", "openai", "ollama", "scripted", "offline", "probe", "tour")
+MODULES = ("provider", "openai", "ollama", "scripted", "offline", "probe")
 
 
 def test_importing_every_provider_loads_neither_httpx_nor_anything_that_draws():

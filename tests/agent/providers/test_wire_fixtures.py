@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from ollm_tui.agent.providers.http_connection import HttpConnection, RetryPolicy
 from ollm_tui.agent.providers.ollama import OllamaProvider
-from ollm_tui.agent.providers.ollama_reply import StreamReader as OllamaReader
+from ollm_tui.agent.providers.ollama_reply import OllamaReplyReader as OllamaReader
 from ollm_tui.agent.providers.openai import OpenAIProvider
-from ollm_tui.agent.providers.openai_reply import StreamReader as OpenAIReader
+from ollm_tui.agent.providers.openai_reply import OpenAIReplyReader as OpenAIReader
 from ollm_tui.agent.providers.provider import (
     CallOrigin,
     FinishReason,

@@ -267,7 +267,7 @@ def test_the_activity_follows_the_turn_and_stopping_outlasts_what_still_arrives(
     folder = ActivityTracker(HandClock().monotonic)
     call = ToolCallEvent(call_id="c", name="shell", arguments={}, origin=Origin.MODEL)
     seen = [folder.fold(event) for event in (UserMessageEvent(text="x"), TextDeltaEvent(text="y"), call)]
-    assert [protocol.activity for news in seen if news] == [Activity.THINKING, Activity.STREAMING, Activity.RUNNING]
+    assert [news.activity for news in seen if news] == [Activity.THINKING, Activity.STREAMING, Activity.RUNNING]
     assert folder.stopping() is not None
     assert folder.fold(TextDeltaEvent(text="late")) is None
     ended = folder.fold(TurnFinishedEvent(status=TurnStatus.INTERRUPTED))
@@ -290,4 +290,4 @@ def test_a_failed_turn_says_why_and_keeps_saying_it() -> None:
     folder.fold(ErrorEvent(error=TurnError(type="ProviderError", message="http://127.0.0.1:9 refused")))
     news = folder.fold(TurnFinishedEvent(status=TurnStatus.FAILED))
     assert news is not None
-    assert (protocol.activity, protocol.fault) == (Activity.FAILED, "http://127.0.0.1:9 refused")
+    assert (news.activity, news.fault) == (Activity.FAILED, "http://127.0.0.1:9 refused")

@@ -21,7 +21,7 @@ from ollm_tui.core.web.search_providers.search_provider import SEARCH_SECONDS, S
 ENGINE_SECONDS = 8.0
 """What each engine gets; several are asked, some of them one after the other."""
 
-_CHILD = Path(__file__).with_name("ddgs_child.py")
+_CHILD = Path(__file__).with_name("ddgs_process.py")
 _ENCYCLOPAEDIAS = ("wikipedia.org", "grokipedia.com")
 """Asked first, and they seldom have anything: that they answered does not mean that the web was searched."""
 
