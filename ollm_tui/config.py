@@ -160,7 +160,7 @@ class LoadedConfig:
 
     settings: Settings
     sources: dict[str, str]
-    faults: list[ConfigError] = field(default_factory=list[ConfigError])
+    errors: list[ConfigError] = field(default_factory=list[ConfigError])
     user_file: ConfigFile | None = None
     repository_file: ConfigFile | None = None
     unreadable: ConfigError | None = None
@@ -254,7 +254,7 @@ def _read(path: Path, loaded: LoadedConfig, content: bytes | None = None) -> Con
         fault = ConfigError(
             str(path), message, "Correct it; until then nothing is allowed.", int(found[1]) if found else None
         )
-    loaded.faults.append(fault)
+    loaded.errors.append(fault)
     loaded.unreadable = loaded.unreadable or fault
     return None
 
@@ -286,7 +286,7 @@ def _is_sound(one: dict[str, JsonValue], source: str, loaded: LoadedConfig, text
             if unknown
             else "Correct it; the dashboard uses the default."
         )
-        loaded.faults.append(ConfigError(source, message, remedy, line_of_key(text, dotted.split("."))))
+        loaded.errors.append(ConfigError(source, message, remedy, line_of_key(text, dotted.split("."))))
         return False
     return True
 
@@ -297,7 +297,7 @@ def _allowed_to_repositories(file: ConfigFile, loaded: LoadedConfig) -> dict[str
         if key in NOT_FOR_REPOSITORIES:
             remedy = "Set it in your own config file instead; here it is ignored."
             line = line_of_key(file.text, [key])
-            loaded.faults.append(ConfigError(str(file.path), f"a repository may not set {key}", remedy, line))
+            loaded.errors.append(ConfigError(str(file.path), f"a repository may not set {key}", remedy, line))
         else:
             allowed[key] = value
     return allowed

@@ -73,10 +73,10 @@ def test_heavy_modules_wait_until_they_are_needed() -> None:
     """Building the whole house loads neither HTTP library, page readers nor search engine: an idle dashboard is small."""
     code = (
         "import asyncio, sys\n"
-        "from ollm_tui.runtime import Attendance, assemble\n"
+        "from ollm_tui.runtime import Attendance, open_runtime\n"
         "from ollm_tui.options import Options\n"
         "async def main():\n"
-        "    async with assemble(Options(provider='offline'), Attendance.PERSON):\n"
+        "    async with open_runtime(Options(provider='offline'), Attendance.PERSON):\n"
         "        pass\n"
         "asyncio.run(main())\n"
         "heavy = {'httpx', 'lxml', 'xml.etree.ElementTree', 'readability', 'pathspec', 're2', 'ctypes', 'textual', 'pyte'}\n"

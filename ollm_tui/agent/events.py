@@ -72,7 +72,7 @@ class MemoryRecalledEvent(_Event):
     """Those left out because they look like secrets."""
 
     @property
-    def in_words(self) -> str:
+    def summary(self) -> str:
         """For a person, in half a line."""
         count = "1 note" if len(self.notes) == 1 else f"{len(self.notes)} notes"
         secret = f" (secret-looking: {self.secrets})" if self.secrets else ""
@@ -201,14 +201,6 @@ class UsageEvent(_Event):
     completion_tokens: int | None = None
 
 
-class CompactedEvent(_Event):
-    """Older history was shortened; sizes in tokens."""
-
-    type: Literal["compacted"] = "compacted"
-    before: int
-    after: int
-
-
 class NoticeEvent(_Event):
     """Something a person should know that is no failure."""
 
@@ -254,7 +246,6 @@ Event = Annotated[
     | ToolResultEvent
     | TodosChangedEvent
     | UsageEvent
-    | CompactedEvent
     | NoticeEvent
     | ErrorEvent
     | TurnFinishedEvent,

@@ -42,10 +42,6 @@ class EventStream:
         """Stop listening to the bus; readers stay until they leave."""
         self._unsubscribe()
 
-    def continue_after(self, last_id: int) -> None:
-        """Number on after a resumed log."""
-        self._last_id = max(self._last_id, last_id)
-
     def subscribe(self, reader: Reader) -> Callable[[], None]:
         """Hand every event from now on to `reader`, which must be quick; returns how to stop.
 

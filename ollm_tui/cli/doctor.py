@@ -101,12 +101,12 @@ def _configuration_findings(configuration: Configuration) -> Generator[DoctorChe
     yield DoctorCheck("workspace", CheckStatus.OK, str(configuration.workspace.root))
     path = user_config_path(configuration.options)
     yield DoctorCheck("config file", CheckStatus.OK, str(path) if path.exists() else f"{path} (not there: defaults)")
-    for fault in configuration.faults:
+    for fault in configuration.errors:
         yield DoctorCheck("config", CheckStatus.FAULT, str(fault))
     for theme_fault in load_themes().faults:
         yield DoctorCheck("theme", CheckStatus.FAULT, theme_fault.as_text())
-    if configuration.policy_fault is not None:
-        yield DoctorCheck("policy", CheckStatus.FAULT, configuration.policy_fault)
+    if configuration.policy_error is not None:
+        yield DoctorCheck("policy", CheckStatus.FAULT, configuration.policy_error)
     else:
         names = [loaded.source for loaded in (*configuration.files.documents, configuration.files.preset)]
         yield DoctorCheck("policy", CheckStatus.OK, ", ".join(names))

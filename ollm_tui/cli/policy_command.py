@@ -28,8 +28,8 @@ from ollm_tui.core.policy.lint import lint, lint_sources
 from ollm_tui.core.policy.policy_file import PRESETS
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.options import Options
-from ollm_tui.runtime import Attendance, Core, assemble_core
-from ollm_tui.runtime.plugins import builtin_registry
+from ollm_tui.runtime import Attendance, Core, open_core
+from ollm_tui.runtime.plugins import load_registry
 
 _LINT = """\
 Looks for names that nothing bears, rules that never decide or contradict an earlier one, patterns that can never match,
@@ -100,7 +100,7 @@ def check_batch(options: Options, path: str) -> int:
 
 async def _check_one(options: Options, tool: str, arguments: JsonValue) -> int:
     configuration = sound_configuration(options)
-    async with assemble_core(configuration, Attendance.NOBODY, judging_only=True) as core:
+    async with open_core(configuration, Attendance.NOBODY, judging_only=True) as core:
         print_json(await _judged(core, tool, arguments))
     return ExitCode.DONE
 
@@ -108,7 +108,7 @@ async def _check_one(options: Options, tool: str, arguments: JsonValue) -> int:
 async def _check_batch(options: Options, path: str) -> int:
     configuration = sound_configuration(options)
     with open_rows(path) as descriptor:
-        async with assemble_core(configuration, Attendance.NOBODY, judging_only=True) as core:
+        async with open_core(configuration, Attendance.NOBODY, judging_only=True) as core:
             async for line in lines_of(descriptor):
                 row = read_row(line)
                 judged = _refused(row.fault) if row.fault else await _judged(core, row.name, row.arguments)
@@ -134,7 +134,7 @@ def lint_policy(options: Options) -> int:
     configuration = sound_configuration(options)
     files = configuration.files
     documents = [*files.documents, *([files.repository] if files.repository else []), files.preset]
-    registry, _ = builtin_registry()
+    registry, _ = load_registry()
     findings = [*lint(documents, registry.list()), *lint_sources(configuration.sources)]
     for finding in findings:
         print_json(finding.model_dump(mode="json", by_alias=True, exclude_none=True))
@@ -148,7 +148,7 @@ def run_decision_table(options: Options, path: str) -> int:
     rows = _rows(path)
 
     async def run() -> list[Difference]:
-        async with assemble_core(configuration, Attendance.NOBODY, judging_only=True) as core:
+        async with open_core(configuration, Attendance.NOBODY, judging_only=True) as core:
 
             async def judge(row: ExpectedCall) -> JudgedCase:
                 core.executor.mode = row.mode or configuration.settings.mode

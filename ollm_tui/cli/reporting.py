@@ -11,7 +11,7 @@ def sound_configuration(options: Options) -> Configuration:
     """Raises UsageError naming every fault (exit 2)."""
     try:
         configuration = configure(options)
-        configuration.require_sound()
+        configuration.require_valid()
     except ConfigurationError as error:
         raise UsageError(str(error)) from None
     return configuration

@@ -31,7 +31,7 @@ from ollm_tui.cli.reporting import sound_configuration
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.options import Options
-from ollm_tui.runtime import Attendance, ConfigurationError, Runtime, assemble
+from ollm_tui.runtime import Attendance, ConfigurationError, Runtime, open_runtime
 
 EXIT_CODES = {
     TurnStatus.COMPLETED: ExitCode.DONE,
@@ -54,31 +54,31 @@ def run_command(argv: list[str]) -> int:
 async def _run(options: Options, prompt: str, output: str) -> int:
     try:
         configuration = sound_configuration(options)
-        async with assemble(options, Attendance.NOBODY, configuration=configuration, farewell=say) as house:
-            for notice in house.notices:
+        async with open_runtime(options, Attendance.NOBODY, configuration=configuration, report=say) as runtime:
+            for notice in runtime.notices:
                 say(notice)
             summary = _Summary()
-            house.stream.subscribe(summary.take)
-            house.stream.subscribe(_while_read(_READERS[output](), house.agent))
-            house.begin()
-            status = await _turn(house, prompt)
+            runtime.stream.subscribe(summary.take)
+            runtime.stream.subscribe(_while_read(_READERS[output](), runtime.agent))
+            runtime.begin()
+            status = await _turn(runtime, prompt)
             if output == "json":
-                print_json(summary.as_json(house.session_id, status))
+                print_json(summary.as_json(runtime.session_id, status))
     except ConfigurationError as error:
         raise UsageError(str(error)) from None
     return EXIT_CODES[status]
 
 
-async def _turn(house: Runtime, prompt: str) -> TurnStatus:
+async def _turn(runtime: Runtime, prompt: str) -> TurnStatus:
     """The turn; the first ctrl+c or termination ends it in order, with what was done so far."""
     loop = asyncio.get_running_loop()
     for number, why in (
         (signals.SIGINT, "interrupted by the person"),
         (signals.SIGTERM, "the process was told to end"),
     ):
-        loop.add_signal_handler(number, house.agent.interrupt, why)
+        loop.add_signal_handler(number, runtime.agent.interrupt, why)
     try:
-        return await house.agent.run_turn(prompt)
+        return await runtime.agent.run_turn(prompt)
     finally:
         for number in (signals.SIGINT, signals.SIGTERM):
             loop.remove_signal_handler(number)
@@ -120,7 +120,7 @@ def _as_text() -> Callable[[Event], None]:
             case ConfirmationSettledEvent(outcome=outcome, by=by):
                 say(f"  {outcome} by {by}")
             case MemoryRecalledEvent():
-                say(event.in_words)
+                say(event.summary)
             case NoticeEvent(text=text):
                 say(visible(text))
             case ErrorEvent(error=error):

@@ -21,7 +21,7 @@ from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.tools.aliases import ALIASES
 from ollm_tui.core.tools.schema import SchemaFormat, function_schema
-from ollm_tui.runtime import Attendance, Core, assemble_core
+from ollm_tui.runtime import Attendance, Core, open_core
 
 HINT = "; --yes approves"
 
@@ -51,7 +51,7 @@ def run_command(argv: list[str]) -> int:
 
 async def _describe(given: Namespace) -> int:
     configuration = sound_configuration(options_of(given))
-    async with assemble_core(configuration, Attendance.NOBODY, judging_only=True) as core:
+    async with open_core(configuration, Attendance.NOBODY, judging_only=True) as core:
         tools = [tool for tool in core.registry.list() if core.executor.policy.is_available(tool)]
         for tool in tools:
             if given.action == "schema":
@@ -75,7 +75,7 @@ async def _describe(given: Namespace) -> int:
 
 async def _call_one(given: Namespace, arguments: JsonValue) -> int:
     configuration = sound_configuration(options_of(given))
-    async with assemble_core(configuration, _attendance(given), hint=HINT, farewell=say) as core:
+    async with open_core(configuration, _attendance(given), hint=HINT, report=say) as core:
         with _interruptible() as signal:
             result = await core.executor.execute(given.name, arguments, signal, origin=Origin.USER)
         print_json(result_line(result))
@@ -87,7 +87,7 @@ async def _call_one(given: Namespace, arguments: JsonValue) -> int:
 async def _call_batch(given: Namespace) -> int:
     configuration = sound_configuration(options_of(given))
     with open_rows(given.batch) as descriptor:
-        async with assemble_core(configuration, _attendance(given), hint=HINT, farewell=say) as core:
+        async with open_core(configuration, _attendance(given), hint=HINT, report=say) as core:
             with _interruptible() as signal:
                 await _answer_rows(core, lines_of(descriptor), signal)
     return ExitCode.DONE

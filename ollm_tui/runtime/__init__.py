@@ -1,12 +1,8 @@
-"""The one place that knows how the parts fit: core and agent from settings, trust and policy files."""
+"""The composition root: core and agent built from settings, trust and policy files."""
 
-from ollm_tui.runtime.configuration import (
-    Configuration,
-    ConfigurationError,
-    configure,
-    with_approvals_since,
-)
-from ollm_tui.runtime.runtime import Attendance, Core, Runtime, assemble, assemble_core
+from ollm_tui.runtime.configuration import Configuration, ConfigurationError, configure, with_approvals_since
+from ollm_tui.runtime.core import Attendance, Core, open_core
+from ollm_tui.runtime.runtime import Runtime, open_runtime
 
 __all__ = [
     "Attendance",
@@ -14,8 +10,8 @@ __all__ = [
     "ConfigurationError",
     "Core",
     "Runtime",
-    "assemble",
-    "assemble_core",
     "configure",
+    "open_core",
+    "open_runtime",
     "with_approvals_since",
 ]

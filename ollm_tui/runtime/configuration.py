@@ -1,4 +1,4 @@
-"""From files, trust and flags to settings and policy sources (contract sections 0 and 2)."""
+"""Read settings and policy sources from files, trust and flags."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _EXEC_STRICTNESS = {ExecMode.FULL: 0, ExecMode.ALLOWLIST: 1, ExecMode.DENY: 2}
 
 
 class ConfigurationError(Exception):
-    """Nothing can be done before this is put right (exit 2); the message says what, where, and what to do."""
+    """A configuration that cannot be used (exit 2); the message says where, what, and what to do."""
 
 
 @dataclass(frozen=True)
 class PolicyFiles:
-    """The policy documents that count, strongest first, and the files that remembered approvals go to."""
+    """The policy documents in force, strongest first, and where approvals are saved."""
 
     documents: tuple[LoadedPolicy, ...] = ()
     preset: LoadedPolicy = field(default_factory=lambda: load_preset(DEFAULT_PRESET))
@@ -51,7 +51,7 @@ class PolicyFiles:
 
 @dataclass(frozen=True)
 class Configuration:
-    """Everything that files, variables and flags say. With a `policy_fault` nothing is allowed."""
+    """What files, variables and flags say; with a `policy_error` everything is denied."""
 
     options: Options
     workspace: Workspace
@@ -59,42 +59,48 @@ class Configuration:
     trust: TrustState
     files: PolicyFiles
     sources: PolicySources
-    policy_fault: str | None = None
+    policy_error: str | None = None
     allow_domains: tuple[str, ...] = ()
-    """Hosts that may be fetched unasked; a repository can add none."""
+    """Hosts that may be fetched without a question; a repository can add none."""
 
     @property
     def settings(self) -> Settings:
+        """The effective settings."""
         return self.loaded.settings
 
     @property
-    def faults(self) -> list[ConfigError]:
-        return self.loaded.faults
+    def errors(self) -> list[ConfigError]:
+        """What is wrong in config files and variables."""
+        return self.loaded.errors
 
-    def reading_also(self, folder: Path) -> Configuration:
-        """The same, with `folder` as a further place that tools may read."""
+    def with_readable(self, folder: Path) -> Configuration:
+        """Return a copy in which tools may also read `folder`."""
         workspace = self.workspace.varied(readable=(folder,))
         commands = replace(self.sources.commands, workspace=workspace)
         return replace(self, workspace=workspace, sources=replace(self.sources, commands=commands))
 
-    def require_sound(self) -> None:
-        """For commands, which do nothing under a faulty configuration. Raises ConfigurationError naming every fault."""
-        said = [str(fault) for fault in self.faults]
-        if self.policy_fault is not None:
-            said.append(self.policy_fault)
-        if said:
-            raise ConfigurationError("\n".join(dict.fromkeys(said)))
+    def require_valid(self) -> None:
+        """Raise ConfigurationError naming every error, for commands, which then do nothing."""
+        messages = [str(error) for error in self.errors]
+        if self.policy_error is not None:
+            messages.append(self.policy_error)
+        if messages:
+            raise ConfigurationError("\n".join(dict.fromkeys(messages)))
 
 
 def configure(options: Options) -> Configuration:
-    """Read everything; changes nothing on disk. Raises ConfigurationError where there is no workspace."""
+    """Read everything, changing nothing on disk.
+
+    Raises:
+        ConfigurationError: There is no workspace, or its trust cannot be read.
+    """
     workspace = _workspace(options)
     try:
         own = TrustStore.of_user().check(workspace.root)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
     loaded = load_settings(options, own if own.trust is TrustState.TRUSTED else None)
-    fault: str | None = None
+    policy_error: str | None = None
     files = PolicyFiles()
     workspace = workspace.varied(protected_patterns=loaded.settings.tools.protected)
     try:
@@ -106,22 +112,24 @@ def configure(options: Options) -> Configuration:
         files = _policy_files(options, workspace, loaded)
         sources = _sources(files, workspace)
     except PolicyFileError as error:
-        fault = str(error)
+        policy_error = str(error)
         sources = deny_everything()
     domains = tuple(domain for each in files.documents for domain in each.document.web.allow_domains)
-    return Configuration(options, workspace, loaded, own.trust, files, sources, fault, domains)
+    return Configuration(options, workspace, loaded, own.trust, files, sources, policy_error, domains)
 
 
 def deny_everything() -> PolicySources:
-    """What holds while the policy is unknown."""
+    """Return the sources that hold while the policy is unknown."""
     rule = PolicyRule(tool="*", action=Decision.DENY, message="the policy could not be read")
     return PolicySources(
-        (RuleSet([(rule, RuleSource("faulty policy", 1))]),), Decision.DENY, commands=CommandPolicy(mode=ExecMode.DENY)
+        (RuleSet([(rule, RuleSource("unreadable policy", 1))]),),
+        Decision.DENY,
+        commands=CommandPolicy(mode=ExecMode.DENY),
     )
 
 
 def with_approvals_since(start: PolicySources, now: PolicySources, fresh: PolicySources) -> PolicySources:
-    """`fresh`, read anew, with what was remembered for the session between `start` and `now`."""
+    """Return `fresh` with what was remembered for the session between `start` and `now`."""
     rules = tuple(each for each in now.rule_sets if each.source == RememberScope.SESSION)
     given = tuple(each for each in now.commands.approvals if each not in start.commands.approvals)
     commands = replace(fresh.commands, approvals=(*fresh.commands.approvals, *given))
@@ -129,7 +137,7 @@ def with_approvals_since(start: PolicySources, now: PolicySources, fresh: Policy
 
 
 def workspace_policy_path(root: Path) -> Path:
-    """Where approvals for one workspace are kept: never inside it."""
+    """Return the file with one workspace's approvals; it is never inside the workspace."""
     digest = hashlib.sha256(str(root).encode("utf-8", "surrogateescape")).hexdigest()[:8]
     return config_dir() / "workspaces" / f"{root.name or 'root'}-{digest}.toml"
 
@@ -152,7 +160,7 @@ def _check_protection(workspace: Workspace, loaded: LoadedConfig) -> None:
 
 
 def _policy_files(options: Options, workspace: Workspace, loaded: LoadedConfig) -> PolicyFiles:
-    """Raises PolicyFault for the first file that cannot be used."""
+    """Raise PolicyFileError for the first file that cannot be used."""
     if options.policy_file is not None:
         given = read_policy_file(options.policy_file, "policy file")
         return PolicyFiles((given,), load_preset(given.document.preset or DEFAULT_PRESET))
@@ -192,13 +200,13 @@ def _sources(files: PolicyFiles, workspace: Workspace) -> PolicySources:
         mode = max(mode, own.exec.mode or mode, key=_EXEC_STRICTNESS.__getitem__)
         on_miss = Decision.DENY if own.exec.on_miss is Decision.DENY else on_miss
         default_action = strictest(default_action, own.default_action or default_action)
-    looking = [each.exec.read_only_commands for each in documents if each.exec.read_only_commands is not None]
+    read_only = [each.exec.read_only_commands for each in documents if each.exec.read_only_commands is not None]
     closed = files.repository is not None and files.repository.document.exec.read_only_commands is False
     commands = CommandPolicy(
         mode=mode,
         on_miss=on_miss,
         approvals=tuple(_patterns(ordered)),
-        read_only_commands=bool(looking and looking[0]) and not closed,
+        read_only_commands=bool(read_only and read_only[0]) and not closed,
         workspace=workspace,
     )
     rule_sets = tuple(RuleSet(each.rules_with_sources) for each in ordered)

@@ -1,4 +1,4 @@
-"""Which tools a process has: the built-in ones, and those of installed plug-ins (entry points `ollm_tui.tools`)."""
+"""Register the built-in tools and those of installed plug-ins."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from ollm_tui.core.tools.write_todos import WRITE_TODOS
 log = logging.getLogger(__name__)
 
 PLUGIN_GROUP = "ollm_tui.tools"
+"""The entry points under which packages offer tools."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
@@ -60,19 +61,20 @@ BUILTIN_TOOLS: tuple[AnyTool, ...] = (
 )
 
 
-def builtin_registry() -> tuple[ToolRegistry, list[str]]:
-    """A registry with all tools, and a sentence for each plug-in that could not be used."""
+def load_registry() -> tuple[ToolRegistry, list[str]]:
+    """Return a registry with all tools, and one line for each plug-in that was left out."""
     registry = ToolRegistry()
     for tool in BUILTIN_TOOLS:
         registry.register(tool)
-    troubles: list[str] = []
+    errors: list[str] = []
     for entry in sorted(entry_points(group=PLUGIN_GROUP), key=lambda entry: entry.name):
         try:
             registry.register(_plugin_tool(entry, registry))
-        except Exception as error:  # whatever a plug-in raises while it is loaded concerns that plug-in alone
-            log.exception("the plug-in %s failed", entry.name)
-            troubles.append(f"The plug-in {entry.name} ({entry.value}) is left out: {error}.")
-    return registry, troubles
+        except (Exception, SystemExit) as error:  # whatever loading a plug-in raises concerns that plug-in alone
+            log.debug("the plug-in %s failed", entry.name, exc_info=True)
+            reason = visible(f"{type(error).__name__}: {error}".splitlines()[0][:500])
+            errors.append(f"The plug-in {visible(entry.name)} ({visible(entry.value)}) is left out: {reason}.")
+    return registry, errors
 
 
 def _plugin_tool(entry: EntryPoint, registry: ToolRegistry) -> AnyTool:
@@ -80,8 +82,8 @@ def _plugin_tool(entry: EntryPoint, registry: ToolRegistry) -> AnyTool:
     if not isinstance(loaded, Tool):
         raise TypeError(f"it is a {type(loaded).__name__}, not a Tool")
     if not _NAME.fullmatch(loaded.name):
-        raise ValueError(f"{visible(loaded.name[:80])!r} is no name that a model can call")
+        raise ValueError(f"{visible(loaded.name[:80])!r} is not a name that a model can call")
     taken = {folded_name(name): name for name in (*ALIASES, *(tool.name for tool in registry.list()))}
-    if folded_name(loaded.name) in taken:  # what a policy says of the one would be about the other
+    if folded_name(loaded.name) in taken:  # what a policy says of one would be about the other
         raise ValueError(f"its name {loaded.name} already stands for {taken[folded_name(loaded.name)]}")
     return replace(loaded, plugin=True)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # a plug-in's tool has parameters of its own

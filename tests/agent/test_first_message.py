@@ -15,7 +15,7 @@ from ollm_tui.agent.recall import ENDING, HEADING
 from ollm_tui.core.memory import MemoryScope
 from ollm_tui.core.todos.todo_list import TodoStatus
 from ollm_tui.options import Options
-from ollm_tui.runtime import Attendance, Runtime, assemble
+from ollm_tui.runtime import Attendance, Runtime, open_runtime
 from tests.agent.providers.fake_server import FakeServer, json_reply, sse
 
 CHAT = "/v1/chat/completions"
@@ -38,15 +38,15 @@ async def session(tmp_path: Path, **options: object) -> AsyncGenerator[tuple[Run
         script = tmp_path / "script.json"
         script.write_text(json.dumps(TWO))
         options = {"provider": "scripted", "script": script}
-    async with assemble(Options(workspace=workspace, **options), Attendance.NOBODY) as house:  # type: ignore[arg-type]  # options by name
+    async with open_runtime(Options(workspace=workspace, **options), Attendance.NOBODY) as runtime:  # type: ignore[arg-type]  # options by name
         events: list[Event] = []
-        house.stream.subscribe(events.append)
-        house.begin()
-        yield house, events
+        runtime.stream.subscribe(events.append)
+        runtime.begin()
+        yield runtime, events
 
 
-def asked(house: Runtime) -> list[str]:
-    return [message.whole for message in house.agent.history if isinstance(message, UserMessage)]
+def asked(runtime: Runtime) -> list[str]:
+    return [message.whole for message in runtime.agent.history if isinstance(message, UserMessage)]
 
 
 def recalled(events: list[Event]) -> list[MemoryRecalledEvent]:
@@ -54,29 +54,29 @@ def recalled(events: list[Event]) -> list[MemoryRecalledEvent]:
 
 
 async def test_the_notes_stand_before_the_first_message_alone(tmp_path: Path) -> None:
-    async with session(tmp_path) as (house, events):
-        house.core.memory.set("build", "make all")
-        house.core.memory.set("editor", "tabs", MemoryScope.USER)
-        await house.agent.run_turn("hello")
-        house.core.memory.set("later", "told in the second turn")
-        await house.agent.run_turn("again")
+    async with session(tmp_path) as (runtime, events):
+        runtime.core.memory.set("build", "make all")
+        runtime.core.memory.set("editor", "tabs", MemoryScope.USER)
+        await runtime.agent.run_turn("hello")
+        runtime.core.memory.set("later", "told in the second turn")
+        await runtime.agent.run_turn("again")
         notes = f"{HEADING}\n- workspace: build: make all\n- user: editor: tabs\n{ENDING}"
-        assert asked(house) == [f"{notes}\n\nhello", "again"]
+        assert asked(runtime) == [f"{notes}\n\nhello", "again"]
         kinds = [event.type for event in events]
         assert kinds[:3] == ["session_started", "user_message", "memory_recalled"]
-        assert [event.in_words for event in recalled(events)] == ["2 notes from memory"]
+        assert [event.summary for event in recalled(events)] == ["2 notes from memory"]
 
 
 async def test_a_model_server_reads_them_and_the_log_has_the_same_bytes(tmp_path: Path) -> None:
     async with FakeServer() as server:
         server.always("/v1/models", json_reply({"data": [{"id": "demo"}]}))
         server.always(CHAT, HELLO)
-        async with session(tmp_path, provider="openai", base_url=server.url, model="demo") as (house, _):
-            house.core.memory.set("odd", "two\nlines, \u202eturned and \x1b[31mred")
-            house.core.memory.set("deploy", "ghp_0123456789abcdefghij")
-            await house.agent.run_turn("hello")
-            assert house.log is not None
-            logged = [read_event(line) for line in house.log.path.read_text().splitlines()]
+        async with session(tmp_path, provider="openai", base_url=server.url, model="demo") as (runtime, _):
+            runtime.core.memory.set("odd", "two\nlines, \u202eturned and \x1b[31mred")
+            runtime.core.memory.set("deploy", "ghp_0123456789abcdefghij")
+            await runtime.agent.run_turn("hello")
+            assert runtime.log is not None
+            logged = [read_event(line) for line in runtime.log.path.read_text().splitlines()]
         sent = json.dumps(server.bodies(CHAT)[0], ensure_ascii=False)
         (event,) = recalled(logged)
         said = next(event.text for event in logged if event.type == "user_message")
@@ -84,7 +84,7 @@ async def test_a_model_server_reads_them_and_the_log_has_the_same_bytes(tmp_path
         assert isinstance(messages, list) and messages[1] == {"role": "user", "content": f"{event.text}\n\n{said}"}
         assert "ghp_" not in sent and "\x1b" not in event.text and "\u202e" not in event.text
         assert (event.left_out, event.secrets) == (1, 1)
-        assert event.in_words == "1 note from memory, 1 left out (secret-looking: 1)"
+        assert event.summary == "1 note from memory, 1 left out (secret-looking: 1)"
 
 
 @pytest.mark.parametrize(
@@ -97,61 +97,61 @@ async def test_a_model_server_reads_them_and_the_log_has_the_same_bytes(tmp_path
 )
 async def test_the_settings_and_the_policy_can_keep_them_back(tmp_path: Path, config: Path, settings: str) -> None:
     config.write_text(settings)
-    async with session(tmp_path) as (house, _):
-        house.core.memory.set("build", "make all")
-        await house.agent.run_turn("hello")
-        assert "make all" not in asked(house)[0]
+    async with session(tmp_path) as (runtime, _):
+        runtime.core.memory.set("build", "make all")
+        await runtime.agent.run_turn("hello")
+        assert "make all" not in asked(runtime)[0]
 
 
 async def test_a_key_that_a_rule_asks_about_is_not_given_away(tmp_path: Path, config: Path) -> None:
     rule = '[[policy.rules]]\ntool = "memory_get"\naction = "ask"\nconditions = [{ param = "key", operator = "startsWith", value = "private" }]\n'
     config.write_text(rule)
-    async with session(tmp_path) as (house, _):
-        house.core.memory.set("private plan", "nobody knows")
-        house.core.memory.set("build", "make all")
-        await house.agent.run_turn("hello")
-        assert "make all" in asked(house)[0] and "nobody knows" not in asked(house)[0]
-        assert "1 memory is not shown here (needing approval: 1)" in asked(house)[0]
+    async with session(tmp_path) as (runtime, _):
+        runtime.core.memory.set("private plan", "nobody knows")
+        runtime.core.memory.set("build", "make all")
+        await runtime.agent.run_turn("hello")
+        assert "make all" in asked(runtime)[0] and "nobody knows" not in asked(runtime)[0]
+        assert "1 memory is not shown here (needing approval: 1)" in asked(runtime)[0]
 
 
 async def test_the_budget_is_set_and_a_repository_may_not_set_it(tmp_path: Path, config: Path) -> None:
     config.write_text("[memory]\ninject_tokens = 160\n")
-    async with session(tmp_path) as (house, _):
+    async with session(tmp_path) as (runtime, _):
         for number in range(30):
-            house.core.memory.set(f"k{number}", "a few words to keep in mind")
-        await house.agent.run_turn("hello")
-        text = asked(house)[0]
+            runtime.core.memory.set(f"k{number}", "a few words to keep in mind")
+        await runtime.agent.run_turn("hello")
+        text = asked(runtime)[0]
         assert 0 < text.count("\n- workspace: ") < 10
 
 
 async def test_without_a_model_nothing_goes_along(tmp_path: Path) -> None:
-    async with session(tmp_path, provider="offline") as (house, events):
-        house.core.memory.set("build", "make all")
-        await house.agent.run_turn("ls")
-        assert not recalled(events) and asked(house) == ["ls"]
+    async with session(tmp_path, provider="offline") as (runtime, events):
+        runtime.core.memory.set("build", "make all")
+        await runtime.agent.run_turn("ls")
+        assert not recalled(events) and asked(runtime) == ["ls"]
 
 
 async def test_a_store_that_fails_is_said_and_the_turn_goes_on(tmp_path: Path) -> None:
-    async with session(tmp_path) as (house, events):
-        house.core.store.path.unlink()
-        assert await house.agent.run_turn("hello") is TurnStatus.COMPLETED
+    async with session(tmp_path) as (runtime, events):
+        runtime.core.store.path.unlink()
+        assert await runtime.agent.run_turn("hello") is TurnStatus.COMPLETED
         assert any("Nothing from memory goes along" in event.text for event in events if isinstance(event, NoticeEvent))
 
 
 async def test_a_finished_todo_list_is_archived_when_a_new_session_begins_its_work(tmp_path: Path) -> None:
-    async with session(tmp_path) as (house, _):
-        house.core.todos.add("done before", status=TodoStatus.COMPLETED)
-        await house.agent.run_turn("hello")
-        assert house.core.todos.list() == ()
-        assert [todo.task for todo in house.core.todos.archived()] == ["done before"]
-        house.core.todos.add("done now", status=TodoStatus.COMPLETED)
-        await house.agent.run_turn("again")
-        assert [todo.task for todo in house.core.todos.list()] == ["done now"]
+    async with session(tmp_path) as (runtime, _):
+        runtime.core.todos.add("done before", status=TodoStatus.COMPLETED)
+        await runtime.agent.run_turn("hello")
+        assert runtime.core.todos.list() == ()
+        assert [todo.task for todo in runtime.core.todos.archived()] == ["done before"]
+        runtime.core.todos.add("done now", status=TodoStatus.COMPLETED)
+        await runtime.agent.run_turn("again")
+        assert [todo.task for todo in runtime.core.todos.list()] == ["done now"]
 
 
 async def test_an_unfinished_list_goes_on_in_the_next_session(tmp_path: Path) -> None:
-    async with session(tmp_path) as (house, _):
-        house.core.todos.add("done", status=TodoStatus.COMPLETED)
-        house.core.todos.add("open")
-        await house.agent.run_turn("hello")
-        assert [todo.task for todo in house.core.todos.list()] == ["done", "open"]
+    async with session(tmp_path) as (runtime, _):
+        runtime.core.todos.add("done", status=TodoStatus.COMPLETED)
+        runtime.core.todos.add("open")
+        await runtime.agent.run_turn("hello")
+        assert [todo.task for todo in runtime.core.todos.list()] == ["done", "open"]

@@ -36,7 +36,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.options import Options
-from ollm_tui.runtime import Attendance, Runtime, assemble
+from ollm_tui.runtime import Attendance, Runtime, open_runtime
 
 
 @asynccontextmanager
@@ -47,20 +47,20 @@ async def conversation(
     workspace.mkdir(exist_ok=True)
     path = tmp_path / "script.json"
     path.write_text(json.dumps(script))
-    async with assemble(Options(workspace=workspace, provider="scripted", script=path), attendance) as house:
+    async with open_runtime(Options(workspace=workspace, provider="scripted", script=path), attendance) as runtime:
         events: list[Event] = []
-        house.stream.subscribe(events.append)
-        house.begin()
-        yield house, events
+        runtime.stream.subscribe(events.append)
+        runtime.begin()
+        yield runtime, events
 
 
-def answer_all(house: Runtime, **answer: object) -> None:
+def answer_all(runtime: Runtime, **answer: object) -> None:
     def answer_one(notice: Notice) -> None:
         if isinstance(notice, ConfirmationRequested):
             response = ConfirmationResponse.model_validate({"id": notice.confirmation.request.id, **answer})
-            asyncio.get_running_loop().call_soon(house.core.bus.respond_to_confirmation, response)
+            asyncio.get_running_loop().call_soon(runtime.core.bus.respond_to_confirmation, response)
 
-    house.core.bus.subscribe(answer_one)
+    runtime.core.bus.subscribe(answer_one)
 
 
 def call(name: str, **arguments: object) -> JsonObject:
@@ -72,9 +72,9 @@ async def test_a_turn_reads_and_answers(tmp_path: Path) -> None:
         {"text": "I'll look.", "toolCalls": [call("ls", path=".")]},
         {"expect": {"lastToolResultContains": "- notes.txt"}, "text": "Done."},
     ]
-    async with conversation(tmp_path, script) as (house, events):
+    async with conversation(tmp_path, script) as (runtime, events):
         (tmp_path / "ws" / "notes.txt").write_text("hello")
-        assert await house.agent.run_turn("what is here?") is TurnStatus.COMPLETED
+        assert await runtime.agent.run_turn("what is here?") is TurnStatus.COMPLETED
     assert [event.id for event in events] == list(range(1, len(events) + 1))
     assert "".join(event.text for event in events if isinstance(event, TextDeltaEvent)) == "I'll look.Done."
     kinds = [event.type for event in events if event.type not in ("text_delta", "usage")]
@@ -85,15 +85,15 @@ async def test_a_turn_reads_and_answers(tmp_path: Path) -> None:
 
 async def test_each_call_has_exactly_one_result_also_when_it_is_nonsense(tmp_path: Path) -> None:
     calls = [call("nope"), call("read_file"), call("read_file", path="missing"), call("ls", path="../.."), call("ls")]
-    async with conversation(tmp_path, [{"text": "", "toolCalls": calls}]) as (house, events):
-        assert await house.agent.run_turn("go") is TurnStatus.COMPLETED
+    async with conversation(tmp_path, [{"text": "", "toolCalls": calls}]) as (runtime, events):
+        assert await runtime.agent.run_turn("go") is TurnStatus.COMPLETED
         asked = [event.call_id for event in events if isinstance(event, ToolCallEvent)]
         returned = [event for event in events if isinstance(event, ToolResultEvent)]
         assert sorted(event.call_id for event in returned) == sorted(asked) and len(set(asked)) == 5
         by_id = {event.call_id: event.result for event in returned}
         types = [error.type if (error := by_id[call_id].error) else None for call_id in asked]
         assert types == ["ToolNotFoundError", "ValidationError", "FileNotFoundError", "InvalidPathError", None]
-        results = [message for message in house.agent.history if isinstance(message, wire.ToolMessage)]
+        results = [message for message in runtime.agent.history if isinstance(message, wire.ToolMessage)]
         assert [message.call_id for message in results] == asked
 
 
@@ -108,32 +108,32 @@ async def test_several_calls_wait_together_and_run_in_order(tmp_path: Path) -> N
             ],
         }
     ]
-    async with conversation(tmp_path, script) as (house, _):
+    async with conversation(tmp_path, script) as (runtime, _):
         for name in ("a.txt", "c.txt"):
             (tmp_path / "ws" / name).write_text("old")
-        turn = asyncio.ensure_future(house.agent.run_turn("go"))
+        turn = asyncio.ensure_future(runtime.agent.run_turn("go"))
         async with asyncio.timeout(10):
-            while len(house.core.bus.pending()) < 3:
+            while len(runtime.core.bus.pending()) < 3:
                 await asyncio.sleep(0.01)
-        requests = {request.details.tool_name: request for request in house.core.bus.pending()}
-        house.core.bus.respond_to_confirmation(
+        requests = {request.details.tool_name: request for request in runtime.core.bus.pending()}
+        runtime.core.bus.respond_to_confirmation(
             ConfirmationResponse(id=requests["delete_file"].id, approved=False, reason="keep it, please")
         )
-        house.core.bus.respond_to_confirmation(ConfirmationResponse(id=requests["shell"].id, approved=True))
+        runtime.core.bus.respond_to_confirmation(ConfirmationResponse(id=requests["shell"].id, approved=True))
         await asyncio.sleep(0.1)
         assert not (tmp_path / "ws" / "b.txt").exists()
-        house.core.bus.respond_to_confirmation(ConfirmationResponse(id=requests["write_file"].id, approved=True))
+        runtime.core.bus.respond_to_confirmation(ConfirmationResponse(id=requests["write_file"].id, approved=True))
         assert await turn is TurnStatus.COMPLETED
     assert (tmp_path / "ws" / "b.txt").read_text() == "new"
     assert (tmp_path / "ws" / "c.txt").read_text() == "old"
-    last = [message for message in house.agent.history if isinstance(message, wire.ToolMessage)][-1]
+    last = [message for message in runtime.agent.history if isinstance(message, wire.ToolMessage)][-1]
     assert "keep it, please" in last.content
 
 
 async def test_a_reply_of_more_calls_than_python_recurses_deep_is_answered_in_order(tmp_path: Path) -> None:
     calls = [call("ls") for _ in range(1100)]
-    async with conversation(tmp_path, [{"text": "", "toolCalls": calls}]) as (house, events):
-        assert await house.agent.run_turn("go") is TurnStatus.COMPLETED
+    async with conversation(tmp_path, [{"text": "", "toolCalls": calls}]) as (runtime, events):
+        assert await runtime.agent.run_turn("go") is TurnStatus.COMPLETED
     returned = [event for event in events if isinstance(event, ToolResultEvent)]
     assert [event.call_id for event in returned] == [
         event.call_id for event in events if isinstance(event, ToolCallEvent)
@@ -144,17 +144,17 @@ async def test_a_reply_of_more_calls_than_python_recurses_deep_is_answered_in_or
 async def test_a_later_call_may_depend_on_an_earlier_one(tmp_path: Path) -> None:
     edit = call("edit_file", path="new.txt", edits=[{"target": "one", "replacement": "two"}])
     script: list[JsonObject] = [{"text": "", "toolCalls": [call("write_file", path="new.txt", content="one\n"), edit]}]
-    async with conversation(tmp_path, script) as (house, _):
-        answer_all(house, approved=True)
-        assert await house.agent.run_turn("go") is TurnStatus.COMPLETED
+    async with conversation(tmp_path, script) as (runtime, _):
+        answer_all(runtime, approved=True)
+        assert await runtime.agent.run_turn("go") is TurnStatus.COMPLETED
     assert (tmp_path / "ws" / "new.txt").read_text() == "two\n"
 
 
 async def test_nobody_there_means_denied_at_once(tmp_path: Path) -> None:
     script: list[JsonObject] = [{"text": "", "toolCalls": [call("delete_file", path="a.txt")]}, {"text": "Then not."}]
-    async with conversation(tmp_path, script, Attendance.NOBODY) as (house, events):
+    async with conversation(tmp_path, script, Attendance.NOBODY) as (runtime, events):
         (tmp_path / "ws" / "a.txt").write_text("x")
-        assert await house.agent.run_turn("go") is TurnStatus.COMPLETED
+        assert await runtime.agent.run_turn("go") is TurnStatus.COMPLETED
     asked = next(event for event in events if isinstance(event, ConfirmationRequestedEvent))
     settled = next(event for event in events if isinstance(event, ConfirmationSettledEvent))
     assert (settled.request_id, settled.outcome, settled.by) == (asked.request.id, "denied", "nobody")
@@ -165,13 +165,13 @@ async def test_nobody_there_means_denied_at_once(tmp_path: Path) -> None:
 
 async def test_an_interruption_keeps_what_was_said(tmp_path: Path) -> None:
     script: list[JsonObject] = [{"text": "word " * 200, "pieceDelayMs": 20}]
-    async with conversation(tmp_path, script) as (house, events):
-        turn = asyncio.ensure_future(house.agent.run_turn("talk"))
+    async with conversation(tmp_path, script) as (runtime, events):
+        turn = asyncio.ensure_future(runtime.agent.run_turn("talk"))
         while not any(isinstance(event, TextDeltaEvent) for event in events):
             await asyncio.sleep(0.01)
-        assert house.agent.interrupt() is True
+        assert runtime.agent.interrupt() is True
         assert await turn is TurnStatus.INTERRUPTED
-        assert house.agent.interrupt() is False and not house.agent.busy
+        assert runtime.agent.interrupt() is False and not runtime.agent.busy
     message = next(event for event in events if isinstance(event, AssistantMessageEvent))
     assert message.partial and message.text.startswith("word") and len(message.text) < 1000
     assert isinstance(events[-1], TurnFinishedEvent) and events[-1].status is TurnStatus.INTERRUPTED
@@ -181,38 +181,38 @@ async def test_interrupting_ends_the_command_and_withdraws_the_questions(tmp_pat
     script: list[JsonObject] = [
         {"text": "", "toolCalls": [call("shell", command="touch b; sleep 60"), call("delete_file", path="a.txt")]}
     ]
-    async with conversation(tmp_path, script) as (house, events):
+    async with conversation(tmp_path, script) as (runtime, events):
         (tmp_path / "ws" / "a.txt").write_text("x")
-        turn = asyncio.ensure_future(house.agent.run_turn("go"))
+        turn = asyncio.ensure_future(runtime.agent.run_turn("go"))
         async with asyncio.timeout(10):
-            while len(house.core.bus.pending()) < 2:
+            while len(runtime.core.bus.pending()) < 2:
                 await asyncio.sleep(0.01)
-            shell = next(each for each in house.core.bus.pending() if each.details.tool_name == "shell")
-            house.core.bus.respond_to_confirmation(ConfirmationResponse(id=shell.id, approved=True))
-            while not any(state.running for state in house.core.hub.list()):
+            shell = next(each for each in runtime.core.bus.pending() if each.details.tool_name == "shell")
+            runtime.core.bus.respond_to_confirmation(ConfirmationResponse(id=shell.id, approved=True))
+            while not any(state.running for state in runtime.core.hub.list()):
                 await asyncio.sleep(0.01)
-            house.agent.interrupt()
+            runtime.agent.interrupt()
             assert await turn is TurnStatus.INTERRUPTED
-        assert not any(state.running for state in house.core.hub.list())
-        assert house.core.bus.pending() == []
+        assert not any(state.running for state in runtime.core.hub.list())
+        assert runtime.core.bus.pending() == []
     returned = [event.result.error for event in events if isinstance(event, ToolResultEvent)]
     assert [error.code for error in returned if error] == ["CANCELLED", "CANCELLED"]
 
 
 async def test_a_failed_turn_can_be_tried_again_without_asking_twice(tmp_path: Path) -> None:
     script: list[JsonObject] = [{"expect": {"lastUserMessageContains": "nobody says this"}}, {"text": "Now it works."}]
-    async with conversation(tmp_path, script) as (house, events):
-        assert await house.agent.run_turn("go") is TurnStatus.FAILED
+    async with conversation(tmp_path, script) as (runtime, events):
+        assert await runtime.agent.run_turn("go") is TurnStatus.FAILED
         failed = next(event for event in events if isinstance(event, ErrorEvent))
         assert failed.error.type and "nobody says this" in failed.error.message
-        assert await house.agent.retry() is TurnStatus.COMPLETED
+        assert await runtime.agent.retry() is TurnStatus.COMPLETED
     assert len([event for event in events if isinstance(event, UserMessageEvent)]) == 1
 
 
 async def test_a_model_that_never_comes_to_an_end_is_stopped(tmp_path: Path) -> None:
     script: list[JsonObject] = [{"text": "", "toolCalls": [call("ls")]} for _ in range(60)]
-    async with conversation(tmp_path, script) as (house, events):
-        assert await house.agent.run_turn("go") is TurnStatus.FAILED
+    async with conversation(tmp_path, script) as (runtime, events):
+        assert await runtime.agent.run_turn("go") is TurnStatus.FAILED
     assert len([event for event in events if isinstance(event, ToolResultEvent)]) == 50
 
 
@@ -233,10 +233,10 @@ async def test_an_answer_that_its_author_did_not_end_says_so(
             yield wire.TextDelta("Half of what")
             yield wire.StreamFinished(reason)
 
-    async with conversation(tmp_path, [{"text": "unused"}]) as (house, events):
-        house.agent.provider = Ending([])
-        assert await house.agent.run_turn("go") is TurnStatus.COMPLETED
-        assert house.agent.history[-1] == wire.AssistantMessage("Half of what")
+    async with conversation(tmp_path, [{"text": "unused"}]) as (runtime, events):
+        runtime.agent.provider = Ending([])
+        assert await runtime.agent.run_turn("go") is TurnStatus.COMPLETED
+        assert runtime.agent.history[-1] == wire.AssistantMessage("Half of what")
     after_it = [event.text for event in events if isinstance(event, NoticeEvent)]
     assert [said in text for text in after_it if said] == ([True] if said else [])
     assert bool(after_it) == bool(said)
@@ -246,45 +246,45 @@ async def test_tools_that_the_policy_denies_are_not_offered(tmp_path: Path) -> N
     (tmp_path / "policy.toml").write_text('[tools]\ndeny = ["exec"]\n')
     (tmp_path / "ws").mkdir()
     options = Options(workspace=tmp_path / "ws", provider="offline", policy_file=tmp_path / "policy.toml")
-    async with assemble(options, Attendance.PERSON) as house:
-        offered = {schema["name"] for schema in house.core.executor.offered_schemas()}
+    async with open_runtime(options, Attendance.PERSON) as runtime:
+        offered = {schema["name"] for schema in runtime.core.executor.offered_schemas()}
     assert "read_file" in offered and not offered & {"shell", "shell_output", "shell_kill"}
 
 
 async def test_the_log_holds_the_session_without_its_deltas(tmp_path: Path) -> None:
-    async with conversation(tmp_path, [{"text": "Hello."}]) as (house, events):
-        await house.agent.run_turn("hi")
-        assert house.log is not None
-        path = house.log.path
+    async with conversation(tmp_path, [{"text": "Hello."}]) as (runtime, events):
+        await runtime.agent.run_turn("hi")
+        assert runtime.log is not None
+        path = runtime.log.path
     logged = [read_event(line) for line in path.read_text().splitlines()]
     assert logged == [event for event in events if event.type not in ("text_delta", "reasoning_delta", "tool_output")]
 
 
 async def test_secrets_do_not_reach_the_log(tmp_path: Path) -> None:
     secret = "ghp_" + "a1B2" * 9
-    async with conversation(tmp_path, [{"text": f"your token is {secret}"}]) as (house, _):
-        await house.agent.run_turn(f"remember {secret}")
-        assert house.log is not None
-        path = house.log.path
+    async with conversation(tmp_path, [{"text": f"your token is {secret}"}]) as (runtime, _):
+        await runtime.agent.run_turn(f"remember {secret}")
+        assert runtime.log is not None
+        path = runtime.log.path
     assert secret not in path.read_text()
 
 
 KILLED = """
 import asyncio, os, sys
 from pathlib import Path
-from ollm_tui.runtime import Attendance, assemble
+from ollm_tui.runtime import Attendance, open_runtime
 from ollm_tui.core.bus.notices import ConfirmationRequested
 from ollm_tui.options import Options
 
 async def main():
     options = Options(workspace=Path(sys.argv[1]), provider="scripted", script=Path(sys.argv[2]))
-    async with assemble(options, Attendance.PERSON) as house:
-        house.begin()
-        print(house.log.path, flush=True)
-        house.core.bus.subscribe(
+    async with open_runtime(options, Attendance.PERSON) as runtime:
+        runtime.begin()
+        print(runtime.log.path, flush=True)
+        runtime.core.bus.subscribe(
             lambda notice: os.kill(os.getpid(), 9) if isinstance(notice, ConfirmationRequested) else None
         )
-        await house.agent.run_turn("go")
+        await runtime.agent.run_turn("go")
 
 asyncio.run(main())
 """

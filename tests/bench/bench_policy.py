@@ -32,7 +32,7 @@ from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, Poli
 from ollm_tui.core.policy.shell.shell_line import bash_accepts
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.registry import ToolRegistry
-from ollm_tui.runtime.plugins import builtin_registry
+from ollm_tui.runtime.plugins import load_registry
 
 ROUNDS = 3_000
 RULES, TOOLS, FOR_ALL = 1_000, 20, 20
@@ -122,7 +122,7 @@ def decisions() -> None:
     engine = PolicyEngine(large_policy())
     early = JudgedCall(note_tool("tool3"), {"text": "never this 3", "path": "a"}, Effect.READS, Origin.MODEL)
     late = JudgedCall(note_tool("tool3"), {"text": "something else", "path": "a"}, Effect.READS, Origin.MODEL)
-    shell = next(tool for tool in builtin_registry()[0].list() if tool.name == "shell")
+    shell = next(tool for tool in load_registry()[0].list() if tool.name == "shell")
     line = JudgedCall(shell, {"command": LINE, "background": False}, Effect.RUNS, Origin.MODEL)
     first, last = microseconds([lambda: engine.explain(early), lambda: engine.explain(late)], ROUNDS)
     print(f"decision, the tool's first rule matches      {first:8.1f} us")

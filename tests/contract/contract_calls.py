@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from ollm_tui.core.base.results import JsonObject, ToolResult
 from ollm_tui.options import Options
-from ollm_tui.runtime import Attendance, Core, assemble_core, configure
+from ollm_tui.runtime import Attendance, Core, configure, open_core
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,6 @@ async def open_desk(
         policy_file = folder / "policy.toml"
         policy_file.write_text(policy)
     configuration = configure(Options(workspace=workspace, policy_file=policy_file, **options))  # type: ignore[arg-type]  # tests name options by hand
-    configuration.require_sound()
-    async with assemble_core(configuration, attendance) as core:
+    configuration.require_valid()
+    async with open_core(configuration, attendance) as core:
         yield Desk(core, workspace)

@@ -16,7 +16,7 @@ from ollm_tui.agent.events import Event, ToolCallEvent, ToolResultEvent, TurnFin
 from ollm_tui.agent.providers.provider import ToolCall
 from ollm_tui.agent.sanitize import DEEPEST, presentable, well_formed, well_formed_json
 from ollm_tui.options import Options
-from ollm_tui.runtime import Attendance, assemble
+from ollm_tui.runtime import Attendance, open_runtime
 
 
 async def told(folder: Path, script: JsonValue, prompt: str = "go") -> list[Event]:
@@ -26,12 +26,12 @@ async def told(folder: Path, script: JsonValue, prompt: str = "go") -> list[Even
     (folder / "script.json").write_text(json.dumps(script))
     options = Options(workspace=workspace, provider="scripted", script=folder / "script.json")
     events: list[Event] = []
-    async with assemble(options, Attendance.NOBODY) as house:
-        house.stream.subscribe(events.append)
-        house.begin()
-        await house.agent.run_turn(prompt)
-        assert house.log is not None
-        logged = [read_event(line) for line in house.log.path.read_text().splitlines()]
+    async with open_runtime(options, Attendance.NOBODY) as runtime:
+        runtime.stream.subscribe(events.append)
+        runtime.begin()
+        await runtime.agent.run_turn(prompt)
+        assert runtime.log is not None
+        logged = [read_event(line) for line in runtime.log.path.read_text().splitlines()]
     assert [event.id for event in events] == list(range(1, len(events) + 1))
     assert [event.id for event in logged] == [
         event.id for event in events if not event.type.endswith(("delta", "tool_output"))
@@ -150,11 +150,11 @@ def test_a_reader_that_leaves_ends_the_turn_in_silence(tmp_path: Path) -> None:
 async def test_the_full_texts_of_a_session_can_be_read_in_it_and_no_other_sessions(tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
     options = Options(workspace=tmp_path / "workspace", provider="offline")
-    async with assemble(options, Attendance.YES) as house:
-        kept = await house.core.outputs.save("call_1", "one\ntwo\n")
-        read = await house.core.executor.execute("read_file", {"path": str(kept), "startLine": 2})
-        found = await house.core.executor.execute("grep", {"pattern": "two", "directory": str(kept)})
+    async with open_runtime(options, Attendance.YES) as runtime:
+        kept = await runtime.core.outputs.save("call_1", "one\ntwo\n")
+        read = await runtime.core.executor.execute("read_file", {"path": str(kept), "startLine": 2})
+        found = await runtime.core.executor.execute("grep", {"pattern": "two", "directory": str(kept)})
         assert read.llm_content == "two\n" and found.llm_content == f"{kept}:2: two"
-    async with assemble(options, Attendance.YES) as house:
-        foreign = await house.core.executor.execute("read_file", {"path": str(kept)})
+    async with open_runtime(options, Attendance.YES) as runtime:
+        foreign = await runtime.core.executor.execute("read_file", {"path": str(kept)})
         assert foreign.error is not None and foreign.error.type == "InvalidPathError"

@@ -58,14 +58,14 @@ class SessionLog:
     """The events of one session, one JSON object a line, each written before anything else happens.
 
     A whole line reaches the system with one write, so a killed process leaves whole lines. When the disk is full the
-    session goes on unrecorded and `on_trouble` is told once.
+    session goes on unrecorded and `on_error` is told once.
     """
 
-    def __init__(self, folder: Path, on_trouble: Callable[[str], None]) -> None:
+    def __init__(self, folder: Path, on_error: Callable[[str], None]) -> None:
         """Raises OSError where the folder cannot be made."""
         self.folder = folder
         self.path = folder / "events.jsonl"
-        self._on_trouble = on_trouble
+        self._on_trouble = on_error
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._descriptor: int | None = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 

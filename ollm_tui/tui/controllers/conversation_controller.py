@@ -8,7 +8,6 @@ from datetime import datetime
 
 from ollm_tui.agent.events import (
     AssistantMessageEvent,
-    CompactedEvent,
     ConfirmationRequestedEvent,
     ConfirmationSettledEvent,
     ErrorEvent,
@@ -93,11 +92,8 @@ class ConversationController:
                 return self._returned(event)
             case UsageEvent():
                 return self._used(event)
-            case CompactedEvent():
-                words = f"Older history was shortened: {event.before} to {event.after} tokens."
-                return [self._note(words, NoteKind.NOTICE)]
             case MemoryRecalledEvent():
-                return [_changed(NoteEntry(self._new_id("note"), f"{event.in_words} (^N to read)", body=event.text))]
+                return [_changed(NoteEntry(self._new_id("note"), f"{event.summary} (^N to read)", body=event.text))]
             case NoticeEvent():
                 return [self._note(event.text, NoteKind.NOTICE)]
             case ErrorEvent():

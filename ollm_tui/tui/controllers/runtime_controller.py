@@ -18,7 +18,7 @@ from ollm_tui.agent.events import (
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.options import Options
-from ollm_tui.runtime import Attendance, Configuration, Runtime, assemble
+from ollm_tui.runtime import Attendance, Configuration, Runtime, open_runtime
 from ollm_tui.tui import protocol
 from ollm_tui.tui.bindings import faults_of
 from ollm_tui.tui.controllers.commands_controller import CommandsController, StartError
@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 async def open_house(options: Options, tell: Tell, clock: Clock) -> AsyncGenerator[Backend]:
     """Assemble core and agent, and stay until the screen is left. Raises ConfigurationError."""
     last_words: list[str] = []
-    async with assemble(options, Attendance.PERSON, clock=clock, farewell=last_words.append) as house:
+    async with open_runtime(options, Attendance.PERSON, clock=clock, report=last_words.append) as house:
         bridge = RuntimeController(house, tell, clock, last_words)
         await bridge.begin()
         if options.prompt:
@@ -283,7 +283,7 @@ class RuntimeController:
         """The policy was read anew: what is wrong with it is told as at the start."""
         known = _faults_in(self._core.configuration)
         self._tell_faults(*(fault for fault in _faults_in(configuration) if fault not in known))
-        self._around.policy_read(configuration.policy_fault)
+        self._around.policy_read(configuration.policy_error)
 
     def _note(self, *notes: NoteEntry) -> None:
         if notes:
@@ -294,7 +294,7 @@ class RuntimeController:
         greeting = self._house.agent.provider.describe().greeting
         if greeting:
             self._note(NoteEntry("greeting", greeting, NoteKind.GREETING))
-        fault = self._core.configuration.policy_fault
+        fault = self._core.configuration.policy_error
         notes = [NoteEntry(f"first-{place}", text) for place, text in enumerate(texts)] + self._trust.first_notes()
         if fault is not None:
             notes.append(NoteEntry("policy-fault", f"Everything is denied: {fault}", NoteKind.ERROR))
@@ -302,4 +302,4 @@ class RuntimeController:
 
 
 def _faults_in(configuration: Configuration) -> list[FileError]:
-    return [FileError(one.source, one.line, one.message, one.remedy) for one in configuration.faults]
+    return [FileError(one.source, one.line, one.message, one.remedy) for one in configuration.errors]

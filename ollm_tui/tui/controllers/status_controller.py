@@ -34,7 +34,7 @@ class StatusController:
             tokens_limit=described.context_window,
             mode=self._executor.mode.value,
             offline=described.provider == "offline",
-            denied_because=configuration.policy_fault or "",
+            denied_because=configuration.policy_error or "",
         )
 
     def tell(self) -> None:
@@ -142,9 +142,9 @@ class TrustController:
                 protocol.ToastUpdate(f"The policy could not be read anew, the old one holds: {error}", failed=True)
             )
             return
-        fresh, start = read.reading_also(self._outputs), self._configuration
+        fresh, start = read.with_readable(self._outputs), self._configuration
         # Under a fault everything is denied: what was approved before it, too.
-        keep = fresh.policy_fault is None
+        keep = fresh.policy_error is None
 
         def change(now: PolicyEngine) -> PolicyEngine:
             kept = with_approvals_since(start.sources, now.sources, fresh.sources) if keep else fresh.sources
@@ -158,9 +158,9 @@ class TrustController:
     def _say_how_it_stands(self, fresh: Configuration) -> None:
         if fresh.trust is not TrustState.TRUSTED:
             self._tell(protocol.ToastUpdate(SWAPPED, failed=True))
-        elif fresh.policy_fault is None:
+        elif fresh.policy_error is None:
             self._tell(protocol.ToastUpdate(f"{REPOSITORY_CONFIG} counts from now on."))
             self._tell(protocol.ConversationUpdate(EntriesChanged((NoteEntry("trust", COUNTS),))))
         else:
-            words = f"{REPOSITORY_CONFIG} is trusted, but everything is denied now: {fresh.policy_fault}"
+            words = f"{REPOSITORY_CONFIG} is trusted, but everything is denied now: {fresh.policy_error}"
             self._tell(protocol.ToastUpdate(words, failed=True))

@@ -10,7 +10,7 @@ import pytest
 from ollm_tui.core import Workspace
 from ollm_tui.core.fence.workspace import Access
 from ollm_tui.options import Options
-from ollm_tui.runtime import Attendance, assemble_core, configure
+from ollm_tui.runtime import Attendance, configure, open_core
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,12 @@ def settings(tmp_path: Path) -> Options:
     ],
 )
 async def test_every_door_asks(settings: Options, tool: str, arguments: dict[str, str], decision: str) -> None:
-    async with assemble_core(configure(settings), Attendance.NOBODY) as core:
+    async with open_core(configure(settings), Attendance.NOBODY) as core:
         assert (await core.executor.explain(tool, arguments)).decision == decision  # type: ignore[arg-type]  # plain JSON
 
 
 async def test_searches_leave_them_out_and_say_so(settings: Options) -> None:
-    async with assemble_core(configure(settings), Attendance.NOBODY) as core:
+    async with open_core(configure(settings), Attendance.NOBODY) as core:
         for tool, arguments in (("grep", {"pattern": "needle"}), ("glob", {"pattern": "*"})):
             result = await core.executor.execute(tool, arguments)  # type: ignore[arg-type]  # plain JSON
             shown = json.dumps(result.on_stdout())

@@ -18,7 +18,7 @@ from ollm_tui.core.policy.approval_patterns import ApprovalKey
 from ollm_tui.core.policy.approvals import APPROVAL_USES, ApprovalUse, ApprovalUses
 from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options
-from ollm_tui.runtime import Attendance, Core, assemble_core, configure
+from ollm_tui.runtime import Attendance, Core, configure, open_core
 from ollm_tui.runtime.configuration import Configuration
 
 POLICY = 'preset = "none"\n[exec]\napprovals = [{ pattern = "echo *" }, { pattern = "seq *" }, { pattern = "true" }]\n'
@@ -44,7 +44,7 @@ def times_used() -> dict[str, int]:
 
 async def run(options: Options | Configuration, *commands: str, attendance: Attendance = Attendance.NOBODY) -> None:
     configuration = configure(options) if isinstance(options, Options) else options
-    async with assemble_core(configuration, attendance) as core:
+    async with open_core(configuration, attendance) as core:
         for command in commands:
             await core.executor.execute("shell", {"command": command})
 
@@ -62,7 +62,7 @@ async def test_each_use_is_counted_with_its_time(options: Options) -> None:
 
 async def test_only_what_runs_because_of_an_approval_counts(options: Options, tmp_path: Path) -> None:
     """Not what was merely looked at, asked about, denied, or answered by somebody."""
-    async with assemble_core(configure(options), Attendance.NOBODY) as core:
+    async with open_core(configure(options), Attendance.NOBODY) as core:
         await core.executor.explain("shell", {"command": "echo a"})
         await core.executor.review("shell", {"command": "echo a"})
     await run(options, "echo a && cat p.toml", "rm p")
@@ -72,7 +72,7 @@ async def test_only_what_runs_because_of_an_approval_counts(options: Options, tm
 
 async def test_an_approval_that_was_just_remembered_counts_from_its_next_use(tmp_path: Path) -> None:
     configuration = configure(Options(workspace=tmp_path))
-    async with assemble_core(configuration, Attendance.PERSON) as core:
+    async with open_core(configuration, Attendance.PERSON) as core:
         remember_each_answer(core, RememberScope.WORKSPACE)
         first = await core.executor.execute("shell", {"command": "mkdir a"})
         assert first.ok and any("remembered" in note for note in first.notes), first
@@ -83,7 +83,7 @@ async def test_an_approval_that_was_just_remembered_counts_from_its_next_use(tmp
 
 
 async def test_what_holds_for_the_session_alone_is_not_kept(tmp_path: Path) -> None:
-    async with assemble_core(configure(Options(workspace=tmp_path)), Attendance.PERSON) as core:
+    async with open_core(configure(Options(workspace=tmp_path)), Attendance.PERSON) as core:
         remember_each_answer(core, RememberScope.SESSION)
         for folder in "ab":
             assert (await core.executor.execute("shell", {"command": f"mkdir {folder}"})).ok
@@ -91,7 +91,7 @@ async def test_what_holds_for_the_session_alone_is_not_kept(tmp_path: Path) -> N
 
 
 async def test_a_locked_store_holds_up_no_command(options: Options) -> None:
-    async with assemble_core(configure(options), Attendance.NOBODY) as core:
+    async with open_core(configure(options), Attendance.NOBODY) as core:
         await core.executor.execute("shell", {"command": "true"})
         done = threading.Event()
         holding = threading.Thread(target=_hold, args=(core.store, done))

@@ -28,8 +28,8 @@ from ollm_tui.core.policy.engine import Layer
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options
-from ollm_tui.runtime import Attendance, Core, assemble_core, configure
-from ollm_tui.runtime.audit_trail import audit_entry
+from ollm_tui.runtime import Attendance, Core, configure, open_core
+from ollm_tui.runtime.core import audit_entry
 
 POLICY = '[[rules]]\ntool = "write_file"\naction = "ask"\n\n[[rules]]\ntool = "ls"\naction = "deny"\n'
 WRITE: JsonObject = {"path": "a.txt", "content": "a secret"}
@@ -63,7 +63,7 @@ def answering(core: Core, *answers: JsonObject) -> None:
 
 
 async def test_a_call_leaves_its_decision_its_settlement_and_its_end(options: Options) -> None:
-    async with assemble_core(configure(options), Attendance.PERSON) as core:
+    async with open_core(configure(options), Attendance.PERSON) as core:
         answering(core, {"approved": True})
         result = await core.executor.execute("file_write", WRITE, call_id="c1", origin=Origin.MODEL)
         assert result.ok, result
@@ -82,7 +82,7 @@ async def test_a_call_leaves_its_decision_its_settlement_and_its_end(options: Op
 
 
 async def test_nothing_of_the_arguments_is_kept(options: Options) -> None:
-    async with assemble_core(configure(options), Attendance.PERSON) as core:
+    async with open_core(configure(options), Attendance.PERSON) as core:
         answering(core, {"approved": False, "reason": "a secret too"})
         await core.executor.execute("write_file", WRITE)
     assert len(entries()) == 3
@@ -90,7 +90,7 @@ async def test_nothing_of_the_arguments_is_kept(options: Options) -> None:
 
 
 async def test_denials_cancellations_and_calls_that_never_were_are_kept_too(options: Options) -> None:
-    async with assemble_core(configure(options), Attendance.PERSON) as core:
+    async with open_core(configure(options), Attendance.PERSON) as core:
         await core.executor.execute("ls", {}, call_id="denied")
         await core.executor.execute("nope", {}, call_id="unknown")
         await core.executor.execute("ls", {"path": 5}, call_id="invalid")
@@ -113,7 +113,7 @@ async def test_denials_cancellations_and_calls_that_never_were_are_kept_too(opti
 
 
 async def test_changed_arguments_are_a_decision_of_their_own(options: Options) -> None:
-    async with assemble_core(configure(options), Attendance.PERSON) as core:
+    async with open_core(configure(options), Attendance.PERSON) as core:
         changed = {"path": "a.txt", "content": "better"}
         answering(core, {"approved": True, "modifiedArgs": changed}, {"approved": True})
         assert (await core.executor.execute("write_file", WRITE)).ok
@@ -125,21 +125,21 @@ async def test_changed_arguments_are_a_decision_of_their_own(options: Options) -
 
 async def test_nobody_and_yes_are_named_as_who_answered(options: Options) -> None:
     for attendance in (Attendance.NOBODY, Attendance.YES):
-        async with assemble_core(configure(options), attendance) as core:
+        async with open_core(configure(options), attendance) as core:
             await core.executor.execute("write_file", {**WRITE, "overwrite": True})
     settled = [each for each in entries() if each.event is AuditEvent.SETTLED]
     assert [(each.outcome, each.by) for each in settled] == [("denied", "nobody"), ("approved", "--yes")]
 
 
 async def test_the_lines_of_a_turn_are_written_when_it_is_flushed(options: Options) -> None:
-    async with assemble_core(configure(options), Attendance.NOBODY) as core:
+    async with open_core(configure(options), Attendance.NOBODY) as core:
         await core.executor.execute("ls", {})
         await asyncio.to_thread(core.audit.flush)
         assert len(entries()) == 2
 
 
 async def test_a_call_cancelled_by_asyncio_itself_has_its_end_in_the_log(options: Options) -> None:
-    async with assemble_core(configure(options), Attendance.PERSON) as core:
+    async with open_core(configure(options), Attendance.PERSON) as core:
         task = asyncio.ensure_future(core.executor.execute("write_file", WRITE, call_id="gone"))
         while not core.bus.pending():
             await asyncio.sleep(0.001)

@@ -38,7 +38,7 @@ from ollm_tui.core.tools.base import Effect
 from ollm_tui.core.tools.edit_file import EDIT_FILE
 from ollm_tui.core.tools.shell import SHELL
 from ollm_tui.options import Options
-from ollm_tui.runtime import Attendance, assemble_core, configure
+from ollm_tui.runtime import Attendance, configure, open_core
 from ollm_tui.runtime.plugins import BUILTIN_TOOLS
 from tests import DATA_DIR
 
@@ -104,7 +104,7 @@ async def test_policy_check_and_the_executor_say_the_same(tmp_path: Path, capsys
     assert [each["id"] for each in said] == list(range(len(rows)))
     options = Options(workspace=tmp_path, policy_file=tmp_path / "p.toml")
     seen: set[str] = set()
-    async with assemble_core(configure(options), Attendance.NOBODY) as core:
+    async with open_core(configure(options), Attendance.NOBODY) as core:
         for number, (row, answer) in enumerate(zip(rows, said, strict=True)):
             name, arguments = str(row["name"]), row["arguments"]
             try:
@@ -369,7 +369,7 @@ async def test_a_policy_file_changed_while_a_question_waits_does_not_change_it(t
     policy = tmp_path / "p.toml"
     policy.write_text('[[rules]]\ntool = "edit_file"\naction = "ask"\n')
     options = Options(workspace=tmp_path, policy_file=policy)
-    async with assemble_core(configure(options), Attendance.PERSON) as core:
+    async with open_core(configure(options), Attendance.PERSON) as core:
         task = asyncio.ensure_future(core.executor.execute("edit_file", EDIT, origin=Origin.MODEL))
         while not core.bus.pending():
             await asyncio.sleep(0.001)
@@ -398,7 +398,7 @@ async def test_a_policy_file_changed_while_a_question_waits_does_not_change_it(t
     ],
 )
 async def test_an_address_that_no_answer_opens_is_refused_at_both_doors(tmp_path: Path, arguments: JsonObject) -> None:
-    async with assemble_core(configure(Options(workspace=tmp_path)), Attendance.YES) as core:
+    async with open_core(configure(Options(workspace=tmp_path)), Attendance.YES) as core:
         for tool in ("web_fetch", "http_fetch"):
             if tool == "http_fetch" and "body" in arguments:
                 arguments = {**arguments, "method": "GET"}
@@ -408,7 +408,7 @@ async def test_an_address_that_no_answer_opens_is_refused_at_both_doors(tmp_path
             assert result.error is not None and result.error.message == refused.value.message
             assert result.error.type != "PolicyDeniedError"
         assert (await core.executor.explain("web_fetch", {"url": "https://example.org/"})).decision is Decision.ASK
-    with_person = assemble_core(configure(Options(workspace=tmp_path)), Attendance.PERSON)
+    with_person = open_core(configure(Options(workspace=tmp_path)), Attendance.PERSON)
     async with with_person as core:  # who may open a server of this machine
         judged = await core.executor.explain("web_fetch", {"url": "http://localhost:8000/"})
         assert judged.decision is Decision.ASK
@@ -446,7 +446,7 @@ async def test_strict_asks_for_all_that_writes_runs_or_sends(tmp_path: Path) -> 
     (tmp_path / "a.txt").write_text("a")
     policy = tmp_path.with_suffix(".toml")
     policy.write_text('preset = "strict"\n')
-    async with assemble_core(configure(Options(workspace=tmp_path, policy_file=policy)), Attendance.NOBODY) as core:
+    async with open_core(configure(Options(workspace=tmp_path, policy_file=policy)), Attendance.NOBODY) as core:
         for name, arguments in STRICTLY_ASKED.items():
             assert (await core.executor.explain(name, arguments)).decision is Decision.ASK, name
             assert not (await core.executor.execute(name, arguments)).ok, name

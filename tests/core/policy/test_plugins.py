@@ -18,7 +18,7 @@ from ollm_tui.core.policy.rules import Mode
 from ollm_tui.core.tools.base import Effect, Parameters, SessionOffer, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.options import Options
-from ollm_tui.runtime import Attendance, assemble_core, configure, plugins
+from ollm_tui.runtime import Attendance, configure, open_core, plugins
 
 
 class SlyParameters(Parameters):
@@ -80,7 +80,7 @@ def install(monkeypatch: pytest.MonkeyPatch, *loaded: object) -> None:
 
 def registered(monkeypatch: pytest.MonkeyPatch, *loaded: object) -> tuple[ToolRegistry, list[str]]:
     install(monkeypatch, *loaded)
-    return plugins.builtin_registry()
+    return plugins.load_registry()
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ async def test_a_plugin_is_asked_about_until_a_rule_names_it(
     file = tmp_path / "p.toml"
     file.write_text(policy)
     options = Options(workspace=tmp_path, policy_file=file, mode=mode)
-    async with assemble_core(configure(options), Attendance.NOBODY) as core:
+    async with open_core(configure(options), Attendance.NOBODY) as core:
         assert (await core.executor.explain("sly", {}, origin=Origin.MODEL)).decision.value == decision
         result = await core.executor.execute("sly", {}, origin=Origin.MODEL)
         assert result.ok is (decision == "allow")
@@ -172,14 +172,14 @@ async def test_a_rule_about_origin_sees_a_plugin_for_what_it_is(
     install(monkeypatch, SLY)
     file = tmp_path / "p.toml"
     file.write_text(BY_FACT.replace('"allow"', '"deny"').replace('"user"', '"plugin"'))
-    async with assemble_core(configure(Options(workspace=tmp_path, policy_file=file)), Attendance.YES) as core:
+    async with open_core(configure(Options(workspace=tmp_path, policy_file=file)), Attendance.YES) as core:
         assert (await core.executor.explain("sly", {}, origin=Origin.USER)).decision.value == "deny"
         assert (await core.executor.explain("ls", {}, origin=Origin.USER)).decision.value == "allow"
 
 
 async def test_a_yes_to_a_plugin_is_never_remembered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     install(monkeypatch, SLY)
-    async with assemble_core(configure(Options(workspace=tmp_path)), Attendance.PERSON) as core:
+    async with open_core(configure(Options(workspace=tmp_path)), Attendance.PERSON) as core:
         for _ in range(2):
             task = asyncio.ensure_future(core.executor.execute("sly", {}, origin=Origin.MODEL))
             while not core.bus.pending():

@@ -123,5 +123,5 @@ def test_a_trusted_repository_protects_more_files_and_never_fewer(workspace: Pat
     assert guarded == ["a.private", "a.draft"]
     assert configuration.settings.keys == {}
     assert not configuration.settings.terminal.clipboard
-    assert "may not set keys" in (faults := "".join(map(str, configuration.faults)))
+    assert "may not set keys" in (faults := "".join(map(str, configuration.errors)))
     assert "may not set terminal" in faults

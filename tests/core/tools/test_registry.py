@@ -26,7 +26,7 @@ from ollm_tui.core.base.errors import InvalidArguments, ToolNotFound
 from ollm_tui.core.base.results import UpdateOutput
 from ollm_tui.core.tools.argument_repair import mend
 from ollm_tui.core.tools.schema import SchemaFormat, function_schema
-from ollm_tui.runtime.plugins import BUILTIN_TOOLS, builtin_registry
+from ollm_tui.runtime.plugins import BUILTIN_TOOLS, load_registry
 
 NAMES = st.text(min_size=1, max_size=20)
 
@@ -255,13 +255,13 @@ def test_a_known_parameter_is_never_overwritten_by_a_near_miss() -> None:
 def test_the_shapes_that_models_know_from_other_tools_become_ours(
     name: str, given_arguments: dict[str, object], mended: dict[str, object]
 ) -> None:
-    result = mend(builtin_registry()[0].resolve(name).tool, given_arguments)  # type: ignore[arg-type]  # plain JSON
+    result = mend(load_registry()[0].resolve(name).tool, given_arguments)  # type: ignore[arg-type]  # plain JSON
     assert result.arguments == mended
     assert bool(result.notes) == (given_arguments != mended)
 
 
 def test_arguments_that_do_not_fit_are_answered_with_what_fits() -> None:
-    edit = builtin_registry()[0].resolve("edit_file").tool
+    edit = load_registry()[0].resolve("edit_file").tool
     for given_arguments in ({"path": "a"}, "a", None):
         with pytest.raises(InvalidArguments, match=r"path, edits: \[{target, replacement, lineHint\?: integer, "):
             edit.create_invocation(given_arguments, MessageBus())

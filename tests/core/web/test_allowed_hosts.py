@@ -31,7 +31,7 @@ from ollm_tui.core.web.client import WebAccess
 from ollm_tui.core.web.urls import parse_url
 from ollm_tui.options import Options
 from ollm_tui.runtime.configuration import configure
-from ollm_tui.runtime.runtime import Attendance, Core, assemble_core
+from ollm_tui.runtime.runtime import Attendance, Core, open_core
 from ollm_tui.tui.controllers.confirmations_controller import review_value
 from ollm_tui.tui.values import Reach
 from tests.core.web.server import PUBLIC, Server, World, call, moved, reply, running_server
@@ -82,7 +82,7 @@ class Desk:
 @asynccontextmanager
 async def desk_in(folder: Path, attendance: Attendance = Attendance.PERSON, **options: object) -> AsyncIterator[Desk]:
     configuration = configure(replace(Options(workspace=folder), **options))  # pyright: ignore[reportArgumentType]  # options by name
-    async with assemble_core(configuration, attendance) as core:
+    async with open_core(configuration, attendance) as core:
         desk = Desk(core)
         core.bus.subscribe(desk.hear)
         yield desk

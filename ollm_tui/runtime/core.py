@@ -1,0 +1,252 @@
+"""Build the tool and policy core of a process, and close it again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ollm_tui.agent.session.log import OutputDirectory, prune_loose_outputs
+from ollm_tui.core.base.app_dirs import data_dir, state_dir
+from ollm_tui.core.base.clock import Clock, SystemClock
+from ollm_tui.core.base.errors import StorageFailed
+from ollm_tui.core.base.escape import visible
+from ollm_tui.core.bus.message_bus import MessageBus
+from ollm_tui.core.bus.notices import TodosChanged
+from ollm_tui.core.execution.calls import AutoAnswer, CallRecord
+from ollm_tui.core.execution.executor import ToolExecutor
+from ollm_tui.core.files.trash import Trash
+from ollm_tui.core.memory import Memory
+from ollm_tui.core.memory.embedding import installed_embedder
+from ollm_tui.core.memory.overview import MemoryOverview
+from ollm_tui.core.policy.approvals import ApprovalStore, ApprovalUses
+from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog, AuditWriter, entry_about
+from ollm_tui.core.policy.engine import PolicyEngine
+from ollm_tui.core.shell.detached_jobs import JobRecords
+from ollm_tui.core.shell.hub import CommandHub, CommandKind
+from ollm_tui.core.storage.store import Store
+from ollm_tui.core.todos.todo_list import Todo, TodoList
+from ollm_tui.core.tools.base import Limits, ToolContext
+from ollm_tui.core.tools.registry import ToolRegistry
+from ollm_tui.core.web.client import WebAccess
+from ollm_tui.core.web.search_providers.choice import ProviderName as SearchName
+from ollm_tui.core.web.search_providers.choice import SearchSettings
+from ollm_tui.core.web.search_providers.choice import choose_provider as choose_search
+from ollm_tui.runtime.configuration import Configuration
+from ollm_tui.runtime.plugins import load_registry
+
+log = logging.getLogger(__name__)
+
+UNATTENDED_CONFIRM_SECONDS = 60.0
+
+
+class Attendance(StrEnum):
+    """Who answers confirmations."""
+
+    PERSON = "person"
+    NOBODY = "nobody"
+    YES = "yes"
+
+
+@dataclass(frozen=True)
+class Core:
+    """The tool and policy core of one process, ready to run calls."""
+
+    configuration: Configuration
+    registry: ToolRegistry
+    bus: MessageBus
+    executor: ToolExecutor
+    hub: CommandHub
+    jobs: JobRecords
+    store: Store
+    todos: TodoList
+    memory: Memory
+    memory_overview: MemoryOverview
+    outputs: OutputDirectory
+    audit: AuditWriter
+    notices: tuple[str, ...] = ()
+    """What a person should know before anything happens."""
+
+
+@asynccontextmanager
+async def open_core(
+    configuration: Configuration,
+    attendance: Attendance,
+    outputs: OutputDirectory | None = None,
+    *,
+    hint: str = "",
+    report: Callable[[str], None] | None = None,
+    clock: Clock | None = None,
+    judging_only: bool = False,
+) -> AsyncGenerator[Core]:
+    """Build the core; end its commands when the block is left.
+
+    Args:
+        configuration: What files, variables and flags say.
+        attendance: Who answers confirmations.
+        outputs: Where full texts of cut outputs go; by default a directory that belongs to no session.
+        hint: Follows "nobody is there to answer" in a denial.
+        report: Called at the end for each command that was ended, or could not be.
+        clock: The time; the system's by default.
+        judging_only: Calls can be judged but not run; nothing on disk is made, opened or pruned.
+    """
+    clock = clock or SystemClock()
+    outputs = outputs or OutputDirectory(state_dir() / "outputs")
+    configuration = configuration.with_readable(outputs.folder)
+    root = configuration.workspace.root
+    store = Store(data_dir() / "ollm.db", clock=clock)
+    notices = [] if judging_only else await asyncio.to_thread(_prepare_disk, store, clock)
+    registry, plugin_errors = load_registry()
+    bus = MessageBus(clock)
+    jobs = JobRecords(state_dir() / "jobs", root, clock=clock)
+    hub = CommandHub(outputs.folder, passed=configuration.settings.shell.pass_env, records=jobs)
+    todos = TodoList(store, root, clock=clock, on_change=_todos_publisher(bus))
+    memory = Memory(store, root, clock=clock, embedder=installed_embedder())
+    audit = AuditWriter(AuditLog(store, clock=clock), _audit_failed, clock=clock)
+    uses = ApprovalUses(store, _use_not_counted, clock=clock)
+    context = ToolContext(
+        bus=bus,
+        workspace=configuration.workspace,
+        commands=hub,
+        todos=todos,
+        memory=memory,
+        trash=Trash(state_dir()),
+        web=_web_access(configuration, outputs, clock),
+        clock=clock,
+        limits=Limits(**dict(configuration.settings.limits)),
+        strict_edits=configuration.settings.tools.strict_edits,
+        attended=attendance is Attendance.PERSON,
+    )
+    executor = _executor(configuration, attendance, registry, context, outputs, audit, uses, hint)
+    try:
+        yield Core(
+            configuration=configuration,
+            registry=registry,
+            bus=bus,
+            executor=executor,
+            hub=hub,
+            jobs=jobs,
+            store=store,
+            todos=todos,
+            memory=memory,
+            memory_overview=MemoryOverview(store, root),
+            outputs=outputs,
+            audit=audit,
+            notices=(*notices, *plugin_errors),
+        )
+    finally:
+        for text in await _end_commands(hub):
+            if report is not None:
+                report(text)
+        for close in (audit.close, uses.close, store.close):
+            await asyncio.to_thread(close)
+
+
+def _executor(
+    configuration: Configuration,
+    attendance: Attendance,
+    registry: ToolRegistry,
+    context: ToolContext,
+    outputs: OutputDirectory,
+    audit: AuditWriter,
+    uses: ApprovalUses,
+    hint: str,
+) -> ToolExecutor:
+    settings = configuration.settings
+    return ToolExecutor(
+        registry,
+        PolicyEngine(configuration.sources),
+        context.bus,
+        configuration.workspace,
+        context.attended,
+        context=context,
+        mode=settings.mode,
+        standin=AutoAnswer.YES if attendance is Attendance.YES else AutoAnswer.NOBODY,
+        standin_hint=hint,
+        confirm_timeout=settings.confirm.timeout if context.attended else UNATTENDED_CONFIRM_SECONDS,
+        forgiving=settings.tools.forgiving,
+        outputs=outputs,
+        approvals=ApprovalStore(configuration.files.remember_in, on_used=uses.record),
+        on_record=lambda record: audit.record(audit_entry(record)),
+        clock=context.clock,
+    )
+
+
+def _prepare_disk(store: Store, clock: Clock) -> list[str]:
+    """Open the store and prune old outputs; return what a person should know about that."""
+    notices: list[str] = []
+    try:
+        damaged = store.open()
+        if damaged is not None:
+            notices.append(damaged.message)
+    except StorageFailed as failure:
+        notices.append(failure.message)
+    prune_loose_outputs(state_dir() / "outputs", clock)
+    return notices
+
+
+def _todos_publisher(bus: MessageBus) -> Callable[[tuple[Todo, ...], str, int], None]:
+    """Return a listener that publishes changes, which come from any thread, on this event loop."""
+    loop = asyncio.get_running_loop()
+
+    def publish(todos: tuple[Todo, ...], by: str, revision: int) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(bus.publish, TodosChanged(todos, by, revision))
+
+    return publish
+
+
+def _web_access(configuration: Configuration, outputs: OutputDirectory, clock: Clock) -> WebAccess:
+    web = configuration.settings.web
+    search = choose_search(
+        SearchSettings(
+            provider=SearchName(web.search_provider) if web.search_provider else None,
+            searxng_url=web.searxng_url,
+            brave_key=web.brave_key.get_secret_value() if web.brave_key else None,
+            tavily_key=web.tavily_key.get_secret_value() if web.tavily_key else None,
+        )
+    )
+    return WebAccess(configuration.allow_domains, search=search, downloads=outputs.folder, clock=clock)
+
+
+async def _end_commands(hub: CommandHub) -> list[str]:
+    """End all commands that still run; return a line about each."""
+    ended = [state for state in hub.unfinished() if state.kind is CommandKind.AGENT]
+    survivors = await hub.close()
+    lines = [f"ended with this process: {one.id} (pid {one.pid}): {visible(one.command)}" for one in ended]
+    return lines + [f"could not be ended: {visible(str(survivor))}" for survivor in survivors]
+
+
+def audit_entry(record: CallRecord) -> AuditEntry:
+    """Return the audit log's line about one event of a call."""
+    outcome = record.answer
+    latency: int | None = record.waited_ms
+    match record.event:
+        case AuditEvent.DECIDED:
+            outcome, latency = None, None
+        case AuditEvent.SETTLED:
+            pass
+        case AuditEvent.FINISHED:
+            outcome, latency = record.error_type or "ok", record.waited_ms + record.duration_ms
+    return entry_about(
+        record.event,
+        record.explanation,
+        call_id=record.call_id,
+        tool=record.tool,
+        origin=record.origin,
+        arguments_sha256=record.arguments_digest,
+        outcome=outcome,
+        by=record.by if record.event is not AuditEvent.DECIDED else None,
+        latency_ms=latency,
+    )
+
+
+def _audit_failed(failure: StorageFailed) -> None:
+    log.error("A line of the audit log is lost: %s", failure.message)
+
+
+def _use_not_counted(failure: StorageFailed) -> None:
+    log.warning("The use of an approval is not counted: %s", failure.message)
