@@ -1,165 +1,118 @@
-"""The rules of `.gitignore` and exclude files, read as git reads them (001 R4.12, 000 Property 24).
+"""Say which entries of a directory its ignore files leave out (001 R4.12, 000 Property 24).
 
-Names are bytes here, as in git: a rule's `?` stands for one byte, and names need not be valid text.
+The rules are pathspec's (`ignore_rules`). It judges one path at a time, which takes longer than reading the directory,
+so all names of a directory first go through one expression made of its patterns: most match nothing.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.regex import BytesPattern, compile_bytes
-from ollm_tui.core.search.ignore_rules import IgnoreRule, parse
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 MAX_RULE_FILE_BYTES = 10_000_000
 """Of a larger file only this much is read."""
 
 _ANSWERS_KEPT = 50_000
-"""Folders whose answers a chain remembers."""
+"""Directories whose answers a chain remembers."""
 
 _CHUNK = 200
 """Rules compiled into one expression, so that a huge ignore file stays within RE2's memory."""
 
+_HAS_RULE = re.compile(rb"^[^#\s]", re.MULTILINE)
+_SIMPLE_SET = re.compile(rb"\[!?[0-9A-Za-z_]+\]")
+_NOT_COMMON = re.compile(rb"[^\n -~]|[\[\]{}?\\]|[^/\n!]\*\*|\*\*[^/\n]")
 
-@dataclass(frozen=True)
-class _Block:
-    """Neighbouring rules of one sign, compiled together: the first block with a match, from the last, decides."""
 
-    negative: bool
-    names: tuple[BytesPattern, ...]
-    paths: tuple[BytesPattern, ...]
+def is_common(data: bytes) -> bool:
+    """Return whether all readers of ignore files understand a file alike, ripgrep too.
 
-    def matches(self, names: Collection[bytes], folder: bytes) -> set[bytes]:
-        """Which of these names match, in `folder` (relative to the rule file's, with a slash or empty)."""
-        found = _found(self.names, names)
-        if self.paths:
-            paths = _found(self.paths, [folder + name for name in names])
-            found.update(path[len(folder) :] for path in paths)
-        return found
+    Ripgrep takes braces for a choice, knows no `[[:alpha:]]`, and gives up at bytes that are no text.
+    """
+    plain = _SIMPLE_SET.sub(b"s", data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n"))
+    rules = b"\n".join(line for line in plain.split(b"\n") if not (line.startswith(b"#") and line.isascii()))
+    return _NOT_COMMON.search(rules) is None
 
 
 class IgnoreFile:
-    """The rules of one ignore file; `folder` is the absolute path its paths are relative to, with a slash behind."""
+    """The rules of one ignore file, for paths below `directory` (absolute, with a slash behind)."""
 
-    def __init__(self, folder: bytes, rules: Sequence[IgnoreRule], *, ignore_case: bool = False) -> None:
-        self.folder = folder
-        self.ignore_case = ignore_case
-        self._for_directories = list(self._compile(rules))
-        self._for_files = list(self._compile([rule for rule in rules if not rule.directories_only]))
-        self.names = [rule.name_expression for rule in rules if not rule.anchored]
-        self._by_folder: dict[bytes, list[bytes]] = {}
-        self._by_wild_folder: list[tuple[BytesPattern, bytes]] = []
-        for rule in rules:
-            if rule.anchored:
-                self._index(rule)
+    def __init__(self, directory: bytes, rules: GitIgnoreSpec, *, ignore_case: bool = False) -> None:
+        from ollm_tui.core.search.ignore_rules import expressions  # loads pathspec
 
-    def decide(self, folder: bytes, undecided: set[bytes], *, directories: bool) -> set[bytes]:
-        """Which of these entries of `folder` (absolute) are ignored; those some rule speaks of leave `undecided`."""
-        relative = folder[len(self.folder) :]
-        ignored: set[bytes] = set()
-        for block in self._for_directories if directories else self._for_files:
-            if not undecided:
-                break
-            matched = block.matches(undecided, relative)
-            undecided -= matched
-            if not block.negative:
-                ignored |= matched
-        return ignored
+        self.directory = directory
+        self._rules = rules
+        negative = list(expressions(rules, ignored=False))
+        self._any = _compile_any([*expressions(rules, ignored=True), *negative], ignore_case=ignore_case)
+        self._negative = _compile_any(negative, ignore_case=ignore_case)
 
-    def names_in(self, folder: bytes) -> list[bytes]:
-        """Expressions for the names that anchored rules may match directly in `folder` (absolute, with a slash)."""
-        if not self._by_folder and not self._by_wild_folder:
-            return []
-        relative = folder[len(self.folder) :]
-        found = self._by_folder.get(relative.lower() if self.ignore_case else relative, [])
-        if not self._by_wild_folder:
-            return found
-        return found + [name for pattern, name in self._by_wild_folder if pattern.fullmatch(relative)]
-
-    def _index(self, rule: IgnoreRule) -> None:
-        expression = rule.folder_expression
-        literal = _literal(expression)
-        if literal is not None:
-            key = literal.lower() if self.ignore_case else literal
-            self._by_folder.setdefault(key, []).append(rule.name_expression)
-        else:
-            pattern = compile_bytes(expression, utf_8=False, ignore_case=self.ignore_case)
-            self._by_wild_folder.append((pattern, rule.name_expression))
-
-    def _compile(self, rules: Sequence[IgnoreRule]) -> Iterator[_Block]:
-        remaining = list(rules)
-        while remaining:
-            negative = remaining[-1].negative
-            block: list[IgnoreRule] = []
-            while remaining and remaining[-1].negative == negative:
-                block.append(remaining.pop())
-            yield _Block(
-                negative,
-                names=self._between_zeros(rule.name_expression for rule in block if not rule.anchored),
-                paths=self._between_zeros(rule.path_expression for rule in block if rule.anchored),
-            )
-
-    def _between_zeros(self, expressions: Iterable[bytes]) -> tuple[BytesPattern, ...]:
-        return _compile_any(expressions, ignore_case=self.ignore_case)
+    def decide(
+        self, directory: bytes, names: Sequence[bytes], *, directories: bool
+    ) -> tuple[frozenset[bytes], frozenset[bytes]]:
+        """Return the entries of `directory` (absolute) that some rule speaks of, and those of them that are ignored."""
+        before, behind = directory[len(self.directory) :], b"/" if directories else b""
+        found = _found(self._any, names, before, behind)
+        if not found or not self._negative:
+            return found, found
+        # Where rules of both signs match, the last one decides.
+        kept = {
+            name
+            for name in _found(self._negative, list(found), before, behind)
+            if not self._rules.check_file((before + name + behind).decode("latin-1")).include
+        }
+        return found, found - kept
 
 
 class IgnoreChain:
-    """The rule files that speak about a folder, the strongest first; says which of its entries are ignored."""
+    """The rule files that speak about a directory, the strongest first; says which of its entries are ignored."""
 
     def __init__(self, files: tuple[IgnoreFile, ...] = ()) -> None:
         self.files = files
-        self._filters: dict[tuple[bytes, ...], tuple[BytesPattern, ...]] = {}
         self._answers: dict[tuple[bytes, bool], tuple[Sequence[bytes], frozenset[bytes]]] = {}
 
     def with_stronger(self, file: IgnoreFile) -> IgnoreChain:
-        """The chain for a folder with a rule file of its own; the same object for the same files."""
+        """Return the chain for a directory with a rule file of its own; the same object for the same files."""
         return _chain_of(self, file)
 
-    def ignored(self, folder: bytes, names: Sequence[bytes], *, directories: bool) -> frozenset[bytes]:
-        """Which of these entries of `folder` (absolute, with a slash) are ignored.
+    def ignored(self, directory: bytes, names: Sequence[bytes], *, directories: bool) -> frozenset[bytes]:
+        """Return which of these entries of `directory` (absolute, with a slash) are ignored.
 
         The answer is remembered for the very list of names it was given for, which must not change afterwards.
         """
         if not self.files or not names:
             return frozenset()
-        key = (folder, directories)
+        key = (directory, directories)
         known = self._answers.get(key)
         if known is not None and known[0] is names:
             return known[1]
-        answer = frozenset(self._judge(folder, names, directories=directories))
+        undecided, answer = names, frozenset[bytes]()
+        for file in self.files:
+            decided, ignored = file.decide(directory, undecided, directories=directories)
+            if decided:
+                answer |= ignored
+                undecided = [name for name in undecided if name not in decided]
+                if not undecided:
+                    break
         if len(self._answers) > _ANSWERS_KEPT:
             self._answers.clear()
         self._answers[key] = (names, answer)
         return answer
 
-    def _judge(self, folder: bytes, names: Sequence[bytes], *, directories: bool) -> set[bytes]:
-        """All names go through one expression at once; only those it finds are looked at rule by rule."""
-        undecided = _found(self._filter(folder), names)
-        ignored: set[bytes] = set()
-        for file in self.files:
-            if not undecided:
-                break
-            ignored |= file.decide(folder, undecided, directories=directories)
-        return ignored
-
-    def _filter(self, folder: bytes) -> tuple[BytesPattern, ...]:
-        here = tuple(name for file in self.files for name in file.names_in(folder))
-        patterns = self._filters.get(here)
-        if patterns is None:
-            names = [name for file in self.files for name in file.names] + list(here)
-            ignore_case = any(file.ignore_case for file in self.files)
-            patterns = _compile_any(dict.fromkeys(names), ignore_case=ignore_case)
-            self._filters[here] = patterns
-        return patterns
-
 
 @lru_cache(maxsize=2048)
-def rule_file(folder: bytes, data: bytes, ignore_case: bool) -> IgnoreFile | None:
-    """The rules in a file's content, None where it has none; the same object for the same content."""
-    rules = parse(data)
-    return IgnoreFile(folder, rules, ignore_case=ignore_case) if rules else None
+def rule_file(directory: bytes, data: bytes, ignore_case: bool) -> IgnoreFile | None:
+    """Return the rules in a file's content, None where it has none; the same object for the same content."""
+    if _HAS_RULE.search(data) is None:
+        return None
+    from ollm_tui.core.search.ignore_rules import parse  # loads pathspec, which most directories do not need
+
+    return IgnoreFile(directory, parse(data, ignore_case=ignore_case), ignore_case=ignore_case)
 
 
 @lru_cache(maxsize=2048)
@@ -170,32 +123,26 @@ def _chain_of(weaker: IgnoreChain, file: IgnoreFile) -> IgnoreChain:
 NO_RULES = IgnoreChain()
 
 
-def _compile_any(expressions: Iterable[bytes], *, ignore_case: bool) -> tuple[BytesPattern, ...]:
-    """Expressions that together find what any of `expressions` matches in names that stand between zero bytes."""
-    every = list(expressions)
-    chunks = (every[start : start + _CHUNK] for start in range(0, len(every), _CHUNK))
+def _compile_any(expressions: Sequence[bytes], *, ignore_case: bool) -> tuple[BytesPattern, ...]:
+    """Return expressions that find what any of `expressions` matches among names between zero bytes."""
+    chunks = (expressions[start : start + _CHUNK] for start in range(0, len(expressions), _CHUNK))
     return tuple(
         compile_bytes(rb"(?:\x00(?:%b)\x00)+" % b"|".join(chunk), utf_8=False, ignore_case=ignore_case)
         for chunk in chunks
     )
 
 
-def _found(patterns: Iterable[BytesPattern], names: Collection[bytes]) -> set[bytes]:
-    """The names that any of the patterns matches. One pass over all of them: a call for each would cost far more.
+def _found(patterns: Iterable[BytesPattern], names: Sequence[bytes], before: bytes, behind: bytes) -> frozenset[bytes]:
+    """Return the names that any of the patterns matches, each between two other texts.
 
-    Neighbours come as one match for the same reason.
+    One pass over all names: a call for each would cost far more. Neighbours come as one match for the same reason.
     """
-    blob = b"\0" + b"\0\0".join(names) + b"\0"
-    found: set[bytes] = set()
-    for pattern in patterns:
-        for match in pattern.finditer(blob):
-            start, end = match.span()
-            found.update(blob[start + 1 : end - 1].split(b"\0\0"))
-    return found
-
-
-def _literal(expression: bytes) -> bytes | None:
-    """The one text an expression of ours matches; None where it matches several."""
-    if re.search(rb"[\[(*]", expression):
-        return None
-    return re.sub(rb"\\x([0-9a-f]{2})", lambda match: bytes([int(match[1], 16)]), expression)
+    between = behind + b"\0\0" + before
+    blob = b"\0" + before + between.join(names) + behind + b"\0"
+    start, end = len(before) + 1, -len(behind) - 1
+    return frozenset(
+        name
+        for pattern in patterns
+        for match in pattern.finditer(blob)
+        for name in blob[match.start() + start : match.end() + end].split(between)
+    )

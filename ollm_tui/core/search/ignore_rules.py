@@ -1,218 +1,212 @@
-"""One line of an ignore file, read as git reads it (001 R4.12, 000 Property 24)."""
+"""Read the rules of an ignore file with pathspec, as git reads them (001 R4.12, 000 Property 24).
+
+Loads pathspec, so it is imported only once an ignore file with rules in it is met. Names are bytes in git: `?` stands
+for one byte, and names need not be valid text. Rules and paths are decoded as Latin-1 here, one character a byte.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import AnyStr
 
+from pathspec import GitIgnoreSpec
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
-@dataclass(frozen=True)
-class IgnoreRule:
-    """One line of an ignore file. `parts` are its components as expressions over bytes, None standing for `**`."""
+_ANY_PATH = r"[^\x00]+"
+_DIRECTORY_MARK = "(?P<ps_d>/)"
+"""What pathspec's expression ends with for a rule that ends with a slash."""
 
-    negative: bool
-    directories_only: bool
-    anchored: bool
-    """It has a slash: it matches paths from the file's own folder, not names at any depth."""
-    parts: tuple[bytes | None, ...]
+_BETWEEN_ZEROS = (("(?:.+/)?", r"(?:[^\x00]+/)?"), ("(?:/.+)?", r"(?:/[^\x00]+)?"), ("[^/]", r"[^/\x00]"))
+"""Pieces of pathspec's expressions that would match the zero bytes between names, or stop at a line end in a name.
+None of them can come out of a rule's own text, which is escaped and has no slash inside a component."""
 
-    @property
-    def path_expression(self) -> bytes:
-        """Matches the whole path relative to the rule file's folder (anchored rules)."""
-        *folder, last = self.parts
-        return _folder_expression(folder) + (rb"[^\x00]+" if last is None else last)
-
-    @property
-    def name_expression(self) -> bytes:
-        """Matches the last name of whatever this rule can match."""
-        last = self.parts[-1]
-        return rb"[^/\x00]+" if last is None else last
-
-    @property
-    def folder_expression(self) -> bytes:
-        """Matches folders (with their slash, empty for the rule file's own) in which this rule can match something."""
-        *folder, last = self.parts
-        return _folder_expression([*folder, None] if last is None else folder)
-
-
-def parse(data: bytes) -> list[IgnoreRule]:
-    """The rules of a file, in its order. Lines that can match nothing are left out; none is an error."""
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    lines = data.split(b"\n")
-    return [rule for line in lines for rule in _rules_of(line.removesuffix(b"\r"))]
-
-
-_SIMPLE_SET = re.compile(rb"\[!?[0-9A-Za-z_]+\]")
-_NOT_COMMON = re.compile(rb"[^\n -~]|[\[\]{}?\\]|[^/\n!]\*\*|\*\*[^/\n]")
-
-
-def is_common(data: bytes) -> bool:
-    """Whether a file keeps to what all readers of ignore files understand alike, ripgrep too.
-
-    Ripgrep takes braces for a choice, knows no `[[:alpha:]]`, and gives up at bytes that are no text.
-    """
-    plain = _SIMPLE_SET.sub(b"s", data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n"))
-    rules = b"\n".join(line for line in plain.split(b"\n") if not (line.startswith(b"#") and line.isascii()))
-    return _NOT_COMMON.search(rules) is None
-
-
-def _rules_of(line: bytes) -> Iterator[IgnoreRule]:
-    """One rule as a rule; none for what can match nothing, and two for what git reads in two ways."""
-    if line.startswith(b"#"):
-        return
-    pattern = _without_trailing_spaces(line)
-    negative = pattern.startswith(b"!")
-    pattern = pattern[negative:]
-    directories_only = pattern.endswith(b"/")
-    pattern = pattern.removesuffix(b"/")
-    anchored = b"/" in pattern
-    if anchored:
-        pattern = pattern.removeprefix(b"/")
-    if not pattern:
-        return
-    for variant in _as_git_reads(pattern) if anchored else [pattern]:
-        components = _components(variant)
-        if components is not None:
-            parts = tuple(None if anchored and _is_any_depth(text) else expression for text, expression in components)
-            yield IgnoreRule(negative, directories_only, anchored, parts)
-
-
-_JOINED_STARS = re.compile(rb"([^*?\[\\]*[^*?\[\\/])\*\*+(?:(\\?/)(.+)|\Z)", re.DOTALL)
-
-
-def _as_git_reads(pattern: bytes) -> list[bytes]:
-    """Git compares what stands before the first wildcard by itself, so that `**` right behind it may cross folders as
-    if a slash stood before it: `a**/b` means `ab` and every b somewhere in an `a*`.
-    """
-    match = _JOINED_STARS.fullmatch(pattern)
-    if match is None:
-        return [pattern]
-    before, slash, behind = match.groups()
-    if slash is None:
-        return [before + b"*", before + b"*/**"]
-    far = before + b"*/**/" + behind
-    if slash != b"/":  # only a plain slash is left out with the stars before it
-        return [far]
-    near = before + behind
-    return [*_as_git_reads(near), far] if behind.startswith(b"**") else [near, far]
-
-
-def _is_any_depth(component: bytes) -> bool:
-    return len(component) > 1 and not component.strip(b"*")
-
-
-def _without_trailing_spaces(line: bytes) -> bytes:
-    kept = len(line.rstrip(b" "))
-    if kept == len(line):
-        return line
-    backslashes = kept - len(line[:kept].rstrip(b"\\"))
-    return line[: kept + 1] if backslashes % 2 else line[:kept]
-
-
-def _components(pattern: bytes) -> list[tuple[bytes, bytes]] | None:
-    """Each component as written and as an expression; None for a pattern that matches nothing (`[a`, a last `\\`)."""
-    components: list[tuple[bytes, bytes]] = []
-    expression, start, position = b"", 0, 0
-    while position < len(pattern):
-        char = pattern[position : position + 1]
-        if char == b"\\" and position + 1 == len(pattern):
-            return None
-        if char == b"/" or pattern[position : position + 2] == rb"\/":
-            components.append((pattern[start:position], expression))
-            position += 1 if char == b"/" else 2
-            expression, start = b"", position
-        elif char == b"*":
-            while pattern[position : position + 1] == b"*":
-                position += 1
-            expression += rb"[^/\x00]*"
-        elif char == b"?":
-            expression, position = expression + rb"[^/\x00]", position + 1
-        elif char == b"[":
-            parsed = _bracket(pattern, position)
-            if parsed is None:
-                return None
-            expression, position = expression + parsed[0], parsed[1]
-        else:
-            if char == b"\\":
-                position += 1
-                char = pattern[position : position + 1]
-            expression, position = expression + _escape(char), position + 1
-    components.append((pattern[start:], expression))
-    return components
-
+_JOINED_STARS = re.compile(r"([^*?\[\\]*[^*?\[\\/])\*\*+(?:(\\?/)(.+)|\Z)", re.DOTALL)
+_STARS_ALONE = re.compile(r"(?<![^/])\*\*+(?![^/])")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 _CLASSES = {
-    b"alnum": rb"[0-9A-Za-z]",
-    b"alpha": rb"[A-Za-z]",
-    b"blank": rb"[ \t]",
-    b"cntrl": rb"[\x00-\x1f\x7f]",
-    b"digit": rb"[0-9]",
-    b"graph": rb"[!-~]",
-    b"lower": rb"[a-z]",
-    b"print": rb"[ -~]",
-    b"punct": rb"[!-/:-@\[-`{-~]",
-    b"space": rb"[ \t\n\r\f\v]",
-    b"upper": rb"[A-Z]",
-    b"xdigit": rb"[0-9A-Fa-f]",
+    "alnum": "[0-9A-Za-z]",
+    "alpha": "[A-Za-z]",
+    "blank": "[ \t]",
+    "cntrl": r"[\x00-\x1f\x7f]",
+    "digit": "[0-9]",
+    "graph": "[!-~]",
+    "lower": "[a-z]",
+    "print": "[ -~]",
+    "punct": r"[!-/:-@\[-`{-~]",
+    "space": "[ \t\n\r\f\v]",
+    "upper": "[A-Z]",
+    "xdigit": "[0-9A-Fa-f]",
 }
 
 
-def _bracket(pattern: bytes, start: int) -> tuple[bytes, int] | None:
-    """The set that begins at `start` as an expression, and where it ends; None where it is malformed."""
-    position = start + 1
-    negated = pattern[position : position + 1] in (b"!", b"^")
-    position += negated
-    members: set[int] = set()
-    previous: int | None = None
-    first = True
-    while True:
-        if position >= len(pattern):
+class GitPattern(GitIgnoreSpecPattern):
+    """One line of an ignore file, where pathspec's reading differs from git's made to agree with it.
+
+    - Matches the entry itself, never what lies below it: listings do not enter ignored directories, and git lets
+      `!a/` bring back what `a` took without bringing in what `a/*` takes.
+    - Only spaces are cut off at the end of a line, and not where an odd number of backslashes stands before them.
+    - `[[:alpha:]]`, and a backslash, a slash or an empty range in brackets mean what they mean to git.
+    - `a**/b` crosses directories, `***` is `**`, `\\/` is a slash.
+    - A rule that can match nothing is none: no error for `\\` at the end.
+    """
+
+    __slots__ = ()
+    flags = ""
+
+    @classmethod
+    def pattern_to_regex(cls, pattern: AnyStr) -> tuple[AnyStr | None, bool | None]:
+        """Return the expression for a line, and whether what it matches is ignored; None, None for no rule."""
+        assert isinstance(pattern, str)
+        line = _without_trailing_spaces(pattern)
+        include = not line.startswith("!")
+        text = line.removeprefix("!")
+        rule = text.removesuffix("/")
+        if line.startswith("#") or not rule.removeprefix("/"):
+            return None, None
+        variants = _as_git_reads(rule.removeprefix("/")) if "/" in rule else [f"**/{rule}"]
+        expressions = list(filter(None, map(cls._expression, variants)))
+        if not expressions:
+            return None, None
+        end = "/" if text != rule else "/?"
+        return f"{cls.flags}^(?:{'|'.join(expressions)}){end}$", include
+
+    @classmethod
+    def _expression(cls, rule: str) -> str | None:
+        """Return what a rule (its path from the file's directory) matches; None for nothing."""
+        try:
+            plain, sets = _without_brackets(rule)
+        except ValueError:
             return None
-        char = pattern[position]
-        if char == 0x5D and not first:
-            break
-        first = False
-        following = pattern[position + 1 : position + 2]
-        if char == 0x5C:
-            if not following:
-                return None
-            previous, position = following[0], position + 2
-            members.add(previous)
-        elif char == 0x2D and previous is not None and following not in (b"", b"]"):
-            position += 1
-            if following == b"\\":
-                position += 1
-                if position >= len(pattern):
-                    return None
-            members.update(range(previous, pattern[position] + 1))
-            previous, position = None, position + 1
-        elif char == 0x5B and following == b":":
-            end = pattern.find(b"]", position + 2)
-            if end < 0:
-                return None
-            if end - position < 3 or pattern[end - 1 : end] != b":":
-                members.add(char)
-                previous, position = char, position + 1
-                continue
-            known = _CLASSES.get(pattern[position + 2 : end - 1])
-            if known is None:
-                return None
-            members.update(byte for byte in range(256) if re.fullmatch(known, bytes([byte])))
-            previous, position = None, end + 1
+        # pathspec would read a last `**` with a slash behind as the directory itself.
+        components = ["**" if _STARS_ALONE.fullmatch(each) else each for each in plain.split("/")]
+        if "" in components:
+            return None
+        if components[-1] == "**":
+            components.append("*")
+        try:
+            # A slash at either end keeps pathspec from taking a leading `#` or `!`, or spaces at the end, for its own.
+            expression, _ = super().pattern_to_regex(f"/{'/'.join(components)}/")
+        except ValueError:
+            return None
+        assert expression is not None
+        if expression == _DIRECTORY_MARK:
+            return _ANY_PATH
+        expression = expression.removeprefix("^").removesuffix(_DIRECTORY_MARK)
+        for theirs, ours in _BETWEEN_ZEROS:
+            expression = expression.replace(theirs, ours)
+        for mark, members in sets.items():
+            expression = expression.replace(mark, members)
+        return expression
+
+
+class CaselessGitPattern(GitPattern):
+    """The same in a repository with `core.ignorecase`."""
+
+    __slots__ = ()
+    flags = "(?i)"
+
+
+def parse(data: bytes, *, ignore_case: bool = False) -> GitIgnoreSpec:
+    """Return the rules of a file, in its order. No text is an error."""
+    lines = data.removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n")
+    factory = CaselessGitPattern if ignore_case else GitPattern
+    return GitIgnoreSpec.from_lines([line.removesuffix("\r") for line in lines], factory, backend="re2")
+
+
+def _as_git_reads(rule: str) -> list[str]:
+    """Return the rules that a path rule stands for.
+
+    Git compares what stands before the first wildcard by itself, so that `**` right behind it may cross directories as
+    if a slash stood before it: `a**/b` means `ab` and every b somewhere in an `a*`.
+    """
+    match = _JOINED_STARS.fullmatch(rule)
+    if match is None:
+        return [rule]
+    before, slash, behind = match.groups()
+    if slash is None:
+        return [f"{before}*", f"{before}*/**"]
+    far = f"{before}*/**/{behind}"
+    if slash != "/":  # only a plain slash is left out with the stars before it
+        return [far]
+    near = before + behind
+    return [*_as_git_reads(near), far] if behind.startswith("**") else [near, far]
+
+
+def _without_trailing_spaces(line: str) -> str:
+    kept = len(line.rstrip(" "))
+    if kept == len(line):
+        return line
+    backslashes = kept - len(line[:kept].rstrip("\\"))
+    return line[: kept + 1] if backslashes % 2 else line[:kept]
+
+
+def _without_brackets(rule: str) -> tuple[str, dict[str, str]]:
+    """Return the rule with a private-use character for each bracket, and the expressions they stand for.
+
+    Raises ValueError for a bracket that is malformed or matches nothing.
+    """
+    plain, position = "", 0
+    sets: dict[str, str] = {}
+    while position < len(rule):
+        char = rule[position]
+        if char == "\\":
+            escaped = rule[position + 1 : position + 2]
+            plain, position = plain + ("/" if escaped == "/" else char + escaped), position + 2
+        elif char == "[":
+            mark = chr(0xF0000 + len(sets))
+            sets[mark], position = _bracket(rule, position + 1)
+            plain += mark
         else:
-            members.add(char)
-            previous, position = char, position + 1
+            plain, position = plain + char, position + 1
+    return plain, sets
+
+
+_MEMBER = re.compile(
+    r"""
+      \[:(?P<class>[^\]]*):\]
+    | (?P<malformed>\[:[^\]]*\Z)
+    | (?P<first>\\.|[^\\]) (?:-(?P<last>\\.|[^\]\\]))?
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def _bracket(rule: str, position: int) -> tuple[str, int]:
+    """Return the expression for the set whose bracket opens before `position`, and where it ends. Raises ValueError."""
+    negated = rule[position : position + 1] in ("!", "^")
+    position += negated
+    start = position
+    members: set[int] = set()
+    while rule[position : position + 1] != "]" or position == start:
+        match = _MEMBER.match(rule, position)
+        if match is None or match["malformed"] is not None:
+            raise ValueError("a bracket that does not close")
+        position = match.end()
+        if match["class"] is not None:
+            members.update(code for code in range(256) if re.fullmatch(_class(match["class"]), chr(code)))
+        else:
+            first = ord(match["first"][-1])
+            members.update((first, *range(first, ord((match["last"] or match["first"])[-1]) + 1)))
     # Neither a slash nor the separator of names is ever matched, whatever the set says.
     chosen = (set(range(256)) - members if negated else members) - {0x2F, 0}
     if not chosen:
-        return None
-    return b"[" + b"".join(b"\\x%02x" % byte for byte in sorted(chosen)) + b"]", position + 1
+        raise ValueError("a bracket that matches nothing")
+    return "[" + "".join(rf"\x{code:02x}" for code in sorted(chosen)) + "]", position + 1
 
 
-def _escape(char: bytes) -> bytes:
-    return char if char.isalnum() or char in b"_-" else b"\\x%02x" % char[0]
+def _class(name: str) -> str:
+    if name not in _CLASSES:
+        raise ValueError(f"no character class {name}")
+    return _CLASSES[name]
 
 
-def _folder_expression(parts: Sequence[bytes | None]) -> bytes:
-    return b"".join(rb"(?:[^/\x00]+/)*" if part is None else part + b"/" for part in parts)
+def expressions(rules: GitIgnoreSpec, *, ignored: bool) -> list[bytes]:
+    """Return what the rules of one sign match, over bytes, without anchors and flags."""
+    found: list[bytes] = []
+    for pattern in rules.patterns:
+        # pathspec does not say what its compiled expressions are of.
+        regex: re.Pattern[str] | None = pattern.regex  # pyright: ignore
+        if regex is not None and pattern.include is ignored:
+            found.append(regex.pattern[regex.pattern.index("^") + 1 : -1].encode("latin-1"))
+    return found

@@ -16,8 +16,7 @@ from ollm_tui.core.fence.dir_handle import DirHandle
 from ollm_tui.core.fence.hard_links import Identity, home_folder, identity_of_linked, linked_credentials
 from ollm_tui.core.fence.protected_paths import ProtectedPatterns
 from ollm_tui.core.search.directory_cache import DirectoryCache
-from ollm_tui.core.search.ignore_files import NO_RULES, IgnoreChain, rule_file
-from ollm_tui.core.search.ignore_rules import is_common
+from ollm_tui.core.search.ignore_files import NO_RULES, IgnoreChain, is_common, rule_file
 from ollm_tui.core.search.repository import (
     NOTHING_TRACKED,
     Repository,

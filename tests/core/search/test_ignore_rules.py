@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from ollm_tui.core.fence import dir_handle
 from ollm_tui.core.fence.dir_handle import DirHandle
 from ollm_tui.core.search.directory_cache import DirectoryCache
-from ollm_tui.core.search.ignore_files import IgnoreChain, IgnoreFile
-from ollm_tui.core.search.ignore_rules import is_common, parse
+from ollm_tui.core.search.ignore_files import IgnoreChain, IgnoreFile, is_common
+from ollm_tui.core.search.ignore_rules import parse
 from ollm_tui.core.search.listing import Listing, ListingOptions
 from ollm_tui.core.search.repository import Repository
 from tests.core.tools.file_reads import git, listed_by_git, listed_by_us, write
