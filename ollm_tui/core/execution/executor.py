@@ -42,6 +42,7 @@ from ollm_tui.core.execution.running import excerpted, notes_kept, run_invocatio
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approvals import ApprovalStore, RememberOffer
 from ollm_tui.core.policy.audit import AuditEvent
+from ollm_tui.core.policy.command_warnings import ShellCommandReader
 from ollm_tui.core.policy.engine import Explanation, JudgedCall, PolicyEngine
 from ollm_tui.core.policy.rules import Decision, Mode
 from ollm_tui.core.tools.argument_repair import mend
@@ -89,7 +90,9 @@ class ToolExecutor:
         self.attended = attended
         self.mode = mode
         self.approvals = approvals
-        self._context = replace(context or ToolContext(bus=bus), bus=bus, workspace=workspace, attended=attended)
+        context = context or ToolContext(bus=bus)
+        reader = context.command_reader or ShellCommandReader()
+        self._context = replace(context, bus=bus, workspace=workspace, attended=attended, command_reader=reader)
         self._forgiving = forgiving
         self._outputs = outputs
         self._on_record = on_record

@@ -1,27 +1,27 @@
-"""What a person should know before a command line runs: its parts, and the reasons to look twice."""
+"""What a person should know before a command line runs, and what its exit code means."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from ollm_tui.core.base.escape import quote_name, visible
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.shell.command_paths import CommandPaths
 from ollm_tui.core.policy.shell.program_table import program_key, tables
-from ollm_tui.core.policy.shell.shell_line import ShellLine, analyse
+from ollm_tui.core.policy.shell.shell_line import ShellLine, analyse, last_program
 from ollm_tui.core.policy.shell.words import SimpleCommand
+from ollm_tui.core.tools.command_reader import CommandFacts
 from ollm_tui.core.tools.file_warnings import git_standing
 
 LONG_CHARACTERS = 2_000
 LONG_LINES = 20
-"""From here on a person is told to read to the end."""
+"""From here on the person is told to read to the end."""
 
 MAX_NAMED = 3
 """Paths named in one sentence; the rest is counted."""
 
-MAX_DOOMED = 10_000
+MAX_DELETED = 10_000
 """Files looked at below what `rm -r` names."""
 
 _SCRIPTS = {
@@ -53,7 +53,7 @@ _SCRIPTS = {
     "lua": "",
     "deno": "",
 }
-"""Programs (under the empty name), and sub-commands of others, that run scripts, tests or build files of the workspace.
+"""Programs (under the empty name) and sub-commands that run scripts, tests or build files of the workspace.
 
 Without sub-commands a program is an interpreter, which runs the file it is given.
 """
@@ -61,26 +61,29 @@ Without sub-commands a program is an interpreter, which runs the file it is give
 _RUNS_SCRIPTS = {name: frozenset(words.split()) for name, words in _SCRIPTS.items()}
 
 
-@dataclass(frozen=True)
-class CommandFacts:
-    """For the confirmation of a command: its simple commands as they were understood, and what speaks for caution."""
-
-    parts: tuple[str, ...]
-    concerns: tuple[str, ...]
+_ANSWERING = frozenset({"grep", "egrep", "fgrep", "rg", "diff", "cmp", "test", "[", "[["})
+"""Programs whose exit code 1 says "not found" or "they differ"."""
 
 
-def command_facts(command: str, workspace: Workspace | None = None, cwd: str = "") -> CommandFacts:
-    """Look at a line; asks the disk for status only (and for git's index where something is deleted). Blocks."""
-    line = analyse(command)
-    paths = CommandPaths(workspace, cwd) if workspace is not None else None
-    found = [*_hard_to_read(line), *_long(command), *_project_code(line)]
-    if paths is not None:
-        found += [*_guarded(line, paths), *_doomed(line, paths)]
-    return CommandFacts(tuple(part.text for part in line.parts), tuple(dict.fromkeys(found)))
+class ShellCommandReader:
+    """Implements `CommandReader` with the reader that judges command lines."""
+
+    def facts(self, command: str, workspace: Workspace | None = None, cwd: str = "") -> CommandFacts:
+        """Return the parts and warnings of a line; reads file status, and git's index for deletions. Blocks."""
+        line = analyse(command)
+        paths = CommandPaths(workspace, cwd) if workspace is not None else None
+        found = [*_hard_to_read(line), *_long(command), *_project_code(line)]
+        if paths is not None:
+            found += [*_sensitive_paths(line, paths), *_deleted_files(line, paths)]
+        return CommandFacts(tuple(part.text for part in line.parts), tuple(dict.fromkeys(found)))
+
+    def exit_code_is_answer(self, command: str, code: int | None) -> bool:
+        """Return whether 1 is the answer of the search or comparison that ends the line."""
+        return code == 1 and last_program(command) in _ANSWERING
 
 
 def _hard_to_read(line: ShellLine) -> list[str]:
-    return [f"It can not be judged safe: {visible(reason)}" for reason in line.opaque_reasons]
+    return [f"It cannot be checked: {visible(reason)}" for reason in line.opaque_reasons]
 
 
 def _long(command: str) -> list[str]:
@@ -91,7 +94,7 @@ def _long(command: str) -> list[str]:
 
 
 def _project_code(line: ShellLine) -> list[str]:
-    """Allowing such a command allows whatever the files it runs say, the model's own edits included."""
+    """Name commands that run files of the project, which the model may have edited."""
     running = dict.fromkeys(_shown_name(command) for command in line.all_commands if _runs_project_code(command))
     return [f"{name} runs code of this project" for name in running]
 
@@ -117,8 +120,8 @@ def _shown_name(command: SimpleCommand) -> str:
     return visible(f"{command.name} {operands[0]}" if named else command.name)
 
 
-def _guarded(line: ShellLine, paths: CommandPaths) -> list[str]:
-    """Words that, taken as paths, lead outside the workspace or to what is asked about."""
+def _sensitive_paths(line: ShellLine, paths: CommandPaths) -> list[str]:
+    """Name words that as paths lead outside the workspace or to files that need a question."""
     outside: dict[str, None] = {}
     guarded: dict[str, str] = {}
     for word in dict.fromkeys(_path_in(word) for command in line.all_commands for word in command.argv[1:]):
@@ -129,15 +132,15 @@ def _guarded(line: ShellLine, paths: CommandPaths) -> list[str]:
         elif (problem := paths.problem(word)) is not None and not paths.is_outside(word):
             guarded[word] = problem
     said = [f"{visible(word)} {problem}" for word, problem in guarded.items()]
-    return [f"It names what lies outside the workspace: {_named(tuple(outside))}", *said] if outside else said
+    return [f"Outside the workspace: {_named(tuple(outside))}", *said] if outside else said
 
 
 def _path_in(word: str) -> str:
     return word.split("=", 1)[1] if word.startswith("-") and "=" in word else word
 
 
-def _doomed(line: ShellLine, paths: CommandPaths) -> list[str]:
-    """The files that a deletion takes, with their size, and whether git still has them."""
+def _deleted_files(line: ShellLine, paths: CommandPaths) -> list[str]:
+    """Name the files that would be deleted, their size, and whether git still has them."""
     known = tables()
     files: list[Path] = []
     total = 0
@@ -151,10 +154,11 @@ def _doomed(line: ShellLine, paths: CommandPaths) -> list[str]:
                     total += size
     if not files:
         return []
-    more = " or more" if len(files) >= MAX_DOOMED else ""
+    more = " or more" if len(files) >= MAX_DELETED else ""
     shown = _named(tuple(paths.workspace.shown(path) for path in files), quoted=True)
     standing = git_standing(files)
-    said = f"It takes {len(files):,}{more} files ({total:,} bytes): {shown}"
+    noun = "file" if len(files) == 1 else "files"
+    said = f"Deletes {len(files):,}{more} {noun} ({total:,} bytes): {shown}"
     return [f"{said}; {standing}" if standing else said]
 
 
@@ -166,7 +170,7 @@ def _files_at(place: Path | None) -> list[tuple[Path, int]]:
     found: list[tuple[Path, int]] = []
     for folder, _, names in os.walk(place):
         for name in names:
-            if len(found) >= MAX_DOOMED:
+            if len(found) >= MAX_DELETED:
                 return found
             path = Path(folder, name)
             try:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ollm_tui.core.memory import Memory
     from ollm_tui.core.shell.hub import CommandHub
     from ollm_tui.core.todos.todo_list import TodoList
+    from ollm_tui.core.tools.command_reader import CommandReader
     from ollm_tui.core.web.client import WebAccess
 
 
@@ -89,6 +90,8 @@ class ToolContext:
     memory: Memory | None = None
     trash: Trash | None = None
     web: WebAccess | None = None
+    command_reader: CommandReader | None = None
+    """Set by the executor where a caller gives none."""
     clock: Clock = field(default_factory=SystemClock)
     limits: Limits = field(default_factory=Limits)
     seen: SeenFiles = field(default_factory=SeenFiles)

@@ -23,10 +23,10 @@ from ollm_tui.core.base.results import Artifact, ToolData, ToolError, ToolResult
 from ollm_tui.core.bus.confirmation import CommandPreview, Preview
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access
-from ollm_tui.core.shell.exit_codes import is_an_answer
 from ollm_tui.core.shell.hub import CommandEnding, CommandHub, CommandRequest, CommandStatus, StartError, TimeLimits
 from ollm_tui.core.shell.shell_service import CommandOutcome, ShellService
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolContext, ToolGroup, ToolInvocation, TouchedPath
+from ollm_tui.core.tools.command_reader import CommandFacts
 
 DEFAULT_TIMEOUT_MS = 30_000
 """Milliseconds a command gets when the call does not say (000)."""
@@ -83,16 +83,15 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         return None
 
     async def preview(self) -> Preview | None:
-        from ollm_tui.core.policy.command_warnings import command_facts  # the policy itself knows tools
-
-        fence, cwd = self.context.fence, self.params.cwd or ""
-        signal = AbortSignal()
-        facts = await signal.in_thread(command_facts, self.params.command, fence, cwd)
+        fence, cwd, reader = self.context.fence, self.params.cwd or "", self.context.command_reader
+        facts = CommandFacts()
+        if reader is not None:
+            facts = await AbortSignal().in_thread(reader.facts, self.params.command, fence, cwd)
         return CommandPreview(
             command=self.params.command,
             cwd=fence.shown(self._directory()),
             parts=facts.parts,
-            concerns=facts.concerns,
+            concerns=facts.warnings,
         )
 
     async def state_digest(self) -> str:
@@ -196,7 +195,8 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
                 )
             case _:
                 pass
-        if state.exit_code == 0 or is_an_answer(self.params.command, state.exit_code):
+        reader = self.context.command_reader
+        if state.exit_code == 0 or (reader and reader.exit_code_is_answer(self.params.command, state.exit_code)):
             return None
         code = "unknown" if state.exit_code is None else state.exit_code
         return ShellExecutionFailed(f"Command exited with code {code}", {"exitCode": state.exit_code})

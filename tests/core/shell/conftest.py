@@ -14,6 +14,7 @@ from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.results import ToolResult, UpdateOutput
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.policy.command_warnings import ShellCommandReader
 from ollm_tui.core.shell.hub import CommandHub
 from ollm_tui.core.shell.process_tree import running_processes
 from ollm_tui.core.tools.base import Tool, ToolContext
@@ -51,7 +52,13 @@ class Bench:
 
 
 def bench_in(root: Path, hub: CommandHub) -> Bench:
-    context = ToolContext(bus=MessageBus(), workspace=Workspace(root), commands=hub, call_id="call-1")
+    context = ToolContext(
+        bus=MessageBus(),
+        workspace=Workspace(root),
+        commands=hub,
+        call_id="call-1",
+        command_reader=ShellCommandReader(),
+    )
     return Bench(context, hub, root)
 
 

@@ -23,7 +23,6 @@ from ollm_tui.core.base.errors import (
     ShellExecutionFailed,
 )
 from ollm_tui.core.bus.confirmation import CommandPreview
-from ollm_tui.core.shell.exit_codes import last_command_word
 from ollm_tui.core.shell.hub import CommandHub
 from ollm_tui.core.tools.shell import SHELL
 from tests.core.shell.conftest import Bench, alive, bench_in, data_of, in_session, until
@@ -270,36 +269,6 @@ async def test_exit_code_1_of_a_search_or_comparison_is_an_answer(
     result = await bench.shell(command)
     assert result.exit_code == code
     assert (result.error is not None) == is_error
-
-
-@pytest.mark.parametrize(
-    ("line", "word"),
-    [
-        ("grep x f", "grep"),
-        ("cd src && rg 'a;b' .", "rg"),
-        ("grep x f | head", "head"),
-        ('echo "a && grep b"', "echo"),
-        ("grep x f # and | more", "grep"),
-        ("diff a b >/dev/null 2>&1", "diff"),
-        ("X=1 Y=2 test -e a;", "test"),
-        ("make & grep x f\n", "grep"),
-        ("! grep x f", "!"),
-        ("if grep x f; then :; fi", "fi"),
-        ("cat <<EOF\ngrep x\nEOF", "EOF"),
-        ("'grep' x", "grep"),
-        ("   ", None),
-        ("A=1", None),
-    ],
-)
-def test_the_last_command_of_a_line_is_recognised(line: str, word: str | None) -> None:
-    assert last_command_word(line) == word
-
-
-@given(st.text(max_size=80))
-@settings(max_examples=300)
-def test_recognising_the_last_command_ends_on_any_text(line: str) -> None:
-    word = last_command_word(line)
-    assert word is None or word
 
 
 async def test_lines_that_break_wrappers_run_as_they_are(bench: Bench) -> None:

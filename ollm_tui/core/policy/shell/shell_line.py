@@ -15,8 +15,8 @@ from functools import cached_property, lru_cache
 
 from ollm_tui.core.policy.shell.nested_commands import NestedCommands, commands_in_options, every_command
 from ollm_tui.core.policy.shell.strict_scanner import Scan, scan
-from ollm_tui.core.policy.shell.tree_sitter_reader import TreeReading, parse, read_tree
-from ollm_tui.core.policy.shell.words import SimpleCommand
+from ollm_tui.core.policy.shell.tree_sitter_reader import TreeReading, last_program_word, parse, read_tree
+from ollm_tui.core.policy.shell.words import SimpleCommand, UnreadableWordError, read_word
 from ollm_tui.core.policy.shell.wrappers import changes_state, is_wrapper
 
 MAX_CHARACTERS = 8_000
@@ -82,7 +82,7 @@ def analyse_uncached(line: str) -> ShellLine:
         reasons.append(f"it is longer than {MAX_CHARACTERS:,} characters")
     elif not line or line.isspace():
         return ShellLine(line, opaque_reasons=("it is empty",))
-    if len(line) > MAX_CHARACTERS or (len(line) > MAX_OPERATORS and len(_OPERATORS.findall(line)) > MAX_OPERATORS):
+    if _too_large(line):
         if len(line) <= MAX_CHARACTERS:
             reasons.append(f"it has more than {MAX_OPERATORS} separators")
         found = every_command(line, None, (), torn=True)
@@ -124,6 +124,20 @@ def clear_analyses() -> None:
     _remembered.cache_clear()
 
 
+def last_program(line: str) -> str | None:
+    """Return the program, without its directory, whose exit code a line returns; None where that cannot be told."""
+    if _too_large(line):
+        return None
+    word = last_program_word(parse(line), line)
+    if word is None or word in ("[", "[["):
+        return word
+    try:
+        name = read_word(word, 0)
+    except UnreadableWordError:
+        return None
+    return name.text.rpartition("/")[2] or None if name.literal else None
+
+
 def bash_accepts(line: str, timeout: float = 2.0) -> bool:
     """Whether bash itself finds the line well-formed (`bash -n`, about 2 ms); asked only before an allow.
 
@@ -144,6 +158,11 @@ def bash_accepts(line: str, timeout: float = 2.0) -> bool:
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0 and not done.stderr
+
+
+def _too_large(line: str) -> bool:
+    many = len(line) > MAX_OPERATORS and len(_OPERATORS.findall(line)) > MAX_OPERATORS
+    return many or len(line) > MAX_CHARACTERS
 
 
 def _agree(strict: Scan, reading: TreeReading) -> bool:

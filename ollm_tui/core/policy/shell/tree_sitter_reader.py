@@ -140,6 +140,27 @@ def _kind_for_people(kind: str) -> str:
     return kind.replace("_", " ")
 
 
+def last_program_word(tree: Tree, line: str) -> str | None:
+    """Return the word naming the program whose exit code the line returns; None where that cannot be told."""
+    node: Node | None = tree.root_node
+    if tree.root_node.has_error:
+        return None
+    while node is not None:
+        match node.type:
+            case "command":
+                name = node.child_by_field_name("name")
+                return None if name is None else _slice(name, line)
+            case "test_command":
+                return _slice(node.children[0], line)
+            case "redirected_statement":
+                node = node.child_by_field_name("body")
+            case "program" | "list" | "pipeline" | "subshell" | "compound_statement":
+                node = next((each for each in reversed(node.named_children) if each.type != "comment"), None)
+            case _:  # `! cmd` turns the code round, loops and conditions have one of their own
+                return None
+    return None
+
+
 @dataclass(frozen=True)
 class FoundCommand:
     """A command anywhere in a tree: its words and its whole text; `fed` are here-texts given to it."""
