@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tomllib
+import venv
 from pathlib import Path
 
 import pytest
@@ -123,6 +125,63 @@ def test_the_wheel_brings_its_themes_presets_and_tables(wheel: Path, tmp_path: P
     )
     styles = {path.name for path in (PACKAGE / "tui" / "styles").glob("*.tcss")}
     assert styles and {path.name for path in (wheel / "ollm_tui" / "tui" / "styles").glob("*.tcss")} == styles
+
+
+LIBRARY_USER = """\
+import asyncio
+from ollm_tui.core import (
+    AbortSignal, Effect, MessageBus, Parameters, PolicyConfig, PolicyDecision, PolicyEngine, PolicyRule, Risk, Tool,
+    ToolExecutor, ToolGroup, ToolInvocation, ToolRegistry, ToolResult, Workspace,
+)
+
+class Greeting(Parameters):
+    name: str
+
+class Greet(ToolInvocation[Greeting]):
+    def get_description(self) -> str:
+        return f"Greet {self.params.name}"
+
+    async def execute(self, signal: AbortSignal, update_output: object = None) -> ToolResult:
+        return ToolResult.of_text(f"Hello {self.params.name}")
+
+async def main() -> str:
+    registry, bus = ToolRegistry(), MessageBus()
+    policy = PolicyConfig(rules=[PolicyRule(tool="greet", action=PolicyDecision.ALLOW)])
+    tool = Tool(
+        name="greet", display_name="Greet", description="Greets", group=ToolGroup.SYSTEM, effect=Effect.READS,
+        parameters=Greeting, invocation=Greet, risk=Risk.LOW,
+    )
+    registry.register(tool)
+    executor = ToolExecutor(registry, PolicyEngine(policy), bus, Workspace("."))
+    return (await executor.execute("greet", {"name": "you"})).llm_content
+
+print(asyncio.run(main()))
+"""
+
+
+def test_a_program_that_uses_the_library_passes_strict_type_checks_and_runs(wheel: Path, tmp_path: Path) -> None:
+    """The wheel's types reach a user: `py.typed` is there, and the names that load lazily are known."""
+    venv.create(tmp_path / "venv", with_pip=False)
+    [packages] = (tmp_path / "venv").glob("lib/python*/site-packages")
+    (packages / "installed.pth").write_text(f"{wheel}\n{sysconfig.get_path('purelib')}\n")
+    user, interpreter = tmp_path / "user.py", tmp_path / "venv" / "bin" / "python"
+
+    def check(program: str) -> subprocess.CompletedProcess[str]:
+        user.write_text(program)
+        command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
+        return subprocess.run(
+            [*command, "--python-executable", str(interpreter), str(user)],
+            capture_output=True, text=True, cwd=tmp_path, check=False,
+        )  # fmt: skip
+
+    done = check(LIBRARY_USER)
+    assert (done.returncode, done.stdout) == (0, "Success: no issues found in 1 source file\n"), (
+        done.stdout + done.stderr
+    )
+    ran = subprocess.run([interpreter, user], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert ran.stdout == "Hello you\n", ran.stderr
+    wrong = check(LIBRARY_USER.replace('Workspace(".")', "Workspace(1)"))
+    assert 'Argument 1 to "Workspace" has incompatible type "int"' in wrong.stdout
 
 
 def test_the_readme_names_two_commands_of_one_line_each() -> None:
