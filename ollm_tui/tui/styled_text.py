@@ -1,6 +1,6 @@
-"""What our own widgets draw with: lines of styled text, wrapped by cells, made into strips of the current theme.
+"""Styled text: lines of spans with roles, wrapped by cells, drawn in theme colours.
 
-Foreign text enters a `StyledLine` only through `visible` or `visible_block`; nothing here knows markup.
+Foreign text enters a `StyledLine` only through `visible` or `visible_block`; nothing here reads markup.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color, ColorParseError
 from textual.strip import Strip
-from textual.theme import Theme
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -25,11 +24,11 @@ if TYPE_CHECKING:
 
 TAB_SIZE = 4
 CHARACTERS_A_CELL = 5
-"""As many as can stand on one: `visible` leaves a character four combining marks."""
+"""The most: `visible` leaves a character four combining marks."""
 
 
 class TextRole(StrEnum):
-    """What a piece of text is, which the theme gives a colour. A meaning is always in the words as well."""
+    """What a text means, which the theme gives a colour; the words say it too."""
 
     PLAIN = "plain"
     MUTED = "muted"
@@ -49,7 +48,7 @@ class TextRole(StrEnum):
 
 @dataclass(frozen=True)
 class StyledSpan:
-    """A run of text in one role; its text is safe to draw and has no line end."""
+    """A run of text in one role, safe to draw, without line ends."""
 
     text: str
     role: TextRole = TextRole.PLAIN
@@ -57,9 +56,9 @@ class StyledSpan:
 
 @dataclass(frozen=True)
 class StyledLine:
-    """One logical line. `hang` is how far its wrapped continuations are indented, in cells.
+    """A logical line; wrapped continuations are indented by `hang` cells.
 
-    `prose` may be folded at blanks, for sentences; commands and files are cut by cells and lose nothing.
+    `prose` wraps at blanks, for sentences; commands and files are cut by cells.
     """
 
     spans: tuple[StyledSpan, ...] = ()
@@ -68,23 +67,25 @@ class StyledLine:
 
     @property
     def text(self) -> str:
+        """The text without styles."""
         return "".join(span.text for span in self.spans)
 
     @property
     def cells(self) -> int:
+        """The width in cells."""
         return sum(cell_len(span.text) for span in self.spans)
 
     def wrapped(self, width: int) -> list[StyledLine]:
-        """Cut by cells at `width`, losing nothing: blanks at a fold stay. At least one line."""
+        """Wrap at `width` cells, losing nothing; at least one line."""
         if width <= 0 or self.cells <= width:
             return [self]
-        hang = self.hang if self.hang <= min(width // 2, width - 2) else 0  # a wide character has to fit beside it
+        hang = self.hang if self.hang <= min(width // 2, width - 2) else 0  # leaves room for a wide character
         rows: list[list[StyledSpan]] = [[]]
         room = width
         for span in self.spans:
             text, at = span.text, 0
             while at < len(text):
-                # A whole text may be one line: what lies beyond this row is not looked at again for each row.
+                # A style text may be one line: do not measure its rest again for each row.
                 rest = text[at : at + max(1, room) * CHARACTERS_A_CELL]
                 if at + len(rest) == len(text) and cell_len(rest) <= room:
                     rows[-1].append(StyledSpan(rest, span.role))
@@ -95,7 +96,7 @@ class StyledLine:
                 if blank > 0:
                     head = head[: blank + 1]
                 if not head and room == width - (hang if len(rows) > 1 else 0):
-                    head = text[at]  # one character wider than a whole line: better cut off than looped on
+                    head = text[at]  # a character wider than a line: cut it, never loop
                 if head:
                     rows[-1].append(StyledSpan(head, span.role))
                     at += len(head)
@@ -104,7 +105,7 @@ class StyledLine:
         return [StyledLine(tuple(row), self.hang, self.prose) for row in rows]
 
     def cut(self, width: int) -> StyledLine:
-        """At most `width` cells, the cut marked by two dots."""
+        """Cut to `width` cells, the cut marked by two dots."""
         if self.cells <= width:
             return self
         if width <= 2:
@@ -121,7 +122,7 @@ class StyledLine:
 
 
 def app_of(node: DOMNode) -> App[object]:
-    """The running app, whose result type nobody here cares about."""
+    """Return the running app, typed."""
     return node.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # textual: App[Unknown]
 
 
@@ -132,7 +133,7 @@ def line(*parts: str | tuple[str, TextRole], hang: int = 0, prose: bool = False)
 
 
 def spread(left: StyledLine, right: StyledLine, width: int) -> StyledLine:
-    """`left` at the left edge, `right` at the right one; the left gives way where both do not fit."""
+    """Put `left` and `right` at the edges; cut the left if needed."""
     room = width - right.cells - 1
     if room < 4:
         return left.cut(width)
@@ -142,22 +143,22 @@ def spread(left: StyledLine, right: StyledLine, width: int) -> StyledLine:
 
 
 def lines_of(text: str, role: TextRole = TextRole.PLAIN, *, indent: int = 0, prose: bool = False) -> list[StyledLine]:
-    """A safe block of text as lines, tabs set out to blanks."""
+    """Turn a safe block of text into lines, tabs expanded."""
     lead = " " * indent
     return [line((lead + row.expandtabs(TAB_SIZE), role), hang=indent, prose=prose) for row in text.split("\n")]
 
 
 def wrap_all(lines: Iterable[StyledLine], width: int) -> list[StyledLine]:
-    """Every line cut at `width`."""
+    """Wrap every line at `width`."""
     return [row for one in lines for row in one.wrapped(width)]
 
 
-TO_THE_EDGE = frozenset({TextRole.ADDED, TextRole.REMOVED})
-"""Inks with a ground of their own, which goes on to the right edge behind a line that ends in them."""
+FILLS_ROW = frozenset({TextRole.ADDED, TextRole.REMOVED})
+"""Roles with a background, which continues to the right edge behind a line that ends in one."""
 
 
 class RolePalette:
-    """Inks of the current theme as terminal styles."""
+    """Terminal styles of the roles in the current theme."""
 
     def __init__(self, variables: dict[str, str], *, ansi: bool) -> None:
         self._variables = variables
@@ -190,27 +191,29 @@ class RolePalette:
 
     @classmethod
     def of(cls, widget: Widget) -> RolePalette:
-        """The palette of the theme that holds now; made once for all widgets."""
+        """Return the palette of the current theme, made once for all widgets."""
         app = app_of(widget)
-        known = _PALETTES.get(app)
-        if known is None or known[0] is not app.current_theme:
-            known = _PALETTES[app] = (app.current_theme, cls(app.theme_variables, ansi=app.current_theme.ansi))
-        return known[1]
+        variables, palette = _PALETTES.get(app, (None, None))
+        if palette is None or variables is not app.theme_variables:  # Textual makes new ones with each theme
+            palette = cls(app.theme_variables, ansi=app.current_theme.ansi)
+            _PALETTES[app] = (app.theme_variables, palette)
+        return palette
 
     def style(self, role: TextRole) -> Style:
+        """Return the style of a role."""
         return self._styles[role]
 
     def fore(self, name: str) -> str | None:
-        """A theme colour as rich writes it, for styles built elsewhere; None where the theme has none."""
+        """Return a theme colour as rich writes it; None where the theme has none."""
         color = self._color(name)
         return None if color is None else color.rich_color.name
 
     def strip(self, styled: StyledLine, width: int, base: Style, fill: TextRole = TextRole.PLAIN) -> Strip:
-        """The line on exactly `width` cells, over `base`; `fill` is the role of the whole row."""
-        ground = base + self._styles[fill]
-        segments = [Segment(span.text, ground + self._styles[span.role]) for span in styled.spans]
+        """Draw the line on exactly `width` cells over `base`; `fill` is the row's role."""
+        style = base + self._styles[fill]
+        segments = [Segment(span.text, style + self._styles[span.role]) for span in styled.spans]
         last = styled.spans[-1].role if styled.spans else TextRole.PLAIN
-        return Strip(segments).crop_extend(0, width, ground + self._styles[last] if last in TO_THE_EDGE else ground)
+        return Strip(segments).crop_extend(0, width, style + self._styles[last] if last in FILLS_ROW else style)
 
     def _color(self, name: str) -> Color | None:
         value = self._variables.get(name)
@@ -235,7 +238,7 @@ class RolePalette:
         return Style(bgcolor=color.rich_color)
 
 
-_PALETTES: WeakKeyDictionary[App[object], tuple[Theme, RolePalette]] = WeakKeyDictionary()
+_PALETTES: WeakKeyDictionary[App[object], tuple[dict[str, str], RolePalette]] = WeakKeyDictionary()
 
 
 def _style(color: Color) -> Style:
@@ -243,7 +246,7 @@ def _style(color: Color) -> Style:
 
 
 def _head(text: str, cells: int) -> str:
-    """As many characters from the front as fit into `cells`."""
+    """Return as many leading characters as fit into `cells`."""
     if cells <= 0:
         return ""
     first = chop_cells(text[: cells * CHARACTERS_A_CELL], cells)

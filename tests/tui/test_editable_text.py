@@ -10,7 +10,7 @@ from textual.widgets import TextArea
 
 from ollm_tui.core.base.escape import visible_block
 from ollm_tui.tui.editable_text import Editable
-from ollm_tui.tui.widgets.long_text import folded
+from ollm_tui.tui.widgets.line_view import wrapped_rows
 
 ANY = st.text(max_size=200) | st.text(st.sampled_from("a⟨U+0041⟩\r\n\t\x1b\u2028\x85\u202e é漢"), max_size=60)
 
@@ -45,7 +45,7 @@ def test_what_stands_for_no_character_is_kept_as_typed(written: str) -> None:
 @settings(max_examples=200, deadline=None)
 @given(text=ANY, width=st.integers(2, 40))
 def test_folding_loses_nothing(text: str, width: int) -> None:
-    rows = folded(text, width)
+    rows = wrapped_rows(text, width)
     whole = "".join(one.expandtabs(4) for one in visible_block(text).split("\n"))
     assert "".join(rows) == whole
 

@@ -15,7 +15,7 @@ from ollm_tui.tui.decisions import DecisionGuard
 from ollm_tui.tui.screens.confirmation_text import facts_left_out
 from ollm_tui.tui.styled_text import TextRole, line
 from ollm_tui.tui.values import ReviewValue
-from ollm_tui.tui.widgets.diff_view import argument_lines, preview_lines, preview_title
+from ollm_tui.tui.widgets.call_preview import argument_lines, preview_lines, preview_title
 from ollm_tui.tui.widgets.line_view import LineView
 from ollm_tui.tui.widgets.text_box import TextBox
 

@@ -185,7 +185,7 @@ class Dashboard(TerminalFocusScreen):
         self.refresh_bindings()
 
     def _take_surroundings(self, around: SessionStatus) -> None:
-        self.status.surroundings = around
+        self.status.session = around
         self.queue.policy_words = around.mode if not around.denied_because else "everything is denied"
         words = [] if not around.model else [f"Model: {around.model}{'  (offline)' if around.offline else ''}"]
         self.chat.welcome([*words, f"Workspace: {around.workspace}", f"Policy: {around.mode}"])

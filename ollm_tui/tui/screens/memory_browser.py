@@ -15,7 +15,7 @@ from ollm_tui.core.memory import MemoryScope
 from ollm_tui.tui import protocol as wishes
 from ollm_tui.tui.memory_values import MemoryListing, MemoryQuery, MemoryRow, MemoryText
 from ollm_tui.tui.styled_text import StyledLine, StyledSpan, TextRole, app_of, line
-from ollm_tui.tui.widgets.long_text import LongText
+from ollm_tui.tui.widgets.line_view import LongText
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
 from ollm_tui.tui.widgets.text_box import ClickTarget, TextBox
 

@@ -18,7 +18,7 @@ from ollm_tui.core.memory import MemoryScope
 from ollm_tui.tui.editable_text import Editable, written_out
 from ollm_tui.tui.memory_values import MemoryName
 from ollm_tui.tui.styled_text import TextRole, line
-from ollm_tui.tui.widgets.long_text import LongText
+from ollm_tui.tui.widgets.line_view import LongText
 from ollm_tui.tui.widgets.text_box import TextBox
 
 PART_CHARS = 50_000

@@ -1,4 +1,4 @@
-"""The terminal: an emulator, and the view that draws it and turns keys into bytes."""
+"""The terminal: an emulator, and the view that draws it and encodes keys."""
 
 LEAVE_KEY = "ctrl+right_square_bracket"
 """Gives the keyboard back to the dashboard; pressed twice it goes to the program."""

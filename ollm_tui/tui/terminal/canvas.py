@@ -1,4 +1,4 @@
-"""`TerminalCanvas`: draws a terminal engine, frame by frame, and scrolls, selects and copies its text."""
+"""`TerminalCanvas`: draws a terminal engine frame by frame, with scrolling and selection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from rich.color import Color
 from rich.style import Style
 from textual import events
-from textual.app import App
 from textual.color import Color as TextualColor
 from textual.geometry import Region, Size
 from textual.selection import Selection
@@ -16,6 +15,7 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
 
+from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.terminal import view_messages
 from ollm_tui.tui.terminal.emulator.osc import BellRang, ClipboardWrite, TerminalEvent, TitleSet
 from ollm_tui.tui.terminal.emulator.terminal_modes import InputModes
@@ -25,7 +25,7 @@ from ollm_tui.tui.terminal.view_frame import ViewFrame, ViewState
 
 FRAME_SECONDS = 1 / 30
 RESIZE_SECONDS = 0.05
-"""Quiet time before the program hears of a new size, so that dragging a border does not flood it."""
+"""Debounce of new sizes, so that dragging a border does not flood the program."""
 
 ANSI_NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 ANSI_VARIABLES = tuple(f"ansi-{name}" for name in ANSI_NAMES) + tuple(f"ansi-bright-{name}" for name in ANSI_NAMES)
@@ -33,7 +33,7 @@ ANSI_VARIABLES = tuple(f"ansi-{name}" for name in ANSI_NAMES) + tuple(f"ansi-bri
 
 
 class TerminalCanvas(Widget):
-    """The drawing half of a `TerminalView`: knows no keys. One canvas at a time draws an engine."""
+    """The drawing half of a `TerminalView`; one canvas at a time draws an engine."""
 
     DEFAULT_CSS = """
     TerminalCanvas {
@@ -60,7 +60,7 @@ class TerminalCanvas(Widget):
         self.engine = engine or TerminalEngine()
         self._interactive = True
         self.follow_size = True
-        """Whether the engine takes the widget's size; a replayed recording keeps its own."""
+        """Whether the engine takes the widget's size; replays keep their own."""
         self.frame = ViewFrame(self.engine)
         self._hidden = False
         self._last_frame = 0.0
@@ -69,7 +69,7 @@ class TerminalCanvas(Widget):
 
     @property
     def interactive(self) -> bool:
-        """Whether keys and mouse go to a program; without one the view only scrolls and copies."""
+        """Whether keys and mouse go to a program."""
         return self._interactive
 
     @interactive.setter
@@ -84,32 +84,27 @@ class TerminalCanvas(Widget):
         with self.engine.lock:
             return self.engine.screen.input_modes
 
-    @property
-    def host(self) -> App[object]:
-        """The app, with a type."""
-        return self.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # untyped in Textual
-
     def send(self, data: bytes) -> None:
-        """Hand what the person typed or clicked to whoever holds the program's PTY."""
+        """Post what the person typed or clicked, for the program."""
         if data:
             self.post_message(self.Input(self, data))
 
     def answer(self, data: bytes) -> None:
-        """As `send`, for what nobody typed: the terminal's own answers and reports. Safe from any thread."""
+        """Post the terminal's own answers, for the program; safe from any thread."""
         if data:
             self.post_message(self.Answer(self, data))
 
-    # Life
-
     def on_mount(self) -> None:
+        """Connect the engine."""
         self.engine.on_wake = self._wake
         if self.engine.on_reply is None:
             self.engine.on_reply = self.answer
         self.engine.on_event = self._event
-        self.host.theme_changed_signal.subscribe(self, lambda _theme: self.repaint())
+        app_of(self).theme_changed_signal.subscribe(self, lambda _theme: self.repaint())
         self.repaint()
 
     def on_unmount(self) -> None:
+        """Disconnect the engine, unless another view took it."""
         if self.engine.on_wake == self._wake:
             self.engine.on_wake = None
         if self.engine.on_reply == self.answer:
@@ -118,12 +113,13 @@ class TerminalCanvas(Widget):
             self.engine.on_event = None
 
     def notify_style_update(self) -> None:
+        """Redraw in the new style."""
         super().notify_style_update()
         if self.is_mounted:
             self.repaint()
 
     def _wake(self) -> None:
-        """Called by the engine in the feeding thread; posting a message is the one thing safe from there."""
+        """Post `Wake`, the one thing that is safe from the feeding thread."""
         self.post_message(view_messages.Wake(self))
 
     def _event(self, event: TerminalEvent) -> None:
@@ -133,16 +129,18 @@ class TerminalCanvas(Widget):
             case BellRang():
                 self.post_message(self.Bell(self))
             case ClipboardWrite(text):
-                self.post_message(view_messages.Clipboard(self, text))
+                self.post_message(self.Clipboard(self, text))
             case _:
                 self.post_message(self.Reported(self, event))
 
     def on_terminal_view_clipboard(self, message: view_messages.Clipboard) -> None:
-        self.host.copy_to_clipboard(message.text)
+        """Set the clipboard."""
+        app_of(self).copy_to_clipboard(message.text)
 
     # Size
 
     def on_resize(self, event: events.Resize) -> None:
+        """Resize the engine, and report the size once it is stable."""
         columns, lines = self.content_size
         if columns <= 0 or lines <= 0 or not self.follow_size:
             return
@@ -162,24 +160,27 @@ class TerminalCanvas(Widget):
         self.post_message(self.Resized(self, screen.columns, screen.lines))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return the screen's lines."""
         return self.engine.screen.lines
 
     # Drawing
 
     def on_terminal_view_wake(self, message: view_messages.Wake) -> None:
+        """Draw the engine's changes."""
         message.stop()
         self.schedule_frame()
 
     def on_hide(self) -> None:
-        """Another tab is in front: the engine goes on, and wakes nobody until the view is shown again."""
+        """Stop drawing while another tab is in front."""
         self._hidden = True
 
     def on_show(self) -> None:
+        """Draw again."""
         self._hidden = False
         self.repaint()
 
     def schedule_frame(self) -> None:
-        """Draw now, or when the frame before has stood long enough."""
+        """Draw now, or when the frame interval has passed."""
         if self._frame_timer is not None or self._hidden:
             return
         delay = self._last_frame + FRAME_SECONDS - time.monotonic()
@@ -191,11 +192,11 @@ class TerminalCanvas(Widget):
     def _draw_frame(self) -> None:
         """Take what changed from the engine and refresh those lines only."""
         self._frame_timer = None
-        held = self.frame.held_for()
+        held = self.frame.seconds_held()
         if held > 0:
             self._frame_timer = self.set_timer(min(held, FRAME_SECONDS), self._draw_frame)
             return
-        changed = self.frame.update(self.look())
+        changed = self.frame.update(self.view_state())
         self._last_frame = time.monotonic()
         if len(changed) == len(self.frame.strips):
             self.refresh()
@@ -204,53 +205,56 @@ class TerminalCanvas(Widget):
             self.refresh(*(Region(0, y, width, 1) for y in sorted(changed)))
 
     def repaint(self) -> None:
-        """Draw everything anew: another theme or size."""
-        self.frame.repaint(self._palette(), self.look())
+        """Redraw everything, for another theme or size."""
+        self.frame.repaint(self._palette(), self.view_state())
         self.refresh()
 
-    def look(self) -> ViewState:
-        """What is laid over the screen."""
-        return ViewState(self.has_focus, self.interactive, self.text_selection, self._selected_look())
+    def view_state(self) -> ViewState:
+        """Return what is drawn over the screen."""
+        return ViewState(self.has_focus, self.interactive, self.text_selection, self._selection_style())
 
-    def _selected_look(self) -> Style:
-        """How selected text looks: the theme's ground for it. Its text colour may be as transparent as none at all."""
-        ground = self.screen.get_component_rich_style("screen--selection").bgcolor
-        if ground is None or ground.is_default:
+    def _selection_style(self) -> Style:
+        """Return the theme's background for selections; its text colour may be transparent."""
+        background = self.screen.get_component_rich_style("screen--selection").bgcolor
+        if background is None or background.is_default:
             return Style(reverse=True)
-        return Style(color=self.rich_style.color, bgcolor=ground)
+        return Style(color=self.rich_style.color, bgcolor=background)
 
     def _palette(self) -> TerminalPalette:
-        variables = self.host.theme_variables
+        variables = app_of(self).theme_variables
         ansi = tuple(_theme_colour(variables.get(name), number) for number, name in enumerate(ANSI_VARIABLES))
         style = self.rich_style
         return TerminalPalette(style.color or Color.default(), style.bgcolor or Color.default(), ansi)
 
     def render_line(self, y: int) -> Strip:
+        """Return a line's strip, fitted to the width."""
         strips = self.frame.strips
         width = self.content_size.width
         if 0 <= y < len(strips):
             strip = strips[y]
-            # The style is worked out anew on every asking, which took a third of the time of a frame.
+            # `rich_style` is computed on each access, which took a third of a frame's time.
             return strip if strip.cell_length == width else strip.crop_extend(0, width, self.rich_style)
         return Strip.blank(width, self.rich_style)
 
     # Selection
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """Return the selected text, for Textual."""
         return self.frame.selected_text(selection), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
+        """Draw the new selection."""
         self.schedule_frame()
 
     # Scrolling
 
     @property
     def scroll_mode(self) -> bool:
-        """Whether older lines are shown; the keys that move are then the view's own, any other key ends it."""
+        """Whether older lines are shown; only moving keys stay in it."""
         return self.frame.back > 0
 
     def scroll_back(self, lines: int) -> None:
-        """Show older lines (negative: newer ones); at 0 lines back the view follows the program again."""
+        """Show older lines (negative: newer ones); at 0 follow the program again."""
         if self.frame.scroll(lines):
             self.refresh()
             self.post_message(self.Scrolled(self, self.frame.back))
@@ -260,12 +264,12 @@ class TerminalCanvas(Widget):
         self.scroll_back(-self.frame.back)
 
     def visible_text(self) -> Iterable[str]:
-        """The lines as drawn, without trailing blanks: for tests and for reading the screen aloud."""
+        """Return the lines as drawn, without trailing blanks."""
         return [strip.text.rstrip() for strip in self.frame.strips]
 
 
 def _theme_colour(value: str | None, number: int) -> Color:
-    """A colour of the theme; one that is missing or cannot be parsed is the terminal's own."""
+    """Return a colour of the theme, or the terminal's own where it has none."""
     if value is None:
         return Color.from_ansi(number)
     try:

@@ -1,4 +1,4 @@
-"""Keys, pastes and focus as the bytes a program on a terminal expects (xterm's encoding)."""
+"""Keys, mouse, pastes and focus as bytes for a program (xterm's encoding)."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _CONTROL_KEYS = {
     "7": "\x1f",
     "8": "\x7f",
 } | {chr(letter): chr(letter - 0x60) for letter in range(ord("a"), ord("z") + 1)}
-"""What Ctrl makes of a key, by Textual's name for it."""
+"""Ctrl with a key, by Textual's name for it."""
 
 _NOT_PASTED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-"""Controls that are taken out of a paste: with ESC gone nothing in it can end the bracket or run as a sequence."""
+"""Controls removed from a paste: without ESC nothing in it can end the bracket or run as a sequence."""
 
 
 def encode_key(key: str, character: str | None, modes: InputModes) -> bytes:
-    """The bytes for a Textual key event (`event.key`, `event.character`); empty for a key no program could use."""
+    """Return the bytes of a Textual key event; empty for keys terminals lack."""
     modifiers, name = _split(key)
     text = _special_key(name, modifiers, modes)
     if text is None:
@@ -52,27 +52,27 @@ def encode_key(key: str, character: str | None, modes: InputModes) -> bytes:
 
 
 def encode_paste(text: str, modes: InputModes) -> bytes:
-    """A paste: line ends as Enter sends them, controls removed, bracketed when the program asked for that."""
+    """Return a paste: Enter's line ends, no controls, bracketed on request."""
     text = text.replace("\r\n", "\r").replace("\n", "\r")
     data = _NOT_PASTED.sub("", text).encode("utf-8", "replace")
     return PASTE_START + data + PASTE_END if modes.bracketed_paste else data
 
 
 def encode_focus(focused: bool, modes: InputModes) -> bytes:
-    """Focus in or out; empty unless the program asked to be told."""
+    """Return the focus report; empty unless requested."""
     if not modes.focus_reports:
         return b""
     return b"\x1b[I" if focused else b"\x1b[O"
 
 
 def _split(key: str) -> tuple[frozenset[str], str]:
-    """Modifiers and name of a key such as `ctrl+shift+left`; a `+` that is the key itself is called `plus`."""
+    """Return modifiers and name of a key such as `ctrl+shift+left`."""
     *modifiers, name = key.split("+")
     return frozenset(modifiers), name
 
 
 def _special_key(name: str, modifiers: frozenset[str], modes: InputModes) -> str | None:
-    """Keys with a sequence of their own; None for the others."""
+    """Return the sequence of a key that has one of its own; None for others."""
     number = 1 + ("shift" in modifiers) + 2 * ("alt" in modifiers or "meta" in modifiers) + 4 * ("ctrl" in modifiers)
     if name in _CURSOR_KEYS:
         final = _CURSOR_KEYS[name]
@@ -110,19 +110,21 @@ def _character_key(name: str, modifiers: frozenset[str], character: str | None) 
 
 
 WHEEL_LINES = 3
-"""Lines a wheel step moves, and arrow keys it sends to a full-screen program without mouse reports."""
+"""Lines a wheel step scrolls, or arrow keys it sends."""
 MAX_LEGACY = 223
-"""The last column or line the old three-byte report can name."""
+"""The last column or line of the legacy three-byte report."""
 
 
 class Action(Enum):
+    """What was done with the mouse."""
+
     PRESS = "press"
     RELEASE = "release"
     MOVE = "move"
 
 
 class Button(Enum):
-    """Buttons by the number xterm gives them."""
+    """Buttons by xterm's numbers."""
 
     LEFT = 0
     MIDDLE = 1
@@ -136,7 +138,7 @@ class Button(Enum):
 
 @dataclass(frozen=True)
 class MouseAction:
-    """Something done with the mouse at a 0-based cell of the screen."""
+    """A mouse action at a 0-based cell of the screen."""
 
     action: Action
     button: Button
@@ -148,7 +150,7 @@ class MouseAction:
 
 
 def encode_mouse(mouse: MouseAction, modes: InputModes) -> bytes:
-    """The report for an action; empty when the program did not ask for it or it cannot be said."""
+    """Return the report of an action; empty when not requested or not encodable."""
     if not _wanted(mouse, modes.mouse):
         return b""
     code = mouse.button.value + 4 * mouse.shift + 8 * mouse.alt + 16 * mouse.ctrl
@@ -170,7 +172,7 @@ def encode_mouse(mouse: MouseAction, modes: InputModes) -> bytes:
 
 
 def encode_wheel_keys(up: bool, modes: InputModes) -> bytes:
-    """Arrow keys for a wheel step over a full-screen program that has no mouse reports (mode 1007); else empty."""
+    """Return arrow keys for a wheel step over a full-screen program (mode 1007)."""
     if not (modes.alternate_screen and modes.alternate_scroll):
         return b""
     final = b"A" if up else b"B"

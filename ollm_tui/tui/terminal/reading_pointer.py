@@ -1,4 +1,4 @@
-"""Reading a terminal with keys: a pointer that moves over scrollback and screen, and a selection from a mark to it."""
+"""The pointer of reading a terminal: moves over scrollback and screen, and selects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Move(StrEnum):
 
 
 class ReadingPointer:
-    """The pointer, as line (numbered for good, as in `ViewFrame`) and drawn character.."""
+    """A position: line (numbered as in `ViewFrame`) and drawn character."""
 
     def __init__(self, frame: ViewFrame) -> None:
         self._frame = frame
@@ -35,18 +35,19 @@ class ReadingPointer:
             bottom = screen.scrolled - frame.back + screen.lines - 1
             self.line = bottom if frame.back else screen.scrolled + screen.cursor.y
             self.column = 0 if frame.back else screen.cursor.x
-        self._wanted = self.column
-        """The column that moves up and down try to keep."""
+        self._wanted_column = self.column
+        """The column that vertical moves try to keep."""
         self._mark: tuple[int, int] | None = None
         self._whole_lines = False
-        self._settle()
+        self._clamp()
 
     @property
-    def place(self) -> tuple[int, int]:
+    def position(self) -> tuple[int, int]:
+        """Line and column."""
         return self.line, self.column
 
     def move(self, move: Move) -> None:
-        """One step. At the border nothing happens."""
+        """Move one step, as far as there is text."""
         page = max(1, self._frame.engine.screen.lines - 1)
         oldest, newest = self._frame.bounds()
         match move:
@@ -74,19 +75,19 @@ class ReadingPointer:
                 self._go_to_column(len(self._frame.line_text(self.line)) - 1)
 
     def go(self, line: int, column: int = 0) -> None:
-        """To a place, brought to the middle of the view where it was out of sight."""
+        """Go to a position; scroll it to the middle when it is out of sight."""
         self.line, self.column = line, column
-        self._wanted = column
-        self._settle(centred=True)
+        self._wanted_column = column
+        self._clamp(centred=True)
 
     def toggle_mark(self) -> None:
         """Begin a selection at the pointer, or end it."""
-        self._mark = self.place if self._mark is None else None
+        self._mark = self.position if self._mark is None else None
         self._whole_lines = False
 
     def mark_lines(self) -> None:
-        """Begin a selection of whole lines at the pointer, or make that of the one there is."""
-        self._mark = self._mark or self.place
+        """Select whole lines, from the pointer or the mark there is."""
+        self._mark = self._mark or self.position
         self._whole_lines = True
 
     def select(self, first: int, last: int) -> None:
@@ -99,22 +100,22 @@ class ReadingPointer:
         """From the mark to the pointer, both included; None without a mark."""
         if self._mark is None:
             return None
-        (first, start), (last, end) = sorted((self._mark, self.place))
+        (first, start), (last, end) = sorted((self._mark, self.position))
         if self._whole_lines:
             start, end = 0, len(self._frame.line_text(last))
         return Selection(Offset(start, first), Offset(end + 1, last))
 
     def _go_to_line(self, line: int) -> None:
-        self.line, self.column = line, self._wanted
-        self._settle()
+        self.line, self.column = line, self._wanted_column
+        self._clamp()
 
     def _go_to_column(self, column: int) -> None:
         self.column = column
-        self._settle()
-        self._wanted = self.column
+        self._clamp()
+        self._wanted_column = self.column
 
-    def _settle(self, *, centred: bool = False) -> None:
-        """Bring the pointer to where text is, and the view to the pointer."""
+    def _clamp(self, *, centred: bool = False) -> None:
+        """Move the pointer to where text is, and scroll it into sight."""
         oldest, newest = self._frame.bounds()
         self.line = min(max(self.line, oldest), newest)
         self.column = max(0, min(self.column, len(self._frame.line_text(self.line)) - 1))

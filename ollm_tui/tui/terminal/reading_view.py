@@ -1,4 +1,4 @@
-"""`ReadingView`: a terminal canvas that can be read with keys: moved over, searched, selected from and copied."""
+"""`ReadingView`: read a terminal with keys: move, search, select, copy."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.selection import Selection
 
+from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.terminal import view_messages
 from ollm_tui.tui.terminal.canvas import TerminalCanvas
+from ollm_tui.tui.terminal.emulator.osc import ShellMarks
 from ollm_tui.tui.terminal.emulator.terminal_modes import MouseReports
 from ollm_tui.tui.terminal.reading_pointer import Move, ReadingPointer
-from ollm_tui.tui.terminal.shell_marks import ShellMarks
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 from ollm_tui.tui.terminal.text_search import SearchRun, TextMatch
 from ollm_tui.tui.terminal.view_frame import ViewState
@@ -25,7 +26,7 @@ def _key(keys: str, action: str, name: str, words: str, short: str = "") -> Bind
 
 
 class ReadingView(TerminalCanvas):
-    """While somebody reads (`reader` is not None) no key goes to the program, and the lines in sight stay."""
+    """A canvas; while `reader` is set, keys read and lines stay."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         _key("up,k", f"move('{Move.UP}')", "up", "Reading: a line up"),
@@ -57,33 +58,30 @@ class ReadingView(TerminalCanvas):
     def __init__(self, engine: TerminalEngine | None = None, *, classes: str | None = None) -> None:
         super().__init__(engine, classes=classes)
         self.marks = ShellMarks()
-        """What a shell told about itself."""
         self.reader: ReadingPointer | None = None
         self.search = SearchRun(self, self.engine, self._go_to_match, self._changed)
         self._had_selection = False
 
     @property
     def allow_select(self) -> bool:
-        """Text can be selected unless the program has the mouse."""
+        """Whether text can be selected: not while the program has the mouse."""
         return self.reader is not None or self.modes.mouse is MouseReports.OFF
 
     @property
     def selected_text(self) -> str:
-        """What is selected here, by mouse or keys."""
+        """The text selected by mouse or keys."""
         selection = self.text_selection
         return "" if selection is None else self.frame.selected_text(selection)
 
     @property
     def points_at_bottom(self) -> bool:
-        """Whether the pointer is on the last line in sight."""
-        return self.reader is not None and self.frame.place_of(self.reader.line) >= self.engine.screen.lines - 1
-
-    # Beginning and ending
+        """Whether the pointer is on the last visible line."""
+        return self.reader is not None and self.frame.row_of(self.reader.line) >= self.engine.screen.lines - 1
 
     def read(self) -> None:
-        """Stop following: from now on keys move the pointer."""
+        """Stop following the program; keys move the pointer."""
         if self.reader is None:
-            self.frame.held = True
+            self.frame.keeps_position = True
             self.reader = ReadingPointer(self.frame)
             self._changed()
 
@@ -91,17 +89,18 @@ class ReadingView(TerminalCanvas):
         """Follow the program again; keys are its own."""
         if self.reader is not None:
             self.reader = None
-            self.frame.held = False
+            self.frame.keeps_position = False
             self.search.stop()
             self.scroll_to_bottom()
             self._changed()
 
     def clear_selection(self) -> None:
-        """Nothing is selected any more."""
+        """Select nothing."""
         if self.text_selection is not None:
             self.screen.clear_selection()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Enable the reading keys only while reading."""
         match action:
             case "move" | "to_prompt" | "mark" | "mark_lines" | "select_output" | "copy" | "done":
                 return self.reader is not None
@@ -115,11 +114,13 @@ class ReadingView(TerminalCanvas):
     # Moving and selecting
 
     def action_move(self, move: str) -> None:
+        """Move the pointer."""
         if self.reader is not None:
             self.reader.move(Move(move))
             self._pointer_moved()
 
     def action_to_prompt(self, step: int) -> None:
+        """Go to the previous or next shell prompt."""
         if self.reader is not None:
             marks = self.marks
             line = marks.prompt_before(self.reader.line) if step < 0 else marks.prompt_after(self.reader.line)
@@ -130,16 +131,19 @@ class ReadingView(TerminalCanvas):
                 self._pointer_moved()
 
     def action_mark(self) -> None:
+        """Begin or end a selection."""
         if self.reader is not None:
             self.reader.toggle_mark()
             self._pointer_moved()
 
     def action_mark_lines(self) -> None:
+        """Select whole lines."""
         if self.reader is not None:
             self.reader.mark_lines()
             self._pointer_moved()
 
     def action_select_output(self) -> None:
+        """Select the output of the command at the pointer."""
         if self.reader is None:
             return
         output = self.marks.output_at(self.reader.line)
@@ -153,12 +157,13 @@ class ReadingView(TerminalCanvas):
             self._pointer_moved()
 
     def action_copy(self) -> None:
+        """Copy the selected text."""
         if text := self.selected_text:
-            self.host.copy_to_clipboard(text)
+            app_of(self).copy_to_clipboard(text)
             self.post_message(self.Copied(self, text))
 
     def action_done(self) -> None:
-        """One thing after the other: the search, the selection, the reading."""
+        """End the search, else the selection, else the reading."""
         if self.search.active:
             self.search.stop()
         elif self.reader is not None and self.reader.selection is not None:
@@ -170,14 +175,15 @@ class ReadingView(TerminalCanvas):
             self.end_reading()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Before the engine takes the size: in another width the lines have other numbers."""
+        """Forget line numbers before the engine rewraps them."""
         if self.follow_size and self.content_size.width != self.engine.screen.columns:
-            self.marks.forget_places()
+            self.marks.forget_lines()
             self.clear_selection()
             if self.reader is not None:
                 self.reader = ReadingPointer(self.frame)
 
     def selection_updated(self, selection: Selection | None) -> None:
+        """Draw a selection, and tell of its begin and end."""
         super().selection_updated(selection)
         if (selection is not None) is not self._had_selection:
             self._had_selection = selection is not None
@@ -194,37 +200,41 @@ class ReadingView(TerminalCanvas):
         self.schedule_frame()
         self.post_message(self.ReadingChanged(self))
 
-    # Finding
+    # Search
 
     def action_ask_find(self) -> None:
+        """Ask for a query."""
         self.post_message(self.FindAsked(self))
 
-    def find(self, sought: str) -> None:
-        """Seek from the pointer on towards older lines, and read meanwhile; empty text seeks nothing."""
+    def find(self, query: str) -> None:
+        """Search from the pointer towards older lines, and read; empty finds nothing."""
         self.read()
         if self.reader is not None:
-            self.search.seek(sought, self.reader.place)
+            self.search.start(query, self.reader.position)
 
     def action_found(self, step: int) -> None:
-        """The next match (-1: the one before), round and round."""
+        """Go to the next match (-1: the previous), cyclically."""
         if self.reader is not None:
-            self.search.step(step, self.reader.place)
+            self.search.step(step, self.reader.position)
 
     def on_terminal_view_wake(self, message: view_messages.Wake) -> None:
-        self.search.output_came()
+        """Search the new output."""
+        self.search.output_arrived()
 
     def on_terminal_view_reported(self, message: view_messages.Reported) -> None:
-        self.marks.note(message.event)
+        """Record what the shell reports."""
+        self.marks.handle(message.event)
 
     def _go_to_match(self, match: TextMatch) -> None:
         if self.reader is not None:
             self.reader.go(match.line, match.start)
             self._pointer_moved()
 
-    def look(self) -> ViewState:
-        pointer = None if self.reader is None else self.reader.place
+    def view_state(self) -> ViewState:
+        """Add matches and pointer to what is drawn over the screen."""
+        pointer = None if self.reader is None else self.reader.position
         return replace(
-            super().look(),
+            super().view_state(),
             shows_cursor=self.interactive and self.reader is None,
             matches=self.search.matches,
             current=self.search.current,

@@ -1,4 +1,4 @@
-"""Rows of the engine as Textual strips, each exactly as many cells wide as the screen has columns."""
+"""Rows of the engine as Textual strips, as wide as the screen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.emulator.widths import NARROW, STUB, VS16, WIDE, ZWJ, ClusterTable
 
 MAX_STYLES = 4_096
-"""Rich styles remembered; the cache is emptied beyond it."""
+"""Rich styles cached; beyond it the cache is emptied."""
 
 _CERTAIN = re.compile(f"[{NARROW}{WIDE}{STUB}]*")
 _ODD = re.compile(f"[^{NARROW}{WIDE}{STUB}]{STUB}?|(?<![^{STUB}]){STUB}")
@@ -28,7 +28,7 @@ _ODD = re.compile(f"[^{NARROW}{WIDE}{STUB}]{STUB}?|(?<![^{STUB}]){STUB}")
 
 @dataclass(frozen=True)
 class TerminalPalette:
-    """The colours of a theme: its text and background, and the sixteen ANSI colours."""
+    """A theme's text colour, background, and sixteen ANSI colours."""
 
     foreground: Color
     background: Color
@@ -40,7 +40,7 @@ NULL_STYLE = RichStyle.null()
 
 @dataclass(frozen=True)
 class Mark:
-    """A style over the drawn characters of a row from `start` up to `end`; end -1 is the row's end."""
+    """A style over the drawn characters `start` to `end`; -1 is the row's end."""
 
     start: int
     end: int
@@ -49,7 +49,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Overlay:
-    """What lies over a row: a cursor's column, and marks, the later over the earlier."""
+    """What is drawn over a row: a cursor's column, and marks in order."""
 
     cursor: int | None = None
     cursor_style: RichStyle = NULL_STYLE
@@ -60,7 +60,7 @@ NO_OVERLAY = Overlay()
 
 
 class StripPainter:
-    """Makes strips for one palette and width. A row keeps its strip, so lines that only scroll cost nothing."""
+    """Makes strips for a palette and width; rows cache theirs, so scrolling is cheap."""
 
     def __init__(
         self, palette: TerminalPalette, columns: int, clusters: ClusterTable, uri: Callable[[int], str | None]
@@ -74,7 +74,7 @@ class StripPainter:
         self._rich: dict[CellStyle, RichStyle] = {}
 
     def screen_strip(self, row: ScreenRow) -> Strip:
-        """A row of the screen as a strip, kept in the row until it changes."""
+        """Return a screen row's strip, cached until the row changes."""
         drawn = row.drawn
         if isinstance(drawn, _Drawn) and drawn.painter is self:
             return drawn.strip
@@ -83,7 +83,7 @@ class StripPainter:
         return strip
 
     def strip(self, row: ScreenRow | str, overlay: Overlay = NO_OVERLAY) -> Strip:
-        """A line as a strip of `columns` cells, with what lies over it."""
+        """Return a line as a strip, with what is drawn over it."""
         segments = self._segments(ScreenRow(row) if isinstance(row, str) else row)
         if overlay.cursor is not None:
             segments = _restyled_cells(segments, overlay.cursor, overlay.cursor_style)
@@ -92,18 +92,18 @@ class StripPainter:
         return Strip(list(segments), self.columns)
 
     def text(self, row: ScreenRow | str) -> str:
-        """The characters of a line as they are drawn, without the blanks at its end."""
+        """Return a line's characters as drawn, without trailing blanks."""
         return drawn_text(row if isinstance(row, str) else row.text, self.columns, self._clusters).rstrip(" ")
 
     def _segments(self, row: ScreenRow) -> Iterator[Segment]:
         width = 0
         columns = self.columns
         for run, style in row.runs():
-            # A line of the scrollback may be longer than the screen has since become wide.
-            piece = run if width + len(run) <= columns else _cut(run, columns - width)
-            if piece:
-                width += len(piece)
-                yield Segment(_shown(piece, self._clusters), self._style(style))
+            # The screen may have become narrower than a line of the scrollback.
+            part = run if width + len(run) <= columns else _cut(run, columns - width)
+            if part:
+                width += len(part)
+                yield Segment(_shown(part, self._clusters), self._style(style))
         if width < columns:
             yield Segment(" " * (columns - width), self._style(DEFAULT))
 
@@ -153,12 +153,12 @@ class _Drawn:
 
 
 def drawn_text(cells: str, columns: int, clusters: ClusterTable) -> str:
-    """The characters of a stored line as a screen of `columns` draws them. May be called from any thread."""
+    """Return a stored line's characters as drawn at `columns`; thread-safe."""
     return _shown(cells if len(cells) <= columns else _cut(cells, columns), clusters)
 
 
 def _shown(cells: str, clusters: ClusterTable) -> str:
-    """Cells as text that Rich and any terminal measure exactly as many cells wide as they are."""
+    """Return cells as text that Rich and terminals measure as wide as they are."""
     if cells.isascii() and STUB not in cells:
         return cells
     if not _CERTAIN.fullmatch(cells):
@@ -167,7 +167,7 @@ def _shown(cells: str, clusters: ClusterTable) -> str:
 
 
 def _fitted(cell: str, width: int, clusters: ClusterTable) -> str:
-    """One cell's cluster, made to take `width` cells: the selector for wide emoji, or all marks, may have to go."""
+    """Return a cell's cluster at `width` cells; VS16, or all marks, may have to go."""
     text = clusters.expand(cell).rstrip(ZWJ)
     if width == 1:
         text = text.replace(VS16, "")
@@ -181,7 +181,7 @@ def _fitted(cell: str, width: int, clusters: ClusterTable) -> str:
 
 
 def _cut(cells: str, length: int) -> str:
-    """The first `length` columns; a wide character across the border becomes a blank."""
+    """Return the first columns; a wide character across the border becomes a blank."""
     cut = cells[: max(0, length)]
     if cut and cells[len(cut) : len(cut) + 1] == STUB:
         return cut[:-1] + " "
@@ -189,7 +189,7 @@ def _cut(cells: str, length: int) -> str:
 
 
 def _restyled_cells(segments: Iterator[Segment], column: int, style: RichStyle) -> Iterator[Segment]:
-    """Lay a style over the character at a column."""
+    """Yield segments with a style over the character at a column."""
     start = 0
     for segment in segments:
         end = start + segment.cell_length
@@ -207,7 +207,7 @@ def _restyled_cells(segments: Iterator[Segment], column: int, style: RichStyle) 
 
 
 def _cluster_cells(text: str, index: int) -> tuple[int, int]:
-    """Where the character at `index`, with everything joined to it, ends, and how many cells it takes."""
+    """Return the end of the cluster at `index`, and its cells."""
     end = index + 1
     cells = cell_len(text[index:end])
     while end < len(text):
@@ -220,7 +220,7 @@ def _cluster_cells(text: str, index: int) -> tuple[int, int]:
 
 
 def _restyled_characters(segments: Sequence[Segment], mark: Mark) -> Iterator[Segment]:
-    """Lay a mark over the character positions it names."""
+    """Yield segments with a mark over the characters it names."""
     position = 0
     for segment in segments:
         text, own, _ = segment

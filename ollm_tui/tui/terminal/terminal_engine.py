@@ -1,4 +1,4 @@
-"""A terminal engine that any thread may feed: screen, stream and the lock between parsing and drawing."""
+"""A terminal engine for any thread: screen, stream and their lock."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ollm_tui.tui.terminal.emulator.osc import BellRang, ClipboardWrite, Termina
 log = logging.getLogger(__name__)
 
 FEED_SLICE = 16_384
-"""Bytes parsed at once: a few milliseconds at most, so drawing never waits longer for the lock."""
+"""Bytes parsed at once: a few milliseconds at most."""
 HOLD_SECONDS = 0.002
-"""How long further slices are parsed without giving the lock away."""
+"""How long further slices are parsed without releasing the lock."""
 MAX_REPLY = 16_384
-"""Bytes of answers to one slice; a flood of questions gets no more."""
+"""Characters of answers to one slice; a flood of queries gets no more."""
 MAX_EVENTS = 256
 """Events kept of one slice."""
 
 
 class TerminalEngine:
-    """Parses what a program writes and tells the view, at most once a frame, that there is something to draw.
+    """Parses output and wakes the view at most once a frame.
 
-    `feed` may be called from any thread. `on_wake`, `on_reply` and `on_event` are called in that thread with the
-    lock released. Read `screen` only while holding `lock`.
+    `feed` may be called from any thread; `on_wake`, `on_reply` and `on_event` are called there with the lock released.
+    Read `screen` only while holding `lock`.
     """
 
     def __init__(self, columns: int = 80, lines: int = 24, scrollback_lines: int = SCROLLBACK_LINES) -> None:
@@ -36,11 +36,12 @@ class TerminalEngine:
         self.on_wake: Callable[[], None] | None = None
         """Called when something changed after the last `frame_taken`."""
         self.on_reply: Callable[[bytes], None] | None = None
-        """Called with bytes the terminal answers; they belong into the program's input."""
+        """Called with the terminal's answers, for the program's input."""
         self.on_event: Callable[[TerminalEvent], None] | None = None
-        self.faults = 0
-        """Times parsing failed and started anew; 0 unless there is a defect in the engine."""
-        self._awake = False
+        self.parse_errors = 0
+        """Times parsing failed and was restarted; 0 unless the engine has a defect."""
+        self.wake_pending = False
+        """Whether `on_wake` was called and no frame was taken since."""
         self._replies: list[str] = []
         self._reply_size = 0
         self._events: list[TerminalEvent] = []
@@ -48,7 +49,7 @@ class TerminalEngine:
         self.screen.on_event = self._collect_event
 
     def feed(self, data: bytes) -> None:
-        """Take in output of the program; returns when it is parsed."""
+        """Parse a program's output; return when that is done."""
         start = 0
         while start < len(data):
             with self.lock:
@@ -57,20 +58,20 @@ class TerminalEngine:
             self._deliver(replies, events)
             self._wake()
             if start < len(data):
-                time.sleep(0)  # lets a view that waits for the lock have it: Python's locks are not fair
+                time.sleep(0)  # lets a waiting view have the lock: Python's locks are not fair
 
     def _parse_some(self, data: bytes, start: int) -> int:
-        """Parse from a place on until there is something to deliver or the lock was held long enough; the new place.
+        """Parse until there is something to deliver or the lock was held long enough.
 
-        Plain lines take a small part of that time a slice, and each break costs a turn of the interpreter's lock.
+        Plain lines take little of that time a slice, and each release costs a turn of the interpreter's lock.
         """
         until = time.monotonic() + HOLD_SECONDS
         while start < len(data):
             try:
                 self.stream.feed(data[start : start + FEED_SLICE])
             except Exception:  # a defect here must not end the thread that reads the program's output
-                log.exception("the terminal engine failed on a piece of output and goes on with the next")
-                self.faults += 1
+                log.exception("the terminal engine failed on a slice of output and continues with the next")
+                self.parse_errors += 1
                 self.stream.attach(self.screen)
             start += FEED_SLICE
             if self._replies or self._events or time.monotonic() >= until:
@@ -78,23 +79,23 @@ class TerminalEngine:
         return start
 
     def resize(self, columns: int, lines: int) -> None:
-        """Give the screen another size; the program is told by whoever holds its PTY."""
+        """Resize the screen; whoever holds the PTY tells the program."""
         with self.lock:
             self.screen.resize(lines, columns)
         self._wake()
 
     def frame_taken(self) -> None:
-        """The view has drawn, or decided to wait: the next change wakes it again."""
-        self._awake = False
+        """Let the next change wake the view again."""
+        self.wake_pending = False
 
     def text(self) -> list[str]:
-        """Everything kept, scrollback first, as lines without trailing blanks."""
+        """Return scrollback and screen as lines without trailing blanks."""
         with self.lock:
             return [line.rstrip() for line in (*self.screen.scrollback, *self.screen.display)]
 
     def _wake(self) -> None:
-        if not self._awake and self.on_wake is not None:
-            self._awake = True
+        if not self.wake_pending and self.on_wake is not None:
+            self.wake_pending = True
             self.on_wake()
 
     def _collect_reply(self, reply: str) -> None:

@@ -1,17 +1,15 @@
-"""`TerminalView`: draws a terminal engine, and turns keys, pastes and the mouse into bytes for its program.
+"""`TerminalView`: draws a terminal engine; turns keys, pastes and the mouse into bytes.
 
-The view knows no process. It is given an engine (or owns one), anything may feed that engine from any thread, and
-what the person does comes out as messages; whoever holds the PTY connects the two:
+The view knows no process. It is given an engine (or owns one), which any thread may feed, and posts what the person
+does; whoever holds the PTY connects the two:
 
     view.engine.feed(data)            # output of the program, any thread
-    on_terminal_view_input(event)     # event.data -> write to the program: the person typed it
-    on_terminal_view_answer(event)    # event.data -> write to the program: nobody typed it
+    on_terminal_view_input(event)     # event.data -> the program: the person typed it
+    on_terminal_view_answer(event)    # event.data -> the program: nobody typed it
     on_terminal_view_resized(event)   # event.columns, event.lines -> size of the PTY
 
-While `captures_keys` is true every key belongs to the program, except F8 and ctrl+]; while the person reads
-(`ReadingView`) none does. Textual tests the priority
-bindings of the app before any widget sees a key, so the app's `check_action` must answer False for `quit`,
-`command_palette` and its own priority actions while the focused widget is a `TerminalView` that captures keys.
+While `captures_keys` every key belongs to the program, except F8 and ctrl+]. Textual tests the app's priority bindings
+before a widget sees a key, so the app's `check_action` must answer False for its priority actions meanwhile.
 """
 
 from __future__ import annotations
@@ -37,16 +35,16 @@ from ollm_tui.tui.terminal.reading_view import ReadingView
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 
 LEAVE_SECONDS = 1.0
-"""Time within which a second ctrl+] is sent to the program."""
+"""Seconds within which a second ctrl+] goes to the program."""
 REVIEW_KEY = "f8"
 FIND_KEY = "ctrl+f"
-"""Seeks while older lines are shown; at the bottom it is the program's as any other."""
+"""Searches while older lines are shown; at the bottom it is the program's."""
 
 _BUTTONS = {0: Button.NONE, 1: Button.LEFT, 2: Button.MIDDLE, 3: Button.RIGHT}
 
 
 class TerminalView(ReadingView, can_focus=True):
-    """A terminal screen. Text of the program, its title included, is never read as markup."""
+    """A terminal screen; the program's text and title are never markup."""
 
     Leave = view_messages.Leave
 
@@ -58,16 +56,16 @@ class TerminalView(ReadingView, can_focus=True):
 
     @property
     def captures_keys(self) -> bool:
-        """Whether every key (but F8 and ctrl+]) belongs to the program now; see the module's text."""
+        """Whether every key but F8 and ctrl+] belongs to the program now."""
         # Not `has_focus`: that follows with the next message, and a key may come before it.
         return self.screen.focused is self and self.interactive and self.reader is None
 
     def takes(self, key: str) -> bool:
-        """Whether a key goes to the program, and can do nothing else."""
+        """Whether a key goes to the program and nowhere else."""
         return self.captures_keys and not self.scroll_mode and key not in (LEAVE_KEY, REVIEW_KEY)
 
     def press_leave(self) -> bool:
-        """ctrl+] was pressed here, or elsewhere just after leaving. True when it was the second: one 0x1d was sent."""
+        """Handle ctrl+]; True on the second in a row, which sends 0x1d."""
         now = time.monotonic()
         if now - self._left_at <= LEAVE_SECONDS:
             self._left_at = float("-inf")
@@ -77,13 +75,13 @@ class TerminalView(ReadingView, can_focus=True):
         return False
 
     def forget_leaving(self) -> None:
-        """Another key was pressed: twice means twice in a row."""
+        """Handle another key: only two ctrl+] in a row count."""
         self._left_at = float("-inf")
 
     # Keys, pastes, focus
 
     async def _on_key(self, event: events.Key) -> None:
-        """Before any binding below the app's priority ones: the program gets every key but two."""
+        """Give the program every key but two, before other bindings see it."""
         key = event.key
         if key == REVIEW_KEY or self.reader is not None or (not self.interactive and key == LEAVE_KEY):
             return
@@ -103,6 +101,7 @@ class TerminalView(ReadingView, can_focus=True):
         event.prevent_default()
 
     def on_paste(self, event: events.Paste) -> None:
+        """Paste into the program, unless the person reads."""
         if self.interactive:
             event.stop()
             if self.reader is None:
@@ -110,13 +109,15 @@ class TerminalView(ReadingView, can_focus=True):
                 self.paste(event.text)
 
     def paste(self, text: str) -> None:
-        """Send text as a paste: made safe, and bracketed when the program asked for that."""
+        """Send text as a paste: made safe, bracketed on request."""
         self.send(encode_paste(text, self.modes))
 
     def on_focus(self) -> None:
+        """Report the focus."""
         self._focus_changed(focused=True)
 
     def on_blur(self) -> None:
+        """Report the lost focus."""
         self._focus_changed(focused=False)
 
     def _focus_changed(self, *, focused: bool) -> None:
@@ -129,7 +130,7 @@ class TerminalView(ReadingView, can_focus=True):
     # Mouse
 
     def _report(self, event: events.MouseEvent, action: Action, button: Button) -> bool:
-        """Give an action to the program; False when it is ours (no mouse reports, or Shift held)."""
+        """Send a mouse action; False when it is ours (no reports, or Shift held)."""
         modes = self.modes
         ours = not self.interactive or event.shift or self.scroll_mode or self.reader is not None
         if ours or modes.mouse is MouseReports.OFF:
@@ -150,12 +151,14 @@ class TerminalView(ReadingView, can_focus=True):
         return True
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Report a press."""
         button = _BUTTONS.get(event.button, Button.NONE)
         if self._report(event, Action.PRESS, button):
             self._pressed = button
             self.capture_mouse()
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
+        """Report the release, or copy what was selected."""
         if self._pressed is not Button.NONE:
             self.release_mouse()
             self._report(event, Action.RELEASE, self._pressed)
@@ -165,12 +168,15 @@ class TerminalView(ReadingView, can_focus=True):
             self.action_copy()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Report a move."""
         self._report(event, Action.MOVE, self._pressed)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Report the wheel, or scroll back."""
         self._wheel(event, Button.WHEEL_UP)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Report the wheel, or scroll forward."""
         self._wheel(event, Button.WHEEL_DOWN)
 
     def _wheel(self, event: events.MouseEvent, button: Button) -> None:
@@ -184,7 +190,7 @@ class TerminalView(ReadingView, can_focus=True):
             self.scroll_back(WHEEL_LINES if up else -WHEEL_LINES)
 
     def _scroll_key(self, key: str) -> bool:
-        """Whether a key was used for moving in the scrollback."""
+        """Scroll by a key; False when it is no scrolling key."""
         page = max(1, self.engine.screen.lines - 1)
         match key:
             case "pageup" | "pagedown":

@@ -1,7 +1,7 @@
-"""Finding text in a terminal: its scrollback and its screen, line by line, while output goes on.
+"""Search in a terminal: its scrollback and screen, line by line, while output goes on.
 
-Knows no widget. `TextFinder.find` may take some milliseconds over ten thousand lines, so it belongs into a thread;
-lines that have left the screen are looked at once.
+`TextFinder.find` may take some milliseconds over ten thousand lines, so it runs in a thread; lines that have left the
+screen are searched once.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from ollm_tui.tui.terminal.strips import drawn_text
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 
 MAX_MATCHES = 10_000
-"""Matches that are kept, the newest ones; of a single letter there may be a million."""
+"""Matches kept, the newest; a single letter may have a million."""
 
 MAX_QUERY = 1_000
-"""Characters of what is sought."""
+"""Characters of a query."""
 
 MAX_JOINED = 500
-"""Rows of one broken line that are looked at as one."""
+"""Rows of one wrapped line that are searched as one."""
 
 
 @dataclass(frozen=True, order=True)
 class TextMatch:
-    """Drawn characters from `start` up to `end` in the line `line` (numbered for good, as in `Frame`).
+    """Drawn characters `start` to `end` of `line` (numbered as in `ViewFrame`).
 
-    A match across the border of a broken line has a part in each of its rows; `rest` are those after the first.
+    A match across rows of a wrapped line has a part in each; `rest` are those after the first.
     """
 
     line: int
@@ -46,7 +46,7 @@ class TextMatch:
 
 @dataclass(frozen=True, eq=False)
 class TextMatches:
-    """What was found, oldest first. `more` says that there are older ones which are not kept."""
+    """What was found, oldest first; `more`: older matches are not kept."""
 
     found: tuple[TextMatch, ...] = ()
     more: bool = False
@@ -56,11 +56,11 @@ class TextMatches:
         return len(self.found)
 
     def __contains__(self, match: TextMatch) -> bool:
-        place = bisect_left(self.found, match)
-        return place < len(self.found) and self.found[place] == match
+        index = bisect_left(self.found, match)
+        return index < len(self.found) and self.found[index] == match
 
     def in_lines(self, first: int, last: int) -> dict[int, list[tuple[int, int, TextMatch]]]:
-        """The parts of matches that lie in these lines, by line."""
+        """Return the parts of matches in lines `first` to `last`, by line."""
         parts: dict[int, list[tuple[int, int, TextMatch]]] = {}
         begin = bisect_left(self.found, (first - MAX_JOINED,), key=lambda match: (match.line,))
         for match in islice(self.found, begin, None):
@@ -72,77 +72,75 @@ class TextMatches:
         return parts
 
     def at_or_before(self, line: int, column: int) -> int | None:
-        """Place of the last match that begins at or before a position; None where there is none."""
-        place = bisect_right(self.found, (line, column), key=_begin) - 1
-        return place if place >= 0 else None
+        """Return the index of the last match that begins at or before a position."""
+        index = bisect_right(self.found, (line, column), key=_begin) - 1
+        return index if index >= 0 else None
 
     def after(self, line: int, column: int) -> int | None:
-        """Place of the first match that begins after a position."""
-        place = bisect_right(self.found, (line, column), key=_begin)
-        return place if place < len(self.found) else None
+        """Return the index of the first match that begins after a position."""
+        index = bisect_right(self.found, (line, column), key=_begin)
+        return index if index < len(self.found) else None
 
     def before(self, line: int, column: int) -> int | None:
-        """Place of the last match that begins before a position."""
-        place = bisect_left(self.found, (line, column), key=_begin) - 1
-        return place if place >= 0 else None
+        """Return the index of the last match that begins before a position."""
+        index = bisect_left(self.found, (line, column), key=_begin) - 1
+        return index if index >= 0 else None
 
 
 NO_MATCHES = TextMatches()
 
 
-def pattern_of(sought: str) -> re.Pattern[str]:
-    """Smart case: letters match both cases, unless one of those sought is a capital."""
-    sought = sought[:MAX_QUERY]
-    return re.compile(re.escape(sought), 0 if any(map(str.isupper, sought)) else re.IGNORECASE)
+def pattern_of(query: str) -> re.Pattern[str]:
+    """Compile a query with smart case: a capital in it makes case matter."""
+    query = query[:MAX_QUERY]
+    return re.compile(re.escape(query), 0 if any(map(str.isupper, query)) else re.IGNORECASE)
 
 
 class TextFinder:
-    """Seeks one text in one engine, again and again. Used by one thread at a time."""
+    """Finds one query in one engine, repeatedly; used by one thread at a time."""
 
-    def __init__(self, engine: TerminalEngine, sought: str) -> None:
-        self.sought = sought
+    def __init__(self, engine: TerminalEngine, query: str) -> None:
+        self.query = query
         self._engine = engine
-        self._pattern = pattern_of(sought)
+        self._pattern = pattern_of(query)
         self._columns = 0
         self._done = 0
-        """All lines before this one have been looked at, once and for good."""
-        self._settled: list[TextMatch] = []
+        """All lines before this one have been searched."""
+        self._final: list[TextMatch] = []
         self._more = False
 
     def find(self) -> TextMatches:
-        """What there is now."""
-        if not self.sought:
+        """Return all matches there are now."""
+        if not self.query:
             return NO_MATCHES
         oldest, number, lines, rows, clusters = self._take()
-        self._forget_before(oldest)
-        logical: list[str] = []
-        for line in lines:
-            text, wrapped = (line, False) if isinstance(line, str) else (line.text, line.wrapped)
-            logical.append(drawn_text(text, self._columns, clusters))
-            if not wrapped or len(logical) >= MAX_JOINED:
-                self._settled.extend(self._matches_in(logical, number))
-                number += len(logical)
-                logical = []
-                self._done = number
+        del self._final[: bisect_left(self._final, (oldest,), key=lambda match: (match.line,))]
+        history = ((line, False) if isinstance(line, str) else (line.text, line.wrapped) for line in lines)
         found: list[TextMatch] = []
-        for text, wrapped in rows:
-            logical.append(drawn_text(text, self._columns, clusters))
-            if not wrapped or len(logical) >= MAX_JOINED:
-                found.extend(self._matches_in(logical, number))
-                number += len(logical)
-                logical = []
+        logical: list[str] = []
+        for matches, texts in ((self._final, history), (found, rows)):
+            for text, wrapped in texts:
+                logical.append(drawn_text(text, self._columns, clusters))
+                if not wrapped or len(logical) >= MAX_JOINED:
+                    matches.extend(self._matches_in(logical, number))
+                    number += len(logical)
+                    logical = []
+            if matches is self._final:
+                self._done = number
         found.extend(self._matches_in(logical, number))
-        self._bound()
-        kept = (*self._settled, *found)[-MAX_MATCHES:]
-        return TextMatches(kept, self._more or len(kept) < len(self._settled) + len(found), self._columns)
+        if len(self._final) > MAX_MATCHES:
+            del self._final[:-MAX_MATCHES]
+            self._more = True
+        kept = (*self._final, *found)[-MAX_MATCHES:]
+        return TextMatches(kept, self._more or len(kept) < len(self._final) + len(found), self._columns)
 
     def _take(self) -> tuple[int, int, list[ScreenRow | str], list[tuple[str, bool]], ClusterTable]:
-        """What has to be looked at, taken in one moment: the oldest line's number, the first one's, and the lines."""
+        """Take what must be searched: oldest line's number, the first's, and the lines."""
         with self._engine.lock:
             screen = self._engine.screen
             if screen.scrolled < self._done or screen.columns != self._columns:
-                # Another size: lines came back from the scrollback, or are cut elsewhere.
-                self._settled, self._done, self._more = [], 0, False
+                # Another size: lines came back from the scrollback, or wrap elsewhere.
+                self._final, self._done, self._more = [], 0, False
                 self._columns = screen.columns
             oldest = screen.scrolled - len(screen.history)
             first = max(oldest, self._done)
@@ -150,16 +148,8 @@ class TextFinder:
             rows = [(row.text, row.wrapped) for row in screen.rows]
             return oldest, first, lines, rows, screen.clusters
 
-    def _forget_before(self, oldest: int) -> None:
-        del self._settled[: bisect_left(self._settled, (oldest,), key=lambda match: (match.line,))]
-
-    def _bound(self) -> None:
-        if len(self._settled) > MAX_MATCHES:
-            del self._settled[:-MAX_MATCHES]
-            self._more = True
-
     def _matches_in(self, rows: list[str], first: int) -> Iterable[TextMatch]:
-        """The matches in rows that are one broken line, the first of which has the number `first`."""
+        """Yield the matches in the rows of one logical line, numbered from `first`."""
         if len(rows) == 1:
             for match in self._pattern.finditer(rows[0]):
                 yield TextMatch(first, *match.span())
@@ -170,7 +160,7 @@ class TextFinder:
 
 
 def _parts(rows: list[str], first: int, start: int, end: int) -> list[tuple[int, int, int]]:
-    """A span of joined rows as `(line, start, end)` in each of them."""
+    """Return a span of joined rows as `(line, start, end)` in each of them."""
     parts: list[tuple[int, int, int]] = []
     begin = 0
     for number, row in enumerate(rows, first):
@@ -184,12 +174,12 @@ def _begin(match: TextMatch) -> tuple[int, int]:
     return match.line, match.start
 
 
-LOOK_AGAIN_SECONDS = 0.25
-"""While output goes on, what is sought is sought again this often."""
+SEARCH_AGAIN_SECONDS = 0.25
+"""Seconds between searches while output goes on."""
 
 
 class SearchRun:
-    """One search at a time, in a thread. `go_to` is called with the match to show, `changed` after every news."""
+    """One search at a time, in a thread; calls back with matches."""
 
     def __init__(
         self, view: Widget, engine: TerminalEngine, go_to: Callable[[TextMatch], None], changed: Callable[[], None]
@@ -202,64 +192,66 @@ class SearchRun:
         self._go_to = go_to
         self._changed = changed
         self._finder: TextFinder | None = None
-        self._looking = False
+        self._searching = False
         self._again = False
         self._timer: Timer | None = None
-        self._began_at = (0, 0)
-        """Where the pointer was when the search began."""
-        self._to_jump = False
-        """Whether the pointer is still to go to what is sought."""
+        self._origin = (0, 0)
+        """The pointer's position when the search began."""
+        self._jump_pending = False
+        """Whether the pointer has yet to go to the first match."""
 
     @property
     def active(self) -> bool:
+        """Whether a search is on."""
         return self._finder is not None
 
     @property
     def hits(self) -> str:
-        """Which match of how many, in words of a few characters; empty without a search."""
-        if self._finder is None or not self._finder.sought:
+        """Which match of how many, in a few characters; empty without a search."""
+        if self._finder is None or not self._finder.query:
             return ""
-        if self._to_jump:
+        if self._jump_pending:
             return ".."
         if not self.matches.found:
             return "none"
         total = f"{len(self.matches)}{'+' if self.matches.more else ''}"
         return total if self.current is None else f"{bisect_left(self.matches.found, self.current) + 1}/{total}"
 
-    def seek(self, sought: str, place: tuple[int, int]) -> None:
-        """Seek from `place`, or from where the search began, towards older lines; empty text seeks nothing."""
+    def start(self, query: str, position: tuple[int, int]) -> None:
+        """Search from `position`, or where the search began, towards older lines."""
         if self._finder is None:
-            self._began_at = place
-        self._finder = TextFinder(self._engine, sought)
-        self._to_jump = True
-        self._look_again()
+            self._origin = position
+        self._finder = TextFinder(self._engine, query)
+        self._jump_pending = True
+        self._search_again()
 
     def stop(self) -> None:
-        """The search is over; the pointer stays at what was found."""
-        self._finder, self._to_jump = None, False
+        """End the search; the pointer stays."""
+        self._finder, self._jump_pending = None, False
         self.matches, self.current = NO_MATCHES, None
         self._changed()
 
-    def step(self, step: int, place: tuple[int, int]) -> None:
-        """The next match behind `place` (-1: the one before), round and round."""
+    def step(self, step: int, position: tuple[int, int]) -> None:
+        """Go to the next match after `position` (-1: the previous), cyclically."""
         found = self.matches.found
         if found:
-            at = self.matches.after(*place) if step > 0 else self.matches.before(*place)
+            at = self.matches.after(*position) if step > 0 else self.matches.before(*position)
             self._show(found[(0 if step > 0 else -1) if at is None else at])
 
-    def output_came(self) -> None:
+    def output_arrived(self) -> None:
+        """Search again, shortly, because the text has changed."""
         if self._finder is not None and self._timer is None:
-            self._timer = self._view.set_timer(LOOK_AGAIN_SECONDS, self._look_again)
+            self._timer = self._view.set_timer(SEARCH_AGAIN_SECONDS, self._search_again)
 
-    def _look_again(self) -> None:
+    def _search_again(self) -> None:
         self._timer = None
         self._again = True
-        if not self._looking:
-            self._looking = True
-            self._view.run_worker(self._look(), group="find")
+        if not self._searching:
+            self._searching = True
+            self._view.run_worker(self._run(), group="find")
 
-    async def _look(self) -> None:
-        """Seek in a thread until nobody asks for more; only one search at a time uses a finder."""
+    async def _run(self) -> None:
+        """Search in a thread until no further search is requested."""
         try:
             while self._again:
                 self._again = False
@@ -269,16 +261,16 @@ class SearchRun:
                     if finder is self._finder:
                         self._take(matches)
         finally:
-            self._looking = False
+            self._searching = False
 
     def _take(self, matches: TextMatches) -> None:
         self.matches = matches
-        jump, self._to_jump = self._to_jump, False
+        jump, self._jump_pending = self._jump_pending, False
         if self.current is not None and self.current not in matches:
             self.current = None
         if jump and matches.found:
-            place = matches.at_or_before(*self._began_at)
-            self._show(matches.found[-1 if place is None else place])
+            index = matches.at_or_before(*self._origin)
+            self._show(matches.found[-1 if index is None else index])
         self._changed()
 
     def _show(self, match: TextMatch) -> None:

@@ -1,4 +1,4 @@
-"""What a terminal view shows: the strips of its lines, brought up to date from the engine a frame at a time."""
+"""What a terminal view shows: strips of lines, updated frame by frame."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 from ollm_tui.tui.terminal.text_search import NO_MATCHES, TextMatch, TextMatches
 
 SYNC_SECONDS = 0.15
-"""How long a program may hold back a frame (mode 2026) before it is drawn all the same."""
+"""How long a program may hold back a frame (mode 2026)."""
 
 _REVERSE_SCREEN = 5 << 5
 _CURSOR, _FAINT_CURSOR = RichStyle(reverse=True), RichStyle(underline=True)
 _FOUND, _FOUND_NOW = RichStyle(underline=True, bold=True), RichStyle(reverse=True, bold=True)
-"""Without a colour of their own, so that they are seen over every colour of a program and without any."""
+"""Attributes only, visible over every colour of a program."""
 
 
 @dataclass(frozen=True)
 class ViewState:
-    """What the widget adds to the screen: its focus, and what the person selected, sought and points at."""
+    """What the widget adds to the screen: focus, selection, matches, pointer."""
 
     focused: bool = False
     shows_cursor: bool = True
@@ -34,66 +34,66 @@ class ViewState:
     selection_style: RichStyle = NULL_STYLE
     matches: TextMatches = NO_MATCHES
     current: TextMatch | None = None
-    """The match that the person is at."""
     pointer: tuple[int, int] | None = None
-    """Line and character the person points at with keys."""
+    """Line and character of the reading pointer."""
 
 
 class ViewFrame:
-    """The lines of a view. Every method takes the engine's lock; the strips are whole frames, never half of one.
+    """The lines of a view; scrolling, and text of selections.
 
-    Lines are numbered for good: `screen.scrolled + y`. A selection in those numbers stays with its text.
+    Methods take the engine's lock. A line's number is `screen.scrolled + y`, which never changes, so a selection stays
+    with its text.
     """
 
     def __init__(self, engine: TerminalEngine) -> None:
         self.engine = engine
         self.strips: list[Strip] = []
-        self.look = ViewState()
+        self.state = ViewState()
         self.back = 0
         """Lines scrolled back from the newest one."""
-        self.held = False
-        """Whether the place is kept even at the bottom while lines arrive: somebody reads."""
+        self.keeps_position = False
+        """Whether lines stay in place even at the bottom: somebody reads."""
         self._painter: StripPainter | None = None
         self._scrolled = 0
         self._cursor: tuple[int, int] | None = None
         self._found: dict[int, list[tuple[int, int, TextMatch]]] = {}
         """The matches in sight, by line."""
 
-    def held_for(self) -> float:
-        """Seconds for which the program wants the frame that is shown to stand; 0 or less: draw."""
+    def seconds_held(self) -> float:
+        """Return for how long the program holds the frame back; 0 or less: draw."""
         with self.engine.lock:
             since = self.engine.screen.synchronized_since
         return 0.0 if since is None else since + SYNC_SECONDS - time.monotonic()
 
-    def repaint(self, palette: TerminalPalette, look: ViewState) -> None:
-        """Make every line anew, for another palette or size."""
+    def repaint(self, palette: TerminalPalette, state: ViewState) -> None:
+        """Redraw every line, for another palette or size."""
         with self.engine.lock:
             screen = self.engine.screen
             screen.foreground = _rgb(palette.foreground)
             screen.background = _rgb(palette.background)
             self._painter = StripPainter(palette, screen.columns, screen.clusters, screen.links.uri)
-            self.look = look
+            self.state = state
             self._redo_all()
 
-    def update(self, look: ViewState) -> set[int]:
-        """Bring the lines up to date and say which of them changed."""
+    def update(self, state: ViewState) -> set[int]:
+        """Update the strips; return the lines that changed."""
         with self.engine.lock:
             self.engine.frame_taken()
             screen = self.engine.screen
             painter = self._painter_for_screen()
             if painter is None:
                 return set()
-            moved = self.held and screen.scrolled != self._scrolled
-            if look != self.look or self.back or moved or len(self.strips) != screen.lines:
-                self.look = look
+            moved = self.keeps_position and screen.scrolled != self._scrolled
+            if state != self.state or self.back or moved or len(self.strips) != screen.lines:
+                self.state = state
                 self._redo_all()
                 return set(range(screen.lines))
             dirty = {y for y in screen.dirty if y < screen.lines}
             screen.dirty.clear()
             self._scrolled = screen.scrolled
-            before, self._cursor = self._cursor, self._cursor_place()
+            before, self._cursor = self._cursor, self._cursor_cell()
             if before != self._cursor:
-                dirty.update(place[0] for place in (before, self._cursor) if place and place[0] < screen.lines)
+                dirty.update(cell[0] for cell in (before, self._cursor) if cell and cell[0] < screen.lines)
             changed: set[int] = set()
             for y in dirty:
                 strip = self._line(painter, y)
@@ -103,9 +103,9 @@ class ViewFrame:
             return changed
 
     def scroll(self, lines: int) -> bool:
-        """Show older lines (negative: newer ones); whether that was possible."""
+        """Show older lines (negative: newer ones); return whether that was possible."""
         with self.engine.lock:
-            self._keep_place()
+            self._keep_position()
             back = min(max(0, self.back + lines), len(self.engine.screen.history))
             if back == self.back:
                 return False
@@ -114,43 +114,41 @@ class ViewFrame:
             return True
 
     def reveal(self, number: int, *, centred: bool) -> bool:
-        """Scroll so that a line is in sight; whether it was not, and now is. `centred` brings it to the middle."""
+        """Scroll a line into sight; return whether that was needed."""
         with self.engine.lock:
             screen = self.engine.screen
-            y = self.place_of(number)
+            y = self.row_of(number)
             if 0 <= y < screen.lines:
                 return False
-            place = screen.lines // 2 if centred else 0 if y < 0 else screen.lines - 1
-            return self.scroll(screen.scrolled - number + place - self.back)
+            target = screen.lines // 2 if centred else 0 if y < 0 else screen.lines - 1
+            return self.scroll(screen.scrolled - number + target - self.back)
 
-    def place_of(self, number: int) -> int:
-        """Where on the view a line is; negative or beyond its height when it is out of sight."""
+    def row_of(self, number: int) -> int:
+        """Return a line's row on the view; outside its height when out of sight."""
         with self.engine.lock:
-            self._keep_place()
+            self._keep_position()
             return number - (self.engine.screen.scrolled - self.back)
 
     def bounds(self) -> tuple[int, int]:
-        """The numbers of the oldest and the newest line there are."""
+        """Return the numbers of the oldest and the newest line."""
         with self.engine.lock:
             screen = self.engine.screen
             return screen.scrolled - len(screen.history), screen.scrolled + screen.lines - 1
 
     def line_text(self, number: int) -> str:
-        """The characters of a line as they are drawn, without trailing blanks; empty for one that is gone."""
+        """Return a line's text as drawn, without trailing blanks; empty when gone."""
         with self.engine.lock:
             painter = self._painter_for_screen()
             oldest, newest = self.bounds()
             return painter.text(self._row(number)) if painter and oldest <= number <= newest else ""
 
     def selected_text(self, selection: Selection) -> str:
-        """The text of a selection: broken lines joined, blanks at line ends left out."""
+        """Return a selection's text: wrapped lines joined, trailing blanks left out."""
         with self.engine.lock:
-            screen = self.engine.screen
             painter = self._painter_for_screen()
             if painter is None:
                 return ""
-            oldest = screen.scrolled - len(screen.history)
-            newest = screen.scrolled + screen.lines - 1
+            oldest, newest = self.bounds()
             first = max(oldest, selection.start.y if selection.start else oldest)
             last = min(newest, selection.end.y if selection.end else newest)
             pieces: list[str] = []
@@ -168,14 +166,14 @@ class ViewFrame:
         return screen.rows[index] if index >= 0 else screen.history[index]
 
     def _painter_for_screen(self) -> StripPainter | None:
-        """The painter; a new one when the program reversed the screen or the width changed."""
+        """Return the painter; a new one for another width or reversed colours."""
         painter, screen = self._painter, self.engine.screen
         reverse = _REVERSE_SCREEN in screen.mode
         if painter is not None and (painter.reverse != reverse or painter.columns != screen.columns):
             painter = StripPainter(painter.palette, screen.columns, screen.clusters, screen.links.uri)
             painter.reverse = reverse
             self._painter = painter
-            screen.touch_all()
+            screen.mark_all_dirty()
         return painter
 
     def _redo_all(self) -> None:
@@ -184,23 +182,23 @@ class ViewFrame:
         painter = self._painter_for_screen()
         if painter is None:
             return
-        self._keep_place()
+        self._keep_position()
         screen.dirty.clear()
-        self._cursor = self._cursor_place()
+        self._cursor = self._cursor_cell()
         top = screen.scrolled - self.back
-        self._found = self.look.matches.in_lines(top, top + screen.lines - 1)
+        self._found = self.state.matches.in_lines(top, top + screen.lines - 1)
         self.strips = [self._line(painter, y) for y in range(screen.lines)]
 
-    def _keep_place(self) -> None:
-        """Who has scrolled back, or reads, sees the same lines while others arrive below."""
+    def _keep_position(self) -> None:
+        """Keep the same lines in sight while others arrive below."""
         screen = self.engine.screen
-        if self.back or self.held:
+        if self.back or self.keeps_position:
             self.back = min(max(0, self.back + screen.scrolled - self._scrolled), len(screen.history))
         self._scrolled = screen.scrolled
 
-    def _cursor_place(self) -> tuple[int, int] | None:
+    def _cursor_cell(self) -> tuple[int, int] | None:
         screen = self.engine.screen
-        if screen.cursor.hidden or self.back or not self.look.shows_cursor:
+        if screen.cursor.hidden or self.back or not self.state.shows_cursor:
             return None
         return screen.cursor.y, min(screen.cursor.x, screen.columns - 1)
 
@@ -215,26 +213,26 @@ class ViewFrame:
         return strip.apply_offsets(0, number)
 
     def _overlay(self, y: int, number: int) -> Overlay:
-        """The cursor and the selection where they lie over a line."""
-        look = self.look
+        """Return cursor and marks over a line."""
+        state = self.state
         cursor = self._cursor[1] if self._cursor is not None and self._cursor[0] == y else None
         marks = self._marks(number)
         if cursor is None and not marks:
             return NO_OVERLAY
-        thin = self.engine.screen.cursor_shape in (3, 4) or not look.focused
+        thin = self.engine.screen.cursor_shape in (3, 4) or not state.focused
         return Overlay(cursor, _FAINT_CURSOR if thin else _CURSOR, marks)
 
     def _marks(self, number: int) -> tuple[Mark, ...]:
-        """Selection, matches and pointer, in the order they lie over each other."""
-        look = self.look
+        """Return selection, matches and pointer, the later over the earlier."""
+        state = self.state
         marks: list[Mark] = []
-        if look.selection is not None and (span := look.selection.get_span(number)) is not None:
-            marks.append(Mark(*span, look.selection_style))
-        if look.matches.columns == self.engine.screen.columns:
+        if state.selection is not None and (span := state.selection.get_span(number)) is not None:
+            marks.append(Mark(*span, state.selection_style))
+        if state.matches.columns == self.engine.screen.columns:
             for start, end, match in self._found.get(number, ()):
-                marks.append(Mark(start, end, _FOUND_NOW if match == look.current else _FOUND))
-        if look.pointer is not None and look.pointer[0] == number:
-            marks.append(Mark(look.pointer[1], look.pointer[1] + 1, _CURSOR))
+                marks.append(Mark(start, end, _FOUND_NOW if match == state.current else _FOUND))
+        if state.pointer is not None and state.pointer[0] == number:
+            marks.append(Mark(state.pointer[1], state.pointer[1] + 1, _CURSOR))
         return tuple(marks)
 
 

@@ -1,46 +1,44 @@
-"""What a `TerminalView` tells the widgets above it; reachable there as `TerminalView.Input` and so on."""
+"""Messages of a `TerminalView`, reachable there as `TerminalView.Input` and so on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from textual.message import Message
+from textual.widget import Widget
 
 from ollm_tui.tui.terminal.emulator.osc import TerminalEvent
-
-if TYPE_CHECKING:
-    from ollm_tui.tui.terminal.canvas import TerminalCanvas
 
 
 @dataclass
 class ViewMessage(Message, namespace="terminal_view"):
     """A message of one view; `@on(TerminalView.Input, "#shell")` can select by it."""
 
-    view: TerminalCanvas
+    view: Widget
 
     @property
-    def control(self) -> TerminalCanvas:
+    def control(self) -> Widget:
+        """The view, for selectors of `@on`."""
         return self.view
 
 
 @dataclass
 class Input(ViewMessage, namespace="terminal_view"):
-    """Bytes for the program that the person typed, pasted or clicked. Never printed: a password may be among them."""
+    """Bytes the person typed, pasted or clicked; hidden in `repr`, may be a password."""
 
     data: bytes = field(repr=False)
 
 
 @dataclass
 class Answer(ViewMessage, namespace="terminal_view"):
-    """Bytes for the program that nobody typed: what the terminal answers, its focus, where the mouse passes."""
+    """Bytes nobody typed: the terminal's answers, focus, passing mouse."""
 
     data: bytes
 
 
 @dataclass
 class Resized(ViewMessage, namespace="terminal_view"):
-    """The screen has another size, in cells; the PTY needs it too."""
+    """The screen has another size, in cells; the PTY must get it."""
 
     columns: int
     lines: int
@@ -48,59 +46,59 @@ class Resized(ViewMessage, namespace="terminal_view"):
 
 @dataclass
 class TitleChanged(ViewMessage, namespace="terminal_view"):
-    """The program set its title. Untrusted: show it as `Content(title)` or with `markup=False`."""
+    """The program set its title; untrusted, never markup."""
 
     title: str
 
 
 @dataclass
 class Bell(ViewMessage, namespace="terminal_view"):
-    """The program rang."""
+    """The program rang the bell."""
 
 
 @dataclass
 class Reported(ViewMessage, namespace="terminal_view"):
-    """The program said something else about itself: its folder, command boundaries and exit codes."""
+    """The program reported its directory, a prompt, a command or an exit code."""
 
     event: TerminalEvent
 
 
 @dataclass
 class Leave(ViewMessage, namespace="terminal_view"):
-    """The person pressed ctrl+]: give the focus to something else."""
+    """The person pressed ctrl+]: focus something else."""
 
 
 @dataclass
 class Scrolled(ViewMessage, namespace="terminal_view"):
-    """The person looks `lines` above the newest line (0 at the bottom)."""
+    """The person scrolled; `lines` above the newest line, 0 at the bottom."""
 
     lines: int
 
 
 @dataclass
 class ReadingChanged(ViewMessage, namespace="terminal_view"):
-    """The person began or ended reading, moved, selected, or something was found; see the view's `reader`."""
+    """Reading began or ended, the pointer moved, a selection or match changed."""
 
 
 @dataclass
 class FindAsked(ViewMessage, namespace="terminal_view"):
-    """The person wants to seek something: ask them what, and call `find`."""
+    """The person wants to search: ask for a query and call `find`."""
 
 
 @dataclass
 class Copied(ViewMessage, namespace="terminal_view"):
-    """The person selected text, which is on the clipboard now."""
+    """The person copied text to the clipboard."""
 
     text: str
 
 
 @dataclass
 class Wake(ViewMessage, namespace="terminal_view"):
-    """The engine has something to draw; sent by the feeding thread to the view itself."""
+    """The engine has something to draw; sent from the feeding thread."""
 
 
 @dataclass
 class Clipboard(ViewMessage, namespace="terminal_view"):
-    """The program put text on the clipboard, and its screen allows that; the view does it."""
+    """The program sets the clipboard, which its screen allows."""
 
     text: str

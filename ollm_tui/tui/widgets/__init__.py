@@ -1,0 +1,1 @@
+"""Widgets that draw styled text: transcript, lists, bars, prompt."""

@@ -1,4 +1,4 @@
-"""Turns blocks of the conversation into strips of cells: styled lines, markdown prose and code."""
+"""Blocks of the conversation drawn as strips: styled lines, markdown prose and code."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Block(Protocol):
     """A part of an entry that is drawn as a whole."""
 
     def paint(self, painter: BlockPainter, width: int) -> list[Strip]:
-        """Its rows, each exactly `width` cells."""
+        """Return its rows, each exactly `width` cells."""
         ...
 
     def estimate(self, width: int) -> int:
-        """About how many rows it takes, cheaply."""
+        """Return about how many rows it takes, cheaply."""
         ...
 
 
 class BlockPainter:
-    """The means of one theme and one ground; made anew when either changes."""
+    """Styles and console of one theme and background; made anew when either changes."""
 
     def __init__(self, palette: RolePalette, base: Style, *, dark: bool, ansi: bool) -> None:
         self.palette = palette
@@ -46,25 +46,27 @@ class BlockPainter:
 
     @classmethod
     def of(cls, widget: Widget) -> BlockPainter:
+        """Return a painter for the widget's current style."""
         theme = app_of(widget).current_theme
         return cls(RolePalette.of(widget), widget.rich_style, dark=theme.dark, ansi=theme.ansi)
 
     def lines(self, lines: tuple[StyledLine, ...], width: int, fill: TextRole = TextRole.PLAIN) -> list[Strip]:
+        """Draw styled lines, wrapped."""
         return [self.palette.strip(row, width, self.base, fill) for row in wrap_all(lines, width)]
 
     def rendered(self, renderable: RenderableType, width: int, indent: int = 0) -> list[Strip]:
-        """A rich renderable on rows of `width` cells."""
+        """Draw a rich renderable on rows of `width` cells."""
         console = self._markdown_console()
         options = console.options.update_width(max(1, width - indent))
         lead = [Segment(" " * indent, self.base)] if indent else []
         rows: list[Strip] = []
         for segments in console.render_lines(renderable, options, pad=False):
-            tamed = [self._tamed(segment) for segment in segments if segment.control is None]
-            rows.append(Strip([*lead, *tamed]).crop_extend(0, width, self.base))
+            sanitized = [self._sanitized(segment) for segment in segments if segment.control is None]
+            rows.append(Strip([*lead, *sanitized]).crop_extend(0, width, self.base))
         return rows
 
-    def _tamed(self, segment: Segment) -> Segment:
-        """Over our ground, and without what markdown's entities can bring back (`&#x202e;`)."""
+    def _sanitized(self, segment: Segment) -> Segment:
+        """Return a segment over `base`, without controls that entities bring (`&#x202e;`)."""
         text = segment.text
         if not text.isprintable():
             text = "".join(character if character.isprintable() else REPLACED for character in text)
@@ -112,9 +114,11 @@ class LinesBlock:
     fill: TextRole = TextRole.PLAIN
 
     def paint(self, painter: BlockPainter, width: int) -> list[Strip]:
+        """Draw the lines."""
         return painter.lines(self.lines, width, self.fill)
 
     def estimate(self, width: int) -> int:
+        """Return the rows of unwrapped characters."""
         return sum(1 + len(one.text) // max(1, width) for one in self.lines)
 
 
@@ -124,9 +128,10 @@ class ProseBlock:
 
     text: str
     gap: bool = True
-    """A blank row stands before it."""
+    """Whether a blank row precedes it."""
 
     def paint(self, painter: BlockPainter, width: int) -> list[Strip]:
+        """Render the markdown."""
         from ollm_tui.tui.widgets.markdown_prose import LeftMarkdown
 
         markdown = LeftMarkdown(visible_block(self.text), code_theme=painter.code_theme, hyperlinks=False)
@@ -136,18 +141,20 @@ class ProseBlock:
         return ([Strip.blank(width, painter.base)] if self.gap else []) + rows
 
     def estimate(self, width: int) -> int:
+        """Return the rows of the source text."""
         return self.gap + sum(1 + cell_len(one) // max(1, width) for one in self.text.split("\n"))
 
 
 @dataclass(frozen=True)
 class CodeBlock:
-    """A fence: highlighted, indented, wrapped, never cut."""
+    """A code fence: highlighted, indented, wrapped, never cut."""
 
     text: str
     language: str
     gap: bool = True
 
     def paint(self, painter: BlockPainter, width: int) -> list[Strip]:
+        """Highlight the code."""
         from rich.syntax import Syntax
 
         code = visible_block(self.text).expandtabs(TAB_SIZE)
@@ -158,5 +165,6 @@ class CodeBlock:
         return ([Strip.blank(width, painter.base)] if self.gap else []) + rows
 
     def estimate(self, width: int) -> int:
+        """Return the rows of the indented text."""
         room = max(1, width - CODE_INDENT)
         return self.gap + sum(1 + len(one) // room for one in self.text.split("\n"))

@@ -1,4 +1,4 @@
-"""Every kind of entry of the conversation as blocks: who speaks, what they say, and what stands between."""
+"""Entries of the conversation as blocks: heading, text, reasoning, calls, notes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Growing:
 
 @dataclass(frozen=True)
 class _Waiting:
-    """The body of a call that waits: each second its clock is drawn anew, not a diff of thousands of lines."""
+    """The cached body of a waiting call, whose clock ticks each second."""
 
     entry: CallEntry
     preview: Preview | None
@@ -38,7 +38,7 @@ class _Waiting:
 
 
 class EntryComposer:
-    """Knows what is folded and what is waited for; remembers how far each live answer was split."""
+    """Turns entries into blocks; knows folds, questions, and the split of live answers."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -49,6 +49,7 @@ class EntryComposer:
         self.all_open = False
 
     def blocks_of(self, entry: Entry) -> list[Block]:
+        """Return an entry's blocks."""
         match entry:
             case UserEntry():
                 return _user_blocks(entry, folded=self.folded(entry))
@@ -60,7 +61,7 @@ class EntryComposer:
                 return [_note_block(entry, folded=self.folded(entry))]
 
     def folded(self, entry: Entry) -> bool:
-        """Whether only the first line shows. What waits for a decision is open until somebody folds it."""
+        """Whether only the first line shows; waiting calls are open by default."""
         match entry:
             case CallEntry():
                 natural = entry.state is not CallState.WAIT and not self.all_open
@@ -71,6 +72,7 @@ class EntryComposer:
         return natural != (entry.id in self._toggled)
 
     def toggle(self, entry: Entry) -> None:
+        """Fold an entry, or open it."""
         self._toggled ^= {entry.id}
 
     def open_all(self, open_: bool) -> None:
@@ -79,6 +81,7 @@ class EntryComposer:
         self._toggled.clear()
 
     def forget(self) -> None:
+        """Drop all state, for another conversation."""
         self._growing.clear()
         self._waiting.clear()
         self._toggled.clear()
@@ -109,8 +112,8 @@ class EntryComposer:
         blocks: list[Block] = [LinesBlock((head,))]
         if entry.reasoning:
             blocks.append(_reasoning_block(entry, folded=self.folded(entry)))
-        for place, part in enumerate(self._parts(entry)):
-            gap = place > 0
+        for index, part in enumerate(self._parts(entry)):
+            gap = index > 0
             match part:
                 case Prose(text):
                     blocks.append(ProseBlock(text, gap))
@@ -134,7 +137,7 @@ class EntryComposer:
 
 
 def source_of(entry: Entry) -> str:
-    """What copying an entry puts on the clipboard."""
+    """Return what copying an entry puts on the clipboard."""
     match entry:
         case UserEntry() | AnswerEntry():
             return entry.text
@@ -175,13 +178,13 @@ def _note_block(entry: NoteEntry, *, folded: bool) -> Block:
     blank = " " * len(mark)
     return LinesBlock(
         tuple(
-            line((f"{blank if place else mark}{row}", role), hang=len(mark) + _indent(row), prose=True)
-            for place, row in enumerate(rows)
+            line((f"{blank if index else mark}{row}", role), hang=len(mark) + _indent(row), prose=True)
+            for index, row in enumerate(rows)
         )
     )
 
 
 def _indent(row: str) -> int:
-    """Where a list item's text begins: its further lines hang there."""
+    """Return where a list item's text begins: its continuations hang there."""
     found = re.match(r" *(?:\d+[.)] +|[-*] +)?", row)
     return found.end() if found else 0

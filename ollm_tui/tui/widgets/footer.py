@@ -1,4 +1,4 @@
-"""The footer: the keys that work right now, in a fixed order, from the bindings themselves."""
+"""The footer: the keys that work now, in a fixed order, from the bindings."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ ORDER = (
     "terminal.leave",
     "app.quit",
 )
-"""Binding ids from the left; what does not fit is left out from the middle, never Help or Quit."""
+"""Binding ids from the left; those that do not fit are dropped before the last, never Help or Quit."""
 
 
 @dataclass(frozen=True)
 class FooterKey:
-    """One entry."""
+    """A key and what it does."""
 
     shown: str
     words: str
@@ -46,19 +46,19 @@ class FooterKey:
 
 
 class KeyFooter(Widget):
-    """One row, redrawn when bindings change."""
+    """One row of keys, updated when bindings change."""
 
     ALLOW_SELECT: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__(id="keys")
-        self._palette: RolePalette | None = None
         self._keys: tuple[FooterKey, ...] = ()
         self._spans: list[tuple[int, int, FooterKey]] = []
         self.labels: dict[str, str] = {}
-        """Words that stand for a binding's own, by id: `Review(3)`."""
+        """Labels that replace a binding's own, by id: `Review(3)`."""
 
     def on_mount(self) -> None:
+        """Subscribe to the screen's bindings."""
         signal = self.screen.bindings_updated_signal  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # textual: Screen[Unknown]
         signal.subscribe(self, self._bindings_changed)  # pyright: ignore[reportUnknownMemberType]  # as above
         self.call_after_refresh(self.gather)
@@ -68,7 +68,7 @@ class KeyFooter(Widget):
             self.gather()
 
     def gather(self) -> None:
-        """Read what is bound now."""
+        """Read the active bindings."""
         app = app_of(self)
         active: dict[str, ActiveBinding] = {}
         for bound in self.screen.active_bindings.values():
@@ -76,7 +76,7 @@ class KeyFooter(Widget):
                 active.setdefault(bound.binding.id, bound)
         keys = tuple(
             FooterKey(
-                key_words(app, bound),
+                _key_text(app, bound),
                 self.labels.get(name, bound.binding.description),
                 bound.binding.action,
                 bound.enabled,
@@ -90,32 +90,28 @@ class KeyFooter(Widget):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
+        """Draw the keys."""
         width = self.size.width
         if y > 0:
             return Strip.blank(width, self.rich_style)
-        if self._palette is None:
-            self._palette = RolePalette.of(self)
         parts: list[str | tuple[str, TextRole]] = [" "]
         self._spans = []
-        at = 1
+        column = 1
         for key in self._fitting(width):
             parts += [
                 (key.shown, TextRole.ACCENT if key.enabled else TextRole.MUTED),
                 (f" {key.words}  ", TextRole.PLAIN if key.enabled else TextRole.MUTED),
             ]
-            end = at + len(key.shown) + 1 + len(key.words)
-            self._spans.append((at, end, key))
-            at = end + 2
-        return self._palette.strip(line(*parts), width, self.rich_style)
+            end = column + len(key.shown) + 1 + len(key.words)
+            self._spans.append((column, end, key))
+            column = end + 2
+        return RolePalette.of(self).strip(line(*parts), width, self.rich_style)
 
     async def on_click(self, event: events.Click) -> None:
+        """Run a clicked key's action."""
         for begin, end, key in self._spans:
             if begin <= event.x < end and key.enabled:
                 await app_of(self).run_action(key.action, key.node)
-
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._palette = None
 
     def _fitting(self, width: int) -> list[FooterKey]:
         keys = list(self._keys)
@@ -124,6 +120,6 @@ class KeyFooter(Widget):
         return keys
 
 
-def key_words(app: App[object], bound: ActiveBinding) -> str:
-    """A key as people read it: `F8`, `^P`, `Esc`."""
+def _key_text(app: App[object], bound: ActiveBinding) -> str:
+    """Return a key as people read it: `F8`, `^P`, `Esc`."""
     return shown_key(app.get_key_display(bound.binding))

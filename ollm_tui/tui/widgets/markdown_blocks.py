@@ -1,7 +1,7 @@
-"""Cuts a growing markdown text into blocks that never change again and one open tail.
+"""Cuts growing markdown into blocks that never change again, and one open tail.
 
-Only the tail is rendered anew while an answer streams, so the cost of a token does not grow with the answer.
-The cut is a function of the text alone: a finished answer has the same blocks as the stream it came from.
+Only the tail is rendered anew while an answer streams, so a token's cost does not grow with the answer. The cut depends
+on the text alone: a finished answer has the same blocks as its stream.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import re
 from dataclasses import dataclass, field
 
 FENCE_LINES = 60
-"""A longer code fence is cut into pieces of this many lines."""
+"""A longer code fence is cut into parts of this many lines."""
 
 TAIL_CHARS = 8_000
-"""Longer prose without a blank line is cut at a line end, a longer line at a blank or, without one, anywhere."""
+"""Longer prose without a blank line is cut at a line end, a longer line at a blank or anywhere."""
 
 _FENCE = re.compile(r"^(`{3,}|~{3,})[ \t]*+([^\s`]*+)[^`]*+$")
 _LIST = re.compile(r"^ {0,3}([-*+]|\d{1,9}[.)])(\s|$)")
@@ -21,14 +21,14 @@ _LIST = re.compile(r"^ {0,3}([-*+]|\d{1,9}[.)])(\s|$)")
 
 @dataclass(frozen=True)
 class Prose:
-    """A run of markdown that stands for itself."""
+    """Markdown that is rendered by itself."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Code:
-    """A fence or a piece of one; `joins` says that it continues the piece before it."""
+    """A code fence or a part of one; `joins`: it continues the part before it."""
 
     text: str
     language: str
@@ -37,7 +37,7 @@ class Code:
 
 @dataclass
 class BlockSplitter:
-    """Takes text piece by piece; `closed` grows, `tail` is what may still change."""
+    """Takes text in parts; `closed` grows, `tail` may still change."""
 
     closed: list[Prose | Code] = field(default_factory=list["Prose | Code"])
     _lines: list[str] = field(default_factory=list[str])
@@ -47,20 +47,20 @@ class BlockSplitter:
     _language: str = ""
     _joins: bool = False
     _after_blank: bool = False
-    _goes_on: bool = False
-    """What comes next continues a line that was cut: it opens and closes nothing."""
+    _continues_line: bool = False
+    """The text that follows continues a line that was cut, so it is no fence."""
 
     def feed(self, text: str) -> None:
-        """Take a further piece; it may end anywhere, within a line too."""
+        """Take more text, which may end within a line."""
         *whole, self._partial = (self._partial + text).split("\n")
         for one in whole:
             self._take(self._last_part(one))
-            self._goes_on = False
+            self._continues_line = False
         self._partial = self._last_part(self._partial)
 
     @property
     def tail(self) -> Prose | Code | None:
-        """The open block; None where there is nothing in it."""
+        """The open block; None when it is empty."""
         lines = [*self._lines, self._partial] if self._partial else self._lines
         if self._fence:
             if self._closes_fence(self._partial):
@@ -73,11 +73,11 @@ class BlockSplitter:
         return Prose(text) if text.strip() else None
 
     def _last_part(self, one: str) -> str:
-        """Take what a line has beyond the length of a block; returns its rest."""
+        """Take what a line has beyond a block's length; return its rest."""
         while len(one) > TAIL_CHARS:
             end = one.rfind(" ", TAIL_CHARS // 2, TAIL_CHARS) + 1 or TAIL_CHARS
             self._take(one[:end])
-            one, self._goes_on = one[end:], True
+            one, self._continues_line = one[end:], True
         return one
 
     def _take(self, one: str) -> None:
@@ -113,18 +113,18 @@ class BlockSplitter:
             self._joins = True
 
     def _opens_fence(self, one: str) -> re.Match[str] | None:
-        return None if self._goes_on else _FENCE.match(one)
+        return None if self._continues_line else _FENCE.match(one)
 
     def _closes_fence(self, one: str) -> bool:
         stripped = one.strip()
-        return not self._goes_on and len(stripped) >= len(self._fence) and not stripped.strip(self._fence[0])
+        return not self._continues_line and len(stripped) >= len(self._fence) and not stripped.strip(self._fence[0])
 
     @property
     def _in_list(self) -> bool:
         return any(_LIST.match(one) for one in self._lines[:1])
 
     def _continues_list(self, one: str) -> bool:
-        # A loose list that was cut at a blank line would start to count anew.
+        # A loose list cut at a blank line would restart its numbers.
         return self._in_list and (one.startswith("  ") or _LIST.match(one) is not None)
 
     def _close(self) -> None:
@@ -140,7 +140,7 @@ class BlockSplitter:
 
 
 def split_markdown(text: str) -> list[Prose | Code]:
-    """All blocks of a finished text."""
+    """Return all blocks of a finished text."""
     splitter = BlockSplitter()
     splitter.feed(text)
     tail = splitter.tail

@@ -1,4 +1,4 @@
-"""Markdown as the transcript wants it; apart, because markdown and highlighting load only with the first answer."""
+"""Markdown with headings at the left; apart because it loads with the first answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.markdown import Heading, Markdown, MarkdownElement
 
 
 class LeftHeading(Heading):
-    """A heading that stands at the left like the text under it."""
+    """A heading at the left, like the text under it."""
 
     LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = {f"h{level}": "left" for level in range(1, 7)}
 

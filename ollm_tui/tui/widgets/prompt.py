@@ -1,4 +1,4 @@
-"""The prompt: a few lines of draft, sent with Enter, with history; its cursor rests when nobody types."""
+"""The prompt: a draft sent with Enter, with history; its cursor stops blinking at rest."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ollm_tui.tui.protocol import Intent
 from ollm_tui.tui.terminal_references import Reference, References, TerminalExcerpt
 
 BLINK_SECONDS = 30.0
-"""After the last key the cursor blinks this long; then nothing moves and nothing costs."""
+"""How long the cursor blinks after the last key; at rest the screen costs nothing."""
 
 HISTORY = 200
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Prompt(TextArea):
-    """Enter sends, ctrl+j breaks the line, up and down at the edges walk through what was sent."""
+    """Enter sends, ctrl+j breaks the line, up and down at the edges recall history."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "send", "Send", id="prompt.send", tooltip="Send the message", show=False, priority=True),
@@ -51,7 +51,7 @@ class Prompt(TextArea):
 
         text: str
         references: tuple[Reference, ...] = ()
-        """What the tokens in it stand for."""
+        """Excerpts its tokens stand for."""
 
     @dataclass
     class ScrollAsked(Message):
@@ -72,7 +72,7 @@ class Prompt(TextArea):
         )
         self._may_blink = blink
         self.cursor_blink = blink
-        self._rest_timer: Timer | None = None
+        self._blink_timer: Timer | None = None
         self._last_key = 0.0
         self._sent: list[str] = []
         self._recalled: int | None = None
@@ -82,18 +82,17 @@ class Prompt(TextArea):
         self.border_subtitle = "Enter send  ^J newline  /cmd  !shell"
 
     def on_mount(self) -> None:
-        self._rest_later()
+        """Let the cursor blink for a while."""
+        self._stop_blinking_later()
 
-    def remember(self, texts: list[str]) -> None:
-        """What was sent in earlier sessions, oldest first."""
-        self._sent = [*texts, *self._sent][-HISTORY:]
-
-    # The two keys act in the app, at once; what was typed before them may still be waiting here. They go behind it.
+    # Priority bindings run at once in the app, while keys typed before may still be queued here: go behind those.
 
     def action_send(self) -> None:
+        """Send the draft."""
         self.call_later(self._send)
 
     def action_break_line(self) -> None:
+        """Insert a line end."""
         self.call_later(self.insert, "\n")
 
     def _send(self) -> None:
@@ -107,14 +106,14 @@ class Prompt(TextArea):
         self.post_message(self.Sent(text, self._references.used_in(text)))
 
     def refer_to(self, excerpt: TerminalExcerpt) -> None:
-        """Put a token that stands for text of a terminal into the draft."""
+        """Insert a token that stands for text of a terminal."""
         row, column = self.cursor_location
         before = self.document.get_line(row)[:column]
         gap = " " if before and not before[-1].isspace() else ""
         self.insert(f"{gap}{self._references.add(excerpt).token} ")
 
     def action_delete_left(self) -> None:
-        """A token goes as a whole, as it came."""
+        """Delete a character, or a whole token."""
         row, column = self.cursor_location
         token = self._references.token_before(self.document.get_line(row)[:column])
         if token and not self.selected_text:
@@ -123,58 +122,62 @@ class Prompt(TextArea):
             super().action_delete_left()
 
     def action_scroll_chat(self, pages: int) -> None:
+        """Scroll the chat."""
         self.post_message(self.ScrollAsked(pages))
 
     def action_cursor_up(self, select: bool = False) -> None:
+        """Move up, at the first line into the history."""
         if select or self.cursor_location[0] > 0 or not self._recall(-1):
             super().action_cursor_up(select)
 
     def action_cursor_down(self, select: bool = False) -> None:
+        """Move down, at the last line through the history."""
         if select or self.cursor_location[0] < self.document.line_count - 1 or not self._recall(1):
             super().action_cursor_down(select)
 
     async def _on_paste(self, event: events.Paste) -> None:
-        # Escape sequences in a paste would be drawn raw, and sent to the model. Textual runs the base's handler next.
+        # Escape sequences would be drawn raw and sent to the model. Textual runs the base's handler next.
         event.text = _CONTROLS.sub("", event.text.replace("\r\n", "\n").replace("\r", "\n"))
 
     def on_text_area_changed(self) -> None:
+        """Tell that the draft changed."""
         self.post_message(self.Edited())
 
     async def _on_key(self, event: events.Key) -> None:
-        self._wake_cursor()  # and Textual runs the base's handler next
+        self._blink_cursor()  # and Textual runs the base's handler next
 
     def _recall(self, step: int) -> bool:
-        """Put an earlier message into the draft; False where there is none in that direction."""
+        """Recall the previous (-1) or next message; False where there is none."""
         if self._recalled is None:
             if step > 0 or not self._sent:
                 return False
-            self._draft, place = self.text, len(self._sent) - 1
+            self._draft, index = self.text, len(self._sent) - 1
         else:
-            place = self._recalled + step
-        if place < 0:
+            index = self._recalled + step
+        if index < 0:
             return True
-        if place >= len(self._sent):
+        if index >= len(self._sent):
             self._recalled, self.text = None, self._draft
         else:
-            self._recalled, self.text = place, self._sent[place]
+            self._recalled, self.text = index, self._sent[index]
         self.move_cursor(self.document.end)
         return True
 
-    def _wake_cursor(self) -> None:
+    def _blink_cursor(self) -> None:
         self._last_key = monotonic()
         if self._may_blink and not self.cursor_blink:
             self.cursor_blink = True
-        if self._rest_timer is None:
-            self._rest_later()
+        if self._blink_timer is None:
+            self._stop_blinking_later()
 
-    def _rest_later(self, seconds: float = BLINK_SECONDS) -> None:
+    def _stop_blinking_later(self, seconds: float = BLINK_SECONDS) -> None:
         if self._may_blink:
-            self._rest_timer = self.set_timer(seconds, self._rest)
+            self._blink_timer = self.set_timer(seconds, self._stop_blinking)
 
-    def _rest(self) -> None:
-        self._rest_timer = None
+    def _stop_blinking(self) -> None:
+        self._blink_timer = None
         left = self._last_key + BLINK_SECONDS - monotonic()
         if left > 0:
-            self._rest_later(left)
+            self._stop_blinking_later(left)
         else:
             self.cursor_blink = False

@@ -1,4 +1,4 @@
-"""A short list with a cursor: the queue and the todo list are drawn with it."""
+"""A list with a cursor, for confirmations, todos, memories and jobs."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from textual.message import Message
 from ollm_tui.tui.styled_text import StyledLine, StyledSpan, TextRole, spread, wrap_all
 from ollm_tui.tui.widgets.line_view import LineView
 
-NOTHING = StyledLine()
+EMPTY = StyledLine()
 
 
 @dataclass(frozen=True)
 class ListRow:
-    """One choice, drawn on one or more lines; they are cut at the width, or `wrap` to further ones."""
+    """A choice on one or more lines, cut at the width or wrapped."""
 
     id: str
     lines: tuple[StyledLine, ...]
-    beside: StyledLine = NOTHING
-    """At the right edge of the first line, which gives way to it."""
+    beside: StyledLine = EMPTY
+    """At the right edge of the first line, which is cut for it."""
     wrap: bool = False
 
     def at_width(self, width: int) -> list[StyledLine]:
-        """Its lines, none longer than `width` cells."""
+        """Return its lines, none longer than `width` cells."""
         if self.wrap:
             return [_aligned(one) for one in wrap_all(self.lines, width)]
         first, *rest = self.lines
@@ -38,12 +38,12 @@ class ListRow:
         return [head, *(one.cut(width) for one in rest)]
 
     def height(self, width: int) -> int:
-        """How many lines that are."""
+        """Return how many lines those are."""
         return len(self.at_width(width)) if self.wrap else len(self.lines)
 
 
 def _aligned(row: StyledLine) -> StyledLine:
-    """Without the blank that a fold has left behind the indent: words stand in one column."""
+    """Remove the blank that wrapping left behind the indent."""
     indent, *rest = row.spans or (StyledSpan(""),)
     if row.hang and indent.text == " " * row.hang and rest and rest[0].text.startswith(" "):
         return replace(row, spans=(indent, replace(rest[0], text=rest[0].text[1:]), *rest[1:]))
@@ -51,7 +51,7 @@ def _aligned(row: StyledLine) -> StyledLine:
 
 
 class RowList(LineView):
-    """Rows to move through; the cursor stays on its row's id while the rows change. Draws what is in sight only."""
+    """Rows to move through; the cursor stays on its row's id while they change."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "move(1)", "Next", id="list.next", tooltip="Next row", show=False),
@@ -71,36 +71,39 @@ class RowList(LineView):
 
         @property
         def control(self) -> RowList:
+            """The list, for selectors of `@on`."""
             return self.list
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._choices: tuple[ListRow, ...] = ()
         self._tops: list[int] = [0]
-        """Where each choice begins at the width now, and behind the last the end of all."""
+        """First line of each choice at the current width, then the end of all."""
         self._width = 0
-        self._at = 0
+        self._index = 0
 
     def show_rows(self, rows: Sequence[ListRow]) -> None:
         """Replace the rows."""
         current = self.chosen_id
         self._choices = tuple(rows)
-        places = [place for place, row in enumerate(rows) if row.id == current]
-        self._at = places[0] if places else max(0, min(self._at, len(rows) - 1))
+        found = [index for index, row in enumerate(rows) if row.id == current]
+        self._index = found[0] if found else max(0, min(self._index, len(rows) - 1))
         self._lay_out()
 
     def choose(self, row_id: str) -> None:
-        """Mark a row and bring it into sight; one that is not there changes nothing."""
-        places = [place for place, row in enumerate(self._choices) if row.id == row_id]
-        if places:
-            self.action_move(places[0] - self._at)
+        """Mark a row, if it exists, and bring it into sight."""
+        found = [index for index, row in enumerate(self._choices) if row.id == row_id]
+        if found:
+            self.action_move(found[0] - self._index)
 
     @property
     def chosen_id(self) -> str | None:
-        return self._choices[self._at].id if self._at < len(self._choices) else None
+        """The id of the marked row."""
+        return self._choices[self._index].id if self._index < len(self._choices) else None
 
     def action_move(self, step: int) -> None:
-        self._at = max(0, min(len(self._choices) - 1, self._at + step))
+        """Move the cursor and bring its row into sight."""
+        self._index = max(0, min(len(self._choices) - 1, self._index + step))
         first, last = self.span
         if first < self.scroll_offset.y:
             self.scroll_to(y=first, animate=False, immediate=True)
@@ -110,45 +113,51 @@ class RowList(LineView):
         self.post_message(self.Moved())
 
     def action_open(self) -> None:
+        """Open the marked row."""
         if self.chosen_id is not None:
             self.post_message(self.Opened(self, self.chosen_id))
 
     def row_role(self, row: int) -> TextRole:
+        """Mark the chosen row while focused."""
         if not self.has_focus:
             return TextRole.PLAIN
         first, last = self.span
         return TextRole.CHOSEN if first <= row < last else TextRole.PLAIN
 
     def row_at(self, row: int) -> StyledLine:
+        """Return a line of a choice."""
         if not 0 <= row < self._tops[-1]:
-            return NOTHING
-        place = self._place_of(row)
-        return self._choices[place].at_width(self._width)[row - self._tops[place]]
+            return EMPTY
+        index = self._index_at(row)
+        return self._choices[index].at_width(self._width)[row - self._tops[index]]
 
     def on_focus(self) -> None:
+        """Show the cursor."""
         self.refresh()
 
     def on_blur(self) -> None:
+        """Hide the cursor."""
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:
+        """Mark the clicked row."""
         row = event.y + self.scroll_offset.y
         if row < self._tops[-1]:
-            self._at = self._place_of(row)
+            self._index = self._index_at(row)
             self.refresh()
-            self.row_clicked(self._choices[self._at].id, event.chain)
+            self.row_clicked(self._choices[self._index].id, event.chain)
 
     @property
     def span(self) -> tuple[int, int]:
-        """Where the chosen row stands: its first line, and the one behind its last."""
+        """First line of the chosen row, and the one behind its last."""
         last = len(self._tops) - 1
-        return self._tops[min(self._at, last)], self._tops[min(self._at + 1, last)]
+        return self._tops[min(self._index, last)], self._tops[min(self._index + 1, last)]
 
     def row_clicked(self, row_id: str, clicks: int) -> None:
-        """A row was clicked so many times in a row, and is marked now: it opens."""
+        """Open a row that was clicked `clicks` times in a row."""
         self.post_message(self.Opened(self, row_id))
 
-    def _place_of(self, row: int) -> int:
+    def _index_at(self, row: int) -> int:
         return bisect_right(self._tops, row) - 1
 
     def _lay_out(self) -> None:
@@ -157,7 +166,7 @@ class RowList(LineView):
             return
         self._tops = self._tops_at(width)
         if self._tops[-1] > self.size.height and not self.show_vertical_scrollbar:
-            # The bar that is about to appear takes a cell of every row.
+            # The scrollbar that will appear takes a cell of every row.
             self._width = max(1, width - self.styles.scrollbar_size_vertical)
             self._tops = self._tops_at(self._width)
         self.virtual_size = Size(width, self._tops[-1])

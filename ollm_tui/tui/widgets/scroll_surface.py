@@ -1,4 +1,4 @@
-"""A document on the screen: paints only what is in sight, follows the end, or keeps its place while heights change."""
+"""The conversation on screen: paints what is in sight, follows the end."""
 
 from __future__ import annotations
 
@@ -17,73 +17,74 @@ from ollm_tui.tui.widgets.block_painting import BlockPainter
 from ollm_tui.tui.widgets.conversation_layout import BlocksOf, ConversationLayout, RowPosition
 
 GUTTER = 1
-"""Cells at the left that mark the chosen entry."""
+"""Cells at the left, for the mark of the chosen entry."""
 
 
 class ScrollSurface(ScrollView, can_focus=True):
-    """Scrolling and painting of a `ConversationLayout`; what it means is its subclass's business."""
+    """Scrolling and painting of a `ConversationLayout`."""
 
     following: reactive[bool] = reactive(True)
-    """The end is kept in sight."""
+    """Whether the end is kept in sight."""
     new_below: reactive[int] = reactive(0)
-    """Entries that came since the end went out of sight."""
+    """Entries that came while the end was out of sight."""
     chosen: reactive[int | None] = reactive(None)
-    """The marked passage."""
+    """Index of the marked entry."""
 
     def __init__(self, blocks_of: BlocksOf, name: str) -> None:
         super().__init__(id=name)
         self.document = ConversationLayout(blocks_of)
         self._painter: BlockPainter | None = None
         self._width = 0
-        self._settling = False
+        self._updating = False
         self._top = RowPosition(0, 0)
         self._top_row = 0
 
-    def settle(self) -> None:
-        """Bring heights, scroll position and cells into agreement with the document."""
+    def update_layout(self) -> None:
+        """Bring heights, scroll position and cells up to date with the document."""
         height = self.scrollable_content_region.height
         width = self.scrollable_content_region.width - GUTTER
-        if width <= 0 or height <= 0 or self._settling:
+        if width <= 0 or height <= 0 or self._updating:
             return
-        self._settling = True
+        self._updating = True
         try:
-            # Heights may have changed since the last time: a row number then says nothing, what stood there does.
-            at = round(self.scroll_y)
-            place = self._top if at == self._top_row else self.document.place_of(at)
+            # Heights may have changed since: the position holds, the row number does not.
+            row = round(self.scroll_y)
+            position = self._top if row == self._top_row else self.document.position_at(row)
             if self._painter is None or width != self._width:
                 self._painter = BlockPainter.of(self)
                 self._width = width
                 self.document.restyle(self._painter, width)
-            row = self._measured_row(place, height)
+            row = self._measured_row(position, height)
             self.virtual_size = Size(width + GUTTER, self.document.height)
             self.scroll_to(y=row, animate=False, immediate=True, force=True)
-            self._top, self._top_row = self.document.place_of(row), row
+            self._top, self._top_row = self.document.position_at(row), row
             self.refresh()
         finally:
-            self._settling = False
+            self._updating = False
 
     def go_to(self, row: int) -> None:
-        """Put a row at the top, as far as the end allows."""
+        """Scroll a row to the top, as far as the end allows."""
         self.scroll_to(y=max(0, row), animate=False, immediate=True, force=True)
 
     def reveal(self, index: int) -> None:
-        """Scroll as little as needed to see the beginning of a passage."""
+        """Scroll as little as needed to see the beginning of an entry."""
         self.following = False
         top = self.document.top_of(index)
-        bottom = top + self.document.passages[index].height
+        bottom = top + self.document.items[index].height
         first, height = self.scroll_offset.y, self.size.height
         if top < first or bottom - top >= height:
             self.go_to(top)
         elif bottom > first + height:
             self.go_to(bottom - height)
 
-    def forget_place(self) -> None:
+    def reset_position(self) -> None:
         """Begin at the end of another document."""
         self._top, self._top_row = RowPosition(0, 0), 0
         self.chosen = None
         self.following, self.new_below = True, 0
 
     def render_line(self, y: int) -> Strip:
+        """Draw a row, with mark and selection."""
         base = self.rich_style
         row = y + self.scroll_offset.y
         painted = self.document.strip_at(row)
@@ -92,11 +93,12 @@ class ScrollSurface(ScrollView, can_focus=True):
         selection = self.text_selection
         if selection is not None:
             painted = _selected(painted, selection, row)
-        marked = self.chosen is not None and self.has_focus and self.document.place_of(row).passage == self.chosen
+        marked = self.chosen is not None and self.has_focus and self.document.position_at(row).index == self.chosen
         gutter = Segment("|" if marked else " ", base + self._painter.palette.style(TextRole.ACCENT))
         return Strip([gutter, *painted.apply_offsets(GUTTER, row)])
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """Return the selected text, for Textual."""
         first = selection.start.y if selection.start else 0
         last = selection.end.y if selection.end else self.document.height - 1
         rows: list[str] = []
@@ -109,33 +111,38 @@ class ScrollSurface(ScrollView, can_focus=True):
         return "\n".join(rows), "\n"
 
     def notify_style_update(self) -> None:
+        """Paint everything in the new style."""
         super().notify_style_update()
         self._painter = None
-        self.call_later(self.settle)
+        self.call_later(self.update_layout)
 
     def on_resize(self, event: events.Resize) -> None:
-        self.settle()
+        """Lay out anew."""
+        self.update_layout()
 
     def on_focus(self) -> None:
+        """Show the mark."""
         self.refresh()
 
     def on_blur(self) -> None:
+        """Hide the mark."""
         self.refresh()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Follow the end once scrolled there, else stop."""
         super().watch_scroll_y(old_value, new_value)
-        if self._settling or round(new_value) == self._top_row:
+        if self._updating or round(new_value) == self._top_row:
             return
         self.following = new_value >= self.max_scroll_y
         if self.following:
             self.new_below = 0
-        self.settle()
+        self.update_layout()
 
-    def _measured_row(self, place: RowPosition, height: int) -> int:
-        """The row for the top of the view, with everything in sight painted and measured."""
+    def _measured_row(self, position: RowPosition, height: int) -> int:
+        """Return the view's top row, everything in sight painted and measured."""
         while True:
             end = max(0, self.document.height - height)
-            row = end if self.following else min(self.document.row_of(place), end)
+            row = end if self.following else min(self.document.row_of(position), end)
             if not self.document.measure(row, row + height - 1):
                 return row
 

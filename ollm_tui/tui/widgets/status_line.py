@@ -1,4 +1,4 @@
-"""The status line: what is going on, in its first word, then with what and where."""
+"""The status line, its state first; and the banner of waiting approvals."""
 
 from __future__ import annotations
 
@@ -23,45 +23,40 @@ WORD_ROLES = {
 }
 WIDE = 100
 SMALL = 60
-"""Below this width only the state and the model are named."""
+"""Below this width only state and model are shown."""
 
 
 class StatusLine(Widget):
-    """One row. `detail` stands behind the state: seconds, a rate, the running tool."""
+    """One row; `detail` follows the state: seconds, a rate, the running tool."""
 
     activity: reactive[Activity] = reactive(Activity.IDLE)
     waiting: reactive[int] = reactive(0)
     detail: reactive[str] = reactive("")
-    surroundings: reactive[SessionStatus] = reactive(SessionStatus())
+    session: reactive[SessionStatus] = reactive(SessionStatus())
 
     def __init__(self) -> None:
         super().__init__(id="status")
-        self._palette: RolePalette | None = None
 
     @property
     def word(self) -> StatusWord:
-        """ERROR outranks WAITING, that STOPPING, RUNNING, STREAMING, THINKING; OFFLINE replaces IDLE."""
+        """The state: ERROR outranks WAITING, that any activity; OFFLINE replaces IDLE."""
         if self.activity is Activity.FAILED:
             return StatusWord.ERROR
         if self.waiting:
             return StatusWord.WAITING
         if self.activity is Activity.IDLE:
-            return StatusWord.OFFLINE if self.surroundings.offline else StatusWord.IDLE
+            return StatusWord.OFFLINE if self.session.offline else StatusWord.IDLE
         return StatusWord(self.activity.value.upper())
 
     def render_line(self, y: int) -> Strip:
+        """Draw the row."""
         if y > 0:
             return Strip.blank(self.size.width, self.rich_style)
-        if self._palette is None:
-            self._palette = RolePalette.of(self)
-        return self._palette.strip(self._line().cut(self.size.width), self.size.width, self.rich_style)
-
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._palette = None
+        return RolePalette.of(self).strip(self._line().cut(self.size.width), self.size.width, self.rich_style)
 
     @property
     def text(self) -> str:
+        """The row without styles."""
         return self._line().text
 
     def _line(self) -> StyledLine:
@@ -69,17 +64,17 @@ class StatusLine(Widget):
         state = f"{word.value} {self.waiting}" if word is StatusWord.WAITING else word.value
         if self.detail and word not in (StatusWord.WAITING, StatusWord.IDLE, StatusWord.OFFLINE, StatusWord.ERROR):
             state += f" {visible(self.detail)}"
-        around = self.surroundings
-        facts = [visible(around.model)] if around.model else []
-        if around.offline and word is not StatusWord.OFFLINE:
+        session = self.session
+        facts = [visible(session.model)] if session.model else []
+        if session.offline and word is not StatusWord.OFFLINE:
             facts.append("OFFLINE")
         if self.size.width >= SMALL:
-            if around.tokens_used is not None:
-                facts.append(_tokens(around.tokens_used, around.tokens_limit, short=self.size.width < WIDE))
-            if around.workspace:
-                facts.append(visible(around.workspace))
-        policy = "policy: DENIES ALL" if around.denied_because else f"policy: {visible(around.mode)}"
-        alarming = bool(around.denied_because) or around.mode == "yolo"
+            if session.tokens_used is not None:
+                facts.append(_tokens(session.tokens_used, session.tokens_limit, short=self.size.width < WIDE))
+            if session.workspace:
+                facts.append(visible(session.workspace))
+        policy = "policy: DENIES ALL" if session.denied_because else f"policy: {visible(session.mode)}"
+        alarming = bool(session.denied_because) or session.mode == "yolo"
         parts: list[str | tuple[str, TextRole]] = [" ", (state, WORD_ROLES[word])]
         for fact in facts:
             parts += [(" | ", TextRole.MUTED), fact]
@@ -100,32 +95,29 @@ def _thousands(count: int) -> str:
 
 
 class WaitingBanner(Widget):
-    """Counts open questions and says when the next expires. A click opens the review."""
+    """Counts open questions and their next expiry; a click opens the review."""
 
     waiting: reactive[int] = reactive(0)
     seconds_left: reactive[float | None] = reactive(None)
 
     def __init__(self) -> None:
         super().__init__(id="banner")
-        self._palette: RolePalette | None = None
 
     def watch_waiting(self, waiting: int) -> None:
+        """Show the banner while something waits."""
         self.set_class(waiting > 0, "-waiting")
 
     @property
     def text(self) -> str:
+        """The row without styles."""
         return self._line(self.size.width).text
 
     def render_line(self, y: int) -> Strip:
-        if self._palette is None:
-            self._palette = RolePalette.of(self)
-        return self._palette.strip(self._line(self.size.width), self.size.width, self.rich_style)
-
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._palette = None
+        """Draw the row."""
+        return RolePalette.of(self).strip(self._line(self.size.width), self.size.width, self.rich_style)
 
     async def on_click(self) -> None:
+        """Open the review."""
         await self.run_action("screen.review")
 
     def _line(self, width: int) -> StyledLine:

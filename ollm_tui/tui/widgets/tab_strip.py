@@ -34,6 +34,7 @@ class TabStrip(Widget):
 
         @property
         def control(self) -> TabStrip:
+            """The strip, for selectors of `@on`."""
             return self.strip
 
     def __init__(self, name: str) -> None:
@@ -41,49 +42,45 @@ class TabStrip(Widget):
         self._tabs: tuple[Tab, ...] = ()
         self._chosen = ""
         self._spans: list[tuple[int, int, str]] = []
-        self._palette: RolePalette | None = None
 
     def show_tabs(self, tabs: Sequence[Tab], chosen: str) -> None:
-        """Replace what is shown."""
+        """Replace the tabs."""
         if (tuple(tabs), chosen) != (self._tabs, self._chosen):
             self._tabs, self._chosen = tuple(tabs), chosen
             self.refresh()
 
     @property
     def text(self) -> str:
+        """The row without styles."""
         return self._line(self.size.width).text
 
     def render_line(self, y: int) -> Strip:
+        """Draw the tabs."""
         width = self.size.width
         if y > 0:
             return Strip.blank(width, self.rich_style)
-        if self._palette is None:
-            self._palette = RolePalette.of(self)
-        return self._palette.strip(self._line(width), width, self.rich_style)
-
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._palette = None
+        return RolePalette.of(self).strip(self._line(width), width, self.rich_style)
 
     def on_click(self, event: events.Click) -> None:
+        """Choose the clicked tab."""
         for begin, end, tab_id in self._spans:
             if begin <= event.x < end:
                 self.post_message(self.Chosen(self, tab_id))
 
     def _line(self, width: int) -> StyledLine:
         labels = [_label(tab, chosen=tab.id == self._chosen) for tab in self._tabs]
-        at = next((place for place, tab in enumerate(self._tabs) if tab.id == self._chosen), 0)
+        chosen = next((index for index, tab in enumerate(self._tabs) if tab.id == self._chosen), 0)
         first = 0
-        # The chosen tab and the one after it stay in sight, however many stand before.
-        while first < at and sum(label.cells for label in labels[first : at + 2]) + 4 > width:
+        # The chosen tab and its successor stay in sight.
+        while first < chosen and sum(label.cells for label in labels[first : chosen + 2]) + 4 > width:
             first += 1
         parts: list[str | tuple[str, TextRole]] = [("< ", TextRole.MUTED) if first else " "]
         self._spans = []
         cell = 2 if first else 1
-        for place in range(first, len(labels)):
-            self._spans.append((cell, cell + labels[place].cells, self._tabs[place].id))
-            parts += [(span.text, span.role) for span in labels[place].spans]
-            cell += labels[place].cells
+        for index in range(first, len(labels)):
+            self._spans.append((cell, cell + labels[index].cells, self._tabs[index].id))
+            parts += [(span.text, span.role) for span in labels[index].spans]
+            cell += labels[index].cells
         return line(*parts).cut(width)
 
 

@@ -1,4 +1,4 @@
-"""A few styled lines that are as high as they need to be; parts of them can be clicked."""
+"""A few styled lines, as high as they need, with clickable parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ollm_tui.tui.styled_text import RolePalette, StyledLine, TextRole, app_of, 
 
 @dataclass(frozen=True)
 class ClickTarget:
-    """A clickable stretch: row, first and last cell (exclusive), and the action of the screen it stands for."""
+    """A clickable stretch of a row: its cells (end exclusive) and the screen's action."""
 
     row: int
     begin: int
@@ -24,63 +24,60 @@ class ClickTarget:
 
 
 class TextBox(Widget):
-    """Draws lines, wrapped; a click on a spot runs its action. Never scrolls."""
+    """Draws wrapped lines, never scrolls; a click on a target runs its action."""
 
     def __init__(self, name: str) -> None:
         super().__init__(id=name)
         self._lines: tuple[StyledLine, ...] = ()
-        self._spots: tuple[ClickTarget, ...] = ()
+        self._targets: tuple[ClickTarget, ...] = ()
         self._rows: list[StyledLine] = []
         self._wrapped_at = -1
-        self._palette: RolePalette | None = None
 
-    def show_lines(self, lines: Sequence[StyledLine], spots: Sequence[ClickTarget] = ()) -> None:
-        """Replace the lines; spots count rows before wrapping."""
-        if (tuple(lines), tuple(spots)) == (self._lines, self._spots):
+    def show_lines(self, lines: Sequence[StyledLine], targets: Sequence[ClickTarget] = ()) -> None:
+        """Replace the lines; targets count rows before wrapping."""
+        if (tuple(lines), tuple(targets)) == (self._lines, self._targets):
             return
         needed = len(wrap_all(self._lines, max(1, self._wrapped_at)))
-        self._lines, self._spots = tuple(lines), tuple(spots)
+        self._lines, self._targets = tuple(lines), tuple(targets)
         width, self._wrapped_at = self._wrapped_at, -1
         self.refresh(layout=needed != len(wrap_all(self._lines, max(1, width))))
 
     def show_keys(self, keys: Sequence[tuple[str, str, str]], gap: int) -> None:
-        """One row of keys, `gap` cells apart: each with its words and the action that a click on them runs."""
+        """Show a row of (key, label, action), `gap` cells apart."""
         parts: list[str | tuple[str, TextRole]] = []
-        spots: list[ClickTarget] = []
-        at = 0
-        for key, words, action in keys:
-            parts += [(key, TextRole.ACCENT), f" {words}{' ' * gap}"]
-            end = at + len(key) + 1 + len(words)
-            spots.append(ClickTarget(0, at, end, action))
-            at = end + gap
-        self.show_lines([line(*parts)], spots)
+        targets: list[ClickTarget] = []
+        column = 0
+        for key, label, action in keys:
+            parts += [(key, TextRole.ACCENT), f" {label}{' ' * gap}"]
+            end = column + len(key) + 1 + len(label)
+            targets.append(ClickTarget(0, column, end, action))
+            column = end + gap
+        self.show_lines([line(*parts)], targets)
 
     @property
     def plain_text(self) -> str:
+        """The text without styles."""
         return "\n".join(one.text for one in self._lines)
 
     def rows_at(self, width: int) -> int:
-        """Rows the lines take at a width."""
+        """Return the rows the lines take at a width."""
         return len(wrap_all(self._lines, max(1, width)))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return the wrapped lines' height."""
         return len(self._wrap(width))
 
     def render_line(self, y: int) -> Strip:
+        """Draw a wrapped line."""
         width = self.size.width
-        if self._palette is None:
-            self._palette = RolePalette.of(self)
         rows = self._wrap(width)
-        return self._palette.strip(rows[y] if y < len(rows) else StyledLine(), width, self.rich_style)
-
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._palette = None
+        return RolePalette.of(self).strip(rows[y] if y < len(rows) else StyledLine(), width, self.rich_style)
 
     async def on_click(self, event: events.Click) -> None:
-        for spot in self._spots:
-            if spot.row == event.y and spot.begin <= event.x < spot.end:
-                await app_of(self).run_action(spot.action, self.screen)
+        """Run the action of a clicked target."""
+        for target in self._targets:
+            if target.row == event.y and target.begin <= event.x < target.end:
+                await app_of(self).run_action(target.action, self.screen)
 
     def _wrap(self, width: int) -> list[StyledLine]:
         if width != self._wrapped_at:

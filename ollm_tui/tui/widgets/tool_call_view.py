@@ -1,4 +1,4 @@
-"""A tool call in the conversation: one line with its state word, and a body that folds away."""
+"""A tool call in the conversation: one line with its state, and a foldable body."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ollm_tui.tui.conversation_entries import CallEntry, CallState
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line, lines_of, spread
 from ollm_tui.tui.values import ConfirmationItem
 from ollm_tui.tui.widgets.block_painting import Block, BlockPainter, LinesBlock, Strip
-from ollm_tui.tui.widgets.diff_view import preview_lines
+from ollm_tui.tui.widgets.call_preview import preview_lines
 
 if TYPE_CHECKING:
     from ollm_tui.core.bus.confirmation import Preview
@@ -26,7 +26,7 @@ STATE_ROLES = {
 }
 NAME_CELLS = 12
 LINE_CELLS = 90
-"""On a wide screen the state word stays this near to what it is about."""
+"""On wide screens the state stays this near to the call."""
 BODY_INDENT = 4
 BODY_LINES = 400
 CHUNK = 50
@@ -34,7 +34,7 @@ CHUNK = 50
 
 @dataclass(frozen=True)
 class ToolCallHead:
-    """The one line that is always there."""
+    """A call's first line, always shown."""
 
     tool: str
     summary: str
@@ -43,6 +43,7 @@ class ToolCallHead:
     after: str
 
     def paint(self, painter: BlockPainter, width: int) -> list[Strip]:
+        """Draw the line."""
         fold = "> " if self.folded else "v "
         left = line(
             (fold, TextRole.MUTED),
@@ -53,27 +54,28 @@ class ToolCallHead:
         return painter.lines((spread(left, right, min(width - 1, LINE_CELLS)),), width)
 
     def estimate(self, width: int) -> int:
+        """Return its one row."""
         return 1
 
 
 def call_head(entry: CallEntry, *, folded: bool, question: ConfirmationItem | None, now: float) -> ToolCallHead:
-    """A call's first line. `question` is the open one about it; `now` is monotonic, in seconds."""
+    """Return a call's first line; `question` is the open one, `now` monotonic seconds."""
     return ToolCallHead(entry.tool, entry.summary, entry.state, folded, _after(entry, question, now))
 
 
 def call_body(entry: CallEntry, preview: Preview | None) -> list[Block]:
-    """What folds away; `preview` is of what would happen, or happened."""
+    """Return what folds; `preview` shows what would happen, or happened."""
     body = _body(entry, preview)
     return [LinesBlock(tuple(body[at : at + CHUNK])) for at in range(0, len(body), CHUNK)]
 
 
 def clock_text(seconds: float) -> str:
-    """`m:ss`, rounded up so that a running clock never shows 0:00."""
+    """Return `m:ss`, rounded up so that a running clock never shows 0:00."""
     whole = max(0, -int(-seconds // 1))
     return f"{whole // 60}:{whole % 60:02d}"
 
 
-def duration_text(milliseconds: int) -> str:
+def _duration_text(milliseconds: int) -> str:
     if milliseconds < 1_000:
         return f"{milliseconds} ms"
     if milliseconds < 60_000:
@@ -90,7 +92,7 @@ def _after(entry: CallEntry, question: ConfirmationItem | None, now: float) -> s
     if entry.exit_code not in (None, 0):
         words += f" exit {entry.exit_code}"
     if entry.duration_ms is not None:
-        words += f"  {duration_text(entry.duration_ms)}"
+        words += f"  {_duration_text(entry.duration_ms)}"
     return words
 
 
@@ -107,15 +109,9 @@ def _body(entry: CallEntry, preview: Preview | None) -> list[StyledLine]:
             visible_block(entry.output), TextRole.ERROR if entry.state is CallState.FAIL else TextRole.PLAIN
         )
         hidden = len(shown) - BODY_LINES
-        rows += (
-            shown
-            if hidden <= 0
-            else [
-                *shown[: BODY_LINES // 2],
-                line((f"... {hidden} lines ...", TextRole.MUTED)),
-                *shown[-BODY_LINES // 2 :],
-            ]
-        )
+        if hidden > 0:
+            shown[BODY_LINES // 2 : -BODY_LINES // 2] = [line((f"... {hidden} lines ...", TextRole.MUTED))]
+        rows += shown
     rows += [line((f"note: {visible(note)}", TextRole.MUTED)) for note in entry.notes]
     if entry.verdict:
         rows.append(line((visible(entry.verdict), TextRole.MUTED)))

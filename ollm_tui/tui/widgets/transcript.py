@@ -1,4 +1,4 @@
-"""The conversation as one scrollable surface: takes changes, paints live answers calmly, lets a person mark entries."""
+"""The conversation widget: applies changes, paces live answers, lets a person mark entries."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from ollm_tui.tui.widgets.entry_blocks import EntryComposer, source_of
 from ollm_tui.tui.widgets.scroll_surface import ScrollSurface
 
 LIVE_INTERVAL = 0.05
-"""Seconds between two paintings of a growing answer, at least: 20 a second are enough to read by."""
+"""Least seconds between paintings of a growing answer."""
 
 LIVE_SHARE = 4
-"""A painting that took t is followed by at least this many t of rest: keys come first."""
+"""After a painting that took t, pause at least this many t: keys come first."""
 
 
 class Transcript(ScrollSurface):
-    """Entries in order. Takes `Change`s; emits what a person does with an entry."""
+    """Entries in order; applies `Change`s and posts what a person does with entries."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "choose(1)", "Next", id="chat.next", tooltip="Mark the next entry", show=False),
@@ -61,7 +61,7 @@ class Transcript(ScrollSurface):
         self._last_paint = 0.0
 
     def apply(self, change: Change) -> None:
-        """Take a change; growth of a live answer is painted at most 20 times a second."""
+        """Apply a change; a growing answer is painted at most 20 times a second."""
         match change:
             case AnswerGrew():
                 self._growth.append(change)
@@ -71,18 +71,18 @@ class Transcript(ScrollSurface):
                 for entry in entries:
                     if self.document.upsert(entry) and not self.following:
                         self.new_below += 1
-                self.settle()
+                self.update_layout()
             case ConversationCleared(entries):
                 self._growth.clear()
                 self._composer.forget()
                 self.document.clear()
                 for entry in entries:
                     self.document.upsert(entry)
-                self.forget_place()
-                self.settle()
+                self.reset_position()
+                self.update_layout()
 
     def show_queue(self, queue: ConfirmationQueueSnapshot) -> None:
-        """Calls that wait show their question's number and clock."""
+        """Show the questions of waiting calls with number and clock."""
         before, self._composer.queue = self._composer.queue, queue
         known = {item.id: item for item in before.items}
         changed = {item.call_id for item in queue.items if known.pop(item.id, None) is not item}
@@ -90,10 +90,10 @@ class Transcript(ScrollSurface):
         for call_id in changed:
             self.document.refresh_entry(call_id)
         if changed:
-            self.settle()
+            self.update_layout()
 
     def tick(self) -> None:
-        """A second has passed: clocks of waiting calls go on, as far as they are in sight."""
+        """Update the clocks of waiting calls in sight."""
         first = self.scroll_offset.y
         ticking = False
         for entry in self.document.entries_within(first, first + self.size.height):
@@ -102,83 +102,91 @@ class Transcript(ScrollSurface):
                 self.document.refresh_entry(entry.id)
                 ticking = True
         if ticking:
-            self.settle()
+            self.update_layout()
 
     @property
     def empty(self) -> bool:
-        return not self.document.passages
+        """Whether there is no entry."""
+        return not self.document.items
 
     @property
     def chosen_entry(self) -> Entry | None:
-        passages = self.document.passages
-        return passages[self.chosen].entry if self.chosen is not None and self.chosen < len(passages) else None
+        """The marked entry."""
+        items = self.document.items
+        return items[self.chosen].entry if self.chosen is not None and self.chosen < len(items) else None
 
     def action_choose(self, step: int) -> None:
-        count = len(self.document.passages)
+        """Mark the next or previous entry, at first one in sight."""
+        count = len(self.document.items)
         if not count:
             return
         if self.chosen is None:
             row = self.scroll_offset.y + (min(self.size.height, self.document.height) - 1 if step < 0 else 0)
-            self.chosen = min(self.document.place_of(row).passage, count - 1)
+            self.chosen = min(self.document.position_at(row).index, count - 1)
         else:
             self.chosen = max(0, min(count - 1, self.chosen + step))
         self.reveal(self.chosen)
 
     def action_fold(self) -> None:
+        """Fold or open the marked entry."""
         entry = self.chosen_entry
         if entry is not None:
             self._composer.toggle(entry)
             self.document.refresh_entry(entry.id)
             self.following = False
-            self.settle()
+            self.update_layout()
 
     def fold_all(self) -> None:
         """Open everything, or fold everything again."""
         self._composer.open_all(not self._composer.all_open)
-        for passage in self.document.passages:
-            self.document.refresh_entry(passage.entry.id)
-        self.settle()
+        for item in self.document.items:
+            self.document.refresh_entry(item.entry.id)
+        self.update_layout()
 
     def action_copy(self) -> None:
-        entry = self.chosen_entry or (self.document.passages[-1].entry if self.document.passages else None)
+        """Copy the marked entry, else the last."""
+        entry = self.chosen_entry or (self.document.items[-1].entry if self.document.items else None)
         if entry is not None:
             self.post_message(self.CopyAsked(source_of(entry)))
 
     def action_top(self) -> None:
+        """Go to the beginning."""
         self.following = False
         self.go_to(0)
 
     def action_follow(self) -> None:
+        """Go to the end and follow it."""
         self.chosen = None
         self.following = True
         self.new_below = 0
-        self.settle()
+        self.update_layout()
 
     def action_page(self, step: int) -> None:
-        """Scroll by pages; from the prompt too."""
+        """Scroll by pages; the prompt does it too."""
         self.go_to(self.scroll_offset.y + step * max(1, self.size.height - 2))
 
     def find(self, words: str, step: int) -> bool:
-        """Mark the next entry (`step` 1) or the one before (-1) that has `words` in it; False when none has."""
-        passages = self.document.passages
+        """Mark the next (1) or previous (-1) entry with `words`; False without one."""
+        items = self.document.items
         wanted = words.casefold()
-        start = self.chosen if self.chosen is not None else (len(passages) if step < 0 else -1)
-        for offset in range(1, len(passages) + 1):
-            place = (start + step * offset) % len(passages)
-            if wanted in _searchable(passages[place].entry):
-                self.chosen = place
-                self.reveal(place)
+        start = self.chosen if self.chosen is not None else (len(items) if step < 0 else -1)
+        for offset in range(1, len(items) + 1):
+            index = (start + step * offset) % len(items)
+            if wanted in _searchable(items[index].entry):
+                self.chosen = index
+                self.reveal(index)
                 return True
         return False
 
     def on_click(self, event: events.Click) -> None:
-        place = self.document.place_of(event.y + self.scroll_offset.y)
-        if place.passage >= len(self.document.passages):
+        """Mark the clicked entry; on its first line fold it."""
+        position = self.document.position_at(event.y + self.scroll_offset.y)
+        if position.index >= len(self.document.items):
             return
-        passage = self.document.passages[place.passage]
-        self.chosen = place.passage
-        foldable = isinstance(passage.entry, CallEntry) or (isinstance(passage.entry, NoteEntry) and passage.entry.body)
-        if foldable and place.row == passage.gap:
+        item = self.document.items[position.index]
+        self.chosen = position.index
+        foldable = isinstance(item.entry, CallEntry) or (isinstance(item.entry, NoteEntry) and item.entry.body)
+        if foldable and position.row == item.gap:
             self.action_fold()
 
     def _paint_growth_soon(self) -> None:
@@ -194,7 +202,7 @@ class Transcript(ScrollSurface):
         self._growth_timer = None
         started = time.monotonic()
         self._take_growth()
-        self.settle()
+        self.update_layout()
         self._last_paint = time.monotonic()
         self._last_cost = self._last_paint - started
 

@@ -47,7 +47,7 @@ async def test_the_pane_lives_and_a_reset_makes_it_usable(hub: CommandHub, write
             turns += 1
         assert over.result().exit_code == 0
         assert turns > 3
-        assert app.view.engine.faults == 0
+        assert app.view.engine.parse_errors == 0
         reset = await app.start(r"printf '\030\033\\\033cusable'")
         await app.until_shown("usable")
         assert (await arrival(reset.done)).exit_code == 0

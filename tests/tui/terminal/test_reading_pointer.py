@@ -11,12 +11,12 @@ from textual.pilot import Pilot
 
 from ollm_tui.tui.terminal.strips import StripPainter
 from ollm_tui.tui.terminal.terminal_view import TerminalView
-from ollm_tui.tui.terminal.text_search import LOOK_AGAIN_SECONDS
-from tests.tui.terminal.test_terminal_view import COLUMNS, LINES, SIZE, Host, host, shown, until
+from ollm_tui.tui.terminal.text_search import SEARCH_AGAIN_SECONDS
+from tests.tui.terminal.test_terminal_view import COLUMNS, LINES, SIZE, Host, drawn, host, shown, until
 
 
-class Desk:
-    """A view with focus, and a hand at its keys."""
+class Reading:
+    """A view with focus, and its keys."""
 
     def __init__(self, app: Host, pilot: Pilot[None]) -> None:
         self.app, self.pilot, self.view = app, pilot, app.view
@@ -27,20 +27,20 @@ class Desk:
 
     async def feed(self, data: bytes) -> None:
         self.view.engine.feed(data)
-        await self.pilot.pause(0.06)
+        await drawn(self.view, self.pilot)
 
-    async def find(self, sought: str, hits: str) -> None:
-        self.view.find(sought)
+    async def find(self, query: str, hits: str) -> None:
+        self.view.find(query)
         await until(lambda: self.view.search.hits == hits, self.pilot)
 
     @property
-    def place(self) -> tuple[int, int]:
+    def position(self) -> tuple[int, int]:
         assert self.view.reader is not None
-        return self.view.reader.place
+        return self.view.reader.position
 
     @property
     def marked(self) -> list[str]:
-        """Pieces drawn over: pointer, matches, selection."""
+        """What is drawn over: pointer, matches, selection."""
         return [
             segment.text
             for strip in self.view.frame.strips
@@ -50,12 +50,12 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(output: bytes = b"", *, interactive: bool = True) -> AsyncGenerator[Desk]:
+async def reading(output: bytes = b"", *, interactive: bool = True) -> AsyncGenerator[Reading]:
     app = host(interactive=interactive)
     async with app.run_test(size=SIZE) as pilot:
         app.view.focus()
         await pilot.pause()
-        here = Desk(app, pilot)
+        here = Reading(app, pilot)
         await here.feed(output)
         app.sent()
         yield here
@@ -65,7 +65,7 @@ FIFTY = b"".join(b"line %d\r\n" % n for n in range(50))
 
 
 async def test_while_somebody_reads_no_key_and_no_paste_goes_to_the_program() -> None:
-    async with desk(FIFTY) as here:
+    async with reading(FIFTY) as here:
         assert here.view.captures_keys
         here.view.read()
         assert not here.view.captures_keys
@@ -79,38 +79,38 @@ async def test_while_somebody_reads_no_key_and_no_paste_goes_to_the_program() ->
 
 
 async def test_the_pointer_moves_over_screen_and_scrollback_and_the_view_with_it() -> None:
-    async with desk(FIFTY) as here:
+    async with reading(FIFTY) as here:
         here.view.read()
-        assert here.place == (50, 0), "where the program's cursor is"
+        assert here.position == (50, 0), "where the program's cursor is"
         await here.press("up", "up", "end", "$")
-        assert here.place == (50, 0)
+        assert here.position == (50, 0)
         await here.press("home")
-        assert (here.place, shown(here.view)[0]) == ((0, 0), "line 0")
+        assert (here.position, shown(here.view)[0]) == ((0, 0), "line 0")
         await here.press("$")
-        assert here.place == (0, 5)
+        assert here.position == (0, 5)
         await here.press("l", "right", "h")
-        assert here.place == (0, 4), "not beyond the end of the line"
+        assert here.position == (0, 4), "not beyond the end of the line"
         await here.press(*("down",) * LINES)
-        assert (here.place, shown(here.view)[-1]) == ((LINES, 4), f"line {LINES}")
+        assert (here.position, shown(here.view)[-1]) == ((LINES, 4), f"line {LINES}")
         await here.press("pagedown", "k", "j", "0")
-        assert here.place == (2 * LINES - 1, 0)
+        assert here.position == (2 * LINES - 1, 0)
         await here.press("up")
         assert "l" in here.marked
 
 
 async def test_what_is_read_stays_where_it_is_while_output_goes_on() -> None:
-    async with desk(FIFTY) as here:
+    async with reading(FIFTY) as here:
         here.view.read()
         before = shown(here.view)[:-1]
         await here.feed(b"news\r\n" * 30)
         assert shown(here.view)[:-1] == before
-        assert here.place == (50, 0)
+        assert here.position == (50, 0)
         await here.press("escape")
         assert shown(here.view)[-2] == "news"
 
 
 async def test_keys_select_and_copy_from_a_mark_to_the_pointer() -> None:
-    async with desk(b"alpha beta\r\ngamma delta\r\n") as here:
+    async with reading(b"alpha beta\r\ngamma delta\r\n") as here:
         here.view.read()
         await here.press("home", *("right",) * 6, "space", "down", "left", "left", "y")
         assert here.app.copied == ["beta\ngamma"]
@@ -123,7 +123,7 @@ async def test_keys_select_and_copy_from_a_mark_to_the_pointer() -> None:
 
 
 async def test_whole_lines_are_selected_wherever_in_them_the_pointer_is() -> None:
-    async with desk(b"alpha beta\r\ngamma delta\r\nepsilon\r\n") as here:
+    async with reading(b"alpha beta\r\ngamma delta\r\nepsilon\r\n") as here:
         here.view.read()
         await here.press("home", "l", "l", "V", "j", "y")
         assert here.app.copied == ["alpha beta\ngamma delta"]
@@ -134,14 +134,14 @@ async def test_whole_lines_are_selected_wherever_in_them_the_pointer_is() -> Non
 
 
 async def test_nothing_is_copied_that_was_not_selected() -> None:
-    async with desk(b"alpha\r\n") as here:
+    async with reading(b"alpha\r\n") as here:
         here.view.read()
         await here.press("y", "c")
         assert here.app.copied == []
 
 
 async def test_text_can_be_selected_by_mouse_from_a_program_that_has_the_mouse() -> None:
-    async with desk(b"\x1b[?1002;1006halpha beta") as here:
+    async with reading(b"\x1b[?1002;1006halpha beta") as here:
         assert not here.view.allow_select
         here.view.read()
         await here.pilot.mouse_down(here.view, offset=(1, 1))
@@ -155,23 +155,23 @@ async def test_text_can_be_selected_by_mouse_from_a_program_that_has_the_mouse()
 
 
 async def test_the_search_goes_to_older_matches_first_and_round() -> None:
-    async with desk(FIFTY) as here:
+    async with reading(FIFTY) as here:
         await here.find("line 4", "11/11")
-        assert here.place == (49, 0)
+        assert here.position == (49, 0)
         await here.press("N")
-        assert (here.place, here.view.search.hits) == ((48, 0), "10/11")
+        assert (here.position, here.view.search.hits) == ((48, 0), "10/11")
         for _ in range(9):
             await here.press("N")
-        assert (here.place, here.view.search.hits) == ((4, 0), "1/11")
+        assert (here.position, here.view.search.hits) == ((4, 0), "1/11")
         assert "line 4" in shown(here.view)
         await here.press("N")
         assert here.view.search.hits == "11/11"
         await here.press("n")
-        assert (here.place, here.view.search.hits) == ((4, 0), "1/11")
+        assert (here.position, here.view.search.hits) == ((4, 0), "1/11")
 
 
 async def test_matches_in_sight_are_marked_and_the_one_at_hand_differently() -> None:
-    async with desk(b"needle and needle\r\n") as here:
+    async with reading(b"needle and needle\r\n") as here:
         await here.find("needle", "2/2")
         await until(lambda: here.marked == ["needle", "n", "eedle"], here.pilot)
         styles = [
@@ -185,33 +185,33 @@ async def test_matches_in_sight_are_marked_and_the_one_at_hand_differently() -> 
 
 
 async def test_what_is_sought_can_be_changed_letter_by_letter() -> None:
-    async with desk(b"one\r\ntwo\r\nthree\r\nfour") as here:
+    async with reading(b"one\r\ntwo\r\nthree\r\nfour") as here:
         for sought, hits in (("t", "2/2"), ("tw", "1/1"), ("twx", "none"), ("", ""), ("T", "none"), ("o", "3/3")):
             await here.find(sought, hits)
-        assert here.place == (3, 1), "from where the search began"
+        assert here.position == (3, 1), "from where the search began"
 
 
 async def test_output_that_arrives_is_sought_too_and_moves_nothing() -> None:
-    async with desk(FIFTY) as here:
+    async with reading(FIFTY) as here:
         await here.find("line 4", "11/11")
         await here.press("N")
-        place, text = here.place, shown(here.view)[:-1]
+        position, text = here.position, shown(here.view)[:-1]
         await here.feed(b"line 4 again\r\n" * 20)
         await until(lambda: here.view.search.hits == "10/31", here.pilot)
-        assert (here.place, shown(here.view)[:-1]) == (place, text)
+        assert (here.position, shown(here.view)[:-1]) == (position, text)
 
 
 async def test_a_flood_while_something_is_sought_costs_a_few_searches_a_second() -> None:
-    async with desk(FIFTY) as here:
+    async with reading(FIFTY) as here:
         await here.find("line 4", "11/11")
-        looks = 0
+        searches = 0
         finder = here.view.search._finder
         assert finder is not None
         find = finder.find
 
         def counted() -> object:
-            nonlocal looks
-            looks += 1
+            nonlocal searches
+            searches += 1
             return find()
 
         finder.find = counted  # type: ignore[method-assign, assignment]  # counts, and does the same
@@ -219,12 +219,12 @@ async def test_a_flood_while_something_is_sought_costs_a_few_searches_a_second()
         for _ in range(30):
             here.view.engine.feed(b"line 4\r\n" * 200)
             await here.pilot.pause(0.02)
-        assert 1 <= looks <= (time.monotonic() - began) / LOOK_AGAIN_SECONDS + 1
+        assert 1 <= searches <= (time.monotonic() - began) / SEARCH_AGAIN_SECONDS + 1
         await until(lambda: here.view.search.hits.endswith("/6011"), here.pilot)
 
 
 async def test_the_search_key_seeks_while_older_lines_are_shown_and_is_the_programs_at_the_bottom() -> None:
-    async with desk(FIFTY) as here:
+    async with reading(FIFTY) as here:
         asked: list[TerminalView.FindAsked] = []
         here.view.action_ask_find = lambda: asked.append(TerminalView.FindAsked(here.view))  # type: ignore[method-assign]  # notes it
         await here.press("ctrl+f")
@@ -243,13 +243,13 @@ async def test_prompts_are_jumped_to_and_outputs_selected() -> None:
     for n, output in enumerate((b"", b"a\r\nb\r\n", b"c\r\n")):
         session += b"\x1b]133;A\x07$ \x1b]133;B\x07cmd%d\r\n\x1b]133;C\x07%s\x1b]133;D;%d\x07" % (n, output, n)
     session += b"\x1b]7;file://host/home/u/src\x07\x1b]133;A\x07$ "
-    async with desk(session) as here:
+    async with reading(session) as here:
         assert (here.view.marks.last_exit_code, here.view.marks.directory) == (2, "/home/u/src")
         here.view.read()
         places = []
         for _ in range(3):
             await here.press("left_square_bracket")
-            places.append(here.place[0])
+            places.append(here.position[0])
         assert places == [4, 1, 0]
         await here.press("o")
         assert here.view.selected_text == "", "it wrote nothing"
@@ -260,7 +260,7 @@ async def test_prompts_are_jumped_to_and_outputs_selected() -> None:
 
 
 async def test_another_width_forgets_places_and_selection() -> None:
-    async with desk(b"\x1b]133;A\x07$ x\r\n\x1b]133;C\x07out\r\n\x1b]133;D;0\x07" + b"y" * 90) as here:
+    async with reading(b"\x1b]133;A\x07$ x\r\n\x1b]133;C\x07out\r\n\x1b]133;D;0\x07" + b"y" * 90) as here:
         here.view.read()
         await here.press("home", "space", "down")
         assert here.view.selected_text
@@ -269,13 +269,13 @@ async def test_another_width_forgets_places_and_selection() -> None:
         assert here.view.selected_text == ""
         assert here.view.marks.prompt_before(1_000) is None
         await here.press("up", "down", "home", "0")
-        assert here.place == (0, 0)
+        assert here.position == (0, 0)
 
 
 async def test_what_is_over_can_be_read_searched_and_copied() -> None:
-    async with desk(FIFTY, interactive=False) as here:
+    async with reading(FIFTY, interactive=False) as here:
         await here.find("line 7", "1/1")
-        assert here.place == (7, 0)
+        assert here.position == (7, 0)
         await here.press("space", "$", "y")
         assert here.app.copied == ["line 7"]
 

@@ -63,7 +63,7 @@ def test_several_threads_may_feed() -> None:
         thread.join()
     lines = [line for line in engine.text() if line]
     assert sorted(lines) == sorted([str(n) for n in range(4)] * 200)
-    assert engine.faults == 0
+    assert engine.parse_errors == 0
 
 
 def test_a_fault_in_the_parser_is_counted_and_the_next_output_shown() -> None:
@@ -75,7 +75,7 @@ def test_a_fault_in_the_parser_is_counted_and_the_next_output_shown() -> None:
     engine.screen.operating_system_command = broken  # stands for any defect
     engine.feed(b"a\x1b]0;x\x07lost")
     engine.feed(b"b")
-    assert engine.faults == 1
+    assert engine.parse_errors == 1
     assert engine.text()[0] == "ab"
 
 

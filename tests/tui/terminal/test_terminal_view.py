@@ -112,6 +112,12 @@ async def until(condition: Callable[[], object], pilot: Pilot[None], timeout: fl
         await pilot.pause(0.01)
 
 
+async def drawn(view: TerminalView, pilot: Pilot[None]) -> None:
+    """Wait until everything that was fed is on the screen."""
+    await until(lambda: not view.engine.wake_pending, pilot)
+    await pilot.pause()
+
+
 def shown(view: TerminalView) -> list[str]:
     return list(view.visible_text())
 
@@ -143,7 +149,7 @@ async def test_a_key_echo_redraws_one_line_and_rest_redraws_nothing() -> None:
     async with app.run_test(size=SIZE) as pilot:
         app.view.engine.feed(b"one\r\ntwo\r\n$ ")
         await until(lambda: shown(app.view)[2] == "$", pilot)
-        await pilot.pause(0.1)
+        await drawn(app.view, pilot)
         app.view.refreshed.clear()
         app.view.engine.feed(b"x")
         await until(lambda: shown(app.view)[2] == "$ x", pilot)
@@ -157,7 +163,7 @@ async def test_a_key_echo_redraws_one_line_and_rest_redraws_nothing() -> None:
 async def test_a_flood_is_drawn_at_most_thirty_times_a_second() -> None:
     app = host()
     async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause(0.1)
+        await drawn(app.view, pilot)
         app.view.refreshed.clear()
         loop = asyncio.get_running_loop()
         start = loop.time()
@@ -378,7 +384,7 @@ async def test_the_wheel_and_page_keys_move_in_the_scrollback_and_typing_returns
         await pilot.press("pageup")
         assert shown(app.view)[0] == "line 29"
         app.view.engine.feed(b"more\r\n")
-        await pilot.pause(0.1)
+        await drawn(app.view, pilot)
         assert shown(app.view)[0] == "line 29"
         await pilot.press("pagedown", "up", "home")
         assert shown(app.view)[0] == "line 0"
@@ -397,7 +403,7 @@ async def test_page_keys_belong_to_the_program_at_the_bottom() -> None:
     async with app.run_test(size=SIZE) as pilot:
         app.view.focus()
         app.view.engine.feed(b"x\r\n" * 50)
-        await pilot.pause(0.1)
+        await drawn(app.view, pilot)
         app.sent()
         await pilot.press("pageup", "end")
         assert app.sent() == b"\x1b[5~\x1b[F"
@@ -449,7 +455,7 @@ async def test_a_selection_has_the_text_without_border_and_joins_broken_lines() 
         selection = Selection(Offset(6, 0), Offset(4, 3))
         assert app.view.get_selection(selection) == ("line\n" + "x" * (COLUMNS + 5) + "\n日本 e", "\n")
         app.view.engine.feed(b"\r\n" * LINES)
-        await pilot.pause(0.1)
+        await drawn(app.view, pilot)
         assert app.view.get_selection(selection) == ("line\n" + "x" * (COLUMNS + 5) + "\n日本 e", "\n")
 
 
@@ -461,9 +467,9 @@ async def test_dragging_selects_and_the_selection_is_seen() -> None:
         await pilot.mouse_down(app.view, offset=(7, 1))
         await pilot.hover(app.view, offset=(5, 2))
         await pilot.mouse_up(app.view, offset=(5, 2))
-        await pilot.pause(0.1)
+        await until(lambda: app.copied == ["beta\ngamma"], pilot)
+        await drawn(app.view, pilot)
         assert app.screen.get_selected_text() == "beta\ngamma"
-        assert app.copied == ["beta\ngamma"]
         style = app.screen.get_component_rich_style("screen--selection")
         marked = [
             segment
@@ -508,7 +514,7 @@ async def test_a_clipboard_write_needs_permission() -> None:
     app = host()
     async with app.run_test(size=SIZE) as pilot:
         app.view.engine.feed(b"\x1b]52;c;aGk=\x07")
-        await pilot.pause(0.05)
+        await drawn(app.view, pilot)
         assert app.copied == []
         app.view.engine.screen.allow_clipboard = True
         app.view.engine.feed(b"\x1b]52;c;aGk=\x07")

@@ -171,7 +171,7 @@ async def stream(here: Stage, pieces: int) -> None:
     for number in range(pieces):
         here.app.tell(protocol.ConversationUpdate(AnswerGrew("a", text=f"line {number}\n\n")))
     shown = here.app.dashboard.chat.transcript
-    await wait_until(here.pilot, lambda: f"line {pieces - 1}" in shown.document.passages[-1].entry.text)  # type: ignore[union-attr]  # the last is an answer
+    await wait_until(here.pilot, lambda: f"line {pieces - 1}" in shown.document.items[-1].entry.text)  # type: ignore[union-attr]  # the last is an answer
     await here.settle()
 
 
@@ -205,10 +205,10 @@ async def test_a_resize_keeps_what_is_read_in_the_top_row() -> None:
         await here.tell(protocol.ConversationUpdate(answer(long)))
         await here.press("f6", "pageup", "pageup")
         shown = here.app.dashboard.chat.transcript
-        before = shown.document.place_of(shown.scroll_offset.y)
+        before = shown.document.position_at(shown.scroll_offset.y)
         await here.pilot.resize_terminal(90, 40)
         await here.settle()
-        assert shown.document.place_of(shown.scroll_offset.y).passage == before.passage
+        assert shown.document.position_at(shown.scroll_offset.y).index == before.index
         assert not shown.following
 
 
@@ -218,7 +218,7 @@ async def test_ten_thousand_messages_are_painted_only_where_they_are_seen() -> N
         await here.tell(protocol.ConversationUpdate(ConversationCleared(entries)))
         assert "message 9999" in here.text
         document = here.app.dashboard.chat.transcript.document
-        painted = sum(slot.strips is not None for passage in document.passages for slot in passage.slots)
+        painted = sum(slot.strips is not None for item in document.items for slot in item.slots)
         assert painted < 100
 
 

@@ -5,9 +5,8 @@
     stream.feed(b"...")
     screen.display, screen.cursor, screen.dirty, screen.scrollback
 
-No input raises and no input grows memory without bound. The parts, from the bottom: `widths`, `styles`, `rows`,
-`grid`, `writing`, `editing`, `modes`, `screen` (each screen class adds a subject to the one before), `sequences`
-and `stream`.
+No input raises and no input grows memory without bound. Each screen class adds a subject to the one before: `grid`,
+`writing`, `cursor_editing`, `terminal_modes`, `live_screen`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a cell looks like: interned styles and the SGR language that changes them."""
+"""Cell styles, and the SGR sequences that change them (ECMA-48 8.3.117)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyte import graphics
 from pyte.screens import Char
 
 DEFAULT_COLOUR = -1
-"""The colour a cell has when nothing was asked for: the theme's own."""
+"""The theme's own colour."""
 RGB = 0x1000000
 """Bit that marks a colour as 24-bit red-green-blue; below it the number is a palette index 0-255."""
 
@@ -22,7 +22,7 @@ MEMO_LIMIT = 4096
 
 
 class CellStyle(NamedTuple):
-    """How one cell is drawn. A tuple, not a dataclass: one is made for every new colour of a flood."""
+    """How a cell is drawn; a tuple, as floods make one a colour."""
 
     fg: int = DEFAULT_COLOUR
     bg: int = DEFAULT_COLOUR
@@ -33,17 +33,7 @@ class CellStyle(NamedTuple):
 
 DEFAULT = CellStyle()
 
-_ON = {
-    1: BOLD,
-    2: DIM,
-    3: ITALIC,
-    5: BLINK,
-    6: BLINK,
-    7: REVERSE,
-    8: HIDDEN,
-    9: STRIKE,
-    53: OVERLINE,
-}
+_ON = {1: BOLD, 2: DIM, 3: ITALIC, 5: BLINK, 6: BLINK, 7: REVERSE, 8: HIDDEN, 9: STRIKE, 53: OVERLINE}
 _OFF = {
     22: BOLD | DIM,
     23: ITALIC,
@@ -54,14 +44,19 @@ _OFF = {
     29: STRIKE,
     55: OVERLINE,
 }
+_FLAGS = {code: (0, flag) for code, flag in _ON.items()} | {code: (flags, 0) for code, flags in _OFF.items()}
+_FLAGS[21] = (UNDERLINE, DOUBLE_UNDERLINE)
+"""SGR codes of flags: which they reset, and which they set."""
+_FOREGROUND = {39: DEFAULT_COLOUR} | {30 + n: n for n in range(8)} | {90 + n: 8 + n for n in range(8)}
+_BACKGROUND = {code + 10: colour for code, colour in _FOREGROUND.items()}
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 class StyleMemo(dict[tuple[CellStyle, str], CellStyle]):
-    """Remembers what an SGR parameter text makes of a style; forgets everything when full."""
+    """Cache of what SGR parameters make of a style; emptied when full."""
 
     def apply(self, style: CellStyle, parameters: str) -> CellStyle:
-        """The style after `CSI parameters m`; unknown and malformed parameters change nothing."""
+        """Return the style after `CSI parameters m`; malformed parameters change nothing."""
         key = (style, parameters)
         known = self.get(key)
         if known is not None:
@@ -73,60 +68,41 @@ class StyleMemo(dict[tuple[CellStyle, str], CellStyle]):
 
 
 def apply_sgr(style: CellStyle, parameters: str) -> CellStyle:
-    """What `CSI parameters m` makes of a style. Colon sub-parameters (ISO 8613-6) belong to their own parameter."""
+    """Return the style after `CSI parameters m`, with colon sub-parameters (ISO 8613-6)."""
     fields = parameters.split(";")
-    if len(fields) == 5 and fields[1] == "2":  # the commonest form of a colour nobody used before
+    if len(fields) == 5 and fields[1] == "2" and fields[0] in ("38", "48"):  # the commonest form of a new colour
         colour = _colour_from(fields[1:])
-        if colour is not None and fields[0] == "38":
-            return CellStyle(colour, style.bg, style.flags, style.link)
-        if colour is not None and fields[0] == "48":
-            return CellStyle(style.fg, colour, style.flags, style.link)
+        if colour is not None:
+            return style._replace(fg=colour) if fields[0] == "38" else style._replace(bg=colour)
     fg, bg, flags, link = style
     index = 0
     while index < len(fields):
-        field = fields[index]
+        head, colon, rest = fields[index].partition(":")
         index += 1
-        head, colon, rest = field.partition(":")
         code = _number(head)
-        if code in (38, 48, 58):
-            if colon:
-                colour = _colour_from_colons(rest.split(":"))
-            else:
-                colour = _colour_from(fields[index : index + 4])
-                index += _colour_length(fields, index)
-            if colour is not None and code == 38:
-                fg = colour
-            elif colour is not None and code == 48:
-                bg = colour
+        if code in (38, 48, 58):  # 58, the colour of the underline, is skipped
+            colour = _colour_from_colons(rest.split(":")) if colon else _colour_from(fields[index : index + 4])
+            index += 0 if colon else _colour_length(fields, index)
+            if colour is not None:
+                fg, bg = colour if code == 38 else fg, colour if code == 48 else bg
         elif code == 4:
             flags = _underlined(flags, rest if colon else "1")
         elif colon:
             continue
         elif code == 0:
             fg, bg, flags = DEFAULT_COLOUR, DEFAULT_COLOUR, flags & PROTECTED
-        elif code == 21:
-            flags = flags & ~UNDERLINE | DOUBLE_UNDERLINE
-        elif code in _ON:
-            flags |= _ON[code]
-        elif code in _OFF:
-            flags &= ~_OFF[code]
-        elif 30 <= code <= 37:
-            fg = code - 30
-        elif 90 <= code <= 97:
-            fg = code - 82
-        elif code == 39:
-            fg = DEFAULT_COLOUR
-        elif 40 <= code <= 47:
-            bg = code - 40
-        elif 100 <= code <= 107:
-            bg = code - 92
-        elif code == 49:
-            bg = DEFAULT_COLOUR
-    return normal(CellStyle(fg, bg, flags, link))
+        elif code in _FLAGS:
+            reset, added = _FLAGS[code]
+            flags = flags & ~reset | added
+        elif code in _FOREGROUND:
+            fg = _FOREGROUND[code]
+        elif code in _BACKGROUND:
+            bg = _BACKGROUND[code]
+    return canonical(CellStyle(fg, bg, flags, link))
 
 
-def normal(style: CellStyle) -> CellStyle:
-    """The same style, `DEFAULT` itself where it equals that: rows tell plain text by identity."""
+def canonical(style: CellStyle) -> CellStyle:
+    """Return the style, `DEFAULT` itself where it equals that: rows compare by identity."""
     return DEFAULT if style == DEFAULT else style
 
 
@@ -143,7 +119,7 @@ def _underlined(flags: int, kind: str) -> int:
 
 
 def _colour_from(fields: list[str]) -> int | None:
-    """A colour from the fields behind `38;`, `48;` or `58;`."""
+    """Return the colour in the fields behind `38;`, `48;` or `58;`."""
     if fields[:1] == ["5"] and len(fields) >= 2:
         index = _number(fields[1])
         return index if 0 <= index <= 255 else None
@@ -155,13 +131,13 @@ def _colour_from(fields: list[str]) -> int | None:
 
 
 def _colour_length(fields: list[str], index: int) -> int:
-    """How many fields a semicolon colour at `index` uses up, whether or not it means anything."""
+    """Return how many fields a semicolon colour at `index` takes, valid or not."""
     kind = fields[index] if index < len(fields) else ""
     return {"5": 2, "2": 4}.get(kind, 1)
 
 
 def _colour_from_colons(fields: list[str]) -> int | None:
-    """`2:r:g:b`, `2:<colour space>:r:g:b[:...]` or `5:n`."""
+    """Return the colour of `2:r:g:b`, `2:<colour space>:r:g:b[:...]` or `5:n`."""
     if fields[0] == "2" and len(fields) >= 5:
         return _colour_from(["2", *fields[2:5]])
     return _colour_from(fields)
@@ -171,7 +147,7 @@ _ANSI_NAMES = [graphics.FG_ANSI[30 + n] for n in range(8)] + [graphics.FG_AIXTER
 
 
 def colour_name(colour: int) -> str:
-    """A colour as pyte spells it: `default`, a name for 0-15, six hexadecimal digits for the rest."""
+    """Return a colour as pyte spells it: `default`, a name, or six hexadecimal digits."""
     if colour == DEFAULT_COLOUR:
         return "default"
     if colour >= RGB:
@@ -180,7 +156,7 @@ def colour_name(colour: int) -> str:
 
 
 def as_char(data: str, style: CellStyle, *, reverse: bool = False) -> Char:
-    """A cell in pyte's form; `reverse` turns it over once more (DECSCNM)."""
+    """Return a cell in pyte's form; `reverse` inverts it once more (DECSCNM)."""
     flags = style.flags
     return Char(
         data,

@@ -1,49 +1,54 @@
-"""Moving the cursor, tab stops, erasing, inserting and deleting: the plain editing functions of a terminal."""
+"""Cursor movement, tab stops, erasing, inserting and deleting (ECMA-48)."""
 
 from __future__ import annotations
 
 from pyte import modes as mo
 from pyte.screens import Margins
 
-from ollm_tui.tui.terminal.emulator.cell_styles import PROTECTED, CellStyle, normal
-from ollm_tui.tui.terminal.emulator.grid import Grid
+from ollm_tui.tui.terminal.emulator.cell_styles import PROTECTED, CellStyle, canonical
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.emulator.writing import WritingScreen
 
 
-class MovingScreen(WritingScreen):
-    """Cursor movement as xterm does it: relative moves stop at the margins, none ever leaves the screen."""
+class CursorScreen(WritingScreen):
+    """Cursor movement: relative moves stop at the margins and edges."""
 
     def cursor_up(self, count: int | None = None) -> None:
+        """CUU."""
         top = self.region()[0]
-        self.settle()
+        self.clear_pending_wrap()
         limit = top if self.cursor.y >= top else 0
         self.cursor.y = max(self.cursor.y - (count or 1), limit)
 
     def cursor_down(self, count: int | None = None) -> None:
+        """CUD."""
         bottom = self.region()[1]
-        self.settle()
+        self.clear_pending_wrap()
         limit = bottom if self.cursor.y <= bottom else self.lines - 1
         self.cursor.y = min(self.cursor.y + (count or 1), limit)
 
     def cursor_back(self, count: int | None = None) -> None:
-        self.settle()
+        """CUB."""
+        self.clear_pending_wrap()
         self.cursor.x = max(0, self.cursor.x - (count or 1))
 
     def cursor_forward(self, count: int | None = None) -> None:
-        self.settle()
+        """CUF."""
+        self.clear_pending_wrap()
         self.cursor.x = min(self.columns - 1, self.cursor.x + (count or 1))
 
     def cursor_position(self, line: int | None = None, column: int | None = None) -> None:
-        """CUP; in origin mode lines count from the region's top and stay inside it."""
+        """CUP; in origin mode relative to the region and inside it."""
         self.cursor_to_line(line)
         self.cursor.x = min((column or 1) - 1, self.columns - 1)
 
     def cursor_to_column(self, column: int | None = None) -> None:
+        """CHA and HPA."""
         self.cursor.x = min((column or 1) - 1, self.columns - 1)
 
     def cursor_to_line(self, line: int | None = None) -> None:
-        self.settle()
+        """VPA."""
+        self.clear_pending_wrap()
         if mo.DECOM in self.mode:
             top, bottom = self.region()
         else:
@@ -52,12 +57,12 @@ class MovingScreen(WritingScreen):
 
     def line_relative(self, count: int | None = None) -> None:
         """VPR: down, past a bottom margin too."""
-        self.settle()
+        self.clear_pending_wrap()
         self.cursor.y = min(self.cursor.y + (count or 1), self.lines - 1)
 
     def line_back(self, count: int | None = None) -> None:
         """VPB: up, past a top margin too."""
-        self.settle()
+        self.clear_pending_wrap()
         self.cursor.y = max(self.cursor.y - (count or 1), 0)
 
     def next_line(self) -> None:
@@ -65,8 +70,8 @@ class MovingScreen(WritingScreen):
         self.cursor.x = 0
         self.index()
 
-    def settle(self) -> None:
-        """A cursor about to wrap stands on the last column for everything but writing."""
+    def clear_pending_wrap(self) -> None:
+        """Put a cursor about to wrap on the last column, for all but writing."""
         if self.cursor.x >= self.columns:
             self.cursor.x = self.columns - 1
 
@@ -82,16 +87,18 @@ class MovingScreen(WritingScreen):
         self.cursor.x = ahead[number] if number < len(ahead) else self.columns - 1
 
     def back_tab(self, count: int | None = None) -> None:
-        """CBT: to the stop before, at most to the first column."""
-        self.settle()
+        """CBT: to the previous stop, at most to the first column."""
+        self.clear_pending_wrap()
         behind = sorted((stop for stop in self.tabstops if stop < self.cursor.x), reverse=True)
         number = (count or 1) - 1
         self.cursor.x = behind[number] if number < len(behind) else 0
 
     def set_tab_stop(self) -> None:
+        """HTS."""
         self.tabstops.add(min(self.cursor.x, self.columns - 1))
 
     def clear_tab_stop(self, how: int = 0) -> None:
+        """TBC: 0 the stop here, 3 all."""
         if how == 0:
             self.tabstops.discard(min(self.cursor.x, self.columns - 1))
         elif how == 3:
@@ -100,7 +107,7 @@ class MovingScreen(WritingScreen):
     # Margins
 
     def set_margins(self, top: int | None = None, bottom: int | None = None) -> None:
-        """DECSTBM with 1-based lines; a region of fewer than two lines is ignored; the cursor goes home."""
+        """DECSTBM, 1-based; fewer than two lines are ignored; the cursor goes home."""
         first = max((top or 1) - 1, 0)
         last = min(bottom or self.lines, self.lines) - 1
         if first >= last:
@@ -109,29 +116,32 @@ class MovingScreen(WritingScreen):
         self.cursor_position()
 
 
-class EditingScreen(MovingScreen):
-    """Erasing, inserting and deleting. Erased cells take the pen's background (`bce`)."""
+class EditingScreen(CursorScreen):
+    """Erasing, inserting and deleting; erased cells take the pen's background (`bce`)."""
 
     def insert_characters(self, count: int | None = None) -> None:
-        self.settle()
+        """ICH."""
+        self.clear_pending_wrap()
         x = self.cursor.x
         self._row().insert(x, min(count or 1, self.columns - x), self.columns, self.pen_erase)
 
     def delete_characters(self, count: int | None = None) -> None:
-        self.settle()
+        """DCH."""
+        self.clear_pending_wrap()
         x = self.cursor.x
         self._row().delete(x, min(count or 1, self.columns - x), self.columns, self.pen_erase)
 
     def erase_characters(self, count: int | None = None) -> None:
-        self.settle()
+        """ECH."""
+        self.clear_pending_wrap()
         x = self.cursor.x
         self._row().erase(x, min(x + (count or 1), self.columns), self.columns, self.pen_erase)
 
     def erase_in_line(self, how: int = 0, private: bool = False) -> None:
-        """EL 0 to the end, 1 from the beginning, 2 all; anything else is ignored. `private`: DECSEL, selectively.
+        """EL: 0 to the end, 1 from the beginning, 2 all. `private`: DECSEL.
 
-        A cursor about to wrap stands behind the last column: EL 0 erases nothing, as in most terminals, so that
-        programs that end every coloured word with it (`grep`) lose no letter.
+        With a wrap pending EL 0 erases nothing, as in most terminals: programs that end every coloured word with it
+        would lose letters (`grep`).
         """
         if how not in (0, 1, 2):
             return
@@ -141,12 +151,12 @@ class EditingScreen(MovingScreen):
         if how != 1:
             row.wrapped = row.wrapped and start >= end
             if start == 0:
-                self.end_line_above(self.cursor.y)
+                self.unwrap_line_above(self.cursor.y)
         if start < end:
             (row.erase_unprotected if private else row.erase)(start, end, self.columns, self.pen_erase)
 
     def erase_in_display(self, how: int = 0, private: bool = False) -> None:
-        """ED 0 below, 1 above, 2 all, 3 the scrollback; anything else is ignored. `private`: DECSED, selectively."""
+        """ED: 0 below, 1 above, 2 all, 3 the scrollback. `private`: DECSED."""
         y = self.cursor.y
         if how == 0:
             self.erase_in_line(0, private)
@@ -158,20 +168,20 @@ class EditingScreen(MovingScreen):
             self._blank_rows(0, self.lines, selectively=private)
         elif how == 3:
             self.history.clear()
-            self.touch_all()
+            self.mark_all_dirty()
 
     def set_protection(self, how: int = 0) -> None:
-        """DECSCA: 1 protects what is written from now on against selective erasing, 0 and 2 no longer."""
+        """DECSCA: 1 protects cells written from now on against selective erasing."""
         fg, bg, flags, link = self.cursor.style
         if how in (0, 1, 2):
-            self.set_style(normal(CellStyle(fg, bg, flags | PROTECTED if how == 1 else flags & ~PROTECTED, link)))
+            self.set_style(canonical(CellStyle(fg, bg, flags | PROTECTED if how == 1 else flags & ~PROTECTED, link)))
 
     def alignment_display(self) -> None:
         """DECALN: fill with E, drop the margins, home."""
         self.margins = None
         self.rows[:] = [ScreenRow("E" * self.columns) for _ in range(self.lines)]
         self.cursor_position()
-        self.touch_all()
+        self.mark_all_dirty()
 
     def _row(self) -> ScreenRow:
         self.dirty.add(self.cursor.y)
@@ -179,7 +189,7 @@ class EditingScreen(MovingScreen):
 
     def _blank_rows(self, start: int, stop: int, *, selectively: bool) -> None:
         style = self.pen_erase
-        self.end_line_above(start)
+        self.unwrap_line_above(start)
         if selectively:
             for row in self.rows[start:stop]:
                 row.wrapped = False
@@ -187,6 +197,3 @@ class EditingScreen(MovingScreen):
         else:
             self.rows[start:stop] = [ScreenRow.blank(self.columns, style) for _ in range(start, stop)]
         self.dirty.update(range(start, stop))
-
-
-__all__ = ["EditingScreen", "Grid", "MovingScreen"]

@@ -1,4 +1,4 @@
-"""The rows of a terminal screen: scrolling, scrollback, resizing, and reading it as pyte's `Screen` is read."""
+"""The rows of a screen: scrolling, scrollback, resizing; readable as pyte's `Screen` is."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from itertools import islice
 from typing import overload
 
 from pyte import modes as mo
-from pyte.screens import Char, Cursor, Margins, Screen, StaticDefaultDict
+from pyte.screens import Char, Cursor, Screen, StaticDefaultDict
 
 from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, CellStyle, as_char
-from ollm_tui.tui.terminal.emulator.resize_reflow import Place, broken, join, reflow
+from ollm_tui.tui.terminal.emulator.resize_reflow import Position, join_rows, reflow, split_row
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.emulator.widths import STUB, ClusterTable
 
 SCROLLBACK_LINES = 10_000
 MAX_SIDE = 2_000
-"""The widest and tallest screen; a program or a broken window size cannot ask for more."""
+"""Limit of columns and lines, against wrong window sizes."""
 
 MAX_JOINED = 500
-"""Rows of one broken line that are joined when the width changes."""
+"""Rows of one wrapped line that are joined when the width changes."""
 
 BufferRow = StaticDefaultDict[int, Char]
 
 
 class LiveCursor(Cursor):
-    """pyte's cursor, with the style of what is written next held as a `CellStyle`."""
+    """pyte's cursor, with the pen's style as a `CellStyle`."""
 
     __slots__ = ("style",)
 
@@ -36,6 +36,7 @@ class LiveCursor(Cursor):
 
     @property
     def attrs(self) -> Char:  # pyright: ignore[reportIncompatibleVariableOverride]  # pyte stores it; ours is derived
+        """The pen's style in pyte's form."""
         return as_char(" ", self.style)
 
     @attrs.setter
@@ -44,7 +45,7 @@ class LiveCursor(Cursor):
 
 
 class BufferView(dict[int, BufferRow]):
-    """`screen.buffer[y][x]` as pyte has it, made from the rows when somebody looks."""
+    """`screen.buffer[y][x]` as pyte has it, made from the rows on access."""
 
     def __init__(self, grid: Grid) -> None:
         super().__init__()
@@ -69,7 +70,7 @@ class BufferView(dict[int, BufferRow]):
 
 
 class Scrollback(Sequence[str]):
-    """Lines as people read them, over the history of a screen; bounded by `maxlen`."""
+    """The lines of a screen's history as text; bounded by `maxlen`."""
 
     def __init__(self, history: deque[ScreenRow | str], clusters: ClusterTable) -> None:
         self._history = history
@@ -86,19 +87,20 @@ class Scrollback(Sequence[str]):
     def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
             return [self[number] for number in range(*index.indices(len(self)))]
-        line = self._history[index]
-        return self._clusters.plain(line.text if isinstance(line, ScreenRow) else line)
+        return self._plain(self._history[index])
 
     def __iter__(self) -> Iterator[str]:
-        for line in self._history:
-            yield self._clusters.plain(line.text if isinstance(line, ScreenRow) else line)
+        return map(self._plain, self._history)
+
+    def _plain(self, line: ScreenRow | str) -> str:
+        return self._clusters.plain(line.text if isinstance(line, ScreenRow) else line)
 
 
 class Grid(Screen):
-    """Rows of a screen and the lines that have left it, oldest first, in `history` (`scrollback` as text).
+    """Rows of a screen, and in `history` the lines that left it, oldest first.
 
-    A line of the history is a `str` (default style, not continued in the next) or a `ScreenRow`. `scrolled` counts the
-    lines that went there and stayed away, so `scrolled + y` names a line for good while others arrive.
+    A line of the history is a `str` (default style, not wrapped) or a `ScreenRow`. `scrolled` counts the lines that
+    went there, so `scrolled + y` identifies a line while others arrive.
     """
 
     cursor: LiveCursor  # pyright: ignore[reportIncompatibleVariableOverride]  # narrower on purpose: only ours is set
@@ -108,22 +110,21 @@ class Grid(Screen):
         columns, lines = _side(columns), _side(lines)
         self.clusters = ClusterTable()
         self.history: deque[ScreenRow | str] = deque(maxlen=max(0, scrollback_lines))
-        """The lines that left the screen, in the form the engine keeps them."""
         self.scrolled = 0
         self.rows: list[ScreenRow] = [ScreenRow() for _ in range(lines)]
         self.alternate_screen = False
         self.pen_erase = DEFAULT
-        """The style erased cells get: the pen's background and nothing else (xterm's `bce`)."""
+        """The style of erased cells: the pen's background alone (terminfo `bce`)."""
         self.main_rows: list[ScreenRow] | None = None
         """The primary screen while the alternate one is shown."""
-        self.parked: Place = (0, 0)
-        """Where the primary screen's cursor is meanwhile."""
+        self.main_position: Position = (0, 0)
+        """The primary screen's cursor position meanwhile."""
         super().__init__(columns, lines)
         self.buffer = BufferView(self)
 
     @property
     def display(self) -> list[str]:
-        """The lines as text, each exactly `columns` wide; the second half of a wide character is left out."""
+        """The lines as text, each `columns` wide; wide characters count two."""
         return [self.clusters.plain(row.text.ljust(self.columns)) for row in self.rows]
 
     @property
@@ -131,49 +132,48 @@ class Grid(Screen):
         """The lines that left the screen at its top, as text, oldest first."""
         return Scrollback(self.history, self.clusters)
 
-    def touch_all(self) -> None:
-        """Mark every line dirty, cheaply when they already are."""
+    def mark_all_dirty(self) -> None:
+        """Mark every line dirty; cheap when they already are."""
         if len(self.dirty) < self.lines:
             self.dirty.update(range(self.lines))
 
     def set_style(self, style: CellStyle) -> None:
-        """Change what is written next, and with what cells are erased."""
+        """Set the pen's style, and the one erased cells get."""
         self.cursor.style = style
         self.pen_erase = DEFAULT if style.bg < 0 else CellStyle(bg=style.bg)
 
     def region(self) -> tuple[int, int]:
-        """First and last line of the scrolling region."""
+        """Return first and last line of the scrolling region."""
         return self.margins or (0, self.lines - 1)
 
     # Scrolling
 
     def scroll_up(self, count: int = 1) -> None:
-        """SU: lines leave at the region's top; from the top of the primary screen they go to the scrollback."""
+        """SU: remove lines at the region's top; from the primary screen's top into the scrollback."""
         top, bottom = self.region()
         count = min(count or 1, bottom - top + 1)
         rows = self.rows
         if top > 0:
-            self.end_line_above(top)
+            self.unwrap_line_above(top)
         elif not self.alternate_screen:
-            self.keep(row.compact() for row in islice(rows, count))
+            self.add_to_scrollback(row.compact() for row in islice(rows, count))
         del rows[top : top + count]
-        blank = self.pen_erase
-        rows[bottom + 1 - count : bottom + 1 - count] = [ScreenRow.blank(self.columns, blank) for _ in range(count)]
-        self._touch_region(top, bottom)
+        self._insert_blanks(bottom + 1 - count, count)
+        self._mark_region_dirty(top, bottom)
 
     def scroll_down(self, count: int = 1) -> None:
-        """SD: lines leave at the region's bottom and are lost."""
+        """SD: remove lines at the region's bottom; they are lost."""
         top, bottom = self.region()
         self._insert_rows(top, bottom, count or 1)
 
-    def keep(self, lines: Iterator[ScreenRow | str] | list[ScreenRow | str] | list[str]) -> None:
-        """Add lines to the scrollback."""
+    def add_to_scrollback(self, lines: Iterator[ScreenRow | str] | list[ScreenRow | str] | list[str]) -> None:
+        """Append lines to the scrollback."""
         kept = list(lines)
         self.scrolled += len(kept)
         self.history.extend(kept)
 
-    def end_line_above(self, y: int) -> None:
-        """What row `y` shows from now on is not what the row above went on in: the two are never joined again."""
+    def unwrap_line_above(self, y: int) -> None:
+        """End the line above row `y`: what follows no longer continues it."""
         above: list[ScreenRow | str] | list[ScreenRow] = self.rows[y - 1 : y]
         if y == 0 and self.history and not self.alternate_screen:
             above = [self.history[-1]]
@@ -183,45 +183,45 @@ class Grid(Screen):
 
     def _insert_rows(self, top: int, bottom: int, count: int) -> None:
         count = min(count, bottom - top + 1)
-        rows = self.rows
-        self.end_line_above(top)
-        self.end_line_above(bottom + 1 - count)
-        del rows[bottom + 1 - count : bottom + 1]
-        rows[top:top] = [ScreenRow.blank(self.columns, self.pen_erase) for _ in range(count)]
-        self._touch_region(top, bottom)
+        self.unwrap_line_above(top)
+        self.unwrap_line_above(bottom + 1 - count)
+        del self.rows[bottom + 1 - count : bottom + 1]
+        self._insert_blanks(top, count)
+        self._mark_region_dirty(top, bottom)
 
     def _delete_rows(self, top: int, bottom: int, count: int) -> None:
         count = min(count, bottom - top + 1)
-        rows = self.rows
-        self.end_line_above(top)
-        self.end_line_above(bottom + 1)
-        del rows[top : top + count]
-        place = bottom + 1 - count
-        rows[place:place] = [ScreenRow.blank(self.columns, self.pen_erase) for _ in range(count)]
-        self._touch_region(top, bottom)
+        self.unwrap_line_above(top)
+        self.unwrap_line_above(bottom + 1)
+        del self.rows[top : top + count]
+        self._insert_blanks(bottom + 1 - count, count)
+        self._mark_region_dirty(top, bottom)
 
-    def _touch_region(self, top: int, bottom: int) -> None:
+    def _insert_blanks(self, y: int, count: int) -> None:
+        self.rows[y:y] = [ScreenRow.blank(self.columns, self.pen_erase) for _ in range(count)]
+
+    def _mark_region_dirty(self, top: int, bottom: int) -> None:
         if top == 0 and bottom == self.lines - 1:
-            self.touch_all()
+            self.mark_all_dirty()
         else:
             self.dirty.update(range(top, bottom + 1))
 
     def insert_lines(self, count: int | None = None) -> None:
-        """IL: open blank lines at the cursor, inside the region only."""
+        """IL: insert blank lines at the cursor, inside the region only."""
         top, bottom = self.region()
         if top <= self.cursor.y <= bottom:
             self._insert_rows(self.cursor.y, bottom, count or 1)
             self.cursor.x = 0
 
     def delete_lines(self, count: int | None = None) -> None:
-        """DL: take lines out at the cursor, inside the region only."""
+        """DL: delete lines at the cursor, inside the region only."""
         top, bottom = self.region()
         if top <= self.cursor.y <= bottom:
             self._delete_rows(self.cursor.y, bottom, count or 1)
             self.cursor.x = 0
 
     def index(self) -> None:
-        """IND: one line down; at the region's last line the region scrolls. A cursor about to wrap no longer is."""
+        """IND: move down; at the region's last line scroll. Clears a pending wrap."""
         cursor = self.cursor
         cursor.x = min(cursor.x, self.columns - 1)
         bottom = self.lines - 1 if self.margins is None else self.margins.bottom
@@ -231,7 +231,7 @@ class Grid(Screen):
             cursor.y += 1
 
     def reverse_index(self) -> None:
-        """RI: one line up; at the region's first line the region scrolls down."""
+        """RI: move up; at the region's first line scroll down."""
         cursor = self.cursor
         cursor.x = min(cursor.x, self.columns - 1)
         if cursor.y == self.region()[0]:
@@ -242,9 +242,9 @@ class Grid(Screen):
     # Size
 
     def resize(self, lines: int | None = None, columns: int | None = None) -> None:
-        """Change the size. The cursor keeps its text: rows leave to, and come back from, the scrollback at the top.
+        """Change the size; the cursor stays at its text.
 
-        Lines that were broken because they were full are joined and broken anew on the primary screen.
+        Rows leave to, and come back from, the scrollback at the top. On the primary screen lines are wrapped anew.
         """
         lines, columns = _side(lines or self.lines), _side(columns or self.columns)
         if (lines, columns) == (self.lines, self.columns):
@@ -253,66 +253,66 @@ class Grid(Screen):
         self.margins = None
         alternate = self.main_rows is not None
         primary = self.rows if self.main_rows is None else self.main_rows
-        place = self.parked if alternate else (self.cursor.y, self.cursor.x)
+        position = self.main_position if alternate else (self.cursor.y, self.cursor.x)
         if columns != old_columns:
-            continued = self._take_back_line() if primary and self._goes_on() else []
-            primary, place = reflow(continued + primary, (place[0] + len(continued), place[1]), columns)
+            continued = self._pop_scrollback_line() if primary and self._scrollback_continues() else []
+            primary, position = reflow(continued + primary, (position[0] + len(continued), position[1]), columns)
             self.tabstops = {stop for stop in self.tabstops if stop < old_columns}
             self.tabstops.update(stop for stop in range(8, columns, 8) if stop >= old_columns)
-        y = place[0] + self._fit(primary, lines, place[0])
+        y = position[0] + self._fit_rows(primary, lines, position[0])
         if alternate:
             self.main_rows = primary
-            self.park((min(max(y, 0), lines - 1), min(place[1], columns)))
+            self.move_main_cursor((min(max(y, 0), lines - 1), min(position[1], columns)))
             del self.rows[lines:]
             for row in self.rows:
                 row.truncate(columns)
             self.rows.extend(ScreenRow() for _ in range(lines - len(self.rows)))
             y, x = self.cursor.y, self.cursor.x
         else:
-            self.rows, x = primary, place[1]
+            self.rows, x = primary, position[1]
         self.lines = lines
         self.cursor.y = min(max(y, 0), lines - 1)
         self.cursor.x = min(x, columns)
         self.dirty.clear()
-        self.touch_all()
+        self.mark_all_dirty()
 
-    def park(self, place: Place) -> None:
-        """Note where the cursor of the primary screen is while the alternate one is shown."""
-        self.parked = place
+    def move_main_cursor(self, position: Position) -> None:
+        """Record the primary screen's cursor position while the alternate one is shown."""
+        self.main_position = position
 
-    def _fit(self, rows: list[ScreenRow], lines: int, cursor_row: int) -> int:
-        """Make the primary screen's rows exactly `lines` and return how far the cursor's text moved."""
+    def _fit_rows(self, rows: list[ScreenRow], lines: int, cursor_row: int) -> int:
+        """Make the rows exactly `lines`; return how far the cursor's text moved."""
         while len(rows) > lines and len(rows) - 1 > cursor_row and not rows[-1].text:
             rows.pop()
         moved = 0
         if len(rows) > lines:
             moved = -min(len(rows) - lines, cursor_row)
-            self.keep([row.compact() for row in rows[:-moved]])
+            self.add_to_scrollback([row.compact() for row in rows[:-moved]])
             del rows[:-moved]
             del rows[lines:]
         elif cursor_row == len(rows) - 1:
             while self.history:
-                line = self._take_back_line()
-                back = broken(join(line)[0], self.columns)
+                line = self._pop_scrollback_line()
+                back = split_row(join_rows(line)[0], self.columns)
                 if len(rows) + len(back) > lines:
-                    self.keep([row.compact() for row in line])
+                    self.add_to_scrollback([row.compact() for row in line])
                     break
                 rows[:0] = back
                 moved += len(back)
         rows.extend(ScreenRow() for _ in range(lines - len(rows)))
         return moved
 
-    def _goes_on(self) -> bool:
-        """Whether the newest line of the scrollback was broken and goes on in the row below it."""
+    def _scrollback_continues(self) -> bool:
+        """Whether the newest line of the scrollback wraps into the row below it."""
         if not self.history:
             return False
         line = self.history[-1]
         return isinstance(line, ScreenRow) and line.wrapped
 
-    def _take_back_line(self) -> list[ScreenRow]:
-        """Take the newest logical line (at most `MAX_JOINED` rows of it) out of the scrollback."""
+    def _pop_scrollback_line(self) -> list[ScreenRow]:
+        """Take the newest logical line (at most `MAX_JOINED` rows) out of the scrollback."""
         rows: list[ScreenRow] = []
-        while self.history and (not rows or self._goes_on()) and len(rows) < MAX_JOINED:
+        while self.history and (not rows or self._scrollback_continues()) and len(rows) < MAX_JOINED:
             line = self.history.pop()
             self.scrolled -= 1
             rows.append(ScreenRow(line) if isinstance(line, str) else line.copy())
@@ -321,6 +321,3 @@ class Grid(Screen):
 
 def _side(length: int) -> int:
     return min(max(1, length), MAX_SIDE)
-
-
-__all__ = ["Grid", "LiveCursor", "Margins"]

@@ -1,4 +1,4 @@
-"""The screen as a whole: what it answers and reports, on top of rows, writing, editing and modes."""
+"""The whole screen: answers to queries, and reports (xterm ctlseqs)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pyte import modes as mo
 
 from ollm_tui.tui.terminal.emulator import osc
-from ollm_tui.tui.terminal.emulator.cell_styles import CellStyle, normal
+from ollm_tui.tui.terminal.emulator.cell_styles import CellStyle, canonical
 from ollm_tui.tui.terminal.emulator.grid import SCROLLBACK_LINES
 from ollm_tui.tui.terminal.emulator.terminal_modes import ANSI_MODES, PRIVATE_MODES, ModesScreen
 
@@ -18,11 +18,11 @@ MAX_TITLES = 10
 
 
 class LiveScreen(ModesScreen):
-    """A screen of `columns` x `lines` with a bounded scrollback that answers what a program may ask.
+    """A screen with a bounded scrollback that answers a program's queries.
 
-    `on_reply` gets the answers (text of fixed form: nothing a program wrote is ever sent back to it) and `on_event`
-    what it reports; both are called from whatever thread feeds the stream. A clipboard write is reported only when
-    `allow_clipboard` is set; reading the clipboard or the title is never answered.
+    `on_reply` gets the answers (of fixed form: nothing a program wrote is ever sent back), `on_event` its reports; both
+    are called in the thread that feeds the stream. The clipboard can be written only when `allow_clipboard` is set;
+    clipboard and title are never read out.
     """
 
     def __init__(self, columns: int, lines: int, scrollback_lines: int = SCROLLBACK_LINES) -> None:
@@ -30,7 +30,7 @@ class LiveScreen(ModesScreen):
         self.on_event: Callable[[osc.TerminalEvent], None] | None = None
         self.allow_clipboard = False
         self.foreground: tuple[int, int, int] = (0xE0, 0xE0, 0xE0)
-        """What is said when a program asks for the text colour (OSC 10); the view sets the theme's."""
+        """Answer to OSC 10 (text colour); the view sets the theme's."""
         self.background: tuple[int, int, int] = (0x12, 0x12, 0x12)
         self.links = osc.LinkTable()
         self._titles: deque[str] = deque(maxlen=MAX_TITLES)
@@ -39,27 +39,27 @@ class LiveScreen(ModesScreen):
     # Reports
 
     def write_process_input(self, data: str) -> None:
-        """Answer the program."""
+        """Send an answer to the program."""
         if self.on_reply is not None:
             self.on_reply(data)
 
     def report_device_attributes(self, mode: int = 0, **kwargs: bool) -> None:
-        """DA1: a VT220 with colour."""
+        """Answer DA1: a VT220 with colour."""
         if mode == 0 and not kwargs.get("private"):
             self.write_process_input("\x1b[?62;22c")
 
     def report_secondary_attributes(self, mode: int = 0) -> None:
-        """DA2."""
+        """Answer DA2."""
         if mode == 0:
             self.write_process_input("\x1b[>1;10;0c")
 
     def report_version(self, mode: int = 0) -> None:
-        """XTVERSION."""
+        """Answer XTVERSION."""
         if mode == 0:
             self.write_process_input(f"\x1bP>|{TERMINAL_VERSION}\x1b\\")
 
     def report_device_status(self, mode: int = 0, private: bool = False) -> None:
-        """DSR 5 (status), DSR 6 and DECXCPR (cursor); other questions stay unanswered."""
+        """Answer DSR 5 (status), DSR 6 and DECXCPR (cursor)."""
         if mode == 5 and not private:
             self.write_process_input("\x1b[0n")
         elif mode == 6:
@@ -69,14 +69,14 @@ class LiveScreen(ModesScreen):
             self.write_process_input(f"\x1b[?{line};{column};1R" if private else f"\x1b[{line};{column}R")
 
     def report_mode(self, number: int = 0, private: bool = False) -> None:
-        """DECRQM: 1 set, 2 reset, 0 not known."""
+        """Answer DECRQM: 1 set, 2 reset, 0 not known."""
         known = number in (PRIVATE_MODES if private else ANSI_MODES)
         is_set = (number << 5 if private else number) in self.mode
         state = (1 if is_set else 2) if known else 0
         self.write_process_input(f"\x1b[{'?' if private else ''}{number};{state}$y")
 
     def window_operation(self, operation: int = 0, *_arguments: int) -> None:
-        """XTWINOPS: the size in cells, and the title stack. The title itself is never reported."""
+        """Run XTWINOPS: report the size (18), push or pop the title (22, 23)."""
         if operation == 18:
             self.write_process_input(f"\x1b[8;{self.lines};{self.columns}t")
         elif operation == 22:
@@ -85,7 +85,7 @@ class LiveScreen(ModesScreen):
             self.set_title(self._titles.pop())
 
     def device_control(self, body: str) -> None:
-        """DCS: terminfo and setting queries are told that nothing is known; all else is swallowed."""
+        """Answer XTGETTCAP and DECRQSS (DCS) with "not known"; ignore others."""
         if body.startswith("+q"):
             self.write_process_input("\x1bP0+r\x1b\\")
         elif body.startswith("$q"):
@@ -94,27 +94,31 @@ class LiveScreen(ModesScreen):
     # What a program reports
 
     def bell(self, *args: object) -> None:
-        self._tell(osc.BellRang())
+        """Report BEL."""
+        self._emit(osc.BellRang())
 
     def set_title(self, param: str) -> None:
+        """Set the window title, cleaned, and report it."""
         title = osc.clean_title(param)
         if title != self.title:
             self.title = title
-            self._tell(osc.TitleSet(title))
+            self._emit(osc.TitleSet(title))
 
     def set_icon_name(self, param: str) -> None:
+        """Set the icon name, cleaned."""
         self.icon_name = osc.clean_title(param)
 
     def select_graphic_rendition(self, *attrs: int) -> None:
-        """SGR as pyte's screens take it: a list of numbers."""
+        """Apply SGR, given as pyte's screens take it: numbers."""
         self.set_style(self.memo.apply(self.cursor.style, ";".join(map(str, attrs))))
 
     def set_cursor_shape(self, shape: int = 0) -> None:
+        """Set the cursor's shape (DECSCUSR)."""
         if 0 <= shape <= 6:
             self.cursor_shape = shape
 
     def operating_system_command(self, body: str) -> None:
-        """OSC: see `osc`; unknown commands are swallowed."""
+        """Run an OSC; unknown ones are ignored."""
         code, _, rest = body.partition(";")
         match code:
             case "0":
@@ -125,23 +129,23 @@ class LiveScreen(ModesScreen):
             case "2":
                 self.set_title(rest)
             case "7":
-                self._tell(osc.directory_from(rest))
+                self._emit(osc.directory_from(rest))
             case "8":
                 uri = rest.partition(";")[2]
                 style = self.cursor.style
-                self.set_style(normal(CellStyle(style.fg, style.bg, style.flags, self.links.intern(uri))))
+                self.set_style(canonical(CellStyle(style.fg, style.bg, style.flags, self.links.intern(uri))))
             case "10" | "11" if rest == "?":
                 colour = self.foreground if code == "10" else self.background
                 levels = "/".join(f"{level:02x}{level:02x}" for level in colour)
                 self.write_process_input(f"\x1b]{code};rgb:{levels}\x1b\\")
             case "52" if self.allow_clipboard:
                 text = osc.clipboard_from(rest)
-                self._tell(None if text is None else osc.ClipboardWrite(text))
+                self._emit(None if text is None else osc.ClipboardWrite(text))
             case "133":
-                self._tell(osc.command_mark(rest, self.scrolled + self.cursor.y))
+                self._emit(osc.command_mark(rest, self.scrolled + self.cursor.y))
             case _:
                 pass
 
-    def _tell(self, event: osc.TerminalEvent | None) -> None:
+    def _emit(self, event: osc.TerminalEvent | None) -> None:
         if event is not None and self.on_event is not None:
             self.on_event(event)

@@ -1,7 +1,7 @@
-"""Bytes to screen calls: one regular expression cuts the text into tokens, a table says what each sequence does.
+"""Bytes to screen calls: a regular expression cuts tokens, a table maps sequences.
 
-The grammar is ECMA-48's and xterm's: every CSI, escape and string sequence is recognised by form, so what is not
-known is swallowed whole and never shown as text. A sequence may be cut anywhere between two feeds.
+The grammar is ECMA-48's and xterm's: sequences are recognised by form, so unknown ones are ignored whole and never
+shown as text. A sequence may be cut anywhere between two feeds.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ollm_tui.tui.terminal.emulator.widths import NARROW, WIDE
 SLICE = 65_536
 """Bytes parsed at a time, however much is fed."""
 MAX_CSI = 256
-"""Characters of a control sequence; a longer one is swallowed."""
+"""Characters of a control sequence; a longer one is ignored."""
 MAX_STRING = 262_144
-"""Characters of an OSC that are kept; a longer one is swallowed. Other strings keep `MAX_CONTROL_STRING`."""
+"""Characters of an OSC that are kept; a longer one is ignored. Other strings keep `MAX_CONTROL_STRING`."""
 MAX_CONTROL_STRING = 4_096
 
 _TOKEN = re.compile(
@@ -30,13 +30,13 @@ _TOKEN = re.compile(
     rf"|\x1b\[([0-9;:]{{0,{MAX_CSI}}})m"  # 3
     rf"|\x1b\[([<-?]?)([0-9;:]{{0,{MAX_CSI}}})([ -/]{{0,8}})([@-~])"  # 4 5 6 7
     rf"|([{WIDE}]+)"  # 8
-    rf"|([\x00-\x06\x10-\x17\x19\x1c-\x1f\x7f]+|[\x07-\x0f\x18\x1a])"  # 9: those that do nothing come in crowds
+    rf"|([\x00-\x06\x10-\x17\x19\x1c-\x1f\x7f]+|[\x07-\x0f\x18\x1a])"  # 9: those without effect come in runs
     rf"|([^\x00-\x1f\x7f-\x9f{NARROW}{WIDE}]+)"  # 10
 )
 _NARROW, _LINE_END, _SGR, _CSI, _WIDE, _CONTROL, _OTHER = 1, 2, 3, 7, 8, 9, 10
 
 _BLOCK = re.compile(rf"(?:[{NARROW}]*+(?:\x1b\[[0-9;:]{{0,{MAX_CSI}}}+m[{NARROW}]*+)*+\r\n){{2,4000}}+")
-"""Finished lines of narrow text and SGR; possessive, so a failure costs one pass."""
+"""Finished lines of narrow text and SGR; possessive, so that no match costs one pass."""
 
 _ESCAPE = re.compile(r"\x1b([ -/]{0,8})([0-~])")
 _CSI_START = re.compile(r"\x1b\[([^\x18\x1a\x1b@-~\x80-\U0010ffff]*)")
@@ -48,10 +48,14 @@ _STRING_KINDS = {"]": "OSC", "P": "DCS", "X": "SOS", "^": "PM", "_": "APC", "k":
 
 
 class LiveStream(ByteStream):
-    """Feeds a `LiveScreen`. Bytes are UTF-8; bad ones become U+FFFD. Never raises on what a program wrote."""
+    """A parser that feeds a `LiveScreen`: UTF-8, bad bytes become U+FFFD, never raises."""
 
     def attach(self, screen: Screen) -> None:
-        """Use `screen`, which must be one of ours. Raises TypeError otherwise."""
+        """Use `screen`.
+
+        Raises:
+            TypeError: It is not a `LiveScreen`.
+        """
         if not isinstance(screen, LiveScreen):
             raise TypeError(f"{type(self).__name__} feeds a LiveScreen, not {type(screen).__name__}")
         self.listener = screen
@@ -67,13 +71,13 @@ class LiveStream(ByteStream):
         self._sequences = _sequences_of(screen)
 
     def feed(self, data: bytes) -> None:
-        """Take in what a program wrote, cut anywhere."""
+        """Parse a program's output, cut anywhere."""
         if self.listener is None:
             raise RuntimeError("the stream has no screen; attach one first")
         for start in range(0, len(data), SLICE):
             text = self.utf8_decoder.decode(data[start : start + SLICE])
             if not text.isascii():
-                text = _C1.sub(_seven_bit, text)
+                text = _C1.sub(_to_7_bit, text)
             if self._tail:
                 text, self._tail = self._tail + text, ""
             self._run(text)
@@ -92,8 +96,8 @@ class LiveStream(ByteStream):
         while position < length:
             match = match_token(text, position)
             if match is None:
-                text, position = self._unusual(text, position)
-                if len(text) != length:  # a sequence was taken apart: places in the text are other ones now
+                text, position = self._run_escape(text, position)
+                if len(text) != length:  # a sequence was rewritten: positions in the text have changed
                     length = len(text)
                     self._no_block_before = 0
                 continue
@@ -119,8 +123,8 @@ class LiveStream(ByteStream):
                 self._run_controls(match[9])
 
     def _block(self, text: str, position: int) -> int:
-        """Take as many finished lines as can be put down at once; the new position."""
-        if position < self._no_block_before or not self._screen.takes_blocks():
+        """Take as many finished lines as possible at once; return the new position."""
+        if position < self._no_block_before or not self._screen.accepts_blocks():
             return position
         match = _BLOCK.match(text, position)
         if match is None:
@@ -130,7 +134,7 @@ class LiveStream(ByteStream):
         taken = self._screen.write_block(lines)
         if taken == len(lines):
             return match.end()
-        self._no_block_before = match.end()  # do not look over the same lines again and again
+        self._no_block_before = match.end()  # or each line would scan the same text again
         return position + sum(map(len, lines[:taken])) + 2 * taken
 
     def _dispatch(self, prefix: str, parameters: str, intermediates: str, final: str) -> None:
@@ -140,16 +144,14 @@ class LiveStream(ByteStream):
             call(*_numbers(parameters)[:arity])
         self._screen.last_run = ""
 
-    # The rare cases
-
-    def _unusual(self, text: str, position: int) -> tuple[str, int]:
-        """What the token expression does not know: escapes, strings, sequences cut short or broken."""
+    def _run_escape(self, text: str, position: int) -> tuple[str, int]:
+        """Handle what is no token: escapes, strings, sequences cut short or broken."""
         match = _ESCAPE.match(text, position)
         if match is None:
             return self._unfinished_escape(text, position)
         intermediates, final = match.groups()
         if not intermediates and final == "[":
-            return self._odd_csi(text, position)
+            return self._run_irregular_csi(text, position)
         position = match.end()
         self._screen.last_run = ""
         if not intermediates and final in _STRING_KINDS:
@@ -166,7 +168,7 @@ class LiveStream(ByteStream):
         return text, position
 
     def _unfinished_escape(self, text: str, position: int) -> tuple[str, int]:
-        """ESC and nothing usable behind it: a control in between is done first; the end of the text waits."""
+        """Handle ESC without a final byte: run controls in between, keep the rest."""
         if text[position] != "\x1b":
             return text, position + 1
         controls = _C0.match(text, position + 1)
@@ -178,8 +180,8 @@ class LiveStream(ByteStream):
             return text, len(text)
         return text, position + 1
 
-    def _odd_csi(self, text: str, position: int) -> tuple[str, int]:
-        """A control sequence that is unfinished, has controls inside, or breaks the grammar."""
+    def _run_irregular_csi(self, text: str, position: int) -> tuple[str, int]:
+        """Handle a control sequence that is unfinished, has controls inside, or is malformed."""
         match = _CSI_START.match(text, position)
         body = match[1] if match else ""
         end = match.end() if match else position + 2
@@ -192,7 +194,7 @@ class LiveStream(ByteStream):
             else:
                 self._tail = text[position:]
             return text, end
-        # Broken: a final byte ends it unheard, CAN and SUB cancel it, ESC and text begin something new.
+        # Malformed: a final byte ends it without effect, CAN and SUB cancel it, ESC and text begin something new.
         return text, end + 1 if text[end] <= "~" and text[end] != "\x1b" else end
 
     def _resume(self, text: str) -> int:
@@ -260,14 +262,14 @@ class LiveStream(ByteStream):
             self._screen.set_title(body)
 
 
-def _seven_bit(match: re.Match[str]) -> str:
-    """A C1 control in its two-character form."""
+def _to_7_bit(match: re.Match[str]) -> str:
+    """Return a C1 control in its two-character form (ECMA-48 5.3)."""
     return "\x1b" + chr(ord(match[0]) - 0x40)
 
 
 @lru_cache(maxsize=2048)
 def _numbers(parameters: str) -> tuple[int, ...]:
-    """The parameters of a control sequence; an empty one is 0, sub-parameters are left out, large ones are capped."""
+    """Return the parameters as numbers: empty is 0, sub-parameters dropped, large ones capped."""
     if not parameters:
         return ()
     heads = [field.partition(":")[0] for field in parameters.split(";")]
@@ -275,7 +277,7 @@ def _numbers(parameters: str) -> tuple[int, ...]:
 
 
 def _sequences_of(screen: LiveScreen) -> dict[str, tuple[Callable[..., None], int]]:
-    """What each control sequence calls, and how many of its parameters it hands over."""
+    """Return what each control sequence calls, with how many parameters."""
     table: dict[str, tuple[Callable[..., None], int]] = {}
     for key, (name, arity) in SEQUENCES.items():
         call: Callable[..., None] = getattr(screen, name)

@@ -1,17 +1,18 @@
-"""Operating system commands: what a program says about its title, folder, commands, links and clipboard."""
+"""Operating system commands (xterm ctlseqs): titles, links, clipboard, shell integration."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import re
+from collections import deque
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 MAX_TITLE = 256
 MAX_LINK = 2_048
 MAX_LINKS = 4_096
-"""Hyperlinks remembered by a screen; the oldest is forgotten beyond it."""
+"""Hyperlinks kept by a screen; beyond it the oldest is dropped."""
 MAX_CLIPBOARD = 100_000
 """Characters of base64 a program may put on the clipboard."""
 
@@ -20,7 +21,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\
 
 @dataclass(frozen=True)
 class TitleSet:
-    """OSC 0 and 2: the window title, controls removed. Untrusted text: never hand it to markup."""
+    """OSC 0 and 2: the window title without controls. Untrusted, never markup."""
 
     title: str
 
@@ -32,7 +33,7 @@ class BellRang:
 
 @dataclass(frozen=True)
 class DirectoryChanged:
-    """OSC 7: the shell's folder as an absolute path, and the host it named (may be empty)."""
+    """OSC 7: the shell's directory, absolute, and the host it named, if any."""
 
     host: str
     path: str
@@ -40,14 +41,14 @@ class DirectoryChanged:
 
 @dataclass(frozen=True)
 class PromptStarted:
-    """OSC 133;A: a shell prompt begins. `line` counts from the first line that ever left the screen."""
+    """OSC 133;A: a shell prompt begins; `line` as in `Grid.scrolled`."""
 
     line: int
 
 
 @dataclass(frozen=True)
 class CommandTyped:
-    """OSC 133;B: the prompt is complete, the person's command begins."""
+    """OSC 133;B: the prompt is complete, the command line begins."""
 
     line: int
 
@@ -61,7 +62,7 @@ class CommandStarted:
 
 @dataclass(frozen=True)
 class CommandFinished:
-    """OSC 133;D: the command ended; `exit_code` is None when the shell did not say."""
+    """OSC 133;D: the command ended; `exit_code` is None when not reported."""
 
     line: int
     exit_code: int | None
@@ -69,7 +70,7 @@ class CommandFinished:
 
 @dataclass(frozen=True)
 class ClipboardWrite:
-    """OSC 52: the program wants this text on the clipboard. Sent only to a screen that allows it."""
+    """OSC 52: text for the clipboard, from a screen that allows it."""
 
     text: str
 
@@ -84,16 +85,16 @@ TerminalEvent = (
     | CommandFinished
     | ClipboardWrite
 )
-"""What a program told the terminal, beside what it drew."""
+"""What a program reported, beside what it drew."""
 
 
 def clean_title(text: str) -> str:
-    """A title as one short line without controls or direction marks."""
+    """Return a title as one short line without controls or direction marks."""
     return _CONTROL.sub("", text)[:MAX_TITLE]
 
 
 def directory_from(uri: str) -> DirectoryChanged | None:
-    """OSC 7's `file://host/path`; None when it is something else."""
+    """Parse OSC 7's `file://host/path`; None when it is something else."""
     try:
         parts = urlsplit(uri)
     except ValueError:
@@ -105,7 +106,7 @@ def directory_from(uri: str) -> DirectoryChanged | None:
 
 
 def command_mark(body: str, line: int) -> TerminalEvent | None:
-    """OSC 133 (shell integration): `A`, `B`, `C` and `D[;exit code]`, options behind them ignored."""
+    """Parse OSC 133: `A`, `B`, `C` and `D[;exit code]`, other options ignored."""
     kind, _, rest = body.partition(";")
     match kind:
         case "A":
@@ -122,7 +123,7 @@ def command_mark(body: str, line: int) -> TerminalEvent | None:
 
 
 def clipboard_from(body: str) -> str | None:
-    """OSC 52's `selection;base64` as text; None for a request to read it, too much of it, or nonsense."""
+    """Decode OSC 52's `selection;base64`; None for queries, too much, or nonsense."""
     _, _, payload = body.partition(";")
     if payload == "?" or not payload or len(payload) > MAX_CLIPBOARD:
         return None
@@ -133,7 +134,7 @@ def clipboard_from(body: str) -> str | None:
 
 
 class LinkTable:
-    """The hyperlinks of a screen by number; styles hold the number, so a link costs its text once."""
+    """The hyperlinks (OSC 8) of a screen by number, bounded."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
@@ -141,7 +142,7 @@ class LinkTable:
         self._next = 1
 
     def intern(self, uri: str) -> int:
-        """The number of a link; 0 (no link) for one that is empty, too long, or of a scheme nobody should open."""
+        """Return a link's number; 0 (none) for empty, too long or unsafe ones."""
         if not 0 < len(uri) <= MAX_LINK or _CONTROL.search(uri):
             return 0
         if not uri.startswith(("http://", "https://", "mailto:", "file://")):
@@ -157,5 +158,75 @@ class LinkTable:
         return number
 
     def uri(self, number: int) -> str | None:
-        """The link behind a number; None when there is none or it was forgotten."""
+        """Return the link of a number; None when there is none."""
         return self._uris.get(number)
+
+
+KEPT_COMMANDS = 1_000
+"""Commands kept of a shell; older ones' lines have left the scrollback."""
+
+
+@dataclass
+class ShellCommand:
+    """A prompt and what was run at it; line numbers as in `Grid.scrolled`."""
+
+    prompt: int
+    output: int | None = None
+    end: int | None = None
+    """The line after the output."""
+    exit_code: int | None = None
+
+
+class ShellMarks:
+    """Prompts, outputs, exit codes and directory as one shell reports them (OSC 133, 7)."""
+
+    def __init__(self) -> None:
+        self.directory = ""
+        """An absolute path as the shell reports it: untrusted; empty while unknown."""
+        self._commands: deque[ShellCommand] = deque(maxlen=KEPT_COMMANDS)
+
+    def handle(self, event: TerminalEvent) -> None:
+        """Record a report."""
+        match event:
+            case DirectoryChanged():
+                self.directory = event.path
+            case PromptStarted():
+                if self._commands and self._commands[-1].output is None:
+                    self._commands.pop()  # nothing was run there: an empty line, or a redrawn prompt
+                self._commands.append(ShellCommand(event.line))
+            case CommandStarted() if self._commands:
+                self._commands[-1].output = event.line
+            case CommandFinished() if self._commands and self._commands[-1].output is not None:
+                self._commands[-1].end = event.line
+                self._commands[-1].exit_code = event.exit_code
+            case _:
+                pass
+
+    def forget_lines(self) -> None:
+        """Forget the commands: their lines have other numbers now."""
+        self._commands.clear()
+
+    @property
+    def last_exit_code(self) -> int | None:
+        """Of the last finished command; None when unknown."""
+        ended = (command for command in reversed(self._commands) if command.end is not None)
+        return next((command.exit_code for command in ended), None)
+
+    def prompt_before(self, line: int) -> int | None:
+        """Return the line of the last prompt before `line`."""
+        return next((command.prompt for command in reversed(self._commands) if command.prompt < line), None)
+
+    def prompt_after(self, line: int) -> int | None:
+        """Return the line of the first prompt after `line`."""
+        return next((command.prompt for command in self._commands if command.prompt > line), None)
+
+    def output_at(self, line: int) -> tuple[int, int | None] | None:
+        """Return the output of the command at or before `line`.
+
+        Returns:
+            Its first line, and the line after it (None while it runs).
+        """
+        for command in reversed(self._commands):
+            if command.output is not None and command.prompt <= line:
+                return command.output, command.end
+        return None

@@ -1,4 +1,4 @@
-"""Breaking lines anew when the screen becomes wider or narrower."""
+"""Rewrap the rows of the primary screen when its width changes."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, CellStyle
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.emulator.widths import STUB
 
-Place = tuple[int, int]
-"""A cursor's line and column."""
+Position = tuple[int, int]
+"""Line and column of a cursor."""
 
 
-def reflow(rows: list[ScreenRow], place: Place, columns: int) -> tuple[list[ScreenRow], Place]:
-    """The rows of a screen that is `columns` wide, and where the cursor's place went.
+def reflow(rows: list[ScreenRow], position: Position, columns: int) -> tuple[list[ScreenRow], Position]:
+    """Wrap rows anew at `columns`; return them and the new cursor position.
 
-    Rows that went on in the next because they were full are joined first; a line too long is broken and never cut.
+    Wrapped rows are joined first; a line too long is wrapped and never cut.
     """
     result: list[ScreenRow] = []
-    new_place = place
+    new_position = position
     start = 0
     while start < len(rows):
         end = start + 1
@@ -24,38 +24,38 @@ def reflow(rows: list[ScreenRow], place: Place, columns: int) -> tuple[list[Scre
             end += 1
         line = rows[start:end]
         first = len(result)
-        joined, offsets = join(line)
-        result.extend(broken(joined, columns))
-        if start <= place[0] < end:
-            offset = offsets[place[0] - start] + place[1]
-            new_place = _place_of(offset, result, first)
+        joined, offsets = join_rows(line)
+        result.extend(split_row(joined, columns))
+        if start <= position[0] < end:
+            offset = offsets[position[0] - start] + position[1]
+            new_position = _position_of(offset, result, first)
         start = end
-    return result, new_place
+    return result, new_position
 
 
-def broken(row: ScreenRow, columns: int) -> list[ScreenRow]:
-    """A line as rows of at most `columns`; the same row when it fits."""
+def split_row(row: ScreenRow, columns: int) -> list[ScreenRow]:
+    """Wrap a line into rows of at most `columns`; the row itself if it fits."""
     text = row.text
     if len(text) <= columns:
         return [row]
-    styles = row.dense() if row.styles is not None or row.spans is not None else None
-    pieces: list[ScreenRow] = []
+    styles = row.expand_styles() if row.styles is not None or row.spans is not None else None
+    parts: list[ScreenRow] = []
     start = 0
     while start < len(text):
         end = min(start + columns, len(text))
         if end < len(text) and text[end] == STUB and end - start > 1:
             end -= 1
-        piece = ScreenRow(text[start:end].replace(STUB, "\ufffd") if columns == 1 else text[start:end])
+        part = ScreenRow(text[start:end].replace(STUB, "\ufffd") if columns == 1 else text[start:end])
         if styles is not None:
-            piece.styles = styles[start:end]
-        piece.wrapped = end < len(text) or row.wrapped
-        pieces.append(piece)
+            part.styles = styles[start:end]
+        part.wrapped = end < len(text) or row.wrapped
+        parts.append(part)
         start = end
-    return pieces
+    return parts
 
 
-def join(line: list[ScreenRow]) -> tuple[ScreenRow, list[int]]:
-    """The rows of one logical line as one row, and at which column of it each of them begins."""
+def join_rows(line: list[ScreenRow]) -> tuple[ScreenRow, list[int]]:
+    """Join the rows of a logical line; return also the column where each begins."""
     if len(line) == 1:
         line[0].drawn = None
         return line[0], [0]
@@ -65,7 +65,7 @@ def join(line: list[ScreenRow]) -> tuple[ScreenRow, list[int]]:
     for row in line:
         offsets.append(len(text))
         text += row.text
-        styles += row.dense()
+        styles += row.expand_styles()
     whole = ScreenRow(text)
     whole.wrapped = line[-1].wrapped
     if any(style is not DEFAULT for style in styles):
@@ -73,8 +73,8 @@ def join(line: list[ScreenRow]) -> tuple[ScreenRow, list[int]]:
     return whole, offsets
 
 
-def _place_of(offset: int, rows: list[ScreenRow], first: int) -> Place:
-    """Line and column of a column of the logical line whose rows begin at `first`."""
+def _position_of(offset: int, rows: list[ScreenRow], first: int) -> Position:
+    """Return the position of an offset in the logical line from row `first` on."""
     for y in range(first, len(rows) - 1):
         length = len(rows[y].text)
         if offset < length:

@@ -1,4 +1,4 @@
-"""One line of the screen: a string with one code unit for a column, and styles only where there are any.
+"""A line of the screen: one code unit a column, styles where there are any.
 
 Writing a run is two slices and a join instead of an object for every cell, which is what makes the engine fast.
 """
@@ -15,10 +15,10 @@ Span = tuple[int, CellStyle]
 
 
 class ScreenRow:
-    """A line. Blank cells of the default style at its end are not stored.
+    """A line; blank cells of the default style at its end are not stored.
 
-    `styles` (one for each stored column) and `spans` (runs, as finished lines have them) are two forms of the same
-    thing; at most one is set, and neither when every cell has the default style.
+    `styles` (one a stored column) and `spans` (runs, for finished lines) are two forms of one thing: at most one is
+    set, none when every cell has the default style.
     """
 
     __slots__ = ("drawn", "spans", "styles", "text", "wrapped")
@@ -28,25 +28,24 @@ class ScreenRow:
         self.spans: list[Span] | None = spans
         self.styles: list[CellStyle] | None = None
         self.wrapped = False
-        """Whether the line went on in the next row because it was full."""
+        """Whether the line continues in the next row because it was full."""
         self.drawn: object = None
-        """What a view made of the row; every change forgets it."""
+        """A view's cache, cleared by every change."""
 
     @classmethod
     def blank(cls, columns: int, style: CellStyle) -> ScreenRow:
-        """An erased row; a coloured background fills it."""
+        """Make an erased row; a background colour fills it."""
         return cls() if style is DEFAULT else cls(" " * columns, [(columns, style)])
 
     def copy(self) -> ScreenRow:
+        """Copy the row, without what a view made of it."""
         row = ScreenRow(self.text, self.spans)
         row.styles = None if self.styles is None else self.styles.copy()
         row.wrapped = self.wrapped
         return row
 
-    # Reading
-
     def runs(self) -> Iterator[tuple[str, CellStyle]]:
-        """The stored text in pieces of one style."""
+        """Yield the stored text in runs of one style."""
         text = self.text
         start = 0
         if self.spans is not None:
@@ -66,7 +65,7 @@ class ScreenRow:
             yield text, DEFAULT
 
     def style_at(self, x: int) -> CellStyle:
-        """The style of a column; the default beyond what is stored."""
+        """Return the style of a column; the default beyond the stored ones."""
         if self.spans is not None:
             for end, style in self.spans:
                 if x < end:
@@ -75,10 +74,8 @@ class ScreenRow:
             return self.styles[x]
         return DEFAULT
 
-    # Writing
-
-    def dense(self) -> list[CellStyle]:
-        """The styles, one for each stored column, made on first need."""
+    def expand_styles(self) -> list[CellStyle]:
+        """Return the styles, one a stored column, made on first need."""
         styles = self.styles
         if styles is None:
             styles = self.styles = []
@@ -91,13 +88,13 @@ class ScreenRow:
         return styles
 
     def write(self, x: int, run: str, style: CellStyle) -> None:
-        """Put `run` (one code unit for a column, no half of a wide character at its ends) at column `x`."""
+        """Write `run` (a code unit a column, whole characters) at column `x`."""
         self.drawn = None
         text = self.text
         have = len(text)
         end = x + len(run)
         if style is not DEFAULT or self.styles is not None or self.spans is not None:
-            styles = self.dense()
+            styles = self.expand_styles()
             if x > have:
                 styles.extend([DEFAULT] * (x - have))
             styles[x:end] = [style] * (end - x)
@@ -115,7 +112,7 @@ class ScreenRow:
             self.text = head + run + text[end:]
 
     def erase(self, start: int, end: int, columns: int, style: CellStyle) -> None:
-        """Blank the columns from `start` up to `end`; only a background in `style` leaves something to store."""
+        """Blank columns `start` up to `end`; only a background leaves cells stored."""
         if style is DEFAULT:
             have = len(self.text)
             if start >= have:
@@ -127,7 +124,7 @@ class ScreenRow:
             self.write(start, " " * (min(end, columns) - start), style)
 
     def erase_unprotected(self, start: int, end: int, columns: int, style: CellStyle) -> None:
-        """Blank the columns from `start` up to `end` as `erase` does, all but those a program protected (DECSCA)."""
+        """Blank columns as `erase` does, except protected ones (DECSCA)."""
         kept = [x for x in range(start, min(end, len(self.text))) if self.style_at(x).flags & PROTECTED]
         for x in (*kept, end):
             if x > start:
@@ -135,7 +132,7 @@ class ScreenRow:
             start = x + 1
 
     def truncate(self, length: int) -> None:
-        """Drop everything from a column on; a wide character cut in half becomes a blank."""
+        """Drop all from a column on; half a wide character becomes a blank."""
         self.drawn = None
         self.wrapped = False
         text = self.text
@@ -145,23 +142,23 @@ class ScreenRow:
         if length == 0:
             self.styles = self.spans = None
         elif self.styles is not None or self.spans is not None:
-            del self.dense()[length:]
+            del self.expand_styles()[length:]
 
     def insert(self, x: int, count: int, columns: int, style: CellStyle) -> None:
-        """Shift what is at `x` and behind to the right by blanks of a style; what leaves the row is lost."""
+        """Insert `count` blanks at `x`; what leaves the row is lost."""
         if x >= len(self.text) and style is DEFAULT:
             return
         self._pad(x)
         self._split_wide(x)
         text = self.text
         if style is not DEFAULT or self.styles is not None or self.spans is not None:
-            self.dense()[x:x] = [style] * count
+            self.expand_styles()[x:x] = [style] * count
         self.text = text[:x] + " " * count + text[x:]
         self.truncate(columns)
         self.drawn = None
 
     def delete(self, x: int, count: int, columns: int, style: CellStyle) -> None:
-        """Take columns out and move the rest left; blanks of a style come in at the end."""
+        """Delete `count` columns at `x`; blanks come in at the end."""
         self.drawn = None
         self.wrapped = False
         have = len(self.text)
@@ -172,7 +169,7 @@ class ScreenRow:
         self._split_wide(x)
         self._split_wide(x + count)
         if self.styles is not None or self.spans is not None:
-            del self.dense()[x : x + count]
+            del self.expand_styles()[x : x + count]
         self.text = self.text[:x] + self.text[x + count :]
         if style is not DEFAULT:
             self.write(len(self.text), " " * (columns - len(self.text)), style)
@@ -181,23 +178,23 @@ class ScreenRow:
         have = len(self.text)
         if have < length:
             if self.styles is not None or self.spans is not None:
-                self.dense().extend([DEFAULT] * (length - have))
+                self.expand_styles().extend([DEFAULT] * (length - have))
             self.text += " " * (length - have)
 
     def _split_wide(self, x: int) -> None:
-        """Make a border at a column: a wide character across it becomes two blanks."""
+        """Turn a wide character across column `x` into two blanks."""
         text = self.text
         if 0 < x < len(text) and text[x] == STUB:
             self.text = text[: x - 1] + "  " + text[x + 1 :]
 
     def compact(self) -> ScreenRow | str:
-        """The cheapest form that keeps everything, for the scrollback."""
+        """Return the cheapest form that loses nothing, for the scrollback."""
         self.drawn = None
         if self.styles is not None:
             spans: list[Span] = []
             end = 0
-            for piece, style in self.runs():
-                end += len(piece)
+            for run, style in self.runs():
+                end += len(run)
                 spans.append((end, style))
             self.spans = spans if any(style is not DEFAULT for _, style in spans) else None
             self.styles = None

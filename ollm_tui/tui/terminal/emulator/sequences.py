@@ -1,4 +1,4 @@
-"""Which control and escape sequence calls which function of the screen. What is not here is swallowed."""
+"""Tables of the supported control functions (xterm ctlseqs), to be read at a glance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONTROLS = {
     "\x0e": "shift_out",
     "\x0f": "shift_in",
 }
-"""C0 controls; the others do nothing."""
+"""C0 controls; the others are ignored."""
 
 ESCAPES = {
     "7": "save_cursor",
@@ -80,7 +80,7 @@ SEQUENCES: dict[str, tuple[str, int]] = {
     "?n": ("report_device_status", 1),
     "?$p": ("report_mode", 1),
 }
-"""Control sequences by private prefix, intermediates and final byte: the function and how many parameters it takes.
+"""Control sequences by private prefix, intermediates and final byte: method and number of parameters.
 
-SGR has a path of its own in the stream. Functions of sequences with a `?` are called with `private=True`.
+The stream handles SGR itself. Methods of sequences with a `?` are called with `private=True`.
 """

@@ -1,4 +1,4 @@
-"""Modes a program switches: the alternate screen, saved cursors, character sets, and what it wants to be told."""
+"""Modes: the alternate screen, saved cursors, character sets, input modes (xterm ctlseqs)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyte import modes as mo
 from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, CellStyle
 from ollm_tui.tui.terminal.emulator.cursor_editing import EditingScreen
 from ollm_tui.tui.terminal.emulator.grid import LiveCursor
-from ollm_tui.tui.terminal.emulator.resize_reflow import Place
+from ollm_tui.tui.terminal.emulator.resize_reflow import Position
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.emulator.writing import CHARSETS
 
@@ -20,11 +20,11 @@ ANSI_MODES = frozenset({4, 20})
 PRIVATE_MODES = frozenset(
     {1, 5, 6, 7, 9, 12, 25, 47, 66, 1000, 1002, 1003, 1004, 1005, 1006, 1007, 1015, 1047, 1048, 1049, 2004, 2026}
 )
-"""DEC modes that are kept; others are swallowed, so no input fills `screen.mode`."""
+"""Known DEC modes; others are ignored, so no input fills `screen.mode`."""
 
 
 class MouseReports(Enum):
-    """Which mouse events the program asked for, by the mode that asks."""
+    """Which mouse events the program asked for, by the mode number."""
 
     OFF = 0
     CLICKS = 9
@@ -34,6 +34,8 @@ class MouseReports(Enum):
 
 
 class MouseFormat(StrEnum):
+    """How mouse reports are encoded."""
+
     LEGACY = "legacy"
     SGR = "sgr"
     URXVT = "urxvt"
@@ -41,7 +43,7 @@ class MouseFormat(StrEnum):
 
 @dataclass(frozen=True)
 class InputModes:
-    """What the program asked of its keyboard, mouse and pastes: all the encoder of keys needs to know."""
+    """What the encoder of keys, mouse and pastes needs to know."""
 
     app_cursor: bool = False
     app_keypad: bool = False
@@ -56,7 +58,7 @@ class InputModes:
 
 @dataclass(frozen=True)
 class SavedCursor:
-    """What DECSC keeps."""
+    """What DECSC saves."""
 
     x: int = 0
     y: int = 0
@@ -68,13 +70,13 @@ class SavedCursor:
 
 
 class ModesScreen(EditingScreen):
-    """A screen with modes. `mode` holds the same numbers as pyte's: private ones shifted left by five."""
+    """A screen with modes; `mode` is as in pyte, private ones shifted by five."""
 
     def __init__(self, columns: int, lines: int, scrollback_lines: int) -> None:
         self.saved = SavedCursor()
         self._saved_of_main = SavedCursor()
         self.synchronized_since: float | None = None
-        """Monotonic time at which the program began an update that should not be drawn in parts (mode 2026)."""
+        """Monotonic time at which synchronized output (mode 2026) began."""
         self.cursor_shape = 0
         """DECSCUSR: 0-2 block, 3-4 underline, 5-6 bar."""
         self._charset_tables = [CHARSETS["B"], CHARSETS["B"]]
@@ -83,6 +85,7 @@ class ModesScreen(EditingScreen):
 
     @property
     def input_modes(self) -> InputModes:
+        """The modes of keyboard, mouse and pastes."""
         mode = self.mode
         mouse = next((kind for kind in _BY_PRECEDENCE if kind.value << 5 in mode), MouseReports.OFF)
         encoding = MouseFormat.LEGACY
@@ -103,7 +106,7 @@ class ModesScreen(EditingScreen):
         )
 
     def reset(self) -> None:
-        """RIS: everything as at power-up; the scrollback stays."""
+        """RIS: the state at power-up; the scrollback stays."""
         self._leave_alternate()
         self.rows[:] = [ScreenRow() for _ in range(self.lines)]
         self.margins = None
@@ -115,10 +118,10 @@ class ModesScreen(EditingScreen):
         self.cursor = LiveCursor()
         self.soft_reset()
         self.dirty.clear()
-        self.touch_all()
+        self.mark_all_dirty()
 
     def soft_reset(self) -> None:
-        """DECSTR: modes and pen to their defaults; what is on the screen stays."""
+        """DECSTR: modes and pen to their defaults; the text stays."""
         self.margins = None
         self.mode.difference_update({mo.DECOM, mo.IRM, 1 << 5, 66 << 5})
         self.mode.update({mo.DECAWM, mo.DECTCEM})
@@ -133,15 +136,17 @@ class ModesScreen(EditingScreen):
     # Character sets
 
     def define_charset(self, code: str, mode: str) -> None:
-        """Designate G0 (`(`) or G1 (`)`); unknown sets are ASCII, G2 and G3 are not used."""
+        """SCS: designate G0 (`(`) or G1 (`)`); unknown sets are ASCII."""
         if mode in "()":
             self._charset_tables["()".index(mode)] = CHARSETS.get(code, CHARSETS["B"])
             self._select_charset(self.charset)
 
     def shift_in(self) -> None:
+        """SI: use G0."""
         self._select_charset(0)
 
     def shift_out(self) -> None:
+        """SO: use G1."""
         self._select_charset(1)
 
     def _select_charset(self, number: int) -> None:
@@ -161,7 +166,7 @@ class ModesScreen(EditingScreen):
     # Saved cursors
 
     def save_cursor(self) -> None:
-        """DECSC: one place for each of the two screens, not pyte's growing stack."""
+        """DECSC: one slot a screen, not pyte's growing stack."""
         cursor = self.cursor
         g0, g1 = self._charset_tables
         self.saved = SavedCursor(cursor.x, cursor.y, cursor.style, mo.DECOM in self.mode, self.charset, g0, g1)
@@ -185,30 +190,30 @@ class ModesScreen(EditingScreen):
         if self.main_rows is None:
             self.main_rows = self.rows
             self._saved_of_main, self.saved = self.saved, SavedCursor()
-            self.parked = (self.cursor.y, self.cursor.x)
+            self.main_position = (self.cursor.y, self.cursor.x)
             self.rows = [ScreenRow() for _ in range(self.lines)]
             self.alternate_screen = True
         if clear:
             self.erase_in_display(2)
-        self.touch_all()
+        self.mark_all_dirty()
 
     def _leave_alternate(self) -> None:
         if self.main_rows is not None:
             self.rows, self.main_rows = self.main_rows, None
             self.saved = self._saved_of_main
             self.alternate_screen = False
-            self.touch_all()
+            self.mark_all_dirty()
 
-    def park(self, place: Place) -> None:
-        """The primary screen's text moved: the cursor saved for it moves along."""
-        if (self._saved_of_main.y, self._saved_of_main.x) == self.parked:
-            self._saved_of_main = replace(self._saved_of_main, y=place[0], x=place[1])
-        super().park(place)
+    def move_main_cursor(self, position: Position) -> None:
+        """Record the primary screen's cursor, and move the one saved for it along."""
+        if (self._saved_of_main.y, self._saved_of_main.x) == self.main_position:
+            self._saved_of_main = replace(self._saved_of_main, y=position[0], x=position[1])
+        super().move_main_cursor(position)
 
     # Setting and resetting
 
     def set_mode(self, *modes: int, **kwargs: bool) -> None:
-        """SM and DECSET; modes that are not known are ignored."""
+        """SM and DECSET; unknown modes are ignored."""
         for number in modes:
             if kwargs.get("private"):
                 self._set_private(number)
@@ -216,7 +221,7 @@ class ModesScreen(EditingScreen):
                 self.mode.add(number)
 
     def reset_mode(self, *modes: int, **kwargs: bool) -> None:
-        """RM and DECRST."""
+        """RM and DECRST; unknown modes are ignored."""
         for number in modes:
             if kwargs.get("private"):
                 self._reset_private(number)
@@ -229,7 +234,7 @@ class ModesScreen(EditingScreen):
         self.mode.add(number << 5)
         match number:
             case 5:
-                self.touch_all()
+                self.mark_all_dirty()
             case 6:
                 self.cursor_position()
             case 25:
@@ -256,11 +261,11 @@ class ModesScreen(EditingScreen):
         self.mode.discard(number << 5)
         match number:
             case 5:
-                self.touch_all()
+                self.mark_all_dirty()
             case 6:
                 self.cursor_position()
             case 7:
-                self.settle()
+                self.clear_pending_wrap()
             case 25:
                 self.cursor.hidden = True
                 self.dirty.add(self.cursor.y)

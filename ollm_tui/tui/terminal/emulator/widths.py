@@ -1,8 +1,7 @@
-"""How many columns a character takes, and how clusters of several code points fit in a cell.
+"""Columns of a character, and clusters of several code points in one cell.
 
-A row keeps exactly one code unit for a column. A character that takes two columns is followed by `STUB`; a base
-character with combining marks, a joined emoji family or a flag is replaced by one private character of plane 16
-that stands for the whole cluster.
+A row has one code unit a column. A wide character is followed by `STUB`; a base with combining marks, a joined emoji or
+a flag is one private character of plane 16.
 """
 
 from __future__ import annotations
@@ -37,34 +36,31 @@ _PRIVATE = re.compile("[\U00100000-\U0010ffff]")
 
 
 def width(char: str) -> int:
-    """Columns of one code point: 0, 1 or 2. Regional indicators take one each, so that a flag takes two."""
+    """Return the columns of a code point: 0, 1 or 2; 1 for regional indicators."""
     if "\U0001f1e6" <= char <= "\U0001f1ff":
         return 1
     return max(wcwidth(char), 0)
 
 
-def is_regional(char: str) -> bool:
-    return "\U0001f1e6" <= char <= "\U0001f1ff"
-
-
 def is_skin_tone(char: str) -> bool:
+    """Whether a character modifies the emoji before it (Fitzpatrick)."""
     return "\U0001f3fb" <= char <= "\U0001f3ff"
 
 
 def is_pictograph(char: str) -> bool:
-    """Whether a character can be part of a joined emoji: symbols, arrows, dingbats and the emoji planes."""
+    """Whether a character can be part of a joined emoji."""
     return "\u2190" <= char <= "\u2bff" or char >= "\U0001f000"
 
 
 class ClusterTable:
-    """Gives each cluster of code points one private character that stands for it in a row."""
+    """Table that gives each cluster of code points one private character."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
         self._numbers: dict[str, int] = {}
 
     def intern(self, text: str) -> str:
-        """One character for `text`: itself if NFC makes it one, a private one, or the base when the table is full."""
+        """Return one character for `text`: its NFC, a private one, else the base."""
         composed = unicodedata.normalize("NFC", text)
         if len(composed) == 1:
             return composed
@@ -77,12 +73,12 @@ class ClusterTable:
         return chr(_FIRST_CLUSTER + number)
 
     def expand(self, char: str) -> str:
-        """The code points a cell's character stands for."""
+        """Return the code points that a cell's character stands for."""
         number = ord(char) - _FIRST_CLUSTER
         return self._texts[number] if 0 <= number < len(self._texts) else char
 
     def plain(self, text: str) -> str:
-        """Row text as people read it: stubs gone, clusters spelt out."""
+        """Return row text as people read it: no stubs, clusters spelt out."""
         if text.isascii():
             return text.replace(STUB, "") if STUB in text else text
         text = text.replace(STUB, "")
@@ -93,5 +89,5 @@ class ClusterTable:
 
 
 def without_private(text: str) -> str:
-    """Text in which nothing can be taken for a cluster of ours (plane 16 becomes U+FFFD)."""
+    """Replace characters that would be taken for clusters (plane 16) by U+FFFD."""
     return _PRIVATE.sub("\ufffd", text)

@@ -1,4 +1,4 @@
-"""Putting text on the screen: runs, wide characters, clusters, and whole blocks of finished lines at once."""
+"""Writing text: runs, wide characters, clusters, and whole blocks of finished lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyte import modes as mo
 
 from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, CellStyle, StyleMemo
 from ollm_tui.tui.terminal.emulator.grid import Grid
-from ollm_tui.tui.terminal.emulator.resize_reflow import broken
+from ollm_tui.tui.terminal.emulator.resize_reflow import split_row
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow, Span
 from ollm_tui.tui.terminal.emulator.widths import (
     MAX_CLUSTER,
@@ -27,33 +27,32 @@ from ollm_tui.tui.terminal.emulator.widths import (
 LINE_DRAWING = (
     charsets.LAT1_MAP[:0x5F] + " " + charsets.VT100_MAP[0x60:0x7F].replace("░", "␤") + charsets.LAT1_MAP[0x7F:]
 )
-"""DEC special graphics as the VT510 and xterm have it. pyte's table is that of the Linux console, which also moves the
-digit 0 and the signs before it, and has another `_` and `h`."""
+"""DEC special graphics as on the VT510 and xterm; pyte's table is the Linux console's, which differs."""
 CHARSETS = {"B": charsets.LAT1_MAP, "0": LINE_DRAWING, "U": charsets.IBMPC_MAP, "V": charsets.VAX42_MAP}
 
 _INVISIBLE = frozenset({"Cc", "Cf", "Zl", "Zp"})
 """Categories of zero-width characters that draw nothing but can turn text around or hide in it: never kept."""
 _SGR = re.compile(r"\x1b\[([0-9;:]*)m")
-_PIECES = re.compile(rf"([{NARROW}]+)|([{WIDE}]+)|(.)", re.DOTALL)
+_RUNS = re.compile(rf"([{NARROW}]+)|([{WIDE}]+)|(.)", re.DOTALL)
 
 
 class WritingScreen(Grid):
-    """A grid one can write on. A cursor whose `x` equals `columns` stands on the last column, about to wrap."""
+    """A grid to write on; `cursor.x == columns` is a pending wrap."""
 
     def __init__(self, columns: int, lines: int, scrollback_lines: int) -> None:
         self.memo = StyleMemo()
         self.translation: str | None = None
         """Table of the active character set; None for plain ASCII."""
         self.last_run = ""
-        """What was written just now, for REP; the stream empties it when anything but text comes."""
+        """The run written last, for REP; the stream clears it at anything but text."""
         self._after_joiner = False
-        """A zero-width joiner was attached lately: the next emoji may belong to the same cell."""
+        """A zero-width joiner was attached: the next emoji may belong to the same cell."""
         super().__init__(columns, lines, scrollback_lines)
 
     def draw(self, data: str) -> None:
-        """Write text at the cursor. Controls are ignored; every other character is shown."""
-        for piece in _PIECES.finditer(data):
-            narrow, wide, other = piece.groups()
+        """Write text at the cursor, controls left out."""
+        for part in _RUNS.finditer(data):
+            narrow, wide, other = part.groups()
             if narrow:
                 self.draw_narrow(narrow)
             elif wide:
@@ -78,7 +77,7 @@ class WritingScreen(Grid):
         self.dirty.add(y)
 
     def _draw_long(self, run: str) -> None:
-        """A run that fills the line or goes on in the next, or must push others aside."""
+        """Write a run that reaches the line's end or must move other cells (IRM)."""
         start = 0
         length = len(run)
         cursor = self.cursor
@@ -126,8 +125,8 @@ class WritingScreen(Grid):
                 continue
             if room == 0:  # no wrapping: the last of them stands in the last two columns
                 cursor.x, room, start = self.columns - 2, 1, len(run) - 1
-            piece = run[start : start + room]
-            self._put(STUB.join(piece) + STUB)
+            part = run[start : start + room]
+            self._put(STUB.join(part) + STUB)
             start += room
 
     def draw_other(self, text: str) -> None:
@@ -150,7 +149,7 @@ class WritingScreen(Grid):
         self.index()
 
     def repeat(self, count: int | None = None) -> None:
-        """REP: write the last character again. Beyond a screenful only the place on the last line matters."""
+        """REP: write the last character again, at most about a screenful."""
         if self.last_run:
             times = count or 1
             screenful = self.columns * self.lines
@@ -163,7 +162,7 @@ class WritingScreen(Grid):
     # Clusters
 
     def _previous_cell(self) -> tuple[ScreenRow, int] | None:
-        """Row and first column of the cell left of the cursor."""
+        """Return row and first column of the cell left of the cursor."""
         cursor = self.cursor
         x = min(cursor.x, self.columns) - 1
         row = self.rows[cursor.y]
@@ -179,7 +178,7 @@ class WritingScreen(Grid):
         return row, x
 
     def _joins(self, char: str) -> bool:
-        """Whether a character becomes part of the emoji before it instead of taking columns."""
+        """Whether a character extends the emoji before it instead of taking columns."""
         if not is_pictograph(char):
             return False
         cell = self._previous_cell()
@@ -189,7 +188,7 @@ class WritingScreen(Grid):
         return is_pictograph(before[0]) and (before[-1] == ZWJ or is_skin_tone(char))
 
     def _attach(self, char: str) -> None:
-        """Add a zero-width character to the cell before the cursor; without one it is dropped."""
+        """Add a zero-width character to the cell before the cursor, if there is one."""
         cell = self._previous_cell()
         if cell is None or (char != ZWJ and unicodedata.category(char) in _INVISIBLE):
             return
@@ -206,8 +205,8 @@ class WritingScreen(Grid):
 
     # Blocks of lines
 
-    def takes_blocks(self) -> bool:
-        """Whether finished lines may be put down as they are: nothing but blank rows ahead and no special mode."""
+    def accepts_blocks(self) -> bool:
+        """Whether finished lines may be written at once: blank rows ahead, no special mode."""
         return (
             self.cursor.x == 0
             and self.translation is None
@@ -219,10 +218,10 @@ class WritingScreen(Grid):
         )
 
     def write_block(self, lines: list[str]) -> int:
-        """Put down finished lines (printable narrow text and SGR, each ended by CR LF) and say how many were taken.
+        """Write finished lines (narrow text and SGR); return how many were taken.
 
-        The caller has asked `takes_blocks`. Fewer than all are taken when a line sets a background at its end, which
-        would colour the lines below.
+        Call it only when `accepts_blocks`. A line that leaves a background set is not taken: it would colour those
+        below.
         """
         style = self.cursor.style
         finished: list[ScreenRow | str] | list[str]
@@ -241,7 +240,7 @@ class WritingScreen(Grid):
                 else:
                     text, spans = line, [(len(line), style)] if style is not DEFAULT and line else None
                 if len(text) > self.columns:
-                    finished.extend(row.compact() for row in broken(ScreenRow(text, spans), self.columns))
+                    finished.extend(row.compact() for row in split_row(ScreenRow(text, spans), self.columns))
                 else:
                     finished.append(ScreenRow(text, spans) if spans else text)
             self.set_style(style)
@@ -249,7 +248,7 @@ class WritingScreen(Grid):
         return taken
 
     def _styled(self, line: str, style: CellStyle) -> tuple[str, list[Span] | None, CellStyle]:
-        """Text and spans of a line with SGR sequences in it, and the style after it."""
+        """Return text and spans of a line with SGR, and the style after it."""
         parts = _SGR.split(line)
         memo = self.memo
         spans: list[Span] = []
@@ -259,16 +258,16 @@ class WritingScreen(Grid):
         plain = style is DEFAULT or not end
         for number in range(1, len(parts), 2):
             style = memo.get((style, parts[number])) or memo.apply(style, parts[number])
-            piece = parts[number + 1]
-            if piece:
-                end += len(piece)
+            part = parts[number + 1]
+            if part:
+                end += len(part)
                 spans.append((end, style))
                 plain = plain and style is DEFAULT
         text = "".join(parts[::2])
         return text, None if plain else spans, style
 
     def _append(self, finished: list[ScreenRow | str] | list[str]) -> None:
-        """Put finished lines at the cursor's row and scroll as far as needed; the cursor ends below them."""
+        """Write finished lines at the cursor's row, scrolling as needed; the cursor ends below."""
         y = self.cursor.y
         count = len(finished)
         rows = self.rows
@@ -281,9 +280,9 @@ class WritingScreen(Grid):
         above = min(overflow, y)
         gone = overflow - above
         if not self.alternate_screen:
-            self.keep([row.compact() for row in rows[:above]])
-            self.keep(finished[:gone])
+            self.add_to_scrollback([row.compact() for row in rows[:above]])
+            self.add_to_scrollback(finished[:gone])
         shown = [ScreenRow(line) if isinstance(line, str) else line for line in finished[gone:]]
         rows[:] = rows[above:y] + shown + [ScreenRow() for _ in range(self.lines - (y - above) - len(shown))]
         self.cursor.y = self.lines - 1
-        self.touch_all()
+        self.mark_all_dirty()

@@ -1,4 +1,4 @@
-"""A confirmation's preview as styled lines: diff, command, deletion or text; always whole, nothing hidden."""
+"""Previews of calls as styled lines: diff, command, deletion, request or text, always whole."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from ollm_tui.core.files.diff import FileDiff
 
 MANY_BLANKS = 9
-"""A run of this many blanks in a command is counted instead of drawn: it could push its rest out of sight."""
+"""So many blanks in a command are counted instead of drawn."""
 
 
 def preview_lines(preview: Preview) -> list[StyledLine]:
-    """What a call will do, line by line."""
+    """Return what a call will do, line by line."""
     match preview.kind:
         case "diff":
-            return diff_lines(preview.diff, created=preview.created)
+            return _diff_lines(preview.diff, created=preview.created)
         case "command":
-            return command_lines(preview)
+            return _command_lines(preview)
         case "deletion":
             return _deletion_lines(preview)
         case "url":
@@ -34,14 +34,14 @@ def preview_lines(preview: Preview) -> list[StyledLine]:
 
 
 def preview_title(preview: Preview) -> str:
-    """The name of the box that shows it."""
+    """Return the title of the preview's box."""
     return {"diff": "Diff", "command": "Command", "deletion": "Deletes", "url": "Request", "text": "Details"}[
         preview.kind
     ]
 
 
-def diff_lines(diff: FileDiff, *, created: bool = False) -> list[StyledLine]:
-    """Hunks with their signs; a changed line that is cut in two stays recognisable by its hang."""
+def _diff_lines(diff: FileDiff, *, created: bool = False) -> list[StyledLine]:
+    """Return hunks with signs; a wrapped line hangs behind its sign."""
     rows: list[StyledLine] = []
     if created:
         rows.append(line(("new file", TextRole.MUTED)))
@@ -54,8 +54,8 @@ def diff_lines(diff: FileDiff, *, created: bool = False) -> list[StyledLine]:
     return rows or [line(("no lines change", TextRole.MUTED))]
 
 
-def command_lines(preview: CommandPreview) -> list[StyledLine]:
-    """The command exactly, numbered where it has several lines, then where it runs and what it consists of."""
+def _command_lines(preview: CommandPreview) -> list[StyledLine]:
+    """Return the exact command, then where it runs and its parts."""
     source = preview.command.split("\n")
     width = len(str(len(source)))
     rows: list[StyledLine] = []
@@ -81,10 +81,10 @@ def command_lines(preview: CommandPreview) -> list[StyledLine]:
 
 def _deletion_lines(preview: DeletionPreview) -> list[StyledLine]:
     entries = "1 entry" if preview.count == 1 else f"{preview.count} entries"
-    rows = [line((f"{entries}, {size_text(preview.total_size)}, to the trash", TextRole.STRONG))]
+    rows = [line((f"{entries}, {_size_text(preview.total_size)}, to the trash", TextRole.STRONG))]
     rows += [
-        line(("- ", TextRole.REMOVED), visible(doomed.path), (f"  {size_text(doomed.size)}", TextRole.MUTED), hang=2)
-        for doomed in preview.files
+        line(("- ", TextRole.REMOVED), visible(file.path), (f"  {_size_text(file.size)}", TextRole.MUTED), hang=2)
+        for file in preview.files
     ]
     hidden = preview.count - len(preview.files)
     if hidden > 0:
@@ -93,7 +93,7 @@ def _deletion_lines(preview: DeletionPreview) -> list[StyledLine]:
 
 
 def _request_lines(preview: UrlPreview) -> list[StyledLine]:
-    """Where it goes to first: the host is what a person has to know."""
+    """Return a request, the host first: that a person must know."""
     rows = [
         line((f"{visible(preview.method)} to ", TextRole.MUTED), (visible(preview.host), TextRole.STRONG), hang=2),
         line(visible(preview.url), hang=2),
@@ -110,7 +110,7 @@ def _request_lines(preview: UrlPreview) -> list[StyledLine]:
 
 
 def argument_lines(arguments: JsonObject) -> list[StyledLine]:
-    """The call's arguments, one after the other; texts of several lines stand as they are."""
+    """Return a call's arguments; texts of several lines as they are."""
     if not arguments:
         return [line(("no arguments", TextRole.MUTED))]
     rows: list[StyledLine] = []
@@ -125,8 +125,8 @@ def argument_lines(arguments: JsonObject) -> list[StyledLine]:
     return rows
 
 
-def size_text(size: int) -> str:
-    """Bytes as people read them."""
+def _size_text(size: int) -> str:
+    """Return bytes as people read them."""
     amount = float(size)
     for unit in ("B", "KiB", "MiB"):
         if amount < 1024:
@@ -136,5 +136,5 @@ def size_text(size: int) -> str:
 
 
 def _counted_blanks(text: str) -> str:
-    """`a         b` could hide its end far to the right; the number says the same in few cells."""
+    """Replace long runs of blanks, which could hide a command's end, by their count."""
     return re.sub(f" {{{MANY_BLANKS},}}", lambda run: f"⟨{len(run[0])} blanks⟩", text)
