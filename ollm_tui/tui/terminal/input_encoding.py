@@ -132,8 +132,6 @@ class Button(Enum):
     NONE = 3
     WHEEL_UP = 64
     WHEEL_DOWN = 65
-    WHEEL_LEFT = 66
-    WHEEL_RIGHT = 67
 
 
 @dataclass(frozen=True)

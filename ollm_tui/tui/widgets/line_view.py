@@ -53,10 +53,6 @@ class LineView(ScrollView, can_focus=True):
         """The text without styles."""
         return "\n".join(one.text for one in self._lines)
 
-    def lines_needed(self, width: int) -> int:
-        """Return the rows the lines take at a width, in cells."""
-        return len(wrap_all(self._lines, width))
-
     def on_resize(self, event: events.Resize) -> None:
         """Wrap the lines anew."""
         self._lay_out()
