@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.escape import quoted_unless_plain
 from ollm_tui.core.fence.secrets import looks_secret, looks_secret_under, mask
-from ollm_tui.core.memory import Memory, MemoryScope
-from ollm_tui.core.memory.overview import MemoryOrder, MemoryOverview, MemorySummary
+from ollm_tui.core.memory import Memory, MemoryOrder, MemoryScope, MemorySummary
 
 _PIECE = re.compile(r"[A-Za-z]+|[0-9]|[^\x00-\x7f]|\n+|[ \t]{2,}|[!-/:-@\[-`{-~]{1,2}")
 _LETTERS_A_TOKEN = 6
@@ -82,22 +81,19 @@ class RecallResult:
 class MemoryRecall:
     """Chooses and writes the notes for one session. Reading blocks, so it is done in threads."""
 
-    def __init__(
-        self, memory: Memory, overview: MemoryOverview, allowed: Callable[[str], Awaitable[bool]], budget: int
-    ) -> None:
+    def __init__(self, memory: Memory, allowed: Callable[[str], Awaitable[bool]], budget: int) -> None:
         """`allowed` says whether the model may read a key unasked; `budget` is in tokens, the framing included."""
         self._memory = memory
-        self._overview = overview
         self._allowed = allowed
         self._budget = budget
 
     async def notes(self, signal: AbortSignal) -> RecallResult | None:
         """None where nothing is remembered, or the budget is too small for anything. Raises StorageFailed."""
-        seen = await signal.in_thread(self._overview.look, order=MemoryOrder.NEWEST, limit=CONSIDERED)
-        theirs = {glance.key for glance in seen.glances if glance.scope is MemoryScope.WORKSPACE}
+        seen = await signal.in_thread(self._memory.page, order=MemoryOrder.NEWEST, limit=CONSIDERED)
+        theirs = {glance.key for glance in seen.entries if glance.scope is MemoryScope.WORKSPACE}
         # As in memory_get, the workspace's own text stands for the user's under the same key.
         standing = [
-            glance for glance in seen.glances if glance.scope is MemoryScope.WORKSPACE or glance.key not in theirs
+            glance for glance in seen.entries if glance.scope is MemoryScope.WORKSPACE or glance.key not in theirs
         ]
         frame = "\n".join((HEADING, _rest(999, 99, 99), ENDING))
         room = self._budget - estimated_tokens(frame)
@@ -120,7 +116,7 @@ class MemoryRecall:
                 room -= cost
                 lines.append(written)
                 notes.append(MemoryNote(glance.key, glance.scope))
-        left_out = seen.total - (len(seen.glances) - len(standing)) - len(notes)
+        left_out = seen.total - (len(seen.entries) - len(standing)) - len(notes)
         parts = [HEADING, *lines] if lines else []
         parts += [_rest(left_out, secrets, asking)] if left_out else []
         return RecallResult("\n".join((*parts, ENDING)), tuple(notes), left_out, secrets, asking)

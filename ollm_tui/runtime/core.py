@@ -21,7 +21,6 @@ from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.files.trash import Trash
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.memory.embedding import installed_embedder
-from ollm_tui.core.memory.overview import MemoryOverview
 from ollm_tui.core.policy.approvals import ApprovalStore, ApprovalUses
 from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog, AuditWriter, entry_about
 from ollm_tui.core.policy.engine import PolicyEngine
@@ -64,7 +63,6 @@ class Core:
     store: Store
     todos: TodoList
     memory: Memory
-    memory_overview: MemoryOverview
     outputs: OutputDirectory
     audit: AuditWriter
     notices: tuple[str, ...] = ()
@@ -132,7 +130,6 @@ async def open_core(
             store=store,
             todos=todos,
             memory=memory,
-            memory_overview=MemoryOverview(store, root),
             outputs=outputs,
             audit=audit,
             notices=(*notices, *plugin_errors),

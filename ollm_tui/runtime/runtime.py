@@ -121,7 +121,7 @@ def _recall(provider: Provider, core: Core) -> MemoryRecall | None:
         explained = await core.executor.explain(MEMORY_GET.name, {"key": key}, origin=Origin.MODEL)
         return explained.decision is Decision.ALLOW
 
-    return MemoryRecall(core.memory, core.memory_overview, allowed, budget)
+    return MemoryRecall(core.memory, allowed, budget)
 
 
 def _sync(core: Core, log: SessionLog | None) -> None:

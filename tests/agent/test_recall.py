@@ -16,9 +16,8 @@ from ollm_tui.agent.recall import ENDING, HEADING, MemoryRecall, RecallResult, e
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.memory import Memory, MemoryScope
-from ollm_tui.core.memory.overview import MemoryOverview
 from ollm_tui.core.storage.store import Store
-from tests.core.memory.test_overview import HandClock
+from tests.core.memory.test_pages import HandClock
 
 USER, WORKSPACE = MemoryScope.USER, MemoryScope.WORKSPACE
 
@@ -28,14 +27,13 @@ class Kept:
 
     def __init__(self, store: Store, workspace: Path) -> None:
         self.memory = Memory(store, workspace, clock=HandClock())
-        self._overview = MemoryOverview(store, workspace)
         self.refused: set[str] = set()
 
     async def notes(self, budget: int = 1_000) -> RecallResult | None:
         async def allowed(key: str) -> bool:
             return key not in self.refused
 
-        return await MemoryRecall(self.memory, self._overview, allowed, budget).notes(AbortController().signal)
+        return await MemoryRecall(self.memory, allowed, budget).notes(AbortController().signal)
 
     async def shown(self, budget: int = 1_000) -> RecallResult:
         recalled = await self.notes(budget)

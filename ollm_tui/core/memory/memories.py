@@ -10,14 +10,21 @@ from typing import TYPE_CHECKING
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.clock import Clock, SystemClock, iso_time
 from ollm_tui.core.base.errors import MemoryFailed
-from ollm_tui.core.memory.entries import MemoryEntry, MemoryScope, MemorySearchResult
-from ollm_tui.core.memory.tables import REBUILD_WORDS, SCHEMA, Place, marks
+from ollm_tui.core.memory.entries import (
+    MemoryEntry,
+    MemoryOrder,
+    MemoryPage,
+    MemoryScope,
+    MemorySearchResult,
+    MemorySummary,
+)
+from ollm_tui.core.memory.tables import REBUILD_WORDS, SCHEMA, ScopeKey, placeholders
 from ollm_tui.core.storage.sqlite_file import is_index_damage
 from ollm_tui.core.storage.store import Store, workspace_key
 
 if TYPE_CHECKING:
     from ollm_tui.core.memory.embedding import Embedder
-    from ollm_tui.core.memory.lookup import MemorySearch
+    from ollm_tui.core.memory.ranked_search import RankedSearch
 
 MAX_KEY_CHARS = 10_000
 """Longest key; a longer text belongs into the value."""
@@ -25,9 +32,14 @@ MAX_KEY_CHARS = 10_000
 MAX_VALUE_CHARS = 10_000_000
 """Longest value; larger things belong into a file."""
 
+OPENING_CHARS = 2_000
+"""How much of a text a page shows; a text of 10 MB costs no more than that."""
+
+_SUMMARY = f"key, place, substr(value, 1, {OPENING_CHARS}), length(CAST(value AS BLOB)), changed_at"
+
 
 class Memory:
-    """The memories of one workspace and its user. Every method blocks for a moment; any thread may call it.
+    """The memories of one workspace and its user. Every method blocks; any thread may call it.
 
     Keys and values are any text, empty ones included. Raises StorageFailed.
     """
@@ -36,17 +48,17 @@ class Memory:
         self, store: Store, workspace: Path, *, clock: Clock | None = None, embedder: Embedder | None = None
     ) -> None:
         self._store = store
-        self._places: dict[MemoryScope, Place] = {
+        self._places: dict[MemoryScope, ScopeKey] = {
             MemoryScope.WORKSPACE: workspace_key(workspace),
             MemoryScope.USER: "",  # no workspace has an empty name
         }
         self._scopes = {place: scope for scope, place in self._places.items()}
         self._clock = clock or SystemClock()
         self._embedder = embedder
-        self._search: MemorySearch | None = None
+        self._search: RankedSearch | None = None
 
     def get(self, key: str, scope: MemoryScope | None = None) -> MemoryEntry | None:
-        """The memory under `key`: the workspace's, else the user's, unless `scope` says which (000 Property 50)."""
+        """Return the memory under `key`, the workspace's before the user's (000 Property 50)."""
         with self._store.read(SCHEMA) as db:
             for wanted in _scopes(scope):
                 row = db.execute(
@@ -57,7 +69,7 @@ class Memory:
         return None
 
     def set(self, key: str, value: str, scope: MemoryScope = MemoryScope.WORKSPACE) -> str | None:
-        """Store `value` under `key` and return what stood there before. Raises MemoryFailed for what is too long."""
+        """Store `value` under `key`; return the value before. Raises MemoryFailed if too long."""
         _check_lengths(key, value)
         with self._store.write(SCHEMA) as db:
             before = _value(db, self._places[scope], key)
@@ -67,9 +79,9 @@ class Memory:
     def replace(
         self, key: str, expected: str | None, value: str | None, scope: MemoryScope = MemoryScope.WORKSPACE
     ) -> bool:
-        """Put `value` where `expected` stands, in one step; False where something else does, which then stays.
+        """Put `value` where `expected` is stored, in one step; return False where something else is.
 
-        None is no memory at all, before or after. Raises MemoryFailed for what is too long.
+        None is no memory, before or after. Raises MemoryFailed if too long.
         """
         _check_lengths(key, value or "")
         place = self._places[scope]
@@ -82,7 +94,7 @@ class Memory:
                 self._put(db, place, key, value)
         return True
 
-    def _put(self, db: sqlite3.Connection, place: Place, key: str, value: str) -> None:
+    def _put(self, db: sqlite3.Connection, place: ScopeKey, key: str, value: str) -> None:
         moment = iso_time(self._clock.now())
         _with_index(
             db,
@@ -93,60 +105,99 @@ class Memory:
         )
 
     def delete(self, key: str, scope: MemoryScope = MemoryScope.WORKSPACE) -> bool:
-        """Forget what stands under `key`; False when there was nothing (000 Property 51)."""
+        """Delete the memory under `key`; return False if there was none (000 Property 51)."""
         with self._store.write(SCHEMA) as db:
             return _drop(db, self._places[scope], key) > 0
 
     def keys(self, scope: MemoryScope | None = None) -> tuple[str, ...]:
-        """All keys, each once, in the order of their code points (000 Property 52)."""
-        places = self._among(scope)
+        """Return all keys, each once, in the order of their code points (000 Property 52)."""
+        places = self._places_of(scope)
         with self._store.read(SCHEMA) as db:
-            rows = db.execute(f"SELECT DISTINCT key FROM memories WHERE place IN ({marks(places)})", places)
+            rows = db.execute(f"SELECT DISTINCT key FROM memories WHERE place IN ({placeholders(places)})", places)
             return tuple(sorted(row[0] for row in rows))
 
     def entries(self, scope: MemoryScope | None = None) -> tuple[MemoryEntry, ...]:
-        """All memories, the workspace's first, by key."""
-        places = self._among(scope)
+        """Return all memories, the workspace's first, by key."""
+        places = self._places_of(scope)
         with self._store.read(SCHEMA) as db:
             rows = db.execute(
-                f"SELECT key, value, place, changed_at FROM memories WHERE place IN ({marks(places)})", places
+                f"SELECT key, value, place, changed_at FROM memories WHERE place IN ({placeholders(places)})", places
             )
-            found = [self._remembered(*row) for row in rows]
+            found = [self._entry(*row) for row in rows]
         return tuple(sorted(found, key=lambda memory: (memory.scope is MemoryScope.USER, memory.key)))
 
     def search(
         self, query: str, limit: int = 10, scope: MemoryScope | None = None, signal: AbortSignal | None = None
     ) -> MemorySearchResult:
-        """The memories that fit `query` best: by words (BM25), and by meaning where a model is installed.
+        """Return the memories that fit `query` best: by words (BM25), and by meaning where a model is installed.
 
-        By words those with all of them come before those with some; where no word is found the query counts as a piece
-        of text. By meaning, key and beginning of a value count (500 characters at most); a search reads what is new for
+        Those with all words come before those with some; where no word is found the query counts as text.
+        By meaning, key and beginning of a value count (500 characters at most); a search reads what is new for
         up to five seconds and says how many memories are left. Raises OperationCancelled once `signal` is aborted.
         """
-        from ollm_tui.core.memory.lookup import MemorySearch  # nothing of it is needed to start
+        ranked = self._ranked_search.rank(query, self._places_of(scope), signal or AbortController().signal)
+        return self._ranked_search.matches(ranked, query, limit)
+
+    def page(
+        self,
+        query: str = "",
+        *,
+        scope: MemoryScope | None = None,
+        order: MemoryOrder = MemoryOrder.KEY,
+        offset: int = 0,
+        limit: int = 1_000,
+        signal: AbortSignal | None = None,
+    ) -> MemoryPage:
+        """Return a part of what `search` finds, best first; without a query of all memories in `order`."""
+        places = self._places_of(scope)
+        if query.strip():
+            ranked = self._ranked_search.rank(query, places, signal or AbortController().signal)
+            numbers = ranked.numbers[offset : offset + limit]
+            with self._store.read(SCHEMA) as db:
+                rows = db.execute(
+                    f"SELECT number, {_SUMMARY} FROM memories WHERE number IN ({placeholders(numbers)})", numbers
+                )
+                found = {number: self._summary(*row) for number, *row in rows}
+            shown = tuple(found[number] for number in numbers if number in found)
+            return MemoryPage(shown, len(ranked.numbers), ranked.notes)
+        chosen = f"FROM memories WHERE place IN ({placeholders(places)})"
+        with self._store.read(SCHEMA) as db:
+            total = db.execute(f"SELECT count(*) {chosen}", places).fetchone()[0]
+            rows = db.execute(
+                f"SELECT {_SUMMARY} {chosen} ORDER BY place = '', {order.value} LIMIT ? OFFSET ?",
+                (*places, limit, offset),
+            ).fetchall()
+        return MemoryPage(tuple(self._summary(*row) for row in rows), total)
+
+    @property
+    def _ranked_search(self) -> RankedSearch:
+        from ollm_tui.core.memory.ranked_search import RankedSearch  # nothing of it is needed to start
 
         if self._search is None:
-            self._search = MemorySearch(self._store, self._scopes, self._clock, self._embedder)
-        return self._search.search(query, self._among(scope), limit, signal or AbortController().signal)
+            self._search = RankedSearch(self._store, self._scopes, self._clock, self._embedder)
+        return self._search
 
-    def _remembered(self, key: str, value: str, place: Place, changed_at: str) -> MemoryEntry:
+    def _entry(self, key: str, value: str, place: ScopeKey, changed_at: str) -> MemoryEntry:
         return MemoryEntry(key, value, self._scopes[place], changed_at)
 
-    def _among(self, scope: MemoryScope | None) -> tuple[Place, ...]:
+    def _summary(self, key: str, place: ScopeKey, opening: str, size: int, changed_at: str) -> MemorySummary:
+        return MemorySummary(key, self._scopes[place], opening, size, changed_at)
+
+    def _places_of(self, scope: MemoryScope | None) -> tuple[ScopeKey, ...]:
         return tuple(self._places[wanted] for wanted in _scopes(scope))
 
 
-def _value(db: sqlite3.Connection, place: Place, key: str) -> str | None:
+def _value(db: sqlite3.Connection, place: ScopeKey, key: str) -> str | None:
     row = db.execute("SELECT value FROM memories WHERE place = ? AND key = ?", (place, key)).fetchone()
     return row[0] if row else None
 
 
-def _drop(db: sqlite3.Connection, place: Place, key: str) -> int:
+def _drop(db: sqlite3.Connection, place: ScopeKey, key: str) -> int:
     return _with_index(db, "DELETE FROM memories WHERE place = ? AND key = ?", (place, key))
 
 
 def _with_index(db: sqlite3.Connection, statement: str, values: Sequence[str | bytes]) -> int:
-    """Change memories, making a damaged search index anew if it stands in the way; returns how many changed."""
+    """Change memories, rebuilding a damaged search index if needed; return how many changed."""
     try:
         return db.execute(statement, values).rowcount
     except sqlite3.DatabaseError as error:

@@ -1,4 +1,4 @@
-"""The tables of memory: the texts, the index of their words, and the vectors of their meaning."""
+"""The tables of memory: texts, word index, and vectors of meaning."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 from ollm_tui.core.storage.store import Schema
 
-Place: TypeAlias = str | bytes
-"""What stands for a scope in the tables."""
+ScopeKey: TypeAlias = str | bytes
+"""What the column `place` holds: a workspace's key, or empty text for the user."""
 
 UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Myanmar, Khmer
@@ -19,29 +19,29 @@ UNSPACED = (
     "\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff"  # Hangul: blanks stand there, but endings cling to words
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
 )
-"""Ranges of a character class: writing in which blanks do not part words."""
+"""Ranges of a character class: scripts that write without blanks between words."""
 
 
 @cache
 def unspaced_letter() -> re.Pattern[str]:
-    """Made when first needed: classes of so many letters take milliseconds."""
+    """Compile the pattern when first needed: so large a class takes milliseconds."""
     return re.compile(f"[{UNSPACED}]")
 
 
 def searchable(text: str) -> str:
-    """`text` as the index of words reads it; a change here needs a step that rebuilds the index.
+    """Return `text` as the word index stores it; changing this needs a migration that rebuilds the index.
 
-    Look-alike letters take one form, and each letter of writing without blanks is a word of its own, so that any part
-    of such writing is found as a phrase.
+    Text is normalised (NFKC), and each letter of a script without blanks is a word of its own, so that any
+    part of such a text is found as a phrase.
     """
     if text.isascii():
         return text
     return unspaced_letter().sub(r" \g<0> ", unicodedata.normalize("NFKC", text))
 
 
-def _as_columns(place: str) -> str:
-    """The two columns of a memory's texts as the index takes them, of the row named `place`."""
-    return f"searchable({place}.key), searchable({place}.value)"
+def _as_columns(row: str) -> str:
+    """Return the indexed columns of the row named `row`."""
+    return f"searchable({row}.key), searchable({row}.value)"
 
 
 _FORGET_WORDS = f"""INSERT INTO memory_index(memory_index, rowid, key, value)
@@ -90,7 +90,7 @@ SCHEMA = Schema(
                 {_FORGET_WORDS} {_INDEX_WORDS} {_FORGET_MEANING} END""",
         ),
         (
-            # Tells whether anything here has changed since a search; not from 0, so that no two files count alike.
+            # Shows whether anything has changed since a search; starts at random, so that no two files agree.
             "CREATE TABLE memory_revision(revision INTEGER NOT NULL)",
             "INSERT INTO memory_revision VALUES(random() / 2)",
             f"CREATE TRIGGER count_added AFTER INSERT ON memories {_COUNT}",
@@ -104,9 +104,9 @@ SCHEMA = Schema(
 )
 
 REBUILD_WORDS = "INSERT INTO memory_index(memory_index) VALUES('rebuild')"
-"""Makes the index of words anew from the texts."""
+"""Rebuilds the word index from the texts."""
 
 
-def marks(values: Sequence[object]) -> str:
-    """A placeholder for each value, for `IN (...)`."""
+def placeholders(values: Sequence[object]) -> str:
+    """Return a placeholder for each value, for `IN (...)`."""
     return ", ".join("?" * len(values))

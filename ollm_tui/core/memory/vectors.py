@@ -1,4 +1,4 @@
-"""Finding memories by what they mean: vectors beside the texts, made when a search first needs them."""
+"""Search by meaning: one vector for each text, made when a search first needs it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.memory.embedding import Comparison, Embedder
-from ollm_tui.core.memory.tables import SCHEMA, Place, marks
+from ollm_tui.core.memory.tables import SCHEMA, ScopeKey, placeholders
 from ollm_tui.core.storage.store import Store
 
 HEAD_CHARS = 500
-"""How much of a value its vector is made from, key aside: a vector stands for one thought, and longer texts take
-seconds. What comes later is found by words alone."""
+"""How much of a value goes into its vector: longer texts take seconds. The rest is found by words alone."""
 
 READING_SECONDS = 5.0
-"""How long one search reads memories that no search has read yet; the next one goes on."""
+"""How long one search makes new vectors; the next one goes on."""
 
 _BATCH = 16
-"""Vectors stored at once: so much work at most is lost with a killed process."""
+"""Vectors stored at once, and so lost at most when the process is killed."""
 
 
 @dataclass(frozen=True)
@@ -29,16 +28,16 @@ class NearestVectors:
 
     numbers: tuple[int, ...]
     unread: int = 0
-    fault: str = ""
+    storage_error: str = ""
     """Why vectors could not be stored, if so; they are made again next time."""
 
 
 @dataclass(frozen=True)
 class _Known:
-    """What has a vector in some places, held ready for questions as long as the tables have this revision."""
+    """The vectors of some scopes, valid as long as the tables have this revision."""
 
     revision: int
-    places: tuple[Place, ...]
+    places: tuple[ScopeKey, ...]
     numbers: tuple[int, ...]
     comparison: Comparison | None
     """None without numbers."""
@@ -46,9 +45,9 @@ class _Known:
 
 
 class VectorIndex:
-    """Vectors of memories, one for each text, made by one model. Blocks for seconds: for worker threads only.
+    """The vectors of all memories, by one model. Blocks for seconds: for worker threads only.
 
-    Those asked for last are kept in memory (1.5 KB each): reading them takes several times as long as comparing.
+    The last ones used stay in memory (1.5 KB each): reading them takes several times as long as comparing.
     """
 
     def __init__(self, store: Store, embedder: Embedder, clock: Clock) -> None:
@@ -57,13 +56,13 @@ class VectorIndex:
         self._clock = clock
         self._last: _Known | None = None
 
-    def nearest(self, query: str, places: Sequence[Place], limit: int, signal: AbortSignal) -> NearestVectors:
-        """Read what is new, last added first, as long as READING_SECONDS allow, and compare all that was read.
+    def nearest(self, query: str, places: Sequence[ScopeKey], limit: int, signal: AbortSignal) -> NearestVectors:
+        """Make missing vectors for up to READING_SECONDS, last added first, then compare all.
 
-        Raises OperationCancelled (what was read until then stays), EmbeddingFailed, StorageFailed.
+        Raises OperationCancelled (the vectors made until then stay), EmbeddingError, StorageFailed.
         """
         known = self._known(tuple(places))
-        unread, made, fault = [*known.unread], dict[int, bytes](), ""
+        unread, made, error = [*known.unread], dict[int, bytes](), ""
         deadline = self._clock.monotonic() + READING_SECONDS
         while unread and self._clock.monotonic() < deadline:
             batch, unread = unread[:_BATCH], unread[_BATCH:]
@@ -73,13 +72,13 @@ class VectorIndex:
                 for number, vector in self._vectors(texts, deadline, signal):
                     new[number] = vector
             finally:
-                fault = self._keep(texts, new) or fault
+                error = self._store_vectors(texts, new) or error
             made |= new
             unread = [number for number in batch if number in texts and number not in new] + unread
         signal.throw_if_aborted()
-        return NearestVectors(self._ranked(query, known, made, limit), len(unread), fault)
+        return NearestVectors(self._ranked(query, known, made, limit), len(unread), error)
 
-    def _known(self, places: tuple[Place, ...]) -> _Known:
+    def _known(self, places: tuple[ScopeKey, ...]) -> _Known:
         with self._store.read(SCHEMA) as db:
             revision = db.execute("SELECT revision FROM memory_revision").fetchone()[0]
             last = self._last
@@ -88,7 +87,7 @@ class VectorIndex:
             rows = db.execute(
                 "SELECT m.number, v.vector FROM memories m "
                 "LEFT JOIN memory_vectors v ON v.number = m.number AND v.model = ? "
-                f"WHERE m.place IN ({marks(places)}) ORDER BY m.number DESC",
+                f"WHERE m.place IN ({placeholders(places)}) ORDER BY m.number DESC",
                 (self._embedder.name, *places),
             ).fetchall()
         vectors = {number: vector for number, vector in rows if vector is not None}
@@ -98,10 +97,11 @@ class VectorIndex:
         return self._last
 
     def _texts(self, numbers: Sequence[int]) -> dict[int, tuple[str, str]]:
-        """Key and head of each value; a memory that went meanwhile is missing."""
+        """Return key and head of each value; a memory deleted meanwhile is missing."""
         with self._store.read(SCHEMA) as db:
             rows = db.execute(
-                f"SELECT number, key, substr(value, 1, {HEAD_CHARS}) FROM memories WHERE number IN ({marks(numbers)})",
+                f"SELECT number, key, substr(value, 1, {HEAD_CHARS}) FROM memories "
+                f"WHERE number IN ({placeholders(numbers)})",
                 numbers,
             )
             found = {number: (key, head) for number, key, head in rows}
@@ -116,8 +116,8 @@ class VectorIndex:
                 return
             yield number, self._embedder.passage(f"{key[:HEAD_CHARS]}: {head}")
 
-    def _keep(self, texts: dict[int, tuple[str, str]], made: dict[int, bytes]) -> str:
-        """Store vectors whose text still stands as it was read; says why that cannot be done."""
+    def _store_vectors(self, texts: dict[int, tuple[str, str]], made: dict[int, bytes]) -> str:
+        """Store the vectors of unchanged texts; return why that cannot be done."""
         if not made:
             return ""
         try:
@@ -136,8 +136,8 @@ class VectorIndex:
         comparisons += [self._embedder.comparison([*made.values()])] if made else []
         if not comparisons:
             return ()
-        question = self._embedder.question(query)
-        likeness = [near for comparison in comparisons for near in comparison(question)]
+        vector = self._embedder.query(query)
+        likeness = [near for comparison in comparisons for near in comparison(vector)]
         floor = max(self._embedder.chance, max(likeness) - self._embedder.spread)
         near_enough = [
             (-near, number) for near, number in zip(likeness, (*known.numbers, *made), strict=True) if near >= floor

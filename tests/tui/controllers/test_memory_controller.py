@@ -9,7 +9,6 @@ import pytest
 
 from ollm_tui.core.base.clock import SystemClock
 from ollm_tui.core.memory import Memory, MemoryScope
-from ollm_tui.core.memory.overview import MemoryOverview
 from ollm_tui.core.storage.store import Store
 from ollm_tui.tui import protocol
 from ollm_tui.tui import protocol as wishes
@@ -30,9 +29,7 @@ class Desk:
     def __init__(self, memory: Memory, workspace: Path) -> None:
         self.told: list[protocol.Update] = []
         self.memory = memory
-        self.keeper = MemoryController(
-            memory, MemoryOverview(memory._store, workspace), self.told.append, SystemClock()
-        )
+        self.keeper = MemoryController(memory, self.told.append, SystemClock())
 
     @property
     def now(self) -> str | None:

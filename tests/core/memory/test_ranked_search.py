@@ -18,7 +18,7 @@ from ollm_tui.core.base.errors import InvalidArguments
 from ollm_tui.core.base.results import JsonObject, ToolResult
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.memory import Memory, MemoryScope
-from ollm_tui.core.memory.lookup import SNIPPET_CHARS
+from ollm_tui.core.memory.ranked_search import SNIPPET_CHARS
 from ollm_tui.core.storage.store import Store
 from ollm_tui.core.tools.base import Effect, ToolContext
 from ollm_tui.core.tools.memory_search import MEMORY_SEARCH
