@@ -314,7 +314,7 @@ class Agent:
             else:
                 origin = Origin(call.origin.value)
                 result = await self.executor.execute(
-                    call.name, call.arguments, signal, call_id=call.id, origin=origin, place=place
+                    call.name, call.arguments, signal, call_id=call.id, origin=origin, order=place
                 )
             # What was cut for the model may be a hundred thousand entries in `data`: too many to hold up the screen.
             logged = await asyncio.to_thread(LoggedResult.of, result) if result.truncated else LoggedResult.of(result)

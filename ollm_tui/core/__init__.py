@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ollm_tui.core.fence.workspace import Workspace
     from ollm_tui.core.policy.engine import PolicyEngine
     from ollm_tui.core.policy.rules import PolicyCondition, PolicyConfig, PolicyDecision, PolicyRule
-    from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolContext, ToolGroup, ToolInvocation
+    from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
+    from ollm_tui.core.tools.context import ToolContext
     from ollm_tui.core.tools.registry import ToolRegistry
 
 _HOMES = {

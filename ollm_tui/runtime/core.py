@@ -16,8 +16,9 @@ from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import TodosChanged
-from ollm_tui.core.execution.calls import AutoAnswer, CallRecord
-from ollm_tui.core.execution.executor import ToolExecutor
+from ollm_tui.core.execution.calls import CallRecord
+from ollm_tui.core.execution.executor import ExecutorOptions, ToolExecutor
+from ollm_tui.core.execution.permission import AutoAnswer
 from ollm_tui.core.files.trash import Trash
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.memory.embedding import installed_embedder
@@ -28,7 +29,7 @@ from ollm_tui.core.shell.detached_jobs import JobRecords
 from ollm_tui.core.shell.hub import CommandHub, CommandKind
 from ollm_tui.core.storage.store import Store
 from ollm_tui.core.todos.todo_list import Todo, TodoList
-from ollm_tui.core.tools.base import Limits, ToolContext
+from ollm_tui.core.tools.context import Limits, ToolContext
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.core.web.client import WebAccess
 from ollm_tui.core.web.search_providers.choice import ProviderName as SearchName
@@ -159,16 +160,18 @@ def _executor(
         context.bus,
         configuration.workspace,
         context.attended,
-        context=context,
-        mode=settings.mode,
-        standin=AutoAnswer.YES if attendance is Attendance.YES else AutoAnswer.NOBODY,
-        standin_hint=hint,
-        confirm_timeout=settings.confirm.timeout if context.attended else UNATTENDED_CONFIRM_SECONDS,
-        forgiving=settings.tools.forgiving,
-        outputs=outputs,
-        approvals=ApprovalStore(configuration.files.remember_in, on_used=uses.record),
-        on_record=lambda record: audit.record(audit_entry(record)),
-        clock=context.clock,
+        ExecutorOptions(
+            context=context,
+            mode=settings.mode,
+            auto_answer=AutoAnswer.YES if attendance is Attendance.YES else AutoAnswer.NOBODY,
+            nobody_hint=hint,
+            confirm_timeout=settings.confirm.timeout if context.attended else UNATTENDED_CONFIRM_SECONDS,
+            forgiving=settings.tools.forgiving,
+            outputs=outputs,
+            approvals=ApprovalStore(configuration.files.remember_in, on_used=uses.record),
+            on_record=lambda record: audit.record(audit_entry(record)),
+            clock=context.clock,
+        ),
     )
 
 

@@ -10,26 +10,8 @@ from importlib.metadata import EntryPoint, entry_points
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.tools.aliases import ALIASES
 from ollm_tui.core.tools.base import AnyTool, Tool
-from ollm_tui.core.tools.delete_file import DELETE_FILE
-from ollm_tui.core.tools.edit_file import EDIT_FILE
-from ollm_tui.core.tools.glob import GLOB
-from ollm_tui.core.tools.grep import GREP
-from ollm_tui.core.tools.http_fetch import HTTP_FETCH
-from ollm_tui.core.tools.ls import LS
-from ollm_tui.core.tools.memory import MEMORY
-from ollm_tui.core.tools.memory_get import MEMORY_GET
-from ollm_tui.core.tools.memory_search import MEMORY_SEARCH
-from ollm_tui.core.tools.move_file import MOVE_FILE
-from ollm_tui.core.tools.read_file import READ_FILE
-from ollm_tui.core.tools.read_many_files import READ_MANY_FILES
+from ollm_tui.core.tools.builtin import builtin_tools
 from ollm_tui.core.tools.registry import ToolRegistry, folded_name
-from ollm_tui.core.tools.shell import SHELL
-from ollm_tui.core.tools.shell_kill import SHELL_KILL
-from ollm_tui.core.tools.shell_output import SHELL_OUTPUT
-from ollm_tui.core.tools.web_fetch import WEB_FETCH
-from ollm_tui.core.tools.web_search import WEB_SEARCH
-from ollm_tui.core.tools.write_file import WRITE_FILE
-from ollm_tui.core.tools.write_todos import WRITE_TODOS
 
 log = logging.getLogger(__name__)
 
@@ -38,33 +20,11 @@ PLUGIN_GROUP = "ollm_tui.tools"
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
-BUILTIN_TOOLS: tuple[AnyTool, ...] = (
-    DELETE_FILE,
-    EDIT_FILE,
-    GLOB,
-    GREP,
-    HTTP_FETCH,
-    LS,
-    MEMORY,
-    MEMORY_GET,
-    MEMORY_SEARCH,
-    MOVE_FILE,
-    READ_FILE,
-    READ_MANY_FILES,
-    SHELL,
-    SHELL_KILL,
-    SHELL_OUTPUT,
-    WEB_FETCH,
-    WEB_SEARCH,
-    WRITE_FILE,
-    WRITE_TODOS,
-)
-
 
 def load_registry() -> tuple[ToolRegistry, list[str]]:
     """Return a registry with all tools, and one line for each plug-in that was left out."""
     registry = ToolRegistry()
-    for tool in BUILTIN_TOOLS:
+    for tool in builtin_tools():
         registry.register(tool)
     errors: list[str] = []
     for entry in sorted(entry_points(group=PLUGIN_GROUP), key=lambda entry: entry.name):

@@ -17,7 +17,7 @@ from pathlib import Path
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.fence.workspace import Workspace
-from ollm_tui.core.tools.base import ToolContext
+from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.edit_file import EDIT_FILE
 
 SIZE = 10_000_000

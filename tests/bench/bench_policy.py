@@ -22,7 +22,7 @@ from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.core.bus.states import Origin, Risk
 from ollm_tui.core.execution.calls import CallRecord
-from ollm_tui.core.execution.executor import ToolExecutor
+from ollm_tui.core.execution.executor import ExecutorOptions, ToolExecutor
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approval_patterns import ApprovalPattern
 from ollm_tui.core.policy.command_rules import CommandPolicy, clear_line_cache
@@ -182,7 +182,13 @@ async def calls() -> None:
         registry.register(note_tool(f"tool{number}"))
     records: list[CallRecord] = []
     workspace = Workspace(tempfile.gettempdir())
-    executor = ToolExecutor(registry, PolicyEngine(large_policy()), MessageBus(), workspace, on_record=records.append)
+    executor = ToolExecutor(
+        registry,
+        PolicyEngine(large_policy()),
+        MessageBus(),
+        workspace,
+        options=ExecutorOptions(on_record=records.append),
+    )
     arguments: dict[str, pydantic.JsonValue] = {"text": "something else", "path": "a"}
     whole, bare = await microseconds_awaited(
         [

@@ -23,7 +23,7 @@ from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.files.line_index import LineIndexes
 from ollm_tui.core.shell.command_loop import READ_AT_ONCE
 from ollm_tui.core.tools import read_file
-from ollm_tui.core.tools.base import ToolContext
+from ollm_tui.core.tools.context import ToolContext
 
 ROUNDS = 7
 LINE = b"a line of a long file, as builds and servers write them by the million\n"

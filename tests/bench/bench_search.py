@@ -27,7 +27,8 @@ from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.search import listing
 from ollm_tui.core.search.directory_cache import DirectoryCache
 from ollm_tui.core.search.ripgrep import find_ripgrep
-from ollm_tui.core.tools.base import Parameters, Tool, ToolContext
+from ollm_tui.core.tools.base import Parameters, Tool
+from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.glob import GLOB
 from ollm_tui.core.tools.grep import GREP, GrepInvocation
 from ollm_tui.core.tools.ls import LS, LsData, LsEntry

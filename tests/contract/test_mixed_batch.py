@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from ollm_tui.core.base.errors import ERROR_TABLE
-from ollm_tui.runtime.plugins import BUILTIN_TOOLS
+from ollm_tui.core.tools.builtin import BUILTIN_TOOLS
 
 ARGUMENTS: dict[str, dict[str, object]] = {
     "delete_file": {"path": "a.txt"},

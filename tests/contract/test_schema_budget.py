@@ -6,8 +6,8 @@ import json
 import math
 import re
 
+from ollm_tui.core.tools.builtin import BUILTIN_TOOLS
 from ollm_tui.core.tools.schema import SchemaFormat, function_schema
-from ollm_tui.runtime.plugins import BUILTIN_TOOLS
 
 ALL_TOOLS_TOKENS = 2_400
 REDUCED = ("read_file", "ls", "grep", "glob", "edit_file", "shell")

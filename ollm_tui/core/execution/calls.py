@@ -1,4 +1,4 @@
-"""What a call carries on its way through the executor: its place among others, its state, what is kept of it."""
+"""What a call carries on its way through the executor: its order among others, its state, what is kept of it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import asyncio
 import hashlib
 import json
 from dataclasses import dataclass, field
-from enum import StrEnum
-from pathlib import Path
 
 from pydantic import JsonValue
 
@@ -16,24 +14,15 @@ from ollm_tui.core.base.results import JsonObject, UpdateOutput
 from ollm_tui.core.bus.confirmation import Preview
 from ollm_tui.core.bus.states import CallState, Origin, Risk
 from ollm_tui.core.execution.call_states import Transition, next_state
-from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approvals import RememberOffer
 from ollm_tui.core.policy.audit import AuditEvent
-from ollm_tui.core.policy.engine import Explanation, Floor, JudgedCall, TraceLine
+from ollm_tui.core.policy.engine import Explanation, TraceLine
 from ollm_tui.core.policy.rules import Decision
-from ollm_tui.core.tools.base import AnyInvocation, Effect
-
-
-class AutoAnswer(StrEnum):
-    """Who answers questions when no person is there."""
-
-    NOBODY = "nobody"
-    YES = "--yes"
 
 
 @dataclass(frozen=True)
 class CallReview:
-    """The first half of a call, for the edit form and for `policy check`: what it would be judged, and why."""
+    """The first half of a call, for the edit form: what it would be judged, and why."""
 
     decision: Decision
     risk: Risk
@@ -50,7 +39,7 @@ class CallReview:
 
 @dataclass(frozen=True)
 class CallRecord:
-    """What is kept of a call for the audit when it was judged, answered, or ended; never its arguments themselves."""
+    """What the audit keeps of a call when it was judged, answered, or ended; never its arguments themselves."""
 
     event: AuditEvent
     call_id: str
@@ -59,7 +48,7 @@ class CallRecord:
     arguments_digest: str
     explanation: Explanation | None
     answer: str | None
-    """How the question was settled, where one was asked."""
+    """How the confirmation was settled, where there was one."""
     by: str | None
     """Who or what settled it."""
     error_type: str | None
@@ -68,11 +57,11 @@ class CallRecord:
 
 
 class CallOrder:
-    """A call's place among those of one reply: all are asked about together and in order, and run in order."""
+    """A call's position in a reply: all calls are asked about together and in order, and run in order."""
 
     def __init__(self, before: CallOrder | None = None) -> None:
         self.follows_others = before is not None
-        # A place asked about or done is skipped for good: a reply of a thousand calls is a long chain.
+        # A call asked about or done is skipped for good: a reply of a thousand calls is a long chain.
         self._unasked = self._undone = before
         self._asked = asyncio.Event()
         self._done = asyncio.Event()
@@ -90,11 +79,11 @@ class CallOrder:
             self._undone = before._undone
 
     def asked(self) -> None:
-        """This call's question is in the queue, or there is none for now."""
+        """Let the next call ask: this one's question is in the queue, or there is none for now."""
         self._asked.set()
 
     def done(self) -> None:
-        """This call has its result."""
+        """Let the next call run: this one has its result."""
         self._asked.set()
         self._done.set()
 
@@ -108,23 +97,31 @@ class CallContext:
     origin: Origin
     signal: AbortSignal
     update_output: UpdateOutput | None
-    place: CallOrder
+    order: CallOrder
+    tool: str = ""
+    digest: str = ""
     notes: list[str] = field(default_factory=list[str])
     explanation: Explanation | None = None
     answer: str | None = None
     answered_by: str | None = None
-    tool: str = ""
-    digest: str = ""
     waited: float = 0.0
+    """Seconds for a person."""
     ran: float = 0.0
+    """Seconds of the tool's own."""
     state: CallState = CallState.PROPOSED
 
     def advance(self, transition: Transition) -> None:
         """Move to the next state. Raises IllegalTransition."""
         self.state = next_state(self.state, transition)
 
-    def record(self, event: AuditEvent, error_type: str | None, waited: float, ran: float) -> CallRecord:
-        """What is known of the call by now; `waited` and `ran` in seconds."""
+    async def my_turn(self) -> None:
+        """Wait until the calls before are done. Raises OperationCancelled."""
+        self.signal.throw_if_aborted()
+        if self.order.follows_others:
+            await self.signal.guard(self.order.my_turn())
+
+    def record(self, event: AuditEvent, *, error_type: str | None = None, waited: float | None = None) -> CallRecord:
+        """Return what is known of the call by now; `waited` in seconds where it is not all of its waiting."""
         return CallRecord(
             event=event,
             call_id=self.call_id,
@@ -135,62 +132,24 @@ class CallContext:
             answer=self.answer,
             by=self.answered_by,
             error_type=error_type,
-            waited_ms=round(waited * 1000),
-            duration_ms=round(ran * 1000),
+            waited_ms=round((self.waited if waited is None else waited) * 1000),
+            duration_ms=round(self.ran * 1000),
         )
 
 
-def canonical(arguments: JsonValue) -> str:
-    return json.dumps(arguments, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-
-
-def arguments_digest(invocation: AnyInvocation) -> str:
-    return hashlib.sha256(canonical(invocation.params.on_the_wire()).encode()).hexdigest()
-
-
-async def approval_digest(invocation: AnyInvocation, root: Path) -> str:
-    """What an approval is bound to: tool, canonical arguments, working directory, states of the files shown."""
-    parts = (
-        invocation.tool.name,
-        canonical(invocation.params.on_the_wire()),
-        str(root),
-        await invocation.state_digest(),
-    )
+def digest_of(*parts: str) -> str:
+    """Return the digest of texts in order."""
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def canonical(arguments: JsonValue) -> str:
+    """Return arguments as JSON that is the same for equal arguments."""
+    return json.dumps(arguments, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+
+
 def raw_digest(arguments: JsonValue) -> str:
-    """Of arguments that may turn out not to fit the tool; empty where they can not even be written down."""
+    """Return the digest of unvalidated arguments; empty where they cannot be written as JSON."""
     try:
-        return hashlib.sha256(canonical(arguments).encode()).hexdigest()
+        return digest_of(canonical(arguments))
     except (TypeError, ValueError, RecursionError):
         return ""
-
-
-async def call_to_judge(
-    invocation: AnyInvocation, workspace: Workspace, origin: Origin, signal: AbortSignal
-) -> JudgedCall:
-    """The call with its floors. Raises InvalidPath for a path outside, and what `should_confirm_execute` raises."""
-    floors: list[Floor] = []
-    inside = True
-    for touched in invocation.touched_paths():
-        location = workspace.resolve(touched.path, touched.access, follow=touched.follow)
-        inside = inside and location.real.is_relative_to(workspace.root)
-        sensitivity = workspace.sensitivity(location, touched.access)
-        if sensitivity is not None:
-            reason = f"{location.shown} {sensitivity.reason}"
-            floors.append(Floor(Decision(sensitivity.decision), reason))
-    tool = invocation.tool
-    if await invocation.should_confirm_execute(signal):
-        floors.append(Floor(Decision.ASK, f"{tool.name} always asks for a call like this"))
-    if origin is Origin.SALVAGED and invocation.effect() not in (Effect.READS, Effect.PLANS):
-        floors.append(Floor(Decision.ASK, "the call was read out of the model's plain text"))
-    return JudgedCall(
-        tool=tool,
-        arguments=invocation.params.on_the_wire(),
-        effect=invocation.effect(),
-        origin=Origin.PLUGIN if tool.plugin else origin,
-        virtual=invocation.virtual_parameters(),
-        inside_workspace=inside,
-        floors=tuple(floors),
-    )

@@ -132,7 +132,7 @@ class PolicyEngine:
         Without `params` it is 000's function, about a tool in general: no parameters are known, so a rule counts
         whatever its conditions. Where a call is judged they are known, and a rule about other calls says nothing.
         """
-        return self._risk(tool_name, tool, None if params is None else condition_values(params))
+        return self._risk(tool_name, tool, params, None if params is None else condition_values(params))
 
     # -- the one judgement -------------------------------------------------------------------------------------------
 
@@ -152,7 +152,10 @@ class PolicyEngine:
             risk, nature, approvals = verdict.risk, verdict.nature, verdict.lasting_approvals
         else:
             # What the modes go by is what the call is, whatever risk a rule gives it on the screen.
-            risk, nature = self._judge_by_rules(call, self._seen_by_rules(call, mode), trace), call.tool.risk
+            risk, nature = (
+                self._judge_by_rules(call, self._seen_by_rules(call, mode), trace),
+                call.tool.call_risk(call.arguments),
+            )
         before_mode = max(trace, key=_rank_of)
         own_edit = call.inside_workspace and not (call.tool.dangerous or call.tool.plugin)
         after = apply_mode(mode, before_mode.decision, call.effect, nature, inside_workspace=own_edit)
@@ -178,12 +181,18 @@ class PolicyEngine:
             "$origin": call.origin.value,
         }
 
-    def _risk(self, tool_name: str, tool: AnyTool | None, values: ConditionValues | None) -> Risk:
+    def _risk(
+        self,
+        tool_name: str,
+        tool: AnyTool | None,
+        params: Mapping[str, JsonValue] | None,
+        values: ConditionValues | None,
+    ) -> Risk:
         for rules in self.sources.rule_sets:
             risk = rules.risk_of(tool_name, values)
             if risk is not None:
                 return risk
-        return tool.risk if tool else _inferred_risk(tool_name)
+        return tool.call_risk(params) if tool else _inferred_risk(tool_name)
 
     def _tool_layer(self, tool: AnyTool) -> TraceLine | None:
         """What layer 1 says, which never changes for a tool: None where it lets the tool exist."""
@@ -213,7 +222,7 @@ class PolicyEngine:
             tighter = rules.deciding(name, values)
             if tighter is not None and tighter.action is not Decision.ALLOW:
                 trace.append(self._word_of(tighter, name))
-        return rule.rule.risk if rule and rule.rule.risk else self._risk(name, call.tool, values)
+        return rule.rule.risk if rule and rule.rule.risk else self._risk(name, call.tool, call.arguments, values)
 
     def _word_of(self, rule: CompiledRule, tool: str) -> TraceLine:
         """A rule's line in the trace, made once: it says the same each time."""

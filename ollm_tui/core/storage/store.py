@@ -367,6 +367,21 @@ class Store:
         )
 
 
+class InMemoryStore(Store):
+    """A database that no file holds: it ends with its process."""
+
+    def __init__(self) -> None:
+        super().__init__(Path(":memory:"))
+
+    def sync(self) -> None:
+        """Do nothing: there is no disk to bring it to."""
+
+    def _opened(self, writing: bool) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = copied(sqlite3.connect(self.path, isolation_level=None))
+        return self._connection
+
+
 def workspace_key(workspace: Path) -> str | bytes:
     """What stands for a workspace in a table; bytes where its name is no valid UTF-8, so that no two are ever one."""
     raw = os.fsencode(workspace)

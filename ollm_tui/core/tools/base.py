@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, final
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.clock import Clock, SystemClock
-from ollm_tui.core.base.errors import InvalidArguments
+from ollm_tui.core.base.errors import InvalidArguments, ToolFailure
 from ollm_tui.core.base.results import JsonObject, ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import ConfirmationDetails, Preview
 from ollm_tui.core.bus.message_bus import MessageBus
-from ollm_tui.core.bus.states import RememberScope, Risk
-from ollm_tui.core.files.snapshots import SeenFiles
+from ollm_tui.core.bus.states import Risk
+from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.schema import parameters_in_words
 
 if TYPE_CHECKING:
-    from ollm_tui.core.fence.workspace import Access, Workspace
-    from ollm_tui.core.files.trash import Trash
-    from ollm_tui.core.memory import Memory
-    from ollm_tui.core.shell.hub import CommandHub
-    from ollm_tui.core.todos.todo_list import TodoList
-    from ollm_tui.core.tools.command_reader import CommandReader
-    from ollm_tui.core.web.client import WebAccess
+    from ollm_tui.core.fence.workspace import Access
 
 
 class ToolGroup(StrEnum):
@@ -68,46 +61,6 @@ class Parameters(BaseModel):
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Bounds on what tools read and return (`[limits]`): bytes, lines, characters, seconds."""
-
-    file_bytes: int = 20_000_000
-    result_lines: int = 2_000
-    result_chars: int = 100_000
-    entries: int = 100_000
-    call_seconds: float = 300.0
-
-
-@dataclass(frozen=True)
-class ToolContext:
-    """What a call may use. `workspace` and the services are None only where a tool is built outside the executor."""
-
-    bus: MessageBus
-    workspace: Workspace | None = None
-    commands: CommandHub | None = None
-    todos: TodoList | None = None
-    memory: Memory | None = None
-    trash: Trash | None = None
-    web: WebAccess | None = None
-    command_reader: CommandReader | None = None
-    """Set by the executor where a caller gives none."""
-    clock: Clock = field(default_factory=SystemClock)
-    limits: Limits = field(default_factory=Limits)
-    seen: SeenFiles = field(default_factory=SeenFiles)
-    strict_edits: bool = False
-    attended: bool = False
-    """A person is at the dashboard and can answer and type."""
-    call_id: str = ""
-
-    @property
-    def fence(self) -> Workspace:
-        """The workspace; raises RuntimeError where a caller built a context without one."""
-        if self.workspace is None:
-            raise RuntimeError("this tool needs a workspace: build its ToolContext with one")
-        return self.workspace
-
-
 P = TypeVar("P", bound=Parameters)
 
 
@@ -121,17 +74,54 @@ class TouchedPath:
     """False where the entry itself is meant, not what it links to (deleting, moving)."""
 
 
+async def _no_preview() -> Preview | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a person is asked about: what a call would do, and a fingerprint of the files that goes by."""
+
+    state: str = ""
+    """Compared right before the effect with what it is then."""
+    preview: Callable[[], Awaitable[Preview | None]] = _no_preview
+    """Works out the effect in detail; None where the arguments say it all."""
+
+
 @dataclass(frozen=True)
 class SessionOffer:
-    """What a tool itself can go on allowing until the session ends, in words."""
+    """What a tool itself can go on allowing until the session ends."""
 
     text: str
+    """In words, for the person."""
     virtual: Mapping[str, JsonValue]
     """The call's virtual parameters as they are from then on."""
+    accept: Callable[[], None]
+    """Allows it; called when a person said yes for the session."""
+
+
+@dataclass(frozen=True)
+class CallFacts:
+    """What the policy judges a call by, beside its parameters and paths; goes by `stat` at most."""
+
+    effect: Effect
+    """What kind of thing this very call does to the world."""
+    virtual: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """Facts that rules may ask about: `$exists` where it means something."""
+    refusal: ToolFailure | None = None
+    """Why it must fail whatever anybody answers, as far as the parameters alone say."""
+    offer: SessionOffer | None = None
+    """What a yes for the session would mean; None where the policy remembers approvals of this tool, or nobody."""
 
 
 class ToolInvocation(ABC, Generic[P]):
-    """One call with validated parameters. Creating it changes nothing."""
+    """One call with validated parameters. Creating it changes nothing.
+
+    A tool overrides `get_description` and `execute`, and of the other hooks those it has an answer to.
+    """
+
+    approved: bool = False
+    """A person said yes to exactly this call; set right before `execute`."""
 
     def __init__(self, tool: Tool[P], params: P, context: ToolContext) -> None:
         self.tool = tool
@@ -140,45 +130,47 @@ class ToolInvocation(ABC, Generic[P]):
 
     @abstractmethod
     def get_description(self) -> str:
-        """One line for a person: what this call does (000 Property 45). Never empty."""
-
-    def effect(self) -> Effect:
-        """What kind of thing this very call does to the world."""
-        return self.tool.effect
+        """Return one line for a person: what this call does (000 Property 45). Never empty."""
 
     def tool_locations(self) -> list[str]:
-        """Paths or resources it affects, as the caller wrote them (000 Property 46)."""
+        """Return the paths or resources it affects, as the caller wrote them (000 Property 46)."""
         return [touched.path for touched in self.touched_paths()]
 
     def touched_paths(self) -> list[TouchedPath]:
-        """What the fence and the protected names are checked against."""
+        """Return what is checked against the workspace and its protected names."""
         return []
 
-    def virtual_parameters(self) -> dict[str, JsonValue]:
-        """Facts that rules may ask about beside the parameters: `$exists` where it means something."""
-        return {}
-
-    def refuse(self) -> None:
-        """Raises what must fail whatever anybody answers, by the parameters alone: `policy check` says so, too."""
+    def facts(self) -> CallFacts:
+        """Return what the policy judges this call by."""
+        return CallFacts(self.tool.effect)
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
-        """Preconditions: raise what must fail whatever anybody answers, before anyone is asked.
+        """Raise what must fail whatever anybody answers, before anyone is asked.
 
         Returns a result where the call is already done because nothing would change.
         """
         return None
 
     async def should_confirm_execute(self, signal: AbortSignal) -> ConfirmationDetails | Literal[False]:
-        """The tool's own question, a floor that rules can not take away; False when it has none (000 Property 47).
+        """Return the tool's own question, which rules cannot take away; False when it has none (000 Property 47).
 
         Goes by the parameters alone: the policy calls it to judge, without touching the disk.
         """
         if not self.tool.needs_approval(self.params):
             return False
-        return await self.confirmation_details(self.tool.risk)
+        return self.confirmation_details(self.tool.risk)
 
-    async def confirmation_details(self, risk: Risk, preview: Preview | None = None) -> ConfirmationDetails:
-        """What a person is shown about this call (000 Property 37)."""
+    async def question(self) -> Question:
+        """Return what a person is asked about, as things stand."""
+        return Question()
+
+    @abstractmethod
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        """Do it. Raises ToolFailure; OperationCancelled on abort, with the partial output (000 Property 48)."""
+
+    @final
+    def confirmation_details(self, risk: Risk, preview: Preview | None = None) -> ConfirmationDetails:
+        """Return what a person is shown about this call (000 Property 37)."""
         return ConfirmationDetails(
             tool_name=self.tool.name,
             description=self.get_description(),
@@ -187,25 +179,6 @@ class ToolInvocation(ABC, Generic[P]):
             args=self.params.on_the_wire(),
             preview=preview,
         )
-
-    async def preview(self) -> Preview | None:
-        """The effect in detail; None where the arguments say it all."""
-        return None
-
-    async def state_digest(self) -> str:
-        """A fingerprint of the file states the preview was made from; recomputed right before the effect."""
-        return ""
-
-    def session_offer(self) -> SessionOffer | None:
-        """What a yes for the session would mean; None where the policy remembers approvals of this tool, or nobody."""
-        return None
-
-    def approved(self, kept: RememberScope | None) -> None:
-        """A person said yes to exactly this call; told right before `execute`. `kept`: how far the yes reaches."""
-
-    @abstractmethod
-    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Do it. Raises ToolFailure; OperationCancelled on abort, with the partial output (000 Property 48)."""
 
 
 @dataclass(frozen=True)
@@ -220,8 +193,11 @@ class Tool(Generic[P]):
     parameters: type[P]
     invocation: type[ToolInvocation[P]]
     risk: Risk
+    """How much a call can hurt in general; `risk_of_call` knows about one."""
     returns: type[ToolData] | None = None
     requires_approval: bool | Callable[[P], bool] = False
+    risk_of_call: Callable[[Mapping[str, JsonValue]], Risk] | None = None
+    """The risk by the arguments under their wire names, where it depends on them."""
     dangerous: bool = False
     """Never allowed by a `*` rule alone."""
     time_limit: float | None = 300.0
@@ -231,7 +207,12 @@ class Tool(Generic[P]):
     """Its results keep to the limits, which count less than all of their text."""
 
     def needs_approval(self, params: P) -> bool:
+        """Return whether a call always asks, whatever the rules say."""
         return self.requires_approval(params) if callable(self.requires_approval) else self.requires_approval
+
+    def call_risk(self, arguments: Mapping[str, JsonValue] | None) -> Risk:
+        """Return how much a call with these arguments can hurt; None for a call in general."""
+        return self.risk if arguments is None or self.risk_of_call is None else self.risk_of_call(arguments)
 
     def create_invocation(self, params: object, context: ToolContext | MessageBus) -> ToolInvocation[P]:
         """Validate strictly and bind (001 R10.1, 000 Property 44).

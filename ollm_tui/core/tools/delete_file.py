@@ -8,7 +8,6 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from ollm_tui.core.base import app_dirs
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import (
     FileWriteFailed,
@@ -27,8 +26,7 @@ from ollm_tui.core.files.atomic import check_writable
 from ollm_tui.core.files.directory_tree import MOUNTED, TreeEntry, TreeError, list_tree
 from ollm_tui.core.files.path_locks import carry_out, exclusive
 from ollm_tui.core.files.snapshots import ABSENT
-from ollm_tui.core.files.trash import Trash
-from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
+from ollm_tui.core.tools.base import Effect, Parameters, Question, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.file_warnings import git_standing
 
 _FILES_SHOWN = 1_000
@@ -89,7 +87,7 @@ class DeleteFileInvocation(ToolInvocation[DeleteFileParameters]):
         await signal.in_thread(self._survey, signal)
         return None
 
-    async def preview(self) -> Preview | None:
+    async def _preview(self) -> Preview | None:
         signal = AbortSignal()
         doomed = await signal.in_thread(self._survey, signal)
         fence = self.context.fence
@@ -106,13 +104,14 @@ class DeleteFileInvocation(ToolInvocation[DeleteFileParameters]):
             ),
         )
 
-    async def state_digest(self) -> str:
-        signal = AbortSignal()
+    async def question(self) -> Question:
+        return Question(await AbortSignal().in_thread(self._digest), self._preview)
+
+    def _digest(self) -> str:
         try:
-            doomed = await signal.in_thread(self._survey, signal)
+            return self._survey(AbortSignal()).fingerprint()
         except ToolFailure as failure:
             return f"{ABSENT}: {failure.code}"
-        return doomed.fingerprint()
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
         async with exclusive(signal, self._locate().real):
@@ -151,7 +150,7 @@ class DeleteFileInvocation(ToolInvocation[DeleteFileParameters]):
         """Blocking; where the trash lies on the same file system all goes in one step."""
         doomed = self._survey(signal)
         fence, location = self.context.fence, doomed.location
-        trash = self.context.trash or Trash(app_dirs.state_dir())
+        trash = self.context.trash_folder
         directory, name = fence.open_parent(location)
         try:
             signal.throw_if_aborted()

@@ -27,7 +27,7 @@ from ollm_tui.core.files.diff import FileDiff, diff_replacement, diff_texts
 from ollm_tui.core.files.path_locks import carry_out, exclusive
 from ollm_tui.core.files.snapshots import ABSENT, FileSnapshot, read_snapshot, replace, require_file
 from ollm_tui.core.files.text_files import Encoding, decode
-from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
+from ollm_tui.core.tools.base import Effect, Parameters, Question, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.edit_matching import AmbiguousEdit, EditMatch, EditTarget, MatchKind, NoEditMatch, Text, find
 from ollm_tui.core.tools.edit_messages import ambiguous, not_found
 from ollm_tui.core.tools.file_warnings import link_concerns, link_notes
@@ -112,7 +112,7 @@ class EditFileInvocation(ToolInvocation[EditFileParameters]):
         await signal.in_thread(self._plan, self._locate())
         return None
 
-    async def preview(self) -> Preview | None:
+    async def _preview(self) -> Preview | None:
         """The diff; none where the edits do not fit, which the call itself then says."""
         signal = AbortSignal()
         try:
@@ -124,8 +124,8 @@ class EditFileInvocation(ToolInvocation[EditFileParameters]):
         concerns = (*_concerns(plan), *link_concerns(location, plan.snapshot.status))
         return DiffPreview(diff=plan.diff, created=False, concerns=concerns)
 
-    async def state_digest(self) -> str:
-        return await AbortSignal().in_thread(self._digest)
+    async def question(self) -> Question:
+        return Question(await AbortSignal().in_thread(self._digest), self._preview)
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
         location = self._locate()

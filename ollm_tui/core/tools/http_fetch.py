@@ -77,5 +77,6 @@ HTTP_FETCH = Tool(
     parameters=HttpFetchParameters,
     invocation=HttpFetchInvocation,
     risk=Risk.MEDIUM,
+    risk_of_call=lambda arguments: Risk.MEDIUM if arguments.get("method", "GET") == "GET" else Risk.HIGH,
     returns=FetchData,
 )

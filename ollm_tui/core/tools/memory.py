@@ -15,7 +15,7 @@ from ollm_tui.core.bus.confirmation import ConfirmationDetails, Preview, TextPre
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.secrets import looks_secret_under
 from ollm_tui.core.memory import Memory, MemoryEntry, MemoryScope
-from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolContext, ToolGroup, ToolInvocation
+from ollm_tui.core.tools.base import CallFacts, Effect, Parameters, Question, Tool, ToolGroup, ToolInvocation
 
 _SYNONYMS = {
     "save": "set",
@@ -84,17 +84,20 @@ class MemoryInvocation(ToolInvocation[MemoryParameters]):
         where = " for this user, in every workspace" if self.params.scope is MemoryScope.USER else ""
         return f"{words[self.params.action]} {quoted_unless_plain(self._key)}{where}"
 
-    def effect(self) -> Effect:
+    def facts(self) -> CallFacts:
         changes = self.params.action in (MemoryAction.SET, MemoryAction.DELETE)
-        return Effect.REMEMBERS if changes else Effect.READS
+        return CallFacts(Effect.REMEMBERS if changes else Effect.READS)
+
+    async def question(self) -> Question:
+        return Question(preview=self._preview)
 
     async def should_confirm_execute(self, signal: AbortSignal) -> ConfirmationDetails | Literal[False]:
         """Asks before something is kept that looks like a secret: every later session and its model reads it."""
         if await self._secret() is None:
             return await super().should_confirm_execute(signal)
-        return await self.confirmation_details(Risk.MEDIUM, await self.preview())
+        return self.confirmation_details(Risk.MEDIUM, await self._preview())
 
-    async def preview(self) -> Preview | None:
+    async def _preview(self) -> Preview | None:
         if self.params.action is not MemoryAction.SET:
             return None
         found = await self._secret()
@@ -120,7 +123,7 @@ class MemoryInvocation(ToolInvocation[MemoryParameters]):
         return await asyncio.to_thread(looks_secret_under, self._key, self._value)
 
     def _run(self) -> ToolResult:
-        memory = memory_of(self.context)
+        memory = self.context.memories
         match self.params.action:
             case MemoryAction.SET:
                 return self._set(memory)
@@ -155,13 +158,6 @@ class MemoryInvocation(ToolInvocation[MemoryParameters]):
         )
         said = f"Deleted {quoted_unless_plain(self._key)}" if done else "Key not found"
         return ToolResult.of_text(said, data=MemoryData(key=self._key, scope=scope if done else None), notes=notes)
-
-
-def memory_of(context: ToolContext) -> Memory:
-    """The memory a call works on; RuntimeError where a caller built a context without one."""
-    if context.memory is None:
-        raise RuntimeError("this tool needs a memory: build its ToolContext with one")
-    return context.memory
 
 
 def recalled(key: str, memory: MemoryEntry | None, notes: tuple[str, ...] = ()) -> ToolResult:

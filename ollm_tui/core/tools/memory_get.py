@@ -7,7 +7,7 @@ from ollm_tui.core.base.escape import quoted_unless_plain
 from ollm_tui.core.base.results import ToolResult, UpdateOutput
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
-from ollm_tui.core.tools.memory import MemoryData, memory_of, recalled
+from ollm_tui.core.tools.memory import MemoryData, recalled
 
 _NAMED_KEYS = 20
 """How many keys a miss names."""
@@ -27,7 +27,7 @@ class MemoryGetInvocation(ToolInvocation[MemoryGetParameters]):
         return await signal.in_thread(self._run)
 
     def _run(self) -> ToolResult:
-        memory = memory_of(self.context)
+        memory = self.context.memories
         found = memory.get(self.params.key)
         if found is not None:
             return recalled(self.params.key, found)

@@ -10,7 +10,6 @@ from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.memory import MemoryMatch, MemoryScope, Ranking
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
-from ollm_tui.core.tools.memory import memory_of
 from ollm_tui.core.tools.query import Query
 
 _KEYWORD_NOTE = "keyword only: no semantic model is installed, so try other words for the same thing"
@@ -45,7 +44,7 @@ class MemorySearchInvocation(ToolInvocation[MemorySearchParameters]):
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
         """Raises StorageFailed, OperationCancelled. Nothing found is no error."""
         signal.throw_if_aborted()
-        memory = memory_of(self.context)
+        memory = self.context.memories
         outcome = await signal.in_thread(memory.search, self.params.query, self.params.limit, signal=signal)
         data = MemorySearchData(results=tuple(_hit(hit) for hit in outcome.found), ranking=outcome.ranking)
         if not outcome.found:

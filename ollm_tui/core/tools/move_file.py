@@ -31,7 +31,16 @@ from ollm_tui.core.files.atomic import rename_without_replacing, sync_directory
 from ollm_tui.core.files.directory_tree import TreeError, copy_tree, list_tree, remove_tree
 from ollm_tui.core.files.path_locks import carry_out, exclusive
 from ollm_tui.core.files.snapshots import ABSENT
-from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
+from ollm_tui.core.tools.base import (
+    CallFacts,
+    Effect,
+    Parameters,
+    Question,
+    Tool,
+    ToolGroup,
+    ToolInvocation,
+    TouchedPath,
+)
 
 
 class MoveFileParameters(Parameters):
@@ -82,17 +91,17 @@ class MoveFileInvocation(ToolInvocation[MoveFileParameters]):
             TouchedPath(self.params.to, Access.WRITE, follow=False),
         ]
 
-    def virtual_parameters(self) -> dict[str, JsonValue]:
+    def facts(self) -> CallFacts:
         exists = os.path.lexists(self._locate(self.params.to).real)
         self._judged_free = not exists
-        return {"$exists": exists}
+        return CallFacts(self.tool.effect, virtual={"$exists": exists})
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
         """Raises FileExists and the like before anyone is asked; a result where both paths are one place."""
         plan = await signal.in_thread(self._plan)
         return self._result(plan, f"No change: {plan.source.shown} is there already") if plan.changes_nothing else None
 
-    async def preview(self) -> Preview | None:
+    async def _preview(self) -> Preview | None:
         plan = await AbortSignal().in_thread(self._plan)
         concerns: list[str] = []
         if plan.replaced is not None:
@@ -101,8 +110,8 @@ class MoveFileInvocation(ToolInvocation[MoveFileParameters]):
             concerns.append("A symbolic link: the link is moved, not what it points to")
         return TextPreview(text=f"{plan.source.shown} → {plan.target.shown}", concerns=tuple(concerns))
 
-    async def state_digest(self) -> str:
-        return await AbortSignal().in_thread(self._digest)
+    async def question(self) -> Question:
+        return Question(await AbortSignal().in_thread(self._digest), self._preview)
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
         source, target = self._locate(self.params.from_), self._locate(self.params.to)

@@ -28,7 +28,8 @@ from ollm_tui.core.files.text_files import (
     newline_style,
     recognise,
 )
-from ollm_tui.core.tools.base import Effect, Limits, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
+from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
+from ollm_tui.core.tools.context import Limits
 from ollm_tui.core.tools.listed_files import iso_time
 
 BASE64_ADVICE = "Read it with encoding=base64."

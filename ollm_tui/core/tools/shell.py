@@ -23,10 +23,11 @@ from ollm_tui.core.base.results import Artifact, ToolData, ToolError, ToolResult
 from ollm_tui.core.bus.confirmation import CommandPreview, Preview
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access
-from ollm_tui.core.shell.hub import CommandEnding, CommandHub, CommandRequest, CommandStatus, StartError, TimeLimits
+from ollm_tui.core.shell.hub import CommandEnding, CommandRequest, CommandStatus, StartError, TimeLimits
 from ollm_tui.core.shell.shell_service import CommandOutcome, ShellService
-from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolContext, ToolGroup, ToolInvocation, TouchedPath
+from ollm_tui.core.tools.base import Effect, Parameters, Question, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.command_reader import CommandFacts
+from ollm_tui.core.tools.context import ToolContext
 
 DEFAULT_TIMEOUT_MS = 30_000
 """Milliseconds a command gets when the call does not say (000)."""
@@ -82,7 +83,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         self._directory()
         return None
 
-    async def preview(self) -> Preview | None:
+    async def _preview(self) -> Preview | None:
         fence, cwd, reader = self.context.fence, self.params.cwd or "", self.context.command_reader
         facts = CommandFacts()
         if reader is not None:
@@ -94,11 +95,10 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
             concerns=facts.warnings,
         )
 
-    async def state_digest(self) -> str:
-        """The directory itself, so that another one put in its place is noticed."""
+    async def question(self) -> Question:
         directory = self._directory()
-        status = directory.stat()
-        return f"{os.fsencode(directory)!r} {status.st_dev}:{status.st_ino}"
+        status = directory.stat()  # the directory itself, so that another one put in its place is noticed
+        return Question(f"{os.fsencode(directory)!r} {status.st_dev}:{status.st_ino}", self._preview)
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
         """Raises ShellExecutionFailed where the command can not be started, InvalidPath, FileNotFound and
@@ -250,14 +250,8 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
 
 
 def shell_service(context: ToolContext) -> ShellService:
-    """The service over the context's commands; raises RuntimeError where a caller built a context without them."""
-    return ShellService(_hub(context), context.limits.result_chars, context.limits.result_lines)
-
-
-def _hub(context: ToolContext) -> CommandHub:
-    if context.commands is None:
-        raise RuntimeError("this tool needs the live commands: build its ToolContext with a CommandHub")
-    return context.commands
+    """Return the service over the context's commands."""
+    return ShellService(context.command_hub, context.limits.result_chars, context.limits.result_lines)
 
 
 def _timed_out(state: CommandStatus) -> bool:

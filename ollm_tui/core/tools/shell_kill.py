@@ -9,7 +9,8 @@ from ollm_tui.core.base.errors import ShellExecutionFailed
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.shell.hub import CommandPhase, CommandStatus
-from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolContext, ToolGroup, ToolInvocation
+from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
+from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.shell import shell_service
 from ollm_tui.core.tools.shell_output import agents_command, standing
 

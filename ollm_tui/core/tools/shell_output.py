@@ -10,7 +10,8 @@ from ollm_tui.core.base.output import NO_OUTPUT
 from ollm_tui.core.base.results import Artifact, ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.shell.hub import CommandKind, CommandPhase, CommandStatus
-from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolContext, ToolGroup, ToolInvocation
+from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
+from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.shell import shell_service
 
 LONGEST_WAIT_MS = 600_000

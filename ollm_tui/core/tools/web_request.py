@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import InvalidArguments, ToolFailure
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.core.base.results import ToolData, ToolResult
 from ollm_tui.core.bus.confirmation import ConfirmationDetails, Preview, UrlPreview
-from ollm_tui.core.bus.states import RememberScope, Risk
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.secrets import MASK, looks_secret, looks_secret_under, mask, variable_looks_secret
 from ollm_tui.core.shell.process_usage import server_of
-from ollm_tui.core.tools.base import Effect, Parameters, SessionOffer, Tool, ToolContext, ToolInvocation
+from ollm_tui.core.tools.base import CallFacts, Effect, Parameters, Question, SessionOffer, ToolInvocation
 from ollm_tui.core.web.allowed_hosts import USUAL_PORTS, LocalServer, local_server
 from ollm_tui.core.web.client import WebAccess
 from ollm_tui.core.web.http_messages import (
@@ -70,10 +71,6 @@ Q = TypeVar("Q", bound=RequestParameters)
 class RequestInvocation(ToolInvocation[Q]):
     """One request; subclasses say its method and body."""
 
-    def __init__(self, tool: Tool[Q], params: Q, context: ToolContext) -> None:
-        super().__init__(tool, params, context)
-        self._approved: LocalServer | None = None
-
     @property
     @abstractmethod
     def method(self) -> HttpMethod: ...
@@ -84,24 +81,34 @@ class RequestInvocation(ToolInvocation[Q]):
 
     @property
     def web(self) -> WebAccess:
-        return web_of(self.context)
-
-    def effect(self) -> Effect:
-        return Effect.READS if self.method is HttpMethod.GET else Effect.SENDS
+        """The way to the server."""
+        return self.context.web_access
 
     def tool_locations(self) -> list[str]:
         return [self.params.url]
 
-    def virtual_parameters(self) -> dict[str, JsonValue]:
-        """`$allowed_domain`: whether the person's list covers the address; false for one that cannot be read."""
+    def facts(self) -> CallFacts:
+        """Return `$allowed_domain` among the rest: whether the person's list covers the address."""
+        reads = self.method is HttpMethod.GET
+        refusal, allowed = None, False
         try:
+            self._refuse()
+        except ToolFailure as failure:
+            refusal = failure
+        with suppress(ToolFailure):  # an address that cannot be read is on no list
             allowed = self.web.allows(parse_url(self.params.url))
-        except ToolFailure:
-            allowed = False
-        return {_ALLOWED: "true" if allowed else "false"}
+        return CallFacts(
+            effect=Effect.READS if reads else Effect.SENDS,
+            virtual={_ALLOWED: "true" if allowed else "false"},
+            refusal=refusal,
+            offer=self._session_offer(),
+        )
 
-    def refuse(self) -> None:
-        """Raises InvalidArguments and UrlNotAllowed for what no answer could make right."""
+    async def question(self) -> Question:
+        return Question(preview=self._preview)
+
+    def _refuse(self) -> None:
+        """Raise InvalidArguments and UrlNotAllowed for what no answer could make right."""
         url = parse_url(self.params.url)
         if self._unlisted(url) is None:
             self.web.refuse(url)
@@ -113,7 +120,7 @@ class RequestInvocation(ToolInvocation[Q]):
                 raise InvalidArguments(f"body: {len(self.body):,} characters; at most {MAX_REQUEST_BODY:,} are sent.")
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
-        self.refuse()
+        self._refuse()
         return None
 
     async def should_confirm_execute(self, signal: AbortSignal) -> ConfirmationDetails | Literal[False]:
@@ -124,9 +131,9 @@ class RequestInvocation(ToolInvocation[Q]):
         if self.method is HttpMethod.GET and not self._sends_secrets() and self._offered() is None:
             return False
         risk = self.tool.risk if self.method is HttpMethod.GET else Risk.HIGH
-        return await self.confirmation_details(risk, await self.preview())
+        return self.confirmation_details(risk, await self._preview())
 
-    async def preview(self) -> Preview | None:
+    async def _preview(self) -> Preview | None:
         """The request with secrets masked and its host set apart; None for an address that cannot be read."""
         try:
             url = parse_url(self.params.url)
@@ -145,21 +152,20 @@ class RequestInvocation(ToolInvocation[Q]):
             concerns=(*await self._nearness(url), *self._concerns(url)),
         )
 
-    def session_offer(self) -> SessionOffer | None:
+    def _session_offer(self) -> SessionOffer | None:
         server = self._offered()
         if server is None or self.method is not HttpMethod.GET or self._sends_secrets():
             return None
-        return SessionOffer(f"reading from {server.text}, and from nowhere else near", {_ALLOWED: "true"})
-
-    def approved(self, kept: RememberScope | None) -> None:
-        self._approved = self._offered()
-        if self._approved is not None and kept is RememberScope.SESSION:
-            self.web.domains.list_for_session(self._approved)
+        return SessionOffer(
+            text=f"reading from {server.text}, and from nowhere else near",
+            virtual={_ALLOWED: "true"},
+            accept=lambda: self.web.domains.list_for_session(server),
+        )
 
     @property
     def approved_server(self) -> LocalServer | None:
-        """The server nearby that a person let this very call reach."""
-        return self._approved
+        """The server nearby that a person let this very call reach; None where it is listed by now."""
+        return self._offered() if self.approved else None
 
     def request(self) -> WebRequest:
         """Raises what reading the address raises."""
@@ -227,13 +233,6 @@ class RequestInvocation(ToolInvocation[Q]):
         if any(carries_credentials(name) for name in self.params.headers or {}):
             concerns.append("sends credentials in a header")
         return tuple(concerns)
-
-
-def web_of(context: ToolContext) -> WebAccess:
-    """The access of a call; raises RuntimeError where a caller built a context without one."""
-    if context.web is None:
-        raise RuntimeError("this tool needs web access: build its ToolContext with one")
-    return context.web
 
 
 def masked_url(url: WebUrl) -> str:

@@ -11,7 +11,6 @@ from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.query import Query
-from ollm_tui.core.tools.web_request import web_of
 from ollm_tui.core.web.search_providers.search_provider import SearchProvider
 from ollm_tui.core.web.untrusted_text import UNTRUSTED_NOTE, WebResult
 
@@ -56,7 +55,7 @@ class WebSearchInvocation(ToolInvocation[WebSearchParameters]):
         provider = self._provider()
         limit = self.params.num_results
         query = self.params.query.strip()
-        found = normalised(await provider.search(web_of(self.context), query, limit, signal), limit)
+        found = normalised(await provider.search(self.context.web_access, query, limit, signal), limit)
         results = tuple(SearchResult(title=one.title, url=one.url, snippet=one.snippet) for one in found)
         data = WebSearchData(results=results)
         if not results:
@@ -73,7 +72,7 @@ class WebSearchInvocation(ToolInvocation[WebSearchParameters]):
     def _provider(self) -> SearchProvider:
         from ollm_tui.core.web.search_providers.choice import HOW_TO_CONFIGURE
 
-        provider = web_of(self.context).search
+        provider = self.context.web_access.search
         if provider is None:
             raise SearchFailed(f"No search provider is configured. {HOW_TO_CONFIGURE}", {"reason": "not configured"})
         return provider

@@ -9,8 +9,6 @@ import os
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import JsonValue
-
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import (
     EncodingFailure,
@@ -38,7 +36,16 @@ from ollm_tui.core.files.text_files import (
     decode,
     newline_style,
 )
-from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
+from ollm_tui.core.tools.base import (
+    CallFacts,
+    Effect,
+    Parameters,
+    Question,
+    Tool,
+    ToolGroup,
+    ToolInvocation,
+    TouchedPath,
+)
 from ollm_tui.core.tools.file_warnings import find_omission, link_concerns, link_notes
 
 
@@ -108,10 +115,10 @@ class WriteFileInvocation(ToolInvocation[WriteFileParameters]):
     def touched_paths(self) -> list[TouchedPath]:
         return [TouchedPath(self.params.path, Access.WRITE)]
 
-    def virtual_parameters(self) -> dict[str, JsonValue]:
+    def facts(self) -> CallFacts:
         exists = os.path.lexists(self._locate().real)
         self._judged_new = not exists
-        return {"$exists": exists}
+        return CallFacts(self.tool.effect, virtual={"$exists": exists})
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
         """Raises FileExists and the like before anyone is asked; a result where the content is there already."""
@@ -119,7 +126,7 @@ class WriteFileInvocation(ToolInvocation[WriteFileParameters]):
         plan = await signal.in_thread(self._plan, location)
         return _no_change(location, plan) if plan.changes_nothing else None
 
-    async def preview(self) -> Preview | None:
+    async def _preview(self) -> Preview | None:
         location = self._locate()
         plan = await AbortSignal().in_thread(self._plan, location)
         self._previewed = plan.fingerprint
@@ -129,8 +136,8 @@ class WriteFileInvocation(ToolInvocation[WriteFileParameters]):
         old = f" in the place of {plan.old.status.st_size:,}" if plan.old else ""
         return TextPreview(text=f"Write {len(plan.raw):,} bytes{old} to {location.shown}", concerns=concerns)
 
-    async def state_digest(self) -> str:
-        return await AbortSignal().in_thread(self._digest)
+    async def question(self) -> Question:
+        return Question(await AbortSignal().in_thread(self._digest), self._preview)
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
         location = self._locate()

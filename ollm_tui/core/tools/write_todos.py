@@ -12,8 +12,8 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.escape import quoted_unless_plain
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.bus.states import Risk
-from ollm_tui.core.todos.todo_list import Replacement, Todo, TodoDraft, TodoList, TodoStatus
-from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
+from ollm_tui.core.todos.todo_list import Replacement, Todo, TodoDraft, TodoStatus
+from ollm_tui.core.tools.base import CallFacts, Effect, Parameters, Tool, ToolGroup, ToolInvocation
 
 EVERYTHING = "all"
 """What `id` says where `clear` is to take unfinished items, too."""
@@ -102,15 +102,15 @@ class WriteTodosInvocation(ToolInvocation[WriteTodosParameters]):
             case TodoAction.START | TodoAction.COMPLETE | TodoAction.REMOVE:
                 return f"{self.params.action.capitalize()} todo {quoted_unless_plain(self.params.reference)}"
 
-    def effect(self) -> Effect:
-        return Effect.READS if self.params.action is TodoAction.LIST else Effect.PLANS
+    def facts(self) -> CallFacts:
+        return CallFacts(Effect.READS if self.params.action is TodoAction.LIST else Effect.PLANS)
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
         """Raises TodoFailed for an item that is not there, before anyone is asked."""
         if self.params.action in _ON_ONE_ITEM:
-            await signal.in_thread(self._list.find, self.params.reference)
+            await signal.in_thread(self.context.todo_list.find, self.params.reference)
         elif self.params.todos is not None:
-            await signal.in_thread(self._list.would_replace, self._drafts)
+            await signal.in_thread(self.context.todo_list.would_replace, self._drafts)
         return None
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
@@ -125,17 +125,11 @@ class WriteTodosInvocation(ToolInvocation[WriteTodosParameters]):
         )
 
     @property
-    def _list(self) -> TodoList:
-        if self.context.todos is None:
-            raise RuntimeError("this tool needs a todo list: build its ToolContext with one")
-        return self.context.todos
-
-    @property
     def _drafts(self) -> list[TodoDraft]:
         return [TodoDraft(item.task, item.status, item.id) for item in self.params.todos or ()]
 
     def _run(self) -> tuple[tuple[Todo, ...], list[str]]:
-        todos, reference = self._list, self.params.reference
+        todos, reference = self.context.todo_list, self.params.reference
         notes: list[str] = []
         match self.params.action:
             case None:

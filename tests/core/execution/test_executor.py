@@ -38,10 +38,13 @@ from ollm_tui.core.base.results import JsonObject, ToolData, UpdateOutput
 from ollm_tui.core.bus.confirmation import ConfirmationDetails
 from ollm_tui.core.bus.message_bus import Subscriber
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice, OutputProduced
-from ollm_tui.core.execution.calls import AutoAnswer, CallOrder, CallRecord
+from ollm_tui.core.execution.calls import CallOrder, CallRecord
+from ollm_tui.core.execution.executor import ExecutorOptions
+from ollm_tui.core.execution.permission import AutoAnswer
 from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.policy.rules import Decision, Mode, Operator
-from ollm_tui.core.tools.base import Limits, ToolContext, TouchedPath
+from ollm_tui.core.tools.base import CallFacts, Question, TouchedPath
+from ollm_tui.core.tools.context import Limits, ToolContext
 
 
 class NoteParameters(Parameters):
@@ -64,10 +67,10 @@ class NoteInvocation(ToolInvocation[NoteParameters]):
         return [TouchedPath(self.params.path, Access.WRITE)] if self.params.path else []
 
     async def should_confirm_execute(self, signal: AbortSignal) -> ConfirmationDetails | Literal[False]:
-        return await self.confirmation_details(Risk.HIGH) if self.params.own_question else False
+        return self.confirmation_details(Risk.HIGH) if self.params.own_question else False
 
-    async def state_digest(self) -> str:
-        return type(self).state
+    async def question(self) -> Question:
+        return Question(type(self).state)
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
         if type(self).act is not None:
@@ -109,7 +112,7 @@ def executor(
     registry = ToolRegistry()
     registry.register(tool or note_tool())
     policy = PolicyEngine(PolicyConfig(rules=[PolicyRule(tool="note", action=action)]))
-    return ToolExecutor(registry, policy, bus or MessageBus(), Workspace(tmp_path), attended, **more)  # type: ignore[arg-type]  # keyword options passed through
+    return ToolExecutor(registry, policy, bus or MessageBus(), Workspace(tmp_path), attended, ExecutorOptions(**more))  # type: ignore[arg-type]  # keyword options passed through
 
 
 def answering(bus: MessageBus, *answers: JsonObject) -> list[ConfirmationRequested]:
@@ -206,12 +209,12 @@ async def test_what_changed_since_it_was_shown_is_asked_about_again(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("standin", "runs", "code"), [(AutoAnswer.NOBODY, [], "POLICY_DENIED"), (AutoAnswer.YES, ["hello"], None)]
+    ("auto_answer", "runs", "code"), [(AutoAnswer.NOBODY, [], "POLICY_DENIED"), (AutoAnswer.YES, ["hello"], None)]
 )
 async def test_without_a_person_questions_are_settled_at_once(
-    tmp_path: Path, standin: AutoAnswer, runs: list[str], code: str | None
+    tmp_path: Path, auto_answer: AutoAnswer, runs: list[str], code: str | None
 ) -> None:
-    house = executor(tmp_path, attended=False, standin=standin, standin_hint="; --yes approves")
+    house = executor(tmp_path, attended=False, auto_answer=auto_answer, nobody_hint="; --yes approves")
     result = await house.execute("note", {"text": "hello"})
     assert NoteInvocation.ran == runs
     assert (result.error.code if result.error else None) == code
@@ -221,7 +224,7 @@ async def test_without_a_person_questions_are_settled_at_once(
 
 
 async def test_yes_never_changes_a_deny(tmp_path: Path) -> None:
-    result = await executor(tmp_path, "deny", attended=False, standin=AutoAnswer.YES).execute("note", {"text": "x"})
+    result = await executor(tmp_path, "deny", attended=False, auto_answer=AutoAnswer.YES).execute("note", {"text": "x"})
     assert result.error is not None and result.error.code == "POLICY_DENIED"
 
 
@@ -234,7 +237,7 @@ async def test_the_tools_own_question_holds_under_every_rule_and_mode(tmp_path: 
 
 async def test_a_path_outside_fails_whatever_anybody_says(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
-    house = executor(tmp_path / "ws", "deny", attended=False, standin=AutoAnswer.YES)
+    house = executor(tmp_path / "ws", "deny", attended=False, auto_answer=AutoAnswer.YES)
     result = await house.execute("note", {"text": "x", "path": "../outside"})
     assert result.error is not None
     assert (result.error.type, result.error.slug) == ("InvalidPathError", "security")
@@ -482,11 +485,11 @@ async def test_a_call_that_asyncio_itself_cancels_has_its_end_recorded(tmp_path:
     options = {"outputs": Store(), "context": ToolContext(bus=MessageBus(), limits=Limits(result_chars=10))}
     house = executor(tmp_path, "ask" if asks else "allow", on_record=records.append, **options)
     before = CallOrder()
-    place = CallOrder(before) if where == "waiting for its turn" else None
+    order = CallOrder(before) if where == "waiting for its turn" else None
     if where in ("running", "stubborn"):
         NoteInvocation.act = lambda *_: (wait if where == "running" else stubborn)()
-    task = asyncio.ensure_future(house.execute("note", {"text": "long enough"}, call_id="c1", place=place))
-    while not (reached.is_set() or house.bus.pending() or (place is not None and place._asked.is_set())):
+    task = asyncio.ensure_future(house.execute("note", {"text": "long enough"}, call_id="c1", order=order))
+    while not (reached.is_set() or house.bus.pending() or (order is not None and order._asked.is_set())):
         await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -506,7 +509,9 @@ def test_every_started_call_has_exactly_one_end_in_the_record(steps: list[str], 
         registry = ToolRegistry()
         registry.register(note_tool())
         policy = PolicyEngine(PolicyConfig(rules=[PolicyRule(tool="note", action=Decision.ASK if asks else "allow")]))
-        house = ToolExecutor(registry, policy, MessageBus(), Workspace("."), True, on_record=records.append)
+        house = ToolExecutor(
+            registry, policy, MessageBus(), Workspace("."), True, ExecutorOptions(on_record=records.append)
+        )
         controller = AbortController()
         task = asyncio.ensure_future(house.execute("note", {"text": text}, controller.signal))
         for step in steps:
@@ -532,10 +537,10 @@ def test_every_started_call_has_exactly_one_end_in_the_record(steps: list[str], 
 
 async def test_calls_of_one_reply_are_asked_together_and_run_in_order(tmp_path: Path) -> None:
     house = executor(tmp_path)
-    place, tasks = CallOrder(), []
+    order, tasks = CallOrder(), []
     for text in "123":
-        tasks.append(asyncio.ensure_future(house.execute("note", {"text": text}, place=place)))
-        place = CallOrder(place)
+        tasks.append(asyncio.ensure_future(house.execute("note", {"text": text}, order=order)))
+        order = CallOrder(order)
     while len(house.bus.pending()) < 3:
         await asyncio.sleep(0)
     requests = house.bus.pending()
@@ -561,8 +566,8 @@ async def test_questions_stand_in_the_order_of_the_calls_whatever_takes_long(tmp
     first = CallOrder()
     second = CallOrder(first)
     tasks = [
-        asyncio.ensure_future(house.execute("note", {"text": text}, place=place))
-        for text, place in (("1", first), ("2", second))
+        asyncio.ensure_future(house.execute("note", {"text": text}, order=order))
+        for text, order in (("1", first), ("2", second))
     ]
     while len(house.bus.pending()) < 2:
         await asyncio.sleep(0.001)
@@ -584,14 +589,14 @@ async def test_a_call_behind_others_is_judged_again_when_its_turn_comes(tmp_path
     house.policy = policy
 
     class Writing(NoteInvocation):
-        def virtual_parameters(self) -> JsonObject:
-            return {"$exists": bool(self.ran)}
+        def facts(self) -> CallFacts:
+            return CallFacts(Effect.WRITES, virtual={"$exists": bool(self.ran)})
 
     house.registry.register(replace(note_tool(), invocation=Writing))
     first = CallOrder()
     tasks = [
-        asyncio.ensure_future(house.execute("note", {"text": text}, place=place))
-        for text, place in (("1", first), ("2", CallOrder(first)))
+        asyncio.ensure_future(house.execute("note", {"text": text}, order=order))
+        for text, order in (("1", first), ("2", CallOrder(first)))
     ]
     while not house.bus.pending():
         await asyncio.sleep(0.001)

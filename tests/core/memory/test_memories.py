@@ -23,7 +23,8 @@ from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.memory import MAX_VALUE_CHARS, Memory, MemoryScope
 from ollm_tui.core.storage.store import Store
-from ollm_tui.core.tools.base import Effect, Tool, ToolContext
+from ollm_tui.core.tools.base import Effect, Tool
+from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.memory import MEMORY
 from ollm_tui.core.tools.memory_get import MEMORY_GET
 
@@ -284,7 +285,7 @@ async def test_memory_get_names_the_keys_when_it_misses(memory: Memory) -> None:
 
 def test_only_set_and_delete_change_what_later_sessions_read() -> None:
     def effect(action: str) -> Effect:
-        return MEMORY.create_invocation({"action": action, "key": "k", "value": "v"}, MessageBus()).effect()
+        return MEMORY.create_invocation({"action": action, "key": "k", "value": "v"}, MessageBus()).facts().effect
 
     assert [effect(action) for action in ("set", "delete", "get", "list")] == [
         Effect.REMEMBERS,

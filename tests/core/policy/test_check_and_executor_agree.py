@@ -35,11 +35,11 @@ from ollm_tui.core.policy.engine import JudgedCall, PolicySources
 from ollm_tui.core.policy.rule_set import RuleSet
 from ollm_tui.core.policy.rules import Decision, ExecMode, Mode, Operator, PolicyCondition, RuleSource, strictest
 from ollm_tui.core.tools.base import Effect
+from ollm_tui.core.tools.builtin import BUILTIN_TOOLS
 from ollm_tui.core.tools.edit_file import EDIT_FILE
 from ollm_tui.core.tools.shell import SHELL
 from ollm_tui.options import Options
 from ollm_tui.runtime import Attendance, configure, open_core
-from ollm_tui.runtime.plugins import BUILTIN_TOOLS
 from tests import DATA_DIR
 
 CORPUS = DATA_DIR / "shell_lines"

@@ -21,7 +21,7 @@ from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.rules import PolicyConfig
 from ollm_tui.core.policy.shell.shell_line import analyse, last_program
 from ollm_tui.core.shell.hub import CommandHub
-from ollm_tui.core.tools.base import ToolContext
+from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.core.tools.shell import SHELL
 

@@ -16,9 +16,9 @@ from ollm_tui.core.policy.engine import Floor, JudgedCall, PolicySources
 from ollm_tui.core.policy.rule_set import RuleSet
 from ollm_tui.core.policy.rules import Decision, Mode, Operator, RuleSource, ToolPolicy, strictest
 from ollm_tui.core.tools.base import AnyTool, Effect
+from ollm_tui.core.tools.builtin import BUILTIN_TOOLS
 from ollm_tui.options import Options
 from ollm_tui.runtime import configure
-from ollm_tui.runtime.plugins import BUILTIN_TOOLS
 
 TOOLS: dict[str, AnyTool] = {tool.name: tool for tool in BUILTIN_TOOLS}
 

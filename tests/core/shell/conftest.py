@@ -17,7 +17,8 @@ from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.command_warnings import ShellCommandReader
 from ollm_tui.core.shell.hub import CommandHub
 from ollm_tui.core.shell.process_tree import running_processes
-from ollm_tui.core.tools.base import Tool, ToolContext
+from ollm_tui.core.tools.base import Tool
+from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.shell import SHELL, ShellData
 from ollm_tui.core.tools.shell_kill import SHELL_KILL
 from ollm_tui.core.tools.shell_output import SHELL_OUTPUT

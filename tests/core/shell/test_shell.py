@@ -351,7 +351,7 @@ async def test_the_person_is_shown_the_whole_line_and_where_it_runs(bench: Bench
     (bench.root / "sub").mkdir()
     line = "echo " + "x" * 5000 + "\nrm -rf build"
     invocation = SHELL.create_invocation({"command": line, "cwd": "sub"}, bench.context)
-    preview = await invocation.preview()
+    preview = await (await invocation.question()).preview()
     assert isinstance(preview, CommandPreview)
     assert (preview.command, preview.cwd) == (line, "sub")
     assert preview.parts == ("echo " + "x" * 5000, "rm -rf build")
@@ -359,11 +359,11 @@ async def test_the_person_is_shown_the_whole_line_and_where_it_runs(bench: Bench
     assert invocation.tool_locations() == ["sub"]
     assert "\n" not in invocation.get_description()
     assert "rm -rf build" in invocation.get_description()
-    before = await invocation.state_digest()
+    before = (await invocation.question()).state
     (bench.root / "sub").rmdir()
     (bench.root / "other").mkdir()
     (bench.root / "sub").symlink_to("other")
-    assert await invocation.state_digest() != before
+    assert (await invocation.question()).state != before
 
 
 async def test_a_line_the_system_can_not_take_says_what_to_do(bench: Bench) -> None:

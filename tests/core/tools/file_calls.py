@@ -20,10 +20,12 @@ from hypothesis import strategies as st
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.escape import quote_name
 from ollm_tui.core.base.results import ToolResult
+from ollm_tui.core.bus.confirmation import Preview
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.files.trash import Trash
-from ollm_tui.core.tools.base import AnyInvocation, AnyTool, Limits, ToolContext
+from ollm_tui.core.tools.base import AnyInvocation, AnyTool
+from ollm_tui.core.tools.context import Limits, ToolContext
 
 FAST_FOLDER = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """In memory where there is such a place: each example of a property writes files through to the disk."""
@@ -102,7 +104,7 @@ class Room:
 
 async def run(invocation: AnyInvocation, signal: AbortSignal | None = None) -> ToolResult:
     signal = signal or AbortController().signal
-    invocation.virtual_parameters()
+    invocation.facts()
     done = await invocation.check(signal)
     return done if done is not None else await invocation.execute(signal)
 
@@ -193,3 +195,8 @@ def new_room() -> Iterator[Room]:
     """For property tests, which need a fresh one for each example."""
     with tempfile.TemporaryDirectory(dir=FAST_FOLDER) as folder:
         yield Room(Path(folder))
+
+
+async def preview_of(call: AnyInvocation) -> Preview | None:
+    """What a person would be shown of the call as things stand."""
+    return await (await call.question()).preview()

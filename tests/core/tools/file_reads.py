@@ -19,7 +19,8 @@ from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.fence.dir_handle import DirHandle
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.search.listing import Listing, ListingOptions
-from ollm_tui.core.tools.base import Limits, Parameters, Tool, ToolContext
+from ollm_tui.core.tools.base import Parameters, Tool
+from ollm_tui.core.tools.context import Limits, ToolContext
 
 P = TypeVar("P", bound=Parameters)
 

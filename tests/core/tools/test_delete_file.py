@@ -24,7 +24,7 @@ from ollm_tui.core.fence.protected_paths import fold
 from ollm_tui.core.fence.workspace import Access, Workspace
 from ollm_tui.core.tools.delete_file import DELETE_FILE, DeleteFileData
 from tests.core.files.test_trash import pretend_other_file_system
-from tests.core.tools.file_calls import Room, names, new_room, open_room, spelled, unprivileged
+from tests.core.tools.file_calls import Room, names, new_room, open_room, preview_of, spelled, unprivileged
 
 
 @pytest.fixture
@@ -146,7 +146,7 @@ def test_every_deletion_asks_and_shows_what_goes(room: Room) -> None:
     room.write("d/lib/.git/HEAD", "6")
     call = room.invocation(DELETE_FILE, path="d", recursive=True)
     assert asyncio.run(call.should_confirm_execute(AbortController().signal))
-    preview = asyncio.run(call.preview())
+    preview = asyncio.run(preview_of(call))
     assert isinstance(preview, DeletionPreview)
     assert (preview.count, preview.total_size) == (3, 6)
     assert [(file.path, file.size) for file in preview.files] == [("d/.env", 3), ("d/a", 2), ("d/lib/.git/HEAD", 1)]
@@ -158,11 +158,11 @@ def test_every_deletion_asks_and_shows_what_goes(room: Room) -> None:
 def test_the_digest_changes_with_anything_in_the_directory(room: Room) -> None:
     room.write("d/a", "1")
     call = room.invocation(DELETE_FILE, path="d", recursive=True)
-    digests = {asyncio.run(call.state_digest())}
+    digests = {asyncio.run(call.question()).state}
     room.write("d/b", "1")
-    digests.add(asyncio.run(call.state_digest()))
+    digests.add(asyncio.run(call.question()).state)
     room.write("d/a", "22")
-    digests.add(asyncio.run(call.state_digest()))
+    digests.add(asyncio.run(call.question()).state)
     assert len(digests) == 3
 
 

@@ -31,7 +31,7 @@ from ollm_tui.core.bus.confirmation import DiffPreview
 from ollm_tui.core.files import atomic
 from ollm_tui.core.tools.edit_file import EDIT_FILE, EditFileData
 from ollm_tui.core.tools.edit_matching import MatchKind
-from tests.core.tools.file_calls import Room, new_room, open_room, run, texts, unprivileged
+from tests.core.tools.file_calls import Room, new_room, open_room, preview_of, run, texts, unprivileged
 
 some = texts.filter(bool)
 
@@ -484,7 +484,7 @@ def test_a_write_protected_file_is_refused() -> None:
 def test_the_preview_shows_the_change_and_that_is_what_is_written(room: Room) -> None:
     room.write("f", "a\nb\nc\n")
     call = room.invocation(EDIT_FILE, path="f", edits=[{"target": "b", "replacement": "B"}])
-    preview = asyncio.run(call.preview())
+    preview = asyncio.run(preview_of(call))
     assert isinstance(preview, DiffPreview)
     assert preview.diff.hunks[0].lines == (" a", "-b", "+B", " c")
     assert room.read("f") == b"a\nb\nc\n"
@@ -497,7 +497,7 @@ def test_a_shown_diff_that_no_longer_fits_is_file_changed(room: Room) -> None:
     for changed in ("a\nX\nb\nc\n", "nothing of it\n"):
         room.write("f", "a\nb\nc\n")
         call = room.invocation(EDIT_FILE, path="f", edits=[{"target": "b", "replacement": "B"}])
-        asyncio.run(call.preview())
+        asyncio.run(preview_of(call))
         room.write("f", changed)
         with pytest.raises(FileChanged):
             asyncio.run(call.execute(AbortController().signal))
@@ -508,7 +508,7 @@ def test_a_change_elsewhere_in_the_file_lets_the_shown_edit_through_with_a_note(
     content = numbered(30)
     room.write("f", content)
     call = room.invocation(EDIT_FILE, path="f", edits=[{"target": "x = 1", "replacement": "x = 2"}])
-    asyncio.run(call.preview())
+    asyncio.run(preview_of(call))
     room.write("f", "new first line\n" + content)
     result = asyncio.run(call.execute(AbortController().signal))
     assert room.read("f").decode() == "new first line\n" + content.replace("x = 1", "x = 2")
@@ -518,7 +518,7 @@ def test_a_change_elsewhere_in_the_file_lets_the_shown_edit_through_with_a_note(
 def test_a_file_that_vanished_meanwhile_is_not_made_anew(room: Room) -> None:
     place = room.write("f", "a")
     call = room.invocation(EDIT_FILE, path="f", edits=[{"target": "a", "replacement": "b"}])
-    asyncio.run(call.preview())
+    asyncio.run(preview_of(call))
     place.unlink()
     with pytest.raises(FileNotFound):
         asyncio.run(call.execute(AbortController().signal))
@@ -545,11 +545,11 @@ def test_a_change_by_another_program_at_the_last_moment_is_not_lost(
 def test_touching_a_file_is_no_change(room: Room) -> None:
     place = room.write("f", "a")
     call = room.invocation(EDIT_FILE, path="f", edits=[{"target": "a", "replacement": "b"}])
-    before = asyncio.run(call.state_digest())
+    before = asyncio.run(call.question()).state
     os.utime(place, (1, 1))
-    assert asyncio.run(call.state_digest()) == before
+    assert asyncio.run(call.question()).state == before
     room.write("f", "a ")
-    assert asyncio.run(call.state_digest()) != before
+    assert asyncio.run(call.question()).state != before
 
 
 def test_many_edits_of_one_file_at_once_all_land(room: Room) -> None:

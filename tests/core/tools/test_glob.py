@@ -17,7 +17,7 @@ from ollm_tui.core.base.escape import unquote_name
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.fence import protected_paths
 from ollm_tui.core.search.glob_pattern import GlobPattern, InvalidGlobError
-from ollm_tui.core.tools.base import Limits
+from ollm_tui.core.tools.context import Limits
 from ollm_tui.core.tools.glob import GLOB, GlobData
 from tests.core.tools.file_reads import call, called, write
 

@@ -26,7 +26,7 @@ from ollm_tui.core.fence.dir_handle import DirHandle
 from ollm_tui.core.search import file_search, other_encodings
 from ollm_tui.core.search.line_query import CUT_MARK, MAX_LINE_CHARS
 from ollm_tui.core.search.ripgrep import Ripgrep, find_ripgrep
-from ollm_tui.core.tools.base import Limits
+from ollm_tui.core.tools.context import Limits
 from ollm_tui.core.tools.grep import GREP, GrepData, GrepInvocation, GrepMatch
 from tests.core.tools.file_reads import call, called, git, write
 

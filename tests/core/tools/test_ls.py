@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ollm_tui.core.base.errors import FileNotFound, InvalidArguments, InvalidPath, NotADirectory
 from ollm_tui.core.base.escape import quote_name
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.tools.base import Limits
+from ollm_tui.core.tools.context import Limits
 from ollm_tui.core.tools.ls import LS, LsData, LsEntry
 from tests.core.tools.file_reads import call, called, write
 

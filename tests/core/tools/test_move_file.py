@@ -28,7 +28,7 @@ from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.files import atomic
 from ollm_tui.core.tools import move_file as move_module
 from ollm_tui.core.tools.move_file import MOVE_FILE
-from tests.core.tools.file_calls import Room, names, new_room, open_room, spelled, unprivileged
+from tests.core.tools.file_calls import Room, names, new_room, open_room, preview_of, spelled, unprivileged
 
 
 @pytest.fixture
@@ -203,15 +203,15 @@ def test_a_real_move_between_file_systems_keeps_all(tmp_path: Path) -> None:
 def test_rules_can_ask_whether_something_is_replaced(room: Room) -> None:
     room.write("a")
     call = room.invocation(MOVE_FILE, **{"from": "a", "to": "b"})
-    assert call.virtual_parameters() == {"$exists": False}
+    assert call.facts().virtual == {"$exists": False}
     (room.folder / "b").symlink_to("nowhere")
-    assert call.virtual_parameters() == {"$exists": True}
+    assert call.facts().virtual == {"$exists": True}
 
 
 def test_a_file_that_appeared_after_the_policy_was_asked_is_not_replaced(room: Room) -> None:
     room.write("a", "ours")
     call = room.invocation(MOVE_FILE, **{"from": "a", "to": "b", "overwrite": True})
-    call.virtual_parameters()
+    call.facts()
     room.write("b", "theirs")
     with pytest.raises(FileChanged):
         asyncio.run(call.execute(AbortController().signal))
@@ -235,7 +235,7 @@ def test_a_file_that_appears_at_the_last_moment_is_not_replaced(room: Room, monk
 def test_the_preview_names_both_ends_and_what_is_replaced(room: Room) -> None:
     room.write("a", "new")
     room.write("b", "older")
-    preview = asyncio.run(room.invocation(MOVE_FILE, **{"from": "a", "to": "b", "overwrite": True}).preview())
+    preview = asyncio.run(preview_of(room.invocation(MOVE_FILE, **{"from": "a", "to": "b", "overwrite": True})))
     assert isinstance(preview, TextPreview)
     assert preview.text == "a → b"
     assert "5 bytes" in preview.concerns[0]

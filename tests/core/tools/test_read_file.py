@@ -29,7 +29,7 @@ from ollm_tui.core.base.errors import (
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.files.line_index import STRIDE, LineIndexes, line_offset
 from ollm_tui.core.files.text_files import Newline
-from ollm_tui.core.tools.base import Limits
+from ollm_tui.core.tools.context import Limits
 from ollm_tui.core.tools.read_file import READ_FILE, ReadFileData
 from tests.core.tools.file_reads import call, called
 

@@ -13,7 +13,7 @@ from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import InvalidArguments, OperationCancelled
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.fence.workspace import Workspace
-from ollm_tui.core.tools.base import Limits, ToolContext
+from ollm_tui.core.tools.context import Limits, ToolContext
 from ollm_tui.core.tools.read_many_files import READ_MANY_FILES, ReadManyFilesData
 from tests.core.tools.file_reads import call, called, write
 

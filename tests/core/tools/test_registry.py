@@ -25,8 +25,9 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import InvalidArguments, ToolNotFound
 from ollm_tui.core.base.results import UpdateOutput
 from ollm_tui.core.tools.argument_repair import mend
+from ollm_tui.core.tools.builtin import BUILTIN_TOOLS
 from ollm_tui.core.tools.schema import SchemaFormat, function_schema
-from ollm_tui.runtime.plugins import BUILTIN_TOOLS, load_registry
+from ollm_tui.runtime.plugins import load_registry
 
 NAMES = st.text(min_size=1, max_size=20)
 

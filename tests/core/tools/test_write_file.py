@@ -33,7 +33,7 @@ from ollm_tui.core.files.text_files import decode
 from ollm_tui.core.tools.file_warnings import find_omission
 from ollm_tui.core.tools.read_file import READ_FILE, ReadFileData
 from ollm_tui.core.tools.write_file import WRITE_FILE, WriteFileData, WriteFileParameters
-from tests.core.tools.file_calls import Room, names, new_room, open_room, run, spelled, texts, unprivileged
+from tests.core.tools.file_calls import Room, names, new_room, open_room, preview_of, run, spelled, texts, unprivileged
 
 
 @pytest.fixture
@@ -255,7 +255,7 @@ def test_a_full_disk_is_no_space_and_leaves_what_was_there(room: Room) -> None:
 def test_a_file_that_vanished_after_it_was_shown_is_not_made_anew(room: Room) -> None:
     place = room.write("f", "old")
     call = room.invocation(WRITE_FILE, path="f", content="new", overwrite=True)
-    asyncio.run(call.preview())
+    asyncio.run(preview_of(call))
     place.unlink()
     with pytest.raises(FileChanged):
         asyncio.run(call.execute(AbortController().signal))
@@ -322,7 +322,7 @@ def test_a_line_that_stands_for_left_out_text_makes_the_call_ask(room: Room, lin
     assert find_omission(f"a\n{line}") is not None
     details = asyncio.run(call.should_confirm_execute(AbortController().signal))
     assert details
-    preview = asyncio.run(call.preview())
+    preview = asyncio.run(preview_of(call))
     assert isinstance(preview, DiffPreview)
     assert "Line 3 looks like a placeholder" in preview.concerns[0]
     asyncio.run(run(call))
@@ -341,25 +341,25 @@ def test_looking_for_placeholders_takes_no_time_on_long_and_odd_texts() -> None:
 
 def test_rules_can_ask_whether_the_file_exists(room: Room) -> None:
     call = room.invocation(WRITE_FILE, path="f", content="a")
-    assert call.virtual_parameters() == {"$exists": False}
+    assert call.facts().virtual == {"$exists": False}
     room.write("f")
-    assert call.virtual_parameters() == {"$exists": True}
+    assert call.facts().virtual == {"$exists": True}
     assert not asyncio.run(call.should_confirm_execute(AbortController().signal))
 
 
 def test_the_preview_is_a_diff_of_text_and_words_for_bytes(room: Room) -> None:
     room.write("f", "a\nb\n")
-    preview = asyncio.run(room.invocation(WRITE_FILE, path="f", content="a\nc\n", overwrite=True).preview())
+    preview = asyncio.run(preview_of(room.invocation(WRITE_FILE, path="f", content="a\nc\n", overwrite=True)))
     assert isinstance(preview, DiffPreview)
     assert (preview.created, preview.diff.hunks[0].lines) == (False, (" a", "-b", "+c"))
-    preview = asyncio.run(room.invocation(WRITE_FILE, path="g", content="AAAA", encoding="base64").preview())
+    preview = asyncio.run(preview_of(room.invocation(WRITE_FILE, path="g", content="AAAA", encoding="base64")))
     assert isinstance(preview, TextPreview)
     assert preview.text == "Write 3 bytes to g"
 
 
 def test_a_file_that_appeared_after_the_policy_was_asked_is_not_overwritten(room: Room) -> None:
     call = room.invocation(WRITE_FILE, path="f", content="ours", overwrite=True)
-    assert call.virtual_parameters() == {"$exists": False}
+    assert call.facts().virtual == {"$exists": False}
     room.write("f", "theirs")
     with pytest.raises(FileChanged):
         asyncio.run(call.execute(AbortController().signal))
@@ -369,10 +369,10 @@ def test_a_file_that_appeared_after_the_policy_was_asked_is_not_overwritten(room
 def test_a_file_that_changed_after_the_diff_was_shown_is_not_overwritten(room: Room) -> None:
     room.write("f", "old")
     call = room.invocation(WRITE_FILE, path="f", content="new", overwrite=True)
-    asyncio.run(call.preview())
-    digest = asyncio.run(call.state_digest())
+    asyncio.run(preview_of(call))
+    digest = asyncio.run(call.question()).state
     room.write("f", "newer")
-    assert asyncio.run(call.state_digest()) != digest
+    assert asyncio.run(call.question()).state != digest
     with pytest.raises(FileChanged):
         asyncio.run(call.execute(AbortController().signal))
     assert room.read("f") == b"newer"

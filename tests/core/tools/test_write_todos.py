@@ -16,7 +16,8 @@ from ollm_tui.core.base.results import JsonObject, ToolResult
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.storage.store import Store
 from ollm_tui.core.todos.todo_list import TodoList
-from ollm_tui.core.tools.base import Effect, ToolContext
+from ollm_tui.core.tools.base import Effect
+from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.write_todos import WRITE_TODOS, TodosData
 
 
@@ -150,7 +151,7 @@ def test_arguments_that_do_not_fit_are_named(arguments: JsonObject, said: str) -
 
 def test_listing_reads_and_everything_else_plans() -> None:
     def effect(arguments: JsonObject) -> Effect:
-        return WRITE_TODOS.create_invocation(arguments, MessageBus()).effect()
+        return WRITE_TODOS.create_invocation(arguments, MessageBus()).facts().effect
 
     assert effect({"action": "list"}) is Effect.READS
     assert effect({"action": "clear"}) is Effect.PLANS

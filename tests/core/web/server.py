@@ -14,7 +14,8 @@ import httpcore
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.bus.message_bus import MessageBus
-from ollm_tui.core.tools.base import AnyTool, ToolContext
+from ollm_tui.core.tools.base import AnyTool
+from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.web.client import WebAccess, WebLimits
 
 PUBLIC = "93.184.216.34"

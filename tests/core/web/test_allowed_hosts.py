@@ -23,7 +23,7 @@ from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.core.bus.states import RememberScope, Risk
 from ollm_tui.core.policy.rules import Mode
-from ollm_tui.core.tools.base import ToolContext
+from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.http_fetch import HTTP_FETCH
 from ollm_tui.core.tools.web_fetch import WEB_FETCH
 from ollm_tui.core.web.allowed_hosts import AllowedDomains, local_server
@@ -216,7 +216,7 @@ async def test_a_name_of_the_net_that_leads_nearby_is_not_offered(server: Server
     world = World(server, {"inside.example": [["127.0.0.1"]]})
     context = ToolContext(bus=MessageBus(), web=WebAccess(resolver=world.resolve, backend=world), attended=True)
     invocation = WEB_FETCH.create_invocation({"url": "http://inside.example/"}, context)
-    assert invocation.session_offer() is None
+    assert invocation.facts().offer is None
 
 
 @given(

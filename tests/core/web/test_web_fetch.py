@@ -29,12 +29,13 @@ from ollm_tui.core.base.errors import (
 from ollm_tui.core.base.results import JsonObject, ToolResult
 from ollm_tui.core.bus.confirmation import UrlPreview
 from ollm_tui.core.bus.message_bus import MessageBus
-from ollm_tui.core.execution.calls import AutoAnswer
-from ollm_tui.core.execution.executor import ToolExecutor
+from ollm_tui.core.execution.executor import ExecutorOptions, ToolExecutor
+from ollm_tui.core.execution.permission import AutoAnswer
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.rules import PolicyConfig
-from ollm_tui.core.tools.base import AnyTool, Effect, ToolContext
+from ollm_tui.core.tools.base import AnyTool, Effect
+from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.http_fetch import HTTP_FETCH
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.core.tools.web_fetch import WEB_FETCH
@@ -313,7 +314,7 @@ def invocation(tool: AnyTool, web: WebAccess, **arguments: object):  # of any to
 def test_rules_can_ask_whether_the_domain_is_allowed(url: str, allowed: str) -> None:
     web = WebAccess(["docs.example", "127.0.0.1:8000"])
     for tool in (WEB_FETCH, HTTP_FETCH):
-        assert invocation(tool, web, url=url).virtual_parameters() == {"$allowed_domain": allowed}
+        assert invocation(tool, web, url=url).facts().virtual == {"$allowed_domain": allowed}
         assert invocation(tool, web, url=url).get_description()
         assert invocation(tool, web, url=url).tool_locations() == [url]
 
@@ -338,7 +339,7 @@ async def test_whatever_is_more_than_reading_asks_by_itself(arguments: dict[str,
     assert bool(question) is asks
     if question and arguments.get("method"):
         assert question.risk == "high"
-    assert call_.effect() is (Effect.SENDS if arguments.get("method") else Effect.READS)
+    assert call_.facts().effect is (Effect.SENDS if arguments.get("method") else Effect.READS)
 
 
 async def test_the_preview_masks_secrets_and_never_the_host() -> None:
@@ -350,7 +351,7 @@ async def test_the_preview_masks_secrets_and_never_the_host() -> None:
         headers={"Authorization": "Bearer sesame", "X-Trace": "7", "X-Token": "sesame"},
         body='{"password": "sesame-street", "n": 1}',
     )
-    preview = await call_.preview()
+    preview = await (await call_.question()).preview()
     assert isinstance(preview, UrlPreview)
     assert "sesame" not in preview.model_dump_json()
     assert "abcdefghijkl" not in preview.model_dump_json()
@@ -372,7 +373,11 @@ async def test_yes_never_reaches_a_private_address(server: Server, tmp_path: Pat
     bus = MessageBus()
     context = ToolContext(bus=bus, web=WebAccess())
     executor = ToolExecutor(
-        registry, PolicyEngine(PolicyConfig()), bus, Workspace(tmp_path), context=context, standin=AutoAnswer.YES
+        registry,
+        PolicyEngine(PolicyConfig()),
+        bus,
+        Workspace(tmp_path),
+        options=ExecutorOptions(context=context, auto_answer=AutoAnswer.YES),
     )
     for name in ("web_fetch", "http_fetch"):
         result = await executor.execute(name, {"url": f"{server.origin}/"})
@@ -382,12 +387,18 @@ async def test_yes_never_reaches_a_private_address(server: Server, tmp_path: Pat
     assert server.requests == []
     context = ToolContext(bus=bus, web=access(server))
     executor = ToolExecutor(
-        registry, PolicyEngine(PolicyConfig()), bus, Workspace(tmp_path), context=context, standin=AutoAnswer.YES
+        registry,
+        PolicyEngine(PolicyConfig()),
+        bus,
+        Workspace(tmp_path),
+        options=ExecutorOptions(context=context, auto_answer=AutoAnswer.YES),
     )
     framed = await executor.execute("web_fetch", {"url": f"{server.origin}/"})
     assert framed.llm_content == "secret"
     assert framed.for_model().startswith("[web content from")
-    denied = ToolExecutor(registry, PolicyEngine(PolicyConfig()), bus, Workspace(tmp_path), context=context)
+    denied = ToolExecutor(
+        registry, PolicyEngine(PolicyConfig()), bus, Workspace(tmp_path), options=ExecutorOptions(context=context)
+    )
     answer = await denied.execute("web_fetch", {"url": f"{server.origin}/"})
     assert answer.error is not None
     assert answer.error.type == "PolicyDeniedError"

@@ -16,9 +16,9 @@ from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.policy.shell.git_config import configured_program
 from ollm_tui.core.policy.shell.risky_options import sed_is_harmless
 from ollm_tui.core.tools.base import Effect
+from ollm_tui.core.tools.builtin import BUILTIN_TOOLS
 from ollm_tui.options import Options
 from ollm_tui.runtime import configure
-from ollm_tui.runtime.plugins import BUILTIN_TOOLS
 
 SHELL = next(tool for tool in BUILTIN_TOOLS if tool.name == "shell")
 Judge = Callable[[str], Explanation]

@@ -1,0 +1,51 @@
+"""The built-in tools: the one module that imports all of them."""
+
+from __future__ import annotations
+
+from ollm_tui.core.tools.base import AnyTool
+from ollm_tui.core.tools.delete_file import DELETE_FILE
+from ollm_tui.core.tools.edit_file import EDIT_FILE
+from ollm_tui.core.tools.glob import GLOB
+from ollm_tui.core.tools.grep import GREP
+from ollm_tui.core.tools.http_fetch import HTTP_FETCH
+from ollm_tui.core.tools.ls import LS
+from ollm_tui.core.tools.memory import MEMORY
+from ollm_tui.core.tools.memory_get import MEMORY_GET
+from ollm_tui.core.tools.memory_search import MEMORY_SEARCH
+from ollm_tui.core.tools.move_file import MOVE_FILE
+from ollm_tui.core.tools.read_file import READ_FILE
+from ollm_tui.core.tools.read_many_files import READ_MANY_FILES
+from ollm_tui.core.tools.shell import SHELL
+from ollm_tui.core.tools.shell_kill import SHELL_KILL
+from ollm_tui.core.tools.shell_output import SHELL_OUTPUT
+from ollm_tui.core.tools.web_fetch import WEB_FETCH
+from ollm_tui.core.tools.web_search import WEB_SEARCH
+from ollm_tui.core.tools.write_file import WRITE_FILE
+from ollm_tui.core.tools.write_todos import WRITE_TODOS
+
+BUILTIN_TOOLS: tuple[AnyTool, ...] = (
+    DELETE_FILE,
+    EDIT_FILE,
+    GLOB,
+    GREP,
+    HTTP_FETCH,
+    LS,
+    MEMORY,
+    MEMORY_GET,
+    MEMORY_SEARCH,
+    MOVE_FILE,
+    READ_FILE,
+    READ_MANY_FILES,
+    SHELL,
+    SHELL_KILL,
+    SHELL_OUTPUT,
+    WEB_FETCH,
+    WEB_SEARCH,
+    WRITE_FILE,
+    WRITE_TODOS,
+)
+
+
+def builtin_tools() -> tuple[AnyTool, ...]:
+    """Return the built-in tools, for a registry."""
+    return BUILTIN_TOOLS

@@ -1,0 +1,136 @@
+"""What a call may use: workspace, services and limits; a service that was not given is made on demand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ollm_tui.core.base.clock import Clock, SystemClock
+from ollm_tui.core.bus.message_bus import MessageBus
+from ollm_tui.core.files.snapshots import SeenFiles
+
+if TYPE_CHECKING:
+    from ollm_tui.core.fence.workspace import Workspace
+    from ollm_tui.core.files.trash import Trash
+    from ollm_tui.core.memory import Memory
+    from ollm_tui.core.shell.hub import CommandHub
+    from ollm_tui.core.storage.store import Store
+    from ollm_tui.core.todos.todo_list import TodoList
+    from ollm_tui.core.tools.command_reader import CommandReader
+    from ollm_tui.core.web.client import WebAccess
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on what tools read and return (`[limits]`): bytes, lines, characters, seconds."""
+
+    file_bytes: int = 20_000_000
+    result_lines: int = 2_000
+    result_chars: int = 100_000
+    entries: int = 100_000
+    call_seconds: float = 300.0
+
+
+class DefaultServices:
+    """The services of an executor that was given none: each made when first used, gone when closed."""
+
+    @cached_property
+    def web(self) -> WebAccess:
+        """Access to public addresses, without a search provider."""
+        from ollm_tui.core.web.client import WebAccess
+
+        return WebAccess()
+
+    @cached_property
+    def trash(self) -> Trash:
+        """The person's own trash, so that `ollm-tui trash restore` finds what was deleted."""
+        from ollm_tui.core.base.app_dirs import state_dir
+        from ollm_tui.core.files.trash import Trash
+
+        return Trash(state_dir())
+
+    @cached_property
+    def commands(self) -> CommandHub:
+        """Commands that end when this is closed."""
+        from ollm_tui.core.shell.hub import CommandHub
+
+        return CommandHub()
+
+    @cached_property
+    def store(self) -> Store:
+        """A database in memory."""
+        from ollm_tui.core.storage.store import InMemoryStore
+
+        return InMemoryStore()
+
+    async def aclose(self) -> None:
+        """End the commands and forget what was stored."""
+        if "commands" in self.__dict__:
+            await self.commands.close()
+        if "store" in self.__dict__:
+            self.store.close()
+        self.__dict__.clear()
+
+
+@dataclass(frozen=True)
+class ToolContext:
+    """What a call may use; services that are None are taken from `defaults`."""
+
+    bus: MessageBus
+    workspace: Workspace | None = None
+    commands: CommandHub | None = None
+    todos: TodoList | None = None
+    memory: Memory | None = None
+    trash: Trash | None = None
+    web: WebAccess | None = None
+    command_reader: CommandReader | None = None
+    """Set by the executor where a caller gives none."""
+    clock: Clock = field(default_factory=SystemClock)
+    limits: Limits = field(default_factory=Limits)
+    seen: SeenFiles = field(default_factory=SeenFiles)
+    strict_edits: bool = False
+    attended: bool = False
+    """A person is at the dashboard and can answer and type."""
+    call_id: str = ""
+    defaults: DefaultServices = field(default_factory=DefaultServices)
+
+    @property
+    def fence(self) -> Workspace:
+        """The workspace; raises RuntimeError where a caller built a context without one."""
+        if self.workspace is None:
+            raise RuntimeError("this tool needs a workspace: build its ToolContext with one")
+        return self.workspace
+
+    @property
+    def command_hub(self) -> CommandHub:
+        """The live commands."""
+        return self.commands or self.defaults.commands
+
+    @property
+    def web_access(self) -> WebAccess:
+        """The way to web servers."""
+        return self.web or self.defaults.web
+
+    @property
+    def trash_folder(self) -> Trash:
+        """Where deleted files go."""
+        return self.trash or self.defaults.trash
+
+    @property
+    def memories(self) -> Memory:
+        """The memory of workspace and person."""
+        if self.memory is not None:
+            return self.memory
+        from ollm_tui.core.memory import Memory
+
+        return Memory(self.defaults.store, self.fence.root)
+
+    @property
+    def todo_list(self) -> TodoList:
+        """The workspace's todo list."""
+        if self.todos is not None:
+            return self.todos
+        from ollm_tui.core.todos.todo_list import TodoList
+
+        return TodoList(self.defaults.store, self.fence.root)

@@ -1,0 +1,96 @@
+"""`ToolExecutor(registry, policy, bus, workspace)` alone runs every built-in tool (contract section 7)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ollm_tui.core import MessageBus, PolicyConfig, PolicyEngine, ToolExecutor, Workspace
+from ollm_tui.core.base.results import JsonObject
+from ollm_tui.core.bus.states import Risk
+from ollm_tui.core.execution.executor import ExecutorOptions
+from ollm_tui.core.execution.permission import AutoAnswer
+from ollm_tui.core.policy.rules import Decision
+from ollm_tui.core.tools.builtin import BUILTIN_TOOLS, builtin_tools
+from ollm_tui.core.tools.http_fetch import HTTP_FETCH
+from ollm_tui.core.tools.registry import ToolRegistry
+from tests.core.web.server import running_server
+
+CALLS: list[tuple[str, JsonObject]] = [
+    ("write_file", {"path": "a.txt", "content": "one\n"}),
+    ("read_file", {"path": "a.txt"}),
+    ("read_many_files", {"paths": ["*.txt"]}),
+    ("edit_file", {"path": "a.txt", "edits": [{"target": "one", "replacement": "two"}]}),
+    ("move_file", {"from": "a.txt", "to": "b.txt"}),
+    ("glob", {"pattern": "*"}),
+    ("grep", {"pattern": "two"}),
+    ("ls", {}),
+    ("search_code", {"query": "two"}),
+    ("shell", {"command": "echo hello"}),
+    ("shell", {"command": "sleep 600", "background": True}),
+    ("shell_output", {"id": "j1"}),
+    ("shell_kill", {"id": "j1"}),
+    ("memory", {"action": "set", "key": "k", "value": "v"}),
+    ("memory_get", {"key": "k"}),
+    ("memory_search", {"query": "k"}),
+    ("write_todos", {"action": "add", "task": "t"}),
+    ("delete_file", {"path": "b.txt"}),
+]
+
+
+def bare(root: Path, auto_answer: AutoAnswer = AutoAnswer.NOBODY) -> ToolExecutor:
+    registry = ToolRegistry()
+    for tool in builtin_tools():
+        registry.register(tool)
+    policy = PolicyEngine(PolicyConfig(default_action=Decision.ALLOW, rules=[]))
+    return ToolExecutor(
+        registry, policy, MessageBus(), Workspace(root), options=ExecutorOptions(auto_answer=auto_answer)
+    )
+
+
+async def test_every_builtin_tool_runs_without_services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    root = tmp_path / "workspace"
+    root.mkdir()
+    names = {tool.name for tool in BUILTIN_TOOLS}
+    async with bare(root, AutoAnswer.YES) as executor, running_server() as server:
+        calls = [call for call in CALLS if call[0] in names]
+        calls += [(name, {"url": f"{server.origin}/"}) for name in ("web_fetch", "http_fetch")]
+        calls += [("web_search", {"query": "x"})]
+        assert {name for name, _ in calls} == names
+        results = [(name, await executor.execute(name, arguments)) for name, arguments in calls]
+    failed = {name: result.error.type for name, result in results if result.error is not None}
+    # A local server must be listed, and no search provider is configured.
+    assert failed == {
+        "web_fetch": "UrlNotAllowedError",
+        "http_fetch": "UrlNotAllowedError",
+        "web_search": "SearchError",
+    }
+    assert dict(results)["memory_get"].llm_content == "v"
+
+
+async def test_what_was_made_on_demand_ends_with_the_executor(tmp_path: Path) -> None:
+    executor = bare(tmp_path)
+    await executor.execute("memory", {"action": "set", "key": "k", "value": "v"})
+    assert (await executor.execute("memory", {"action": "get", "key": "k"})).llm_content == "v"
+    await executor.aclose()
+    assert (await executor.execute("memory", {"action": "get", "key": "k"})).llm_content == "Key not found"
+    await executor.aclose()
+
+
+async def test_a_bare_bus_is_enough_to_ask_about_a_request() -> None:
+    from ollm_tui.core import AbortController
+
+    call = HTTP_FETCH.create_invocation({"url": "https://example.org/x", "method": "DELETE"}, MessageBus())
+    details = await call.should_confirm_execute(AbortController().signal)
+    assert details and (details.risk, details.tool_name) == (Risk.HIGH, "http_fetch")
+
+
+@pytest.mark.parametrize(("method", "risk"), [("GET", Risk.MEDIUM), ("POST", Risk.HIGH), ("DELETE", Risk.HIGH)])
+async def test_the_risk_of_a_request_goes_by_its_method(tmp_path: Path, method: str, risk: Risk) -> None:
+    async with bare(tmp_path) as executor:
+        explanation = await executor.explain("http_fetch", {"url": "https://example.org/", "method": method})
+    assert explanation.risk is risk
+    assert executor.policy.get_risk_level("http_fetch", HTTP_FETCH, {"method": method}) is risk
+    assert executor.policy.get_risk_level("http_fetch", HTTP_FETCH) is Risk.MEDIUM
