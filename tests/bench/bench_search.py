@@ -116,7 +116,7 @@ async def measure(root: Path, program: str) -> None:
 
     def first_time(run: Callable[[], Awaitable[ToolResult]]) -> Callable[[], Awaitable[ToolResult]]:
         async def forgetful() -> ToolResult:
-            listing._entries = DirectoryCache()
+            listing.directory_cache = DirectoryCache()
             return await run()
 
         return forgetful

@@ -8,12 +8,12 @@ from itertools import islice
 from pathlib import Path
 
 _MOST_NAMES = 2_000
-"""Names of a folder that are compared."""
+"""Names of a directory that are compared."""
 
 _SUGGESTIONS = 3
 
 
-def near_places(place: Path, root: Path) -> list[Path]:
+def near_paths(place: Path, root: Path) -> list[Path]:
     """What exists nearest to a place below `root` at which nothing is: the closest first, none where nothing is close.
 
     The first component that is missing is compared with the names beside it; case does not count. Blocking.

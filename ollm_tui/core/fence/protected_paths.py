@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 OWN_SETTINGS_NAME = ".ollm"
-"""The folder in a workspace that holds settings for this program."""
+"""The directory in a workspace that holds settings for this program."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ _CREDENTIALS = (
 )
 
 DEEPER_CREDENTIALS = tuple(pattern for pattern in _CREDENTIALS if "/" in pattern)
-"""Those of more than one component, relative to whatever folder they stand in."""
+"""Those of more than one component, relative to whatever directory they stand in."""
 
 _WRITES: tuple[tuple[Sensitivity, tuple[str, ...]], ...] = (
     (GIT_INTERNALS, (".git", ".gitconfig", ".gitmodules", ".config/git", ".githooks", ".husky")),
@@ -352,7 +352,7 @@ class ProtectedPatterns:
                 raise ValueError(f"tools.protected: {error}") from None
 
     def judge(self, relative: str) -> Sensitivity | None:
-        """What the list says about a place; a folder's pattern covers everything in it."""
+        """What the list says about a place; a directory's pattern covers everything in it."""
         if not self.patterns:
             return None
         return DECLARED if self._spec.match_file(relative) or self._spec.match_file(f"{relative}/") else None

@@ -29,8 +29,8 @@ from ollm_tui.core.base.errors import (
 )
 from ollm_tui.core.base.escape import quote_name, unquote_name, visible
 from ollm_tui.core.fence import openat, protected_paths
-from ollm_tui.core.fence.hard_links import home_folder, identity_of_linked, linked_credentials
-from ollm_tui.core.fence.near_names import near_places
+from ollm_tui.core.fence.hard_links import home_dir, identity_of_linked, linked_credentials
+from ollm_tui.core.fence.near_names import near_paths
 from ollm_tui.core.fence.protected_paths import ProtectedPatterns, Sensitivity
 
 __all__ = ["Access", "Location", "Sensitivity", "Workspace"]
@@ -120,7 +120,7 @@ class Workspace:
     def sensitivity(self, location: Location, access: Access) -> Sensitivity | None:
         """What stands against this access even inside the fence; None where nothing does.
 
-        Asks for status, and for the names in some folders where the file has several names itself.
+        Asks for status, and for the names in some directories where the file has several names itself.
         """
         judge = protected_paths.judge_reading if access is Access.READ else protected_paths.judge_writing
         relative = location.relative
@@ -213,7 +213,7 @@ class Workspace:
 
     def missing(self, location: Location, advice: str = "Check the path with ls or glob.") -> FileNotFound:
         """The failure for a place at which nothing is, naming what comes near it. Blocking."""
-        near = [self.shown(each) for each in near_places(location.real, location.root)]
+        near = [self.shown(each) for each in near_paths(location.real, location.root)]
         hint = f"Did you mean {' or '.join(near)}?" if near else advice
         details: dict[str, JsonValue] = {"path": location.shown, "closest": list[JsonValue](near)}
         return FileNotFound(f"{location.shown}: no such file or directory. {hint}", details)
@@ -274,7 +274,7 @@ class Workspace:
         """
         real, root = str(location.real), str(location.root)
         around = [(place, identity) for place in _upwards(real) if (identity := _identity(place, follow=False))]
-        if self._is_own_folder(real, {identity for _, identity in around}, access):
+        if self._is_own_directory(real, {identity for _, identity in around}, access):
             return protected_paths.OWN_SETTINGS_READ if access is Access.READ else protected_paths.OWN_SETTINGS_WRITE
         known = protected_paths.IDENTIFIED_TO_READ if access is Access.READ else protected_paths.IDENTIFIED_TO_WRITE
         within = {identity for place, identity in around if len(place) > len(root)}
@@ -282,8 +282,8 @@ class Workspace:
         found = [sensitivity for name, sensitivity in known if _identity(f"{beneath_root}/{name}") in within]
         return next((each for each in found if each.decision == "deny"), found[0] if found else None)
 
-    def _is_own_folder(self, real: str, identities: set[tuple[int, int]], access: Access) -> bool:
-        """Policy and approvals stand in this program's own folders: a workspace around them gives no key to them."""
+    def _is_own_directory(self, real: str, identities: set[tuple[int, int]], access: Access) -> bool:
+        """Return whether it is in our own directories: a workspace around them does not open policy and approvals."""
         if access is Access.READ and any(_lies_in(real, str(root)) for root in self.readable_roots):
             return False
         for folder in (app_dirs.config_dir(), app_dirs.data_dir(), app_dirs.state_dir()):
@@ -300,8 +300,8 @@ class Workspace:
         if identity is None:
             return None
         above = (each for each in location.real.parents if each == location.root or location.root in each.parents)
-        folders = [os.path.join(os.fsencode(each), b"") for each in (*self.roots, *above)]
-        return linked_credentials(identity[0], [*folders, home_folder()]).get(identity)
+        directories = [os.path.join(os.fsencode(each), b"") for each in (*self.roots, *above)]
+        return linked_credentials(identity[0], [*directories, home_dir()]).get(identity)
 
 
 def _real_directory(path: Path | str) -> Path:
@@ -334,17 +334,17 @@ def _refuse_special(mode: int, shown: str) -> None:
 
 
 def _lies_in(place: str, folder: str) -> bool:
-    """Whether the real path is the folder or lies below it; by text, since making paths of them takes longer."""
+    """Whether the real path is the directory or lies below it; by text, since making paths of them takes longer."""
     return place == folder or place.startswith(folder.rstrip("/") + "/")
 
 
 def _below(place: str, folder: str) -> str:
-    """The place relative to a folder that it lies in; empty for the folder itself."""
+    """The place relative to a directory that it lies in; empty for the directory itself."""
     return place[len(folder) :].lstrip("/")
 
 
 def _upwards(place: str) -> Generator[str]:
-    """The place and every folder around it, up to the root of the file system."""
+    """The place and every directory around it, up to the root of the file system."""
     while place != "/":
         yield place
         place = place[: place.rfind("/")] or "/"

@@ -195,9 +195,9 @@ def _umask() -> int:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Put `text` in the place of the file; a new one gets mode 0600 and its folders are made. Raises OSError."""
+    """Put `text` in the place of the file; a new one gets mode 0600 and its directories are made. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    real = path.resolve()  # a link that a person set up (a dotfiles folder) stays one
+    real = path.resolve()  # a link that a person set up (a dotfiles directory) stays one
     directory = os.open(real.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:

@@ -1,6 +1,6 @@
 """The trash: what `delete_file` takes is kept here and can be put back (contract section 1, `delete_file`).
 
-An entry is a folder with `manifest.json`, written first, and `content`, moved in last: a deletion that is cut
+An entry is a directory with `manifest.json`, written first, and `content`, moved in last: a deletion that is cut
 short at any point leaves the file in one of the two places, or in both.
 """
 
@@ -75,10 +75,10 @@ class TrashedItem:
 
 
 class Trash:
-    """Deleted things under `state_folder/trash`. Safe for several processes at once; all methods block."""
+    """Deleted things under `state_directory/trash`. Safe for several processes at once; all methods block."""
 
-    def __init__(self, state_folder: Path, clock: Clock | None = None, ids: IdSource | None = None) -> None:
-        self.folder = state_folder / "trash"
+    def __init__(self, state_directory: Path, clock: Clock | None = None, ids: IdSource | None = None) -> None:
+        self.folder = state_directory / "trash"
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds()
 
@@ -124,7 +124,7 @@ class Trash:
         return sorted(entries, key=lambda entry: (entry.deleted_at, entry.id))
 
     def damaged(self) -> list[Path]:
-        """Folders whose manifest cannot be read although something lies in them."""
+        """Directories whose manifest cannot be read although something lies in them."""
         return [
             self.folder / name
             for name in self._names()
@@ -192,7 +192,7 @@ class Trash:
         return manifest if manifest.original.is_absolute() else None
 
     def _discard(self, identifier: str) -> None:
-        """Remove a folder out of which the content is gone, or into which it never came."""
+        """Remove a directory out of which the content is gone, or into which it never came."""
         with suppress(OSError), _opened(self.folder) as folder:
             if not os.path.lexists(self.folder / identifier / _CONTENT):
                 remove_tree(folder, identifier)

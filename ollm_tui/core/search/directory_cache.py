@@ -1,6 +1,6 @@
-"""What lies in a folder, remembered as long as the folder says that it has not changed.
+"""What lies in a directory, remembered as long as the directory says that it has not changed.
 
-An agent lists the same tree again and again; asking a folder for its time stamps costs a twentieth of reading it.
+An agent lists the same tree again and again; asking a directory for its time stamps costs a twentieth of reading it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NAMES_KEPT = 500_000
 """Names remembered in all; with more of them everything is forgotten and begun anew."""
 
 _PIECE = 4096
-"""Entries taken at once, so that a folder of a million does not need a million objects."""
+"""Entries taken at once, so that a directory of a million does not need a million objects."""
 
 
 class DirectoryEntries(NamedTuple):
@@ -35,20 +35,20 @@ class _Stamp(NamedTuple):
 
 
 class DirectoryCache:
-    """Reads folders; may be used from several threads. The lists it gives are not to be changed."""
+    """Reads directories; may be used from several threads. The lists it gives are not to be changed."""
 
     def __init__(self, names_kept: int = NAMES_KEPT) -> None:
         self._names_kept = names_kept
         self._names = 0
         self._known: dict[bytes, tuple[_Stamp, DirectoryEntries]] = {}
 
-    def of(self, ground: DirHandle, relative: bytes) -> DirectoryEntries:
-        """What lies in a folder of `ground`, named as there. Raises OSError."""
-        path = ground.path + relative
+    def of(self, handle: DirHandle, relative: bytes) -> DirectoryEntries:
+        """What lies in a directory of `handle`. Raises OSError."""
+        path = handle.path + relative
         known = self._known.get(path)
         if known is not None and known[0] == _stamp_of(os.stat(path)):
             return known[1]
-        descriptor = ground.open(relative, os.O_RDONLY | os.O_DIRECTORY)
+        descriptor = handle.open_directory(relative)
         try:
             status = os.fstat(descriptor)
             stamp = _stamp_of(status)

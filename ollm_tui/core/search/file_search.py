@@ -112,13 +112,13 @@ class FileSearch:
     ripgrep: Ripgrep | None
     signal: AbortSignal
 
-    async def in_files(self, ground: DirHandle, paths: Sequence[bytes]) -> FileSearchResult:
-        """Search files that were named, relative to the ground."""
+    async def in_files(self, handle: DirHandle, paths: Sequence[bytes]) -> FileSearchResult:
+        """Search files that were named, relative to the handle."""
         findings = FileSearchResult(self.limit)
         try:
-            findings.take(await self._batch(ground, paths, findings))
+            findings.take(await self._batch(handle, paths, findings))
         except RipgrepError:
-            return await self._without_ripgrep.in_files(ground, paths)
+            return await self._without_ripgrep.in_files(handle, paths)
         return findings
 
     async def below(self, open_listing: Callable[[], Listing], *, may_stop: bool) -> FileSearchResult:
@@ -160,24 +160,24 @@ class FileSearch:
                 return findings, True
             wanted = batch if self.file_pattern is None else self.file_pattern.matching(batch)
             if wanted:
-                findings.take(await self._batch(listing.ground, wanted, findings))
+                findings.take(await self._batch(listing.handle, wanted, findings))
             if findings.stopped:
                 return findings, True
             searched += len(batch)
             size = min(size * _GROWTH, _LARGEST_BATCH)
         return findings, False
 
-    async def _batch(self, ground: DirHandle, paths: Sequence[bytes], findings: FileSearchResult) -> list[FoundFile]:
+    async def _batch(self, handle: DirHandle, paths: Sequence[bytes], findings: FileSearchResult) -> list[FoundFile]:
         wanted = self.limit - findings.matches
         if self.ripgrep is not None:
-            return await self.ripgrep.search_files(ground, paths, self.query, findings.tally, wanted)
-        return await self.signal.in_thread(self._search_here, ground.again(), paths, findings.tally, wanted)
+            return await self.ripgrep.search_files(handle, paths, self.query, findings.tally, wanted)
+        return await self.signal.in_thread(self._search_here, handle.again(), paths, findings.tally, wanted)
 
     def _search_here(
-        self, ground: DirHandle, paths: Sequence[bytes], tally: SearchTally, wanted: int
+        self, handle: DirHandle, paths: Sequence[bytes], tally: SearchTally, wanted: int
     ) -> list[FoundFile]:
         found: list[FoundFile] = []
-        for file in search_files(ground, paths, self.query, tally, self.signal.throw_if_aborted):
+        for file in search_files(handle, paths, self.query, tally, self.signal.throw_if_aborted):
             found.append(file)
             wanted -= file.matches
             if wanted < 0:
@@ -187,12 +187,12 @@ class FileSearch:
     async def _all_at_once(self, ripgrep: Ripgrep, open_listing: Callable[[], Listing]) -> FileSearchResult | None:
         """Ripgrep walks by itself while the lister does; None where they might disagree, or there is far too much."""
         listing = await self.signal.in_thread(open_listing)
-        if not listing.common or not listing.ground.unchanged([b""], time.time_ns()):
+        if not listing.common or not listing.handle.unchanged([b""], time.time_ns()):
             return None
         tally = SearchTally()
-        walk = asyncio.create_task(self.signal.in_thread(_folders_of, listing))
+        walk = asyncio.create_task(self.signal.in_thread(_directories_of, listing))
         try:
-            found = await ripgrep.search_tree(listing.ground, _flags_for(listing), self.query, tally, _SWEEP_LIMIT)
+            found = await ripgrep.search_tree(listing.handle, _flags_for(listing), self.query, tally, _SWEEP_LIMIT)
             if found is None:
                 return None
             folders = await walk
@@ -205,12 +205,12 @@ class FileSearch:
         files = [file for file in files if file.path in listed]
         paths = iter(sorted(_listed(further, folders)))
         while batch := _next_batch(paths, _LARGEST_BATCH):
-            files += await ripgrep.search_files(listing.ground, batch, self.query, tally, _SWEEP_LIMIT)
+            files += await ripgrep.search_files(listing.handle, batch, self.query, tally, _SWEEP_LIMIT)
         if sum([len(file.lines) for file in files]) > _SWEEP_LIMIT:
             return None
         findings = FileSearchResult(self.limit, tally=tally, listing=listing)
         findings.take(sorted(files, key=attrgetter("path")))
-        # Ripgrep stumbled over the same folders.
+        # Ripgrep stumbled over the same directories.
         tally.unreadable = max(0, tally.unreadable - len(listing.unreadable))
         return findings
 
@@ -227,21 +227,21 @@ def _next_batch(paths: Iterator[bytes], size: int) -> list[bytes]:
     return batch
 
 
-def _folders_of(listing: Listing) -> dict[bytes, frozenset[bytes]]:
-    """The files of every folder by its path below the start, empty or ending with a slash."""
-    return {folder.path[len(listing.start) :]: frozenset(folder.files) for folder in listing.folders()}
+def _directories_of(listing: Listing) -> dict[bytes, frozenset[bytes]]:
+    """The files of every directory by its path below the start, empty or ending with a slash."""
+    return {directory.path[len(listing.start) :]: frozenset(directory.files) for directory in listing.directories()}
 
 
 def _listed(paths: Iterable[bytes], folders: dict[bytes, frozenset[bytes]]) -> frozenset[bytes]:
     """Those of the paths that the walk came by."""
-    by_folder: dict[bytes, list[bytes]] = {}
+    by_directory: dict[bytes, list[bytes]] = {}
     for path in paths:
-        by_folder.setdefault(path[: path.rfind(b"/") + 1], []).append(path)
+        by_directory.setdefault(path[: path.rfind(b"/") + 1], []).append(path)
     listed: set[bytes] = set()
-    for folder, below in by_folder.items():
-        names = folders.get(folder)
+    for directory, below in by_directory.items():
+        names = folders.get(directory)
         if names is not None:
-            start = len(folder)
+            start = len(directory)
             listed.update([path for path in below if path[start:] in names])
     return frozenset(listed)
 

@@ -1,4 +1,4 @@
-"""Glob patterns over paths: `*` and `?` within a name, `**` across folders, `[...]`, `{a,b}`, a backslash escapes.
+"""Glob patterns over paths: `*` and `?` within a name, `**` across directories, `[...]`, `{a,b}`, a backslash escapes.
 
 Compiled for the linear engine: a pattern comes from a model and may be as bad as any other expression.
 """
@@ -42,10 +42,10 @@ class GlobPattern:
 
     @property
     def prefix(self) -> tuple[bytes, ...]:
-        """The folders that all matches lie in."""
-        folders = [_literal_folders(alternative) for alternative in self.alternatives]
+        """The directories that all matches lie in."""
+        directories = [_literal_directories(alternative) for alternative in self.alternatives]
         shared: list[bytes] = []
-        for names in zip(*folders, strict=False):
+        for names in zip(*directories, strict=False):
             if len(set(names)) > 1:
                 break
             shared.append(names[0])
@@ -53,7 +53,7 @@ class GlobPattern:
 
     @property
     def max_depth(self) -> int | None:
-        """Folders above the deepest possible match; None where there is no limit."""
+        """Directories above the deepest possible match; None where there is no limit."""
         if any(_is_any_depth(name) for alternative in self.alternatives for name in alternative.split("/")):
             return None
         return max(alternative.count("/") for alternative in self.alternatives)
@@ -221,10 +221,10 @@ def _storable(char: str) -> str:
     return "\ufffd" if "\ud800" <= char <= "\udfff" else char
 
 
-def _literal_folders(pattern: str) -> list[bytes]:
-    folders: list[bytes] = []
+def _literal_directories(pattern: str) -> list[bytes]:
+    directories: list[bytes] = []
     for name in pattern.split("/")[:-1]:
         if has_magic(name):
             break
-        folders.append(name.encode("utf-8", "surrogateescape"))
-    return folders
+        directories.append(name.encode("utf-8", "surrogateescape"))
+    return directories

@@ -206,7 +206,7 @@ def expressions(rules: GitIgnoreSpec, *, ignored: bool) -> list[bytes]:
     found: list[bytes] = []
     for pattern in rules.patterns:
         # pathspec does not say what its compiled expressions are of.
-        regex: re.Pattern[str] | None = pattern.regex  # pyright: ignore
+        regex: re.Pattern[str] | None = pattern.regex  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         if regex is not None and pattern.include is ignored:
             found.append(regex.pattern[regex.pattern.index("^") + 1 : -1].encode("latin-1"))
     return found

@@ -30,7 +30,7 @@ _LONGEST_LINE = 16 << 20
 
 
 def search_files(
-    ground: DirHandle, paths: Sequence[bytes], query: LineQuery, tally: SearchTally, check: Callable[[], object]
+    handle: DirHandle, paths: Sequence[bytes], query: LineQuery, tally: SearchTally, check: Callable[[], object]
 ) -> Iterator[FoundFile]:
     """The files with matches, in the order of `paths`.
 
@@ -40,7 +40,7 @@ def search_files(
     for path in paths:
         check()
         try:
-            descriptor = ground.open_file(path)
+            descriptor = handle.open_file(path)
         except FileNotFoundError:
             continue  # gone since it was listed
         except OSError:

@@ -29,10 +29,10 @@ class TrackedFiles:
         position = bisect_left(self.names, name)
         return position < len(self.names) and self.names[position] == name
 
-    def holds_below(self, folder: bytes) -> bool:
-        """Whether anything in `folder` (with a slash behind) is tracked."""
-        position = bisect_left(self.names, folder)
-        return position < len(self.names) and self.names[position].startswith(folder)
+    def holds_below(self, directory: bytes) -> bool:
+        """Whether anything in `directory` (with a slash behind) is tracked."""
+        position = bisect_left(self.names, directory)
+        return position < len(self.names) and self.names[position].startswith(directory)
 
 
 NOTHING_TRACKED = TrackedFiles()
@@ -49,7 +49,7 @@ class Repository:
     @classmethod
     def at(cls, root: bytes) -> Repository | None:
         """The repository whose working tree starts in `root`; None where there is none."""
-        git_dir = _git_folder(root)
+        git_dir = _git_directory(root)
         if git_dir is None or not os.path.lexists(git_dir + b"HEAD"):
             return None
         common = git_dir
@@ -61,9 +61,9 @@ class Repository:
         return cls(root, git_dir, common)
 
     @classmethod
-    def around(cls, folder: bytes) -> Repository | None:
-        """The innermost repository that `folder` (absolute, real, with a slash behind) lies in."""
-        place = folder
+    def around(cls, directory: bytes) -> Repository | None:
+        """The innermost repository that `directory` (absolute, real, with a slash behind) lies in."""
+        place = directory
         while True:
             if os.path.lexists(place + b".git"):
                 found = cls.at(place)
@@ -98,20 +98,20 @@ class Repository:
 def default_exclude_file() -> bytes | None:
     """Where git looks for excludes when `core.excludesFile` is not set."""
     home = os.environb.get(b"HOME", b"")
-    folder = os.environb.get(b"XDG_CONFIG_HOME") or (os.path.join(home, b".config") if home else b"")
-    return os.path.join(folder, b"git/ignore") if folder else None
+    directory = os.environb.get(b"XDG_CONFIG_HOME") or (os.path.join(home, b".config") if home else b"")
+    return os.path.join(directory, b"git/ignore") if directory else None
 
 
 def global_exclude_file(repository: Repository | None) -> bytes | None:
     """`core.excludesFile`, or git's default for it; the path need not exist."""
     home = os.environb.get(b"HOME", b"")
-    folder = os.environb.get(b"XDG_CONFIG_HOME") or (os.path.join(home, b".config") if home else b"")
+    directory = os.environb.get(b"XDG_CONFIG_HOME") or (os.path.join(home, b".config") if home else b"")
     sources = [b"/etc/gitconfig"] if os.environb.get(b"GIT_CONFIG_NOSYSTEM", b"0") in (b"", b"0", b"false") else []
     own = os.environb.get(b"GIT_CONFIG_GLOBAL")
     if own is not None:
         sources.append(own)
     else:
-        sources += [os.path.join(folder, b"git/config")] if folder else []
+        sources += [os.path.join(directory, b"git/config")] if directory else []
         sources += [os.path.join(home, b".gitconfig")] if home else []
     if repository is not None:
         sources.append(repository.common_dir + b"config")
@@ -143,7 +143,7 @@ def read_file(path: bytes, limit: int = MAX_RULE_FILE_BYTES, *, follow: bool = T
         return b"".join(pieces)
 
 
-def _git_folder(root: bytes) -> bytes | None:
+def _git_directory(root: bytes) -> bytes | None:
     path = root + b".git"
     try:
         mode = os.stat(path).st_mode

@@ -62,7 +62,7 @@ class RipgrepError(Exception):
 
 
 def find_ripgrep(forbidden: Sequence[Path]) -> Path | None:
-    """Ripgrep beside this program, else on PATH; never one in a folder of `forbidden`, which a model could have put
+    """Ripgrep beside this program, else on PATH; never one in a directory of `forbidden`, which a model could have put
     there. None where there is none.
     """
     candidates = [Path(sysconfig.get_path("scripts")) / "rg", Path(sys.executable).parent / "rg"]
@@ -75,14 +75,14 @@ def find_ripgrep(forbidden: Sequence[Path]) -> Path | None:
         real = Path(os.path.realpath(candidate))
         # The first two belong to the installation this code runs from: they may well lie in a project's own `.venv`.
         if index < 2 or not any(
-            real.is_relative_to(folder) or candidate.is_relative_to(folder) for folder in forbidden
+            real.is_relative_to(directory) or candidate.is_relative_to(directory) for directory in forbidden
         ):
             return candidate
     return None
 
 
 class Ripgrep:
-    """Runs one program, in the directory that is the ground of a search; paths are relative to it."""
+    """Runs one program, in the directory that is the handle of a search; paths are relative to it."""
 
     def __init__(self, program: Path) -> None:
         self._program = program
@@ -92,7 +92,7 @@ class Ripgrep:
         await self._run(b"/", [*_pattern_arguments(query), b"--", b"/dev/null"], lambda data: True, SearchTally())
 
     async def search_files(
-        self, ground: DirHandle, paths: Sequence[bytes], query: LineQuery, tally: SearchTally, max_lines: int
+        self, handle: DirHandle, paths: Sequence[bytes], query: LineQuery, tally: SearchTally, max_lines: int
     ) -> list[FoundFile]:
         """The files with matches, in the order of `paths`; stops where more than `max_lines` lines match.
 
@@ -102,51 +102,51 @@ class Ripgrep:
         if AMBIGUOUS in b"\0".join(paths):
             raise RipgrepError("its output would be ambiguous for a folder with this name")
         if query.context:
-            found = await self._with_context(ground, paths, query, tally, max_lines)
+            found = await self._with_context(handle, paths, query, tally, max_lines)
         else:
-            found = await self._first_matches(ground, paths, query, tally, max_lines)
-        if query.other_encodings and (others := await self._in_other_encodings(ground, paths)):
+            found = await self._first_matches(handle, paths, query, tally, max_lines)
+        if query.other_encodings and (others := await self._in_other_encodings(handle, paths)):
             found = [file for file in found if file.path not in others]
-            found += await asyncio.to_thread(_searched_here, ground.again(), sorted(others), query, tally)
+            found += await asyncio.to_thread(_searched_here, handle.again(), sorted(others), query, tally)
         order = {path: position for position, path in enumerate(paths)}
         return sorted(found, key=lambda file: order.get(file.path, len(order)))
 
-    async def _in_other_encodings(self, ground: DirHandle, paths: Sequence[bytes]) -> frozenset[bytes]:
+    async def _in_other_encodings(self, handle: DirHandle, paths: Sequence[bytes]) -> frozenset[bytes]:
         """Those of the files with a line that is no UTF-8; one that was named also where it is a text with NULs."""
-        if len(paths) == 1 and await asyncio.to_thread(_asked, is_wide, ground.again(), paths[0]):
+        if len(paths) == 1 and await asyncio.to_thread(_asked, is_wide, handle.again(), paths[0]):
             return frozenset(paths)
         output: list[bytes] = []
         arguments = [*_LIST, b"-e", _NO_UTF_8, b"--", *(b"./" + path for path in paths)]
-        await self._run(ground.place or ground.path, arguments, lambda data: not output.append(data), SearchTally())
+        await self._run(handle.place or handle.path, arguments, lambda data: not output.append(data), SearchTally())
         return frozenset(path.removeprefix(b"./") for path in b"".join(output).split(b"\0") if path)
 
     async def _with_context(
-        self, ground: DirHandle, paths: Sequence[bytes], query: LineQuery, tally: SearchTally, max_lines: int
+        self, handle: DirHandle, paths: Sequence[bytes], query: LineQuery, tally: SearchTally, max_lines: int
     ) -> list[FoundFile]:
         """Asked for lines near a match, ripgrep gives up without a word where one of them is behind a NUL. So it is
         asked twice, and what it leaves out the second time is looked into here.
         """
-        plain = await self._first_matches(ground, paths, replace(query, context=0), tally, max_lines)
+        plain = await self._first_matches(handle, paths, replace(query, context=0), tally, max_lines)
         texts = [file.path for file in plain if not file.binary]
         if not texts:
             return plain
-        found = await self._first_matches(ground, texts, query, SearchTally(), max_lines)
+        found = await self._first_matches(handle, texts, query, SearchTally(), max_lines)
         missing = set(texts).difference(file.path for file in found)
         if missing and _matches_in(found) <= max_lines:
-            found += await asyncio.to_thread(_searched_here, ground.again(), sorted(missing), query, tally)
+            found += await asyncio.to_thread(_searched_here, handle.again(), sorted(missing), query, tally)
         return [*found, *(file for file in plain if file.binary)]
 
     async def _first_matches(
-        self, ground: DirHandle, paths: Sequence[bytes], query: LineQuery, tally: SearchTally, max_lines: int
+        self, handle: DirHandle, paths: Sequence[bytes], query: LineQuery, tally: SearchTally, max_lines: int
     ) -> list[FoundFile]:
         arguments = [b"--no-ignore", b"--hidden", *_pattern_arguments(query), b"--", *(b"./" + path for path in paths)]
-        found = await self._compared(ground, arguments, query, tally, max_lines + _OVERSHOOT)
+        found = await self._compared(handle, arguments, query, tally, max_lines + _OVERSHOOT)
         if _matches_in(found) > max_lines + _OVERSHOOT:
-            found = await self._compared(ground, [b"--threads=1", *arguments], query, tally, max_lines)
+            found = await self._compared(handle, [b"--threads=1", *arguments], query, tally, max_lines)
         return found
 
     async def search_tree(
-        self, ground: DirHandle, flags: Sequence[bytes], query: LineQuery, tally: SearchTally, max_lines: int
+        self, handle: DirHandle, flags: Sequence[bytes], query: LineQuery, tally: SearchTally, max_lines: int
     ) -> tuple[list[FoundFile], list[bytes]] | None:
         """The files with matches that ripgrep itself thinks are to be searched, in no order, and the paths of further
         ones, which `search_files` has to look into. None where more than `max_lines` lines match.
@@ -154,40 +154,42 @@ class Ripgrep:
         started = time.time_ns()
         records = RipgrepRecords(max_lines)
         arguments = [*flags, *_pattern_arguments(replace(query, context=0)), b"--", b"."]
-        await self._run(ground.place or ground.path, arguments, records.take, tally)
+        await self._run(handle.place or handle.path, arguments, records.take, tally)
         found = records.close()
         if _matches_in(found) > max_lines:
             return None
         if query.context:
             return [], [*(file.path for file in found), *records.doubtful, *records.with_nul]
-        folders = {_folder_of(file.path) for file in found}
+        directories = {_directory_of(file.path) for file in found}
         sure = (
-            await asyncio.to_thread(ground.again().unchanged, folders, started) if ground.place else frozenset[bytes]()
+            await asyncio.to_thread(handle.again().unchanged, directories, started)
+            if handle.place
+            else frozenset[bytes]()
         )
-        unsure = [file.path for file in found if _folder_of(file.path) not in sure]
-        found = [file for file in found if _folder_of(file.path) in sure] if unsure else found
+        unsure = [file.path for file in found if _directory_of(file.path) not in sure]
+        found = [file for file in found if _directory_of(file.path) in sure] if unsure else found
         return found, [*unsure, *records.doubtful, *records.with_nul]
 
     async def _compared(
-        self, ground: DirHandle, arguments: list[bytes], query: LineQuery, tally: SearchTally, max_lines: int
+        self, handle: DirHandle, arguments: list[bytes], query: LineQuery, tally: SearchTally, max_lines: int
     ) -> list[FoundFile]:
-        """What ripgrep finds, as far as the files beneath the ground hold it."""
-        records = RipgrepRecords(max_lines, ground.again())
+        """What ripgrep finds, as far as the files beneath the handle hold it."""
+        records = RipgrepRecords(max_lines, handle.again())
         try:
-            await self._run(ground.place or ground.path, arguments, records.take, tally)
+            await self._run(handle.place or handle.path, arguments, records.take, tally)
         finally:
             found = records.close()
         if records.with_nul or records.doubtful:
-            found += await asyncio.to_thread(_looked_into, ground.again(), records, query, tally)
+            found += await asyncio.to_thread(_looked_into, handle.again(), records, query, tally)
         return found
 
     async def _run(
-        self, folder: bytes, arguments: list[bytes], take: Callable[[bytes], bool], tally: SearchTally
+        self, directory: bytes, arguments: list[bytes], take: Callable[[bytes], bool], tally: SearchTally
     ) -> None:
         """Feeds the output to `take` until it returns False; the process never outlives this call."""
         output, into = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            process = await self._start(folder, arguments, into)
+            process = await self._start(directory, arguments, into)
             assert process.stderr is not None
             errors = asyncio.create_task(_bounded(process.stderr))
             everything = False
@@ -203,7 +205,7 @@ class Ripgrep:
         if everything:
             _judge(process.returncode or 0, errors.result(), tally)
 
-    async def _start(self, folder: bytes, arguments: list[bytes], into: int) -> asyncio.subprocess.Process:
+    async def _start(self, directory: bytes, arguments: list[bytes], into: int) -> asyncio.subprocess.Process:
         """Closes `into`, the end of a pipe where the output goes."""
         try:
             os.set_blocking(into, True)  # ripgrep takes a full pipe for a fault otherwise
@@ -212,7 +214,7 @@ class Ripgrep:
                 b"--no-config",
                 *(argument.encode() for argument in ON_SEPARATORS),
                 *arguments,
-                cwd=folder,
+                cwd=directory,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=into,
                 stderr=asyncio.subprocess.PIPE,
@@ -263,26 +265,26 @@ async def _readable(pipe: int) -> None:
         loop.remove_reader(pipe)
 
 
-def _looked_into(ground: DirHandle, records: RipgrepRecords, query: LineQuery, tally: SearchTally) -> list[FoundFile]:
+def _looked_into(handle: DirHandle, records: RipgrepRecords, query: LineQuery, tally: SearchTally) -> list[FoundFile]:
     """The files of which ripgrep's output does not say enough."""
-    binary = [path for path in records.with_nul if _asked(_is_binary, ground, path)]
+    binary = [path for path in records.with_nul if _asked(_is_binary, handle, path)]
     found = [FoundFile(path, binary=True) for path in binary]
     texts = [*records.doubtful, *(path for path in records.with_nul if path not in binary)]
-    return found + _searched_here(ground, texts, query, tally)
+    return found + _searched_here(handle, texts, query, tally)
 
 
-def _searched_here(ground: DirHandle, paths: Sequence[bytes], query: LineQuery, tally: SearchTally) -> list[FoundFile]:
+def _searched_here(handle: DirHandle, paths: Sequence[bytes], query: LineQuery, tally: SearchTally) -> list[FoundFile]:
     try:
-        return list(search_files(ground, paths, query, tally, lambda: None))
+        return list(search_files(handle, paths, query, tally, lambda: None))
     except InvalidPatternError:  # one that ripgrep alone takes
         tally.unreadable += len(paths)
         return []
 
 
-def _asked(question: Callable[[int], bool], ground: DirHandle, path: bytes) -> bool:
+def _asked(question: Callable[[int], bool], handle: DirHandle, path: bytes) -> bool:
     """The answer of an open file; False where it cannot be opened or read."""
     try:
-        descriptor = ground.open_file(path)
+        descriptor = handle.open_file(path)
     except OSError:
         return False
     try:
@@ -297,7 +299,7 @@ def _is_binary(descriptor: int) -> bool:
     return is_binary(os.read(descriptor, BINARY_SAMPLE))
 
 
-def _folder_of(path: bytes) -> bytes:
+def _directory_of(path: bytes) -> bytes:
     return path[: path.rfind(b"/") + 1]
 
 

@@ -1,7 +1,7 @@
-"""What ripgrep prints, made into found lines.
+"""Read ripgrep's output into found lines.
 
-Ripgrep opens files by their paths, and a folder may have become a link to anywhere since it was listed. What it printed
-is shown where the file beneath the ground holds it, or where no folder on the way to the file has changed meanwhile.
+Ripgrep opens files by their paths, and a directory may have become a link to anywhere since it was listed. A line is
+shown where the file below the handle holds it, or where no directory on the way to the file has changed meanwhile.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _SAMPLE = 1 << 15
 class RipgrepRecords:
     """Puts the output together: `path NUL number:column:offset:text`, context as `number-offset-text`.
 
-    With a `ground` every line is compared with the file there.
+    With a `handle` every line is compared with the file there.
     """
 
-    def __init__(self, max_lines: int, ground: DirHandle | None = None) -> None:
+    def __init__(self, max_lines: int, handle: DirHandle | None = None) -> None:
         self._max_lines = max_lines
-        self._ground = ground
+        self._handle = handle
         self._rest = b""
         self._matches = 0
         self._files: dict[bytes, FoundFile] = {}
@@ -124,9 +124,9 @@ class RipgrepRecords:
         self._printed_path = b"./" + path  # as the file's other lines have it
         self._file = self._files[path] = FoundFile(path)
         self._shown = True
-        if self._ground is not None:
+        if self._handle is not None:
             try:
-                self._witness = _Witness(self._ground.open_file(path))
+                self._witness = _Witness(self._handle.open_file(path))
             except OSError:
                 self._drop(path)
                 self.doubtful.append(path)
@@ -152,7 +152,7 @@ class RipgrepRecords:
 
 
 class _Witness:
-    """A file that ripgrep found something in, open from the ground."""
+    """A file that ripgrep found something in, open from the handle."""
 
     def __init__(self, descriptor: int) -> None:
         """Takes the descriptor over. Raises OSError."""

@@ -57,7 +57,7 @@ def connect(path: Path, busy_seconds: float, *, in_doubt: bool) -> sqlite3.Conne
 
 
 def may_only_be_read(path: Path) -> bool:
-    """Whether there is a database that the rights on it, what lies beside it or its folder do not let us write."""
+    """Whether there is a database that the rights on it, what lies beside it or its directory do not let us write."""
     if not os.path.exists(path):
         return False
     needed = (path.parent, *(beside(path, suffix) for suffix in ("", ".lock", "-wal", "-shm")))

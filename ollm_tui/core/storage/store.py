@@ -165,7 +165,7 @@ class Store:
             log = identity_of(self._log_path)
             with suppress(FileNotFoundError):
                 sync_file(self._log_path)
-            if log != self._synced_log:  # its name is new in the folder
+            if log != self._synced_log:  # its name is new in the directory
                 sync_file(self.path.parent)
                 self._synced_log = log
 

@@ -79,7 +79,7 @@ class GlobInvocation(ToolInvocation[GlobParameters]):
             llm_content="\n".join(lines) or "No files found",
             return_display=f"Found {count} {'file' if count == 1 else 'files'}",
             data=GlobData(paths=tuple(found.paths), total=count),
-            notes=(*notes_of(found.listing, location), *_is_folder(found, params.pattern)),
+            notes=(*notes_of(found.listing, location), *_is_directory(found, params.pattern)),
         )
 
 
@@ -113,7 +113,7 @@ def pattern_below(text: str, location: Location) -> GlobPattern:
         raise InvalidArguments(f"pattern {quoted_unless_plain(text)}: {error}.") from None
 
 
-def _is_folder(found: FoundFiles, pattern: str) -> tuple[str, ...]:
+def _is_directory(found: FoundFiles, pattern: str) -> tuple[str, ...]:
     if found.paths or not os.path.isdir(found.listing.start + os.fsencode(pattern.rstrip("/"))):
         return ()
     return (
@@ -158,13 +158,13 @@ def _named_so(
     workspace: Workspace, location: Location, literal: bytes, options: ListingOptions, signal: AbortSignal
 ) -> list[bytes]:
     """The file whose very name is the pattern (`file[1].txt`), when it is listed at all."""
-    folders = tuple(literal.split(b"/")[:-1])
+    directories = tuple(literal.split(b"/")[:-1])
     narrow = ListingOptions(
         options.include_hidden,
         options.include_ignored,
         options.skip_credentials,
-        prefix=folders,
-        max_depth=len(folders),
+        prefix=directories,
+        max_depth=len(directories),
     )
     return [path for path in listing_of(workspace, location, narrow, signal).files(links=True) if path == literal]
 

@@ -106,8 +106,8 @@ class GrepInvocation(ToolInvocation[GrepParameters]):
             query = replace(query, other_encodings=one_file or query.beyond_ascii)
             search = FileSearch(query, self._limit, file_pattern, self._ripgrep(), signal)
             if one_file:
-                ground = await signal.in_thread(_around_file, self.context.fence, location)
-                findings = await signal.guard(search.in_files(ground, [os.fsencode(location.real.name)]))
+                handle = await signal.in_thread(_around_file, self.context.fence, location)
+                findings = await signal.guard(search.in_files(handle, [os.fsencode(location.real.name)]))
                 prefix = shown_prefix(location.real.parent, self.context.fence)
             else:
                 may_stop = self.params.max_results is not None

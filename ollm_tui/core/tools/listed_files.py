@@ -18,8 +18,8 @@ from ollm_tui.core.fence.dir_handle import DirHandle
 from ollm_tui.core.fence.workspace import Location, Workspace
 from ollm_tui.core.search.listing import Listing, ListingOptions, with_slash
 
-_NAMED_FOLDERS = 3
-"""So many unreadable folders are named in a note; of more only the number."""
+_NAMED_DIRECTORIES = 3
+"""So many unreadable directories are named in a note; of more only the number."""
 
 
 def status_of(workspace: Workspace, location: Location, failure: type[ToolFailure]) -> os.stat_result:
@@ -68,8 +68,8 @@ def notes_of(listing: Listing, location: Location) -> tuple[str, ...]:
         what = "entry that holds" if count == 1 else "entries that hold"
         notes.append(f"{count} {what} credentials or settings left out; read_file asks a person")
     if listing.unreadable:
-        shown = ", ".join(quote_name(os.fsdecode(path)) for path in listing.unreadable[:_NAMED_FOLDERS])
-        more = len(listing.unreadable) - _NAMED_FOLDERS
+        shown = ", ".join(quote_name(os.fsdecode(path)) for path in listing.unreadable[:_NAMED_DIRECTORIES])
+        more = len(listing.unreadable) - _NAMED_DIRECTORIES
         shown += f" and {more} more" if more > 0 else ""
         what = "folder" if len(listing.unreadable) == 1 else "folders"
         notes.append(f"{len(listing.unreadable)} {what} could not be read: {shown}")

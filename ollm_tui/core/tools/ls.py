@@ -36,8 +36,8 @@ from ollm_tui.core.tools.listed_files import (
 DEFAULT_DEPTH = 3
 """Levels below the directory that `recursive` descends when `maxDepth` is not given (000)."""
 
-_NAMED_FOLDERS = 5
-"""So many of the folders that were not entered are named."""
+_NAMED_DIRECTORIES = 5
+"""So many of the directories that were not entered are named."""
 
 EntryKind: TypeAlias = Literal["file", "directory", "symlink"]
 """What an entry is; a link is never followed to find out. Plain texts, as a hundred thousand entries hold one each."""
@@ -60,21 +60,21 @@ class LsEntry(TypedDict):
 
 @dataclass(frozen=True)
 class EntryRun:
-    """Neighbouring entries of one kind and folder as they were found, from which `LsEntry`s can be made."""
+    """Neighbouring entries of one kind and directory as they were found, from which `LsEntry`s can be made."""
 
     names: Sequence[bytes]
     shown: Sequence[str]
     """The names as results show them."""
     kind: EntryKind
-    folder: bytes
+    directory: bytes
     """Where they lie, below the directory that is listed."""
-    shown_folder: str
+    shown_directory: str
     """What stands in front of the names in results."""
     depth: int
 
-    def entries(self, ground: DirHandle) -> list[LsEntry]:
+    def entries(self, handle: DirHandle) -> list[LsEntry]:
         kind, depth, moments = self.kind, self.depth, MOMENTS
-        paths = paths_below(self.shown_folder, self.shown, self.names)
+        paths = paths_below(self.shown_directory, self.shown, self.names)
         return [
             {
                 "name": name,
@@ -84,31 +84,31 @@ class EntryRun:
                 "modified": None if status is None else moments[status.st_mtime_ns // 1_000_000],
                 "depth": depth,
             }
-            for name, path, status in zip(self.shown, paths, self._statuses(ground), strict=True)
+            for name, path, status in zip(self.shown, paths, self._statuses(handle), strict=True)
         ]
 
-    def _statuses(self, ground: DirHandle) -> Sequence[os.stat_result | None]:
+    def _statuses(self, handle: DirHandle) -> Sequence[os.stat_result | None]:
         """None for what has vanished."""
         try:
-            folder = ground.folder(self.folder)
+            directory = handle.directory(self.directory)
         except OSError:
             return [None] * len(self.names)
         try:
-            return list(map(partial(os.lstat, dir_fd=folder), self.names))
+            return list(map(partial(os.lstat, dir_fd=directory), self.names))
         except OSError:
-            return [_status(name, folder) for name in self.names]
+            return [_status(name, directory) for name in self.names]
 
 
 class LsData(ToolData):
     """The entries in the order of the listing."""
 
-    _ground: DirHandle | None = None
+    _handle: DirHandle | None = None
     _runs: tuple[EntryRun, ...] = ()
 
     @classmethod
-    def of(cls, ground: DirHandle, runs: Iterable[EntryRun]) -> LsData:
+    def of(cls, handle: DirHandle, runs: Iterable[EntryRun]) -> LsData:
         data = cls()
-        data._ground, data._runs = ground, tuple(runs)
+        data._handle, data._runs = handle, tuple(runs)
         return data
 
     @computed_field(repr=False)
@@ -117,8 +117,8 @@ class LsData(ToolData):
         """Made when first asked for, with the sizes and times of that moment: no model reads them, and asking the
         system for a hundred thousand takes five times as long as the listing.
         """
-        ground, self._ground = self._ground, None  # what it keeps open is closed again
-        return () if ground is None else tuple(chain.from_iterable(run.entries(ground) for run in self._runs))
+        handle, self._handle = self._handle, None  # what it keeps open is closed again
+        return () if handle is None else tuple(chain.from_iterable(run.entries(handle) for run in self._runs))
 
 
 class LsParameters(Parameters):
@@ -169,7 +169,7 @@ class LsInvocation(ToolInvocation[LsParameters]):
         return ToolResult(
             llm_content="\n".join(lines) or "Directory is empty",
             return_display=f"Listed {count} {'entry' if count == 1 else 'entries'} of {location.shown}",
-            data=LsData.of(listing.ground, walk.runs),
+            data=LsData.of(listing.handle, walk.runs),
             notes=notes,
         )
 
@@ -194,25 +194,25 @@ class _Walk:
         first = self.listing.first()
         stack = [(base, first, self._show(first, base, 0))]
         while stack and not self.stopped:
-            shown, folder, directories = stack[-1]
+            shown, directory, directories = stack[-1]
             depth = len(stack)
             for name in directories:
                 path = f"{shown}{os.fsdecode(name)}/"
                 if depth > self.max_depth:
                     self.not_entered.append(shown_name(path[:-1]))
                     continue
-                inner = self.listing.enter(folder, name)
+                inner = self.listing.enter(directory, name)
                 if inner is not None:
                     stack.append((path, inner, self._show(inner, path, depth)))
                     break
             else:
                 stack.pop()
 
-    def _show(self, folder: ListedDirectory, shown: str, depth: int) -> Iterator[bytes]:
-        """Adds the entries of a folder; each directory is given out right after its own line."""
+    def _show(self, directory: ListedDirectory, shown: str, depth: int) -> Iterator[bytes]:
+        """Adds the entries of a directory; each directory is given out right after its own line."""
         indent = "  " * depth
-        below = folder.path[len(self.listing.start) :]
-        for name in sorted(folder.directories):
+        below = directory.path[len(self.listing.start) :]
+        for name in sorted(directory.directories):
             if len(self.lines) >= self.limit:
                 self.stopped = True
                 return
@@ -221,27 +221,27 @@ class _Walk:
             self.runs.append(EntryRun((name,), (shown_here,), "directory", below, shown, depth))
             yield name
         free = self.limit - len(self.lines)
-        names = sorted([*folder.files, *folder.links])
+        names = sorted([*directory.files, *directory.links])
         self.stopped = len(names) > free
         names = names[:free]
-        if not folder.links:
+        if not directory.links:
             # By far the most entries come this way: nothing but what each of them needs.
             shown_names = shown_paths("", names)
             self.lines += [f"{indent}- {name}" for name in shown_names]
             self.runs.append(EntryRun(names, shown_names, "file", below, shown, depth))
             return
-        links = frozenset(folder.links)
+        links = frozenset(directory.links)
         for name in names:
-            target = f" -> {_target(folder.path + name)}" if name in links else ""
+            target = f" -> {_target(directory.path + name)}" if name in links else ""
             shown_here = shown_name(os.fsdecode(name))
             self.lines.append(f"{indent}- {shown_here}{target}")
             kind: EntryKind = "symlink" if name in links else "file"
             self.runs.append(EntryRun((name,), (shown_here,), kind, below, shown, depth))
 
 
-def _status(name: bytes, folder: int) -> os.stat_result | None:
+def _status(name: bytes, directory: int) -> os.stat_result | None:
     try:
-        return os.lstat(name, dir_fd=folder)
+        return os.lstat(name, dir_fd=directory)
     except OSError:
         return None
 
@@ -254,8 +254,8 @@ def _target(path: bytes) -> str:
 
 
 def _where_it_stopped(walk: _Walk, depth: int) -> str:
-    named = ", ".join(walk.not_entered[:_NAMED_FOLDERS])
-    more = len(walk.not_entered) - _NAMED_FOLDERS
+    named = ", ".join(walk.not_entered[:_NAMED_DIRECTORIES])
+    more = len(walk.not_entered) - _NAMED_DIRECTORIES
     named += f" and {more} more" if more > 0 else ""
     levels = "1 level" if depth == 1 else f"{depth} levels"
     return f"stopped {levels} below the directory; not listed: what lies in {named} (maxDepth goes deeper)"

@@ -151,7 +151,7 @@ def test_an_unreadable_folder_is_noted_and_the_rest_listed(tmp_path: Path) -> No
 def test_a_folder_that_vanishes_during_the_walk_is_noted(tmp_path: Path) -> None:
     write(tmp_path, {"a/f": "", "b/f": ""})
     listing = Listing(DirHandle.at(os.fsencode(tmp_path)), os.fsencode(tmp_path), ListingOptions())
-    walk = listing.folders()
+    walk = listing.directories()
     next(walk)
     (tmp_path / "a/f").unlink()
     (tmp_path / "a").rmdir()
