@@ -1,4 +1,4 @@
-"""Command line arguments: the command word anywhere among the shared options, then argparse for the rest."""
+"""Command line arguments: the command word among the shared options, and parsers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _WITH_VALUE = frozenset(
 
 
 def split_command(argv: Sequence[str], commands: Collection[str]) -> tuple[str | None, list[str]]:
-    """The command word, if the first thing that is no option is one, and all the rest.
+    """Return the command word, if the first word that is not an option is one, and the rest.
 
-    After `--` nothing is a command: that is how a prompt that is a command word is given.
+    After `--` nothing is a command, so that a prompt can be a command word.
     """
     index = 0
     while index < len(argv):
@@ -41,7 +41,7 @@ def split_command(argv: Sequence[str], commands: Collection[str]) -> tuple[str |
 
 
 def shared_parser() -> argparse.ArgumentParser:
-    """The options that every command takes."""
+    """Return a parser of the options that every command takes."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     group = parser.add_argument_group("shared options")
     group.add_argument("-C", "--workspace", metavar="DIR", type=Path, help="work in DIR instead of the current folder")
@@ -49,16 +49,16 @@ def shared_parser() -> argparse.ArgumentParser:
         "--add-dir", metavar="DIR", type=Path, action="append", default=[], help="let tools reach DIR as well"
     )
     group.add_argument("--policy", metavar="FILE", type=Path, help="use this policy and no other")
-    group.add_argument("--mode", choices=MODES, help="how much runs unasked")
+    group.add_argument("--mode", choices=MODES, help="how much runs without asking")
     group.add_argument("--config", metavar="FILE", type=Path, help="use this config file instead of your own")
     return parser
 
 
 def provider_parser() -> argparse.ArgumentParser:
-    """The options that choose a model."""
+    """Return a parser of the options that choose a model."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     group = parser.add_argument_group("model options")
-    group.add_argument("--provider", choices=PROVIDERS, help="where the model is; found out when not given")
+    group.add_argument("--provider", choices=PROVIDERS, help="where the model is; found when not given")
     group.add_argument("--model", metavar="NAME", help="which model")
     group.add_argument("--base-url", metavar="URL", help="address of the model server")
     group.add_argument("--script", metavar="FILE", type=Path, help="replies for --provider scripted")
@@ -66,7 +66,7 @@ def provider_parser() -> argparse.ArgumentParser:
 
 
 def command_parser(name: str, description: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """A parser for one command; `--help` shows its own options and the shared ones."""
+    """Return a parser for one command with its own options and the shared ones."""
     return argparse.ArgumentParser(
         prog=f"ollm-tui {name}".strip(),
         description=description,
@@ -76,13 +76,13 @@ def command_parser(name: str, description: str, *parents: argparse.ArgumentParse
 
 
 def parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
-    """Parse with the shared options taken out first, so that they may stand anywhere, behind sub-commands too."""
+    """Parse the shared options first, so that they may follow sub-commands too."""
     shared, rest = shared_parser().parse_known_args(argv)
     return parser.parse_args(rest, shared)
 
 
 def options_of(given: argparse.Namespace) -> Options:
-    """The options every part understands; flags that a command does not have count as not given."""
+    """Return the options as values; flags that a command does not have are not given."""
     known = vars(given)
     return Options(
         workspace=given.workspace,

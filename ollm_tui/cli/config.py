@@ -1,14 +1,18 @@
-"""`ollm-tui config show | path`: the effective settings, and where the file is."""
+"""`ollm-tui config show | path` and `ollm-tui trust [DIR]`: the settings that count."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ollm_tui.cli.arguments import command_parser, options_of, parse
-from ollm_tui.cli.exits import ExitCode
-from ollm_tui.cli.reporting import sound_configuration
+from ollm_tui.cli.dispatch import ExitCode, UsageError
+from ollm_tui.cli.streams import say, valid_configuration
 from ollm_tui.config import effective_toml, user_config_path
+from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, TrustState, TrustStore
 
 
-def run_command(argv: list[str]) -> int:
+def run_config(argv: list[str]) -> int:
+    """Print the effective settings, or where the config file is."""
     parser = command_parser("config", "Look at the settings.")
     actions = parser.add_subparsers(dest="action", required=True, metavar="show|path")
     actions.add_parser("show", help="the effective settings as TOML, each with its source", allow_abbrev=False)
@@ -17,7 +21,25 @@ def run_command(argv: list[str]) -> int:
     options = options_of(given)
     if given.action == "path":
         print(user_config_path(options))
-        return ExitCode.DONE
-    configuration = sound_configuration(options)
-    print(effective_toml(configuration.loaded), end="")
+    else:
+        print(effective_toml(valid_configuration(options).loaded), end="")
+    return ExitCode.DONE
+
+
+def run_trust(argv: list[str]) -> int:
+    """Trust a folder's own config file as it is now."""
+    parser = command_parser("trust", "Let a folder's .ollm/config.toml count, as it is now. It can only tighten.")
+    parser.add_argument("directory", nargs="?", type=Path, metavar="DIR", help="the folder; else the workspace")
+    given = parse(parser, argv)
+    folder = (given.directory or given.workspace or Path.cwd()).resolve()
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder.")
+    try:
+        state = TrustStore.of_user().trust(folder)
+    except (OSError, ValueError) as error:
+        raise UsageError(str(error)) from None
+    if state is TrustState.NO_FILE:
+        say(f"{folder} has no {REPOSITORY_CONFIG}: there is nothing to trust.")
+        return ExitCode.FAILED
+    say(f"trusted: {folder / REPOSITORY_CONFIG}. When it changes, it counts again only after another trust.")
     return ExitCode.DONE

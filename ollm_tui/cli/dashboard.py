@@ -7,14 +7,13 @@ import sys
 
 from ollm_tui import __version__
 from ollm_tui.cli.arguments import command_parser, options_of, parse, provider_parser
-from ollm_tui.cli.exits import UsageError
+from ollm_tui.cli.dispatch import UsageError
 
-COMMANDS_HELP = (
-    "Further commands: run, tool, policy, doctor, config, trust, trash, memory; each explains itself with --help."
-)
+COMMANDS_HELP = "Further commands: run, tool, policy, doctor, config, trust, trash, memory, help; each takes --help."
 
 
 def run_command(argv: list[str]) -> int:
+    """Open the dashboard, which needs a terminal."""
     parser = command_parser("", "Supervise a local agent from one screen.", provider_parser())
     parser.epilog = COMMANDS_HELP
     parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="a first message; -- before one that is a command")

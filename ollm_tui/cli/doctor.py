@@ -1,4 +1,4 @@
-"""`ollm-tui doctor`: what this installation finds on this machine, and what to do about what it misses."""
+"""`ollm-tui doctor`: what works on this machine, and what to do about the rest."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from ollm_tui import __version__
-from ollm_tui.agent.providers.probe import probe_servers
+from ollm_tui.agent.providers.probe import probe_servers, probe_targets
 from ollm_tui.cli.arguments import command_parser, options_of, parse
-from ollm_tui.cli.exits import ExitCode
-from ollm_tui.cli.output import print_json
+from ollm_tui.cli.dispatch import ExitCode
+from ollm_tui.cli.streams import print_json
 from ollm_tui.config import user_config_path
 from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.base.errors import ToolFailure
@@ -26,7 +26,8 @@ from ollm_tui.core.search.ripgrep import find_ripgrep
 from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options
 from ollm_tui.runtime import Configuration, ConfigurationError, configure
-from ollm_tui.runtime.model_provider import probing_allowed
+from ollm_tui.runtime.model_provider import ollama_host, probing_allowed
+from ollm_tui.runtime.plugins import load_registry
 from ollm_tui.tui.themes import load_themes
 
 OPTIONAL_PROGRAMS = {
@@ -35,78 +36,84 @@ OPTIONAL_PROGRAMS = {
 }
 
 CONFIGURATION = frozenset({"workspace", "config", "theme", "policy"})
-"""Findings whose faults are the configuration's: only these make the exit code 2."""
+"""Checks of the configuration: only errors of these make the exit code 2."""
 
 
 class CheckStatus(StrEnum):
-    """How a finding stands."""
+    """The result of a check."""
 
     OK = "ok"
     NOTE = "note"
-    FAULT = "fault"
+    ERROR = "error"
 
 
 @dataclass(frozen=True)
 class DoctorCheck:
-    """One thing that was looked at."""
+    """One thing that was checked."""
 
     what: str
-    health: CheckStatus
+    status: CheckStatus
     text: str
 
 
 def run_command(argv: list[str]) -> int:
+    """Print every check; exit 2 where the configuration has errors."""
     parser = command_parser("doctor", "Look at this installation.")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     given = parse(parser, argv)
-    findings = asyncio.run(_examine(options_of(given)))
-    for finding in findings:
+    checks = asyncio.run(_examine(options_of(given)))
+    for check in checks:
         if given.json:
-            print_json({"what": finding.what, "health": finding.health.value, "text": finding.text})
+            print_json({"what": check.what, "health": check.status.value, "text": check.text})
         else:
-            print(f"{finding.health.value:<6} {finding.what}: {finding.text}")
-    faulty = any(finding.health is CheckStatus.FAULT and finding.what in CONFIGURATION for finding in findings)
-    return ExitCode.USAGE if faulty else ExitCode.DONE
+            print(f"{check.status.value:<6} {check.what}: {check.text}")
+    invalid = any(check.status is CheckStatus.ERROR and check.what in CONFIGURATION for check in checks)
+    return ExitCode.USAGE if invalid else ExitCode.DONE
 
 
 async def _examine(options: Options) -> list[DoctorCheck]:
-    findings = [DoctorCheck("version", CheckStatus.OK, f"ollm-tui {__version__}, Python {platform.python_version()}")]
+    checks = [DoctorCheck("version", CheckStatus.OK, f"ollm-tui {__version__}, Python {platform.python_version()}")]
     try:
         configuration = await asyncio.to_thread(configure, options)
     except ConfigurationError as error:
-        return [*findings, DoctorCheck("workspace", CheckStatus.FAULT, str(error))]
-    findings += _configuration_findings(configuration)
-    findings += _program_findings(configuration.workspace.root)
-    findings.append(await asyncio.to_thread(_store_finding))
-    findings += await _server_findings(configuration)
-    return findings
+        return [*checks, DoctorCheck("workspace", CheckStatus.ERROR, str(error))]
+    checks += _check_configuration(configuration)
+    checks += _check_programs(configuration.workspace.root)
+    checks += await asyncio.to_thread(_check_plugins)
+    checks.append(await asyncio.to_thread(_check_store))
+    checks += await _check_servers(configuration)
+    return checks
 
 
-async def _server_findings(configuration: Configuration) -> list[DoctorCheck]:
+async def _check_servers(configuration: Configuration) -> list[DoctorCheck]:
     what, settings = "model server", configuration.settings
     if settings.provider is not None or settings.base_url is not None:
-        place = f" at {mask(settings.base_url)}" if settings.base_url else ""
-        named = f"provider {settings.provider or 'openai'}{place}"
+        location = f" at {mask(settings.base_url)}" if settings.base_url else ""
+        named = f"provider {settings.provider or 'openai'}{location}"
         return [DoctorCheck(what, CheckStatus.OK, f"{named} is configured; nothing was probed")]
     if not probing_allowed():
         return [
             DoctorCheck(what, CheckStatus.NOTE, "OLLM_PROBE=0: nothing was probed; the offline provider would be used")
         ]
-    servers = await probe_servers()
+    try:
+        targets = probe_targets(ollama_host())
+    except ValueError as error:
+        return [DoctorCheck(what, CheckStatus.ERROR, f"OLLAMA_HOST: {error}")]
+    servers = await probe_servers(targets=targets)
     found = [DoctorCheck(what, CheckStatus.OK, f"{server.label} at {server.base_url}") for server in servers]
-    return found or [DoctorCheck(what, CheckStatus.NOTE, "none answers here; the offline provider would be used")]
+    return found or [DoctorCheck(what, CheckStatus.NOTE, "none answers; the offline provider would be used")]
 
 
-def _configuration_findings(configuration: Configuration) -> Generator[DoctorCheck]:
+def _check_configuration(configuration: Configuration) -> Generator[DoctorCheck]:
     yield DoctorCheck("workspace", CheckStatus.OK, str(configuration.workspace.root))
     path = user_config_path(configuration.options)
     yield DoctorCheck("config file", CheckStatus.OK, str(path) if path.exists() else f"{path} (not there: defaults)")
-    for fault in configuration.errors:
-        yield DoctorCheck("config", CheckStatus.FAULT, str(fault))
+    for error in configuration.errors:
+        yield DoctorCheck("config", CheckStatus.ERROR, str(error))
     for theme_fault in load_themes().faults:
-        yield DoctorCheck("theme", CheckStatus.FAULT, theme_fault.as_text())
+        yield DoctorCheck("theme", CheckStatus.ERROR, theme_fault.as_text())
     if configuration.policy_error is not None:
-        yield DoctorCheck("policy", CheckStatus.FAULT, configuration.policy_error)
+        yield DoctorCheck("policy", CheckStatus.ERROR, configuration.policy_error)
     else:
         names = [loaded.source for loaded in (*configuration.files.documents, configuration.files.preset)]
         yield DoctorCheck("policy", CheckStatus.OK, ", ".join(names))
@@ -118,7 +125,7 @@ def _configuration_findings(configuration: Configuration) -> Generator[DoctorChe
             yield DoctorCheck("repository", CheckStatus.OK, configuration.trust.value)
 
 
-def _program_findings(workspace: Path) -> Generator[DoctorCheck]:
+def _check_programs(workspace: Path) -> Generator[DoctorCheck]:
     ripgrep = find_ripgrep([workspace])
     if ripgrep is None:
         yield DoctorCheck("rg", CheckStatus.NOTE, "not found: searching is slower")
@@ -136,12 +143,19 @@ def _program_findings(workspace: Path) -> Generator[DoctorCheck]:
     yield DoctorCheck("terminal", CheckStatus.OK, "yes" if sys.stdout.isatty() else "no: use ollm-tui run")
 
 
-def _store_finding() -> DoctorCheck:
+def _check_plugins() -> list[DoctorCheck]:
+    registry, errors = load_registry()
+    names = [tool.name for tool in registry.list() if tool.plugin]
+    good = [DoctorCheck("plug-ins", CheckStatus.OK, f"tools: {', '.join(names)}")] if names else []
+    return [*good, *(DoctorCheck("plug-ins", CheckStatus.ERROR, error) for error in errors)]
+
+
+def _check_store() -> DoctorCheck:
     store = Store(data_dir() / "ollm.db")
     try:
         aside = store.open()
     except ToolFailure as failure:
-        return DoctorCheck("store", CheckStatus.FAULT, failure.message)
+        return DoctorCheck("store", CheckStatus.ERROR, failure.message)
     finally:
         store.close()
     return DoctorCheck(

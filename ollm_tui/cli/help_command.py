@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ollm_tui.cli.arguments import command_parser, parse
-from ollm_tui.cli.exits import ExitCode, UsageError
+from ollm_tui.cli.dispatch import ExitCode, UsageError
 from ollm_tui.docs import UnknownTopicError, list_topics, read_topic
 
 

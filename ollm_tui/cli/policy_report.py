@@ -1,4 +1,4 @@
-"""`ollm-tui policy show`: the policy in force as TOML, each value with the source behind it."""
+"""`ollm-tui policy show` and `policy log`; loaded only for these two, for start-up."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from contextlib import contextmanager
 
 import tomlkit
 
-from ollm_tui.cli.exits import ExitCode
-from ollm_tui.cli.output import print_json, say
-from ollm_tui.cli.reporting import sound_configuration
+from ollm_tui.cli.dispatch import ExitCode
+from ollm_tui.cli.streams import print_json, say, valid_configuration
 from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.escape import visible
@@ -29,7 +28,7 @@ _NO_END = {
 
 
 def show_log(*, as_json: bool, last: int | None) -> int:
-    """All lines, oldest first, or the last ones; the last line of a call whose end is missing says so."""
+    """Print the audit log, oldest line first; a call whose end is missing says so."""
     try:
         with _log() as log:
             lines = log.read(last)
@@ -48,7 +47,7 @@ def show_log(*, as_json: bool, last: int | None) -> int:
 
 
 def verify_log() -> int:
-    """Exit 1 where a line was changed, taken out or slipped in."""
+    """Check the audit log; exit 1 where a line was changed, removed or inserted."""
     try:
         with _log() as log:
             broken = log.verify()
@@ -76,34 +75,34 @@ def _shown(line: AuditLine) -> str:
     entry = line.entry
     if entry is None:
         return f"{line.number}  cannot be read; see --verify"
-    said = [f"{line.number}", line.time, entry.event.value, visible(entry.tool)]
+    parts = [f"{line.number}", line.time, entry.event.value, visible(entry.tool)]
     match entry.outcome, entry.decision:
         case None, None:
             pass
         case None, decision:
-            said.append(decision.value if decision else "")
+            parts.append(decision.value if decision else "")
         case outcome, _:
-            said.append(outcome)
+            parts.append(outcome)
     if entry.by:
-        said.append(f"by {visible(entry.by)}")
+        parts.append(f"by {visible(entry.by)}")
     if entry.layer is not None and entry.outcome is None:
         rule = f" rule {entry.rule}" if entry.rule else ""
-        place = f" ({visible(entry.file)}:{entry.line})" if entry.file and entry.line else ""
-        said.append(f"[{entry.layer.value}{rule}{place}]")
+        location = f" ({visible(entry.file)}:{entry.line})" if entry.file and entry.line else ""
+        parts.append(f"[{entry.layer.value}{rule}{location}]")
     if entry.latency_ms is not None:
-        said.append(f"{entry.latency_ms} ms")
-    return "  ".join([*said, entry.call_id])
+        parts.append(f"{entry.latency_ms} ms")
+    return "  ".join([*parts, entry.call_id])
 
 
 def show_preset(name: str) -> int:
-    """A shipped preset, as its file says it."""
+    """Print a shipped preset as its file has it."""
     print(preset_text(name), end="")
     return ExitCode.DONE
 
 
 def show_policy(options: Options) -> int:
-    """What decides, in the order of asking; the values are those in force, the comments say where they come from."""
-    configuration = sound_configuration(options)
+    """Print the policy in force in the order of evaluation, with sources in comments."""
+    configuration = valid_configuration(options)
     print("\n".join(_lines(configuration)))
     return ExitCode.DONE
 
@@ -115,9 +114,9 @@ def _lines(configuration: Configuration) -> Iterator[str]:
     preset = files.preset.source.removeprefix("preset ")
     named = next((each for each in files.documents if each.document.preset), None)
     yield f"# Presets: {', '.join(PRESETS)}; `ollm-tui policy show NAME` prints one."
-    yield _value("preset", preset, _place(named) if named else f"not set, so {DEFAULT_PRESET}")
+    yield _value("preset", preset, _source(named) if named else f"not set, so {DEFAULT_PRESET}")
     deciding = next((each for each in ordered if each.document.default_action), None)
-    yield _value("default_action", sources.default_action.value, _place(deciding) if deciding else "default")
+    yield _value("default_action", sources.default_action.value, _source(deciding) if deciding else "default")
     yield from _tools(everything)
     yield from _commands(configuration, files, ordered)
     yield from ("", "[sandbox]", _value("mode", "off", "the only one in this version"))
@@ -127,31 +126,31 @@ def _lines(configuration: Configuration) -> Iterator[str]:
         later = "; asked when no rule above matches" if number and loaded.document.rules else ""
         yield from (
             "",
-            f"# -- rules of {_place(loaded)}{later}" if loaded.document.rules else f"# {_place(loaded)}: no rules",
+            f"# -- rules of {_source(loaded)}{later}" if loaded.document.rules else f"# {_source(loaded)}: no rules",
         )
-        for rule, place in loaded.rules_with_sources:
-            yield from _rule(rule, str(place))
+        for rule, location in loaded.rules_with_sources:
+            yield from _rule(rule, str(location))
     if files.repository is not None:
         yield from (
             "",
-            f"# -- rules of {_place(files.repository)}: only their asks and denies count, beside all others",
+            f"# -- rules of {_source(files.repository)}: only their asks and denies count, beside all others",
         )
-        for rule, place in files.repository.rules_with_sources:
-            yield from (f"# {line}" for line in _rule(rule, str(place)))
+        for rule, location in files.repository.rules_with_sources:
+            yield from (f"# {line}" for line in _rule(rule, str(location)))
 
 
 def _tools(documents: list[LoadedPolicy]) -> Iterator[str]:
-    """Layer 1: whatever one source denies is gone; where several close the world, only what all allow is left."""
+    """Yield layer 1: what one source denies is denied; several allow lists leave what all allow."""
     yield from ("", "[tools]")
     closed = [each for each in documents if each.document.tools.allow or each.document.tools.groups.allow]
     for each in closed[1:]:
         tools = each.document.tools
-        yield f"# and only what {_place(each)} allows: {', '.join([*tools.allow, *tools.groups.allow])}"
+        yield f"# and only what {_source(each)} allows: {', '.join([*tools.allow, *tools.groups.allow])}"
     first = closed[0].document.tools if closed else ToolPolicy()
-    yield _value("allow", first.allow, _place(closed[0]) if closed else "not set, so all")
+    yield _value("allow", first.allow, _source(closed[0]) if closed else "not set, so all")
     denying = [each for each in documents if each.document.tools.deny]
     denied = [name for each in denying for name in each.document.tools.deny]
-    yield _value("deny", list(dict.fromkeys(denied)), ", ".join(map(_place, denying)) or "not set, so none")
+    yield _value("deny", list(dict.fromkeys(denied)), ", ".join(map(_source, denying)) or "not set, so none")
     groups = [name for each in documents for name in each.document.tools.groups.deny]
     yield from ("", "[tools.groups]", _value("allow", first.groups.allow), _value("deny", list(dict.fromkeys(groups))))
 
@@ -159,7 +158,7 @@ def _tools(documents: list[LoadedPolicy]) -> Iterator[str]:
 def _commands(configuration: Configuration, files: PolicyFiles, ordered: list[LoadedPolicy]) -> Iterator[str]:
     commands = configuration.sources.commands
     yield from ("", "[exec]", _value("mode", commands.mode.value), _value("on_miss", commands.on_miss.value))
-    yield _value("read_only_commands", commands.read_only_commands, "commands that only look around run unasked")
+    yield _value("read_only_commands", commands.read_only_commands, "read-only commands run without asking")
     rows = [(approval, each) for each in ordered for approval in each.document.exec.approvals]
     if not rows:
         yield "approvals = []"
@@ -170,12 +169,12 @@ def _commands(configuration: Configuration, files: PolicyFiles, ordered: list[Lo
         use = uses.get(ApprovalKey(each.file or each.source, approval.pattern))
         shown = approval.model_copy(update={"last_used": use.last_used}) if use else approval
         counted = f"used {use.uses:,} {'time' if use.uses == 1 else 'times'}" if use else "not used so far"
-        yield f"    {_inline(shown.model_dump(mode='json', exclude_none=True))},  # {_place(each)}; {counted}"
+        yield f"    {_inline(shown.model_dump(mode='json', exclude_none=True))},  # {_source(each)}; {counted}"
     yield "]"
 
 
 def _uses() -> dict[ApprovalKey, ApprovalUse]:
-    """How often each approval was used; what cannot be read is said, and the policy is shown without."""
+    """Return how often each approval was used; nothing, with a warning, where that cannot be read."""
     path = data_dir() / "ollm.db"
     if not path.exists():
         return {}
@@ -189,8 +188,8 @@ def _uses() -> dict[ApprovalKey, ApprovalUse]:
         store.close()
 
 
-def _rule(rule: PolicyRule, place: str) -> Iterator[str]:
-    yield from ("", "[[rules]]" + f"  # {place}")
+def _rule(rule: PolicyRule, location: str) -> Iterator[str]:
+    yield from ("", "[[rules]]" + f"  # {location}")
     for key, value in rule.model_dump(mode="json", exclude_none=True, exclude={"conditions"}).items():
         yield _value(key, value)
     if rule.conditions:
@@ -206,7 +205,7 @@ def _value(key: str, value: str | bool | list[str], source: str = "") -> str:
     return f"{key} = {tomlkit.item(value).as_string()}" + (f"  # {source}" if source else "")
 
 
-def _place(loaded: LoadedPolicy) -> str:
+def _source(loaded: LoadedPolicy) -> str:
     if loaded.file is None or loaded.file == loaded.source:
         return loaded.source
     return f"{loaded.source} ({loaded.file})"

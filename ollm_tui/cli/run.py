@@ -1,4 +1,4 @@
-"""`ollm-tui run PROMPT|-`: one turn without a screen; questions are denied at once, since nobody is there."""
+"""`ollm-tui run PROMPT|-`: one turn without a screen; confirmations are denied at once."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ from ollm_tui.agent.events import (
 )
 from ollm_tui.agent.loop import Agent
 from ollm_tui.cli.arguments import command_parser, options_of, parse, provider_parser
-from ollm_tui.cli.exits import ExitCode, UsageError, let_go_of_stdout
-from ollm_tui.cli.output import given_or_stdin, print_json, say
-from ollm_tui.cli.reporting import sound_configuration
+from ollm_tui.cli.dispatch import ExitCode, UsageError, discard_stdout
+from ollm_tui.cli.streams import given_or_stdin, print_json, say, valid_configuration
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.options import Options
@@ -41,6 +40,7 @@ EXIT_CODES = {
 
 
 def run_command(argv: list[str]) -> int:
+    """Run one turn."""
     parser = command_parser("run", "One turn without a screen.", provider_parser())
     parser.add_argument("prompt", metavar="PROMPT", help="what to do; - reads it from stdin")
     parser.add_argument("--output", choices=("text", "json", "jsonl"), default="text", help="what stdout carries")
@@ -53,13 +53,13 @@ def run_command(argv: list[str]) -> int:
 
 async def _run(options: Options, prompt: str, output: str) -> int:
     try:
-        configuration = sound_configuration(options)
+        configuration = valid_configuration(options)
         async with open_runtime(options, Attendance.NOBODY, configuration=configuration, report=say) as runtime:
             for notice in runtime.notices:
                 say(notice)
             summary = _Summary()
             runtime.stream.subscribe(summary.take)
-            runtime.stream.subscribe(_while_read(_READERS[output](), runtime.agent))
+            runtime.stream.subscribe(_until_closed(_WRITERS[output](), runtime.agent))
             runtime.begin()
             status = await _turn(runtime, prompt)
             if output == "json":
@@ -70,7 +70,7 @@ async def _run(options: Options, prompt: str, output: str) -> int:
 
 
 async def _turn(runtime: Runtime, prompt: str) -> TurnStatus:
-    """The turn; the first ctrl+c or termination ends it in order, with what was done so far."""
+    """Run the turn; the first ctrl+c or termination interrupts it and keeps what was done."""
     loop = asyncio.get_running_loop()
     for number, why in (
         (signals.SIGINT, "interrupted by the person"),
@@ -84,21 +84,21 @@ async def _turn(runtime: Runtime, prompt: str) -> TurnStatus:
             loop.remove_signal_handler(number)
 
 
-def _while_read(read: Callable[[Event], None], agent: Agent) -> Callable[[Event], None]:
-    """Nobody reads stdout any more: the turn ends there, as other programs do."""
+def _until_closed(read: Callable[[Event], None], agent: Agent) -> Callable[[Event], None]:
+    """Interrupt the turn once stdout is closed, as other programs do."""
 
     def guarded(event: Event) -> None:
         try:
             read(event)
         except BrokenPipeError:
-            let_go_of_stdout()
+            discard_stdout()
             agent.interrupt("nobody reads the output any more")
 
     return guarded
 
 
 def _as_text() -> Callable[[Event], None]:
-    """The answer on stdout as it comes; what is done for it on stderr."""
+    """Print the answer on stdout as it comes, and what is done for it on stderr."""
     at_line_start = True
 
     def read(event: Event) -> None:
@@ -143,7 +143,7 @@ def _as_nothing() -> Callable[[Event], None]:
     return lambda event: None
 
 
-_READERS: dict[str, Callable[[], Callable[[Event], None]]] = {
+_WRITERS: dict[str, Callable[[], Callable[[Event], None]]] = {
     "text": _as_text,
     "json": _as_nothing,
     "jsonl": _as_jsonl,
@@ -151,7 +151,7 @@ _READERS: dict[str, Callable[[], Callable[[Event], None]]] = {
 
 
 class _Summary:
-    """What `--output json` says at the end."""
+    """What `--output json` prints at the end."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []

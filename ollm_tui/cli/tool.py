@@ -11,22 +11,32 @@ from contextlib import contextmanager
 from pydantic import JsonValue
 
 from ollm_tui.cli.arguments import command_parser, options_of, parse
-from ollm_tui.cli.batch import BatchRow, lines_of, open_rows, read_row
-from ollm_tui.cli.exits import CommandInterruptedError, ExitCode
-from ollm_tui.cli.output import exit_code_of, given_or_stdin, parse_json, print_json, result_line, say
-from ollm_tui.cli.reporting import sound_configuration
+from ollm_tui.cli.dispatch import CommandInterruptedError, ExitCode
+from ollm_tui.cli.streams import (
+    BatchRow,
+    core_for_command,
+    exit_code_of,
+    given_or_stdin,
+    lines_of,
+    open_rows,
+    parse_json,
+    print_json,
+    read_row,
+    result_line,
+)
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.errors import InvalidArguments, OperationCancelled
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.tools.aliases import ALIASES
 from ollm_tui.core.tools.schema import SchemaFormat, function_schema
-from ollm_tui.runtime import Attendance, Core, open_core
+from ollm_tui.runtime import Attendance, Core
 
 HINT = "; --yes approves"
 
 
 def run_command(argv: list[str]) -> int:
+    """List, describe or call tools."""
     parser = command_parser("tool", "List, describe and call the tools.")
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|schema|call")
     listing = actions.add_parser("list", help="names of all tools", allow_abbrev=False)
@@ -50,8 +60,7 @@ def run_command(argv: list[str]) -> int:
 
 
 async def _describe(given: Namespace) -> int:
-    configuration = sound_configuration(options_of(given))
-    async with open_core(configuration, Attendance.NOBODY, judging_only=True) as core:
+    async with core_for_command(options_of(given), Attendance.NOBODY, judging_only=True) as core:
         tools = [tool for tool in core.registry.list() if core.executor.policy.is_available(tool)]
         for tool in tools:
             if given.action == "schema":
@@ -74,8 +83,7 @@ async def _describe(given: Namespace) -> int:
 
 
 async def _call_one(given: Namespace, arguments: JsonValue) -> int:
-    configuration = sound_configuration(options_of(given))
-    async with open_core(configuration, _attendance(given), hint=HINT, report=say) as core:
+    async with core_for_command(options_of(given), _attendance(given), hint=HINT) as core:
         with _interruptible() as signal:
             result = await core.executor.execute(given.name, arguments, signal, origin=Origin.USER)
         print_json(result_line(result))
@@ -85,16 +93,15 @@ async def _call_one(given: Namespace, arguments: JsonValue) -> int:
 
 
 async def _call_batch(given: Namespace) -> int:
-    configuration = sound_configuration(options_of(given))
     with open_rows(given.batch) as descriptor:
-        async with open_core(configuration, _attendance(given), hint=HINT, report=say) as core:
+        async with core_for_command(options_of(given), _attendance(given), hint=HINT) as core:
             with _interruptible() as signal:
                 await _answer_rows(core, lines_of(descriptor), signal)
     return ExitCode.DONE
 
 
 async def _answer_rows(core: Core, lines: AsyncGenerator[str], signal: AbortSignal) -> None:
-    """One answer a row, in order. Raises Interrupted, behind the answer of the call that was cut short."""
+    """Print one answer a row, in order; when interrupted, that of the cut call is the last."""
     try:
         while (line := await signal.guard(anext(lines, None))) is not None:
             row = read_row(line)
@@ -106,14 +113,14 @@ async def _answer_rows(core: Core, lines: AsyncGenerator[str], signal: AbortSign
 
 
 async def _call_row(core: Core, row: BatchRow, signal: AbortSignal) -> ToolResult:
-    if row.fault is not None:
-        return ToolResult.of_failure(InvalidArguments(f"{row.fault}: give an object with name and arguments."))
+    if row.error is not None:
+        return ToolResult.of_failure(InvalidArguments(f"{row.error}: give an object with name and arguments."))
     return await core.executor.execute(row.name, row.arguments, signal, origin=Origin.USER)
 
 
 @contextmanager
 def _interruptible() -> Generator[AbortSignal]:
-    """A signal that aborts at ctrl+c or termination; the call it cuts short says so in its result."""
+    """Yield a signal that aborts at ctrl+c or termination; the cut call says so in its result."""
     controller = AbortController()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signals.SIGINT, controller.abort, "interrupted by the person")

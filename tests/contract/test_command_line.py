@@ -140,7 +140,7 @@ def test_the_full_text_of_a_cut_result_can_be_read_by_a_later_call(tmp_path: Pat
 def test_the_doctor_is_content_unless_the_configuration_is_faulty(tmp_path: Path, own_folders: Path) -> None:
     (own_folders / "no folder").write_text("")
     code, out, _ = ollm("doctor", cwd=tmp_path, XDG_DATA_HOME=str(own_folders / "no folder"))
-    assert code == 0 and "fault  store" in out and "nothing was probed" in out
+    assert code == 0 and "error  store" in out and "nothing was probed" in out
     (tmp_path / "c.toml").write_text('base_url = "http://someone:very-secret@127.0.0.1:9/v1"\n')
     code, out, _ = ollm("doctor", "--config", "c.toml", cwd=tmp_path, OLLM_PROBE="1")
     assert code == 0 and "nothing was probed" in out and "very-secret" not in out

@@ -1,4 +1,4 @@
-"""Looks for model servers on this machine, all well-known ports at once, and believes only what answers like one."""
+"""Probe the usual ports and OLLAMA_HOST for model servers, all at once."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pydantic import JsonValue
 from ollm_tui.agent.providers.http_connection import HttpConnection, Timeouts
 from ollm_tui.agent.providers.json_values import as_text, member
 from ollm_tui.agent.providers.provider import ProviderError
-from ollm_tui.agent.providers.server_address import ServerAddress
+from ollm_tui.agent.providers.server_address import ServerAddress, ollama_address
 
 
 class ServerKind(StrEnum):
-    """Which of the two wire formats a server speaks; the value is the name of the provider."""
+    """The wire format of a server; the value is the provider's name."""
 
     OLLAMA = "ollama"
     OPENAI = "openai"
@@ -24,17 +24,19 @@ class ServerKind(StrEnum):
 
 @dataclass(frozen=True)
 class ProbeTarget:
-    """A place where a model server is usually found."""
+    """An address where a model server may be; `given` is one that the person named."""
 
     label: str
     kind: ServerKind
-    port: int
+    port: int = 0
     host: str = "127.0.0.1"
+    given: ServerAddress | None = None
 
     @property
-    def base_url(self) -> str:
+    def address(self) -> ServerAddress:
         """The address as the provider of this kind wants it."""
-        return f"http://{self.host}:{self.port}" + ("" if self.kind is ServerKind.OLLAMA else "/v1")
+        path = "" if self.kind is ServerKind.OLLAMA else "/v1"
+        return self.given or ServerAddress(f"http://{self.host}:{self.port}{path}", loopback=True)
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class FoundServer:
     models: tuple[str, ...]
 
 
-USUAL_PLACES: tuple[ProbeTarget, ...] = (
+USUAL_TARGETS: tuple[ProbeTarget, ...] = (
     ProbeTarget("Ollama", ServerKind.OLLAMA, 11434),
     ProbeTarget("LM Studio", ServerKind.OPENAI, 1234),
     ProbeTarget("llama.cpp", ServerKind.OPENAI, 8080),
@@ -55,29 +57,47 @@ USUAL_PLACES: tuple[ProbeTarget, ...] = (
 )
 
 
-async def probe_servers(timeout: float = 0.3, targets: Sequence[ProbeTarget] = USUAL_PLACES) -> tuple[FoundServer, ...]:
-    """The servers that answer within `timeout` seconds, in the order of `targets`; the others are no error."""
-    found = await asyncio.gather(*(_probe(target, timeout) for target in targets))
+REMOTE_SECONDS = 1.0
+"""How long an address beyond this machine is waited for, at least."""
+
+
+def probe_targets(ollama_host: str | None) -> tuple[ProbeTarget, ...]:
+    """Return the usual targets, led by OLLAMA_HOST where it is set.
+
+    Raises:
+        ServerAddressError: It is set to something that is not an address.
+    """
+    if not ollama_host:
+        return USUAL_TARGETS
+    own = ProbeTarget("Ollama", ServerKind.OLLAMA, given=ollama_address(ollama_host))
+    return (own, *(target for target in USUAL_TARGETS if target.address.url != own.address.url))
+
+
+async def probe_servers(timeout: float = 0.3, targets: Sequence[ProbeTarget] | None = None) -> tuple[FoundServer, ...]:
+    """Return the servers that answer within `timeout` seconds, in the order of `targets`."""
+    found = await asyncio.gather(
+        *(_probe(target, timeout) for target in (USUAL_TARGETS if targets is None else targets))
+    )
     return tuple(server for server in found if server is not None)
 
 
 async def _probe(target: ProbeTarget, timeout: float) -> FoundServer | None:
-    connection = HttpConnection(
-        ServerAddress(target.base_url, loopback=True), timeouts=Timeouts(connect=timeout, query=timeout)
-    )
+    address = target.address
+    timeout = timeout if address.loopback else max(timeout, REMOTE_SECONDS)
+    connection = HttpConnection(address, timeouts=Timeouts(connect=timeout, query=timeout))
     try:
         answer = await connection.query("api/tags" if target.kind is ServerKind.OLLAMA else "models")
     except ProviderError:
-        # nobody there, or somebody who is no model server: both are the usual case
+        # nothing there, or not a model server: both are the usual case
         return None
     finally:
         await connection.aclose()
     models = _listed_models(answer, target.kind)
-    return None if models is None else FoundServer(target.label, target.kind, target.base_url, models)
+    return None if models is None else FoundServer(target.label, target.kind, address.url, models)
 
 
 def _listed_models(answer: JsonValue, kind: ServerKind) -> tuple[str, ...] | None:
-    """The names in a list of models, None where the answer is something else."""
+    """Return the names in a list of models; None where the answer is something else."""
     rows, key = (member(answer, "models"), "name") if kind is ServerKind.OLLAMA else (member(answer, "data"), "id")
     if not isinstance(rows, list):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from functools import lru_cache
 from pathlib import Path
 
@@ -25,7 +26,18 @@ def state_dir() -> Path:
 def _xdg(variable: str, default: str) -> Path:
     given = os.environ.get(variable, "")
     # The XDG specification: a relative path in these variables is invalid and to be ignored.
-    return _own_dir(given if given.startswith("/") else f"{os.path.expanduser('~')}/{default}")
+    return _own_dir(given if given.startswith("/") else f"{_home()}/{default}")
+
+
+def _home() -> str:
+    """Return the home directory; a relative HOME would put our files into the workspace, so it does not count."""
+    home = os.environ.get("HOME", "")
+    if home.startswith("/"):
+        return home
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        return "/"
 
 
 @lru_cache(maxsize=16)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
 from typing import Literal
 
@@ -171,6 +172,12 @@ class Approval(PolicyTable):
     pattern: str = Field(min_length=1)
     added_by: Literal["user", "auto"] = "user"
     last_used: str | None = None
+
+    @field_validator("last_used", mode="before")
+    @classmethod
+    def _date_as_text(cls, value: object) -> object:
+        """Accept a date or time as TOML writes it."""
+        return value.isoformat() if isinstance(value, date) else value
 
 
 class ExecMode(StrEnum):

@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from ollm_tui.agent.providers.probe import USUAL_PLACES, FoundServer, ProbeTarget, ServerKind, probe_servers
+from ollm_tui.agent.providers.probe import USUAL_TARGETS, FoundServer, ProbeTarget, ServerKind, probe_servers
 from tests.agent.providers.fake_server import FakeReply, FakeServer, json_reply, wire_fixture
 
 
 def test_the_usual_places_are_those_of_the_usual_servers():
-    assert [(place.label, place.port, place.host) for place in USUAL_PLACES] == [
+    assert [(place.label, place.port, place.host) for place in USUAL_TARGETS] == [
         ("Ollama", 11434, "127.0.0.1"),
         ("LM Studio", 1234, "127.0.0.1"),
         ("llama.cpp", 8080, "127.0.0.1"),

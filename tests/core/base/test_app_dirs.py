@@ -17,3 +17,10 @@ def test_folders_follow_the_variables_and_ignore_relative_ones(monkeypatch: pyte
     assert app_dirs.config_dir() == Path("/etc/ann/ollm-tui")
     assert app_dirs.data_dir() == Path("/home/ann/.local/share/ollm-tui")
     assert app_dirs.state_dir() == Path("/home/ann/.local/state/ollm-tui")
+
+
+def test_a_home_that_is_not_absolute_makes_no_folder_in_the_workspace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_STATE_HOME")
+    for home in ("work", "", "."):
+        monkeypatch.setenv("HOME", home)
+        assert app_dirs.state_dir().is_absolute()

@@ -324,6 +324,15 @@ def test_a_faulty_policy_allows_nothing_and_says_where(tmp_path: Path, text: str
         assert engine.explain(call(name), Mode.YOLO).decision is Decision.DENY
 
 
+def test_the_last_use_of_an_approval_may_be_a_toml_date(tmp_path: Path) -> None:
+    rows = "[exec]\napprovals = [" + ", ".join(
+        f'{{ pattern = "ls -{number}", last_used = {when} }}'
+        for number, when in enumerate(("2026-01-02", "2026-01-02T03:04:05Z", '"2026-01-02"'))
+    )
+    configuration = configure(policy(tmp_path, rows + "]\n"))
+    assert configuration.policy_error is None and len(configuration.sources.commands.approvals) >= 3
+
+
 def test_a_policy_that_anybody_may_write_is_refused(tmp_path: Path) -> None:
     options = policy(tmp_path, 'preset = "none"\n')
     assert options.policy_file is not None

@@ -9,6 +9,7 @@ from typing import Literal
 
 import pytest
 
+from ollm_tui.cli import main
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationResponse
@@ -129,6 +130,25 @@ def test_what_is_no_tool_is_left_out_and_the_others_stay(monkeypatch: pytest.Mon
     registry, troubles = registered(monkeypatch, "no tool", SLY)
     assert [tool.name for tool in registry.list() if tool.plugin] == ["sly"]
     assert "not a Tool" in troubles[0]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("bad\nTraceback"), ImportError("no module"), SystemExit(3)])
+def test_a_plugin_that_fails_is_one_line_and_the_doctor_names_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, error: BaseException
+) -> None:
+    def load(_: Entry) -> object:
+        raise error
+
+    install(monkeypatch, SLY)
+    monkeypatch.setattr(Entry, "load", load)
+    monkeypatch.setenv("OLLM_PROBE", "0")
+    assert main(["tool", "list", "-C", str(tmp_path)]) == 0
+    printed = capsys.readouterr()
+    assert "read_file" in printed.out and "Traceback" not in printed.err
+    (line,) = printed.err.splitlines()
+    assert "sly_package:TOOL" in line and type(error).__name__ in line
+    assert main(["doctor", "-C", str(tmp_path)]) == 0
+    assert line in capsys.readouterr().out
 
 
 OPEN = 'default_action = "allow"\n[[rules]]\ntool = "*"\naction = "allow"\n'

@@ -1,4 +1,4 @@
-"""`ollm-tui policy check | show | lint | test | log`: look at the policy. Nothing runs."""
+"""`ollm-tui policy check | show | lint | test | log`: look at the policy; nothing runs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from ollm_tui.cli.arguments import command_parser, options_of, parse
-from ollm_tui.cli.batch import lines_of, open_rows, read_row
-from ollm_tui.cli.exits import ExitCode, UsageError
-from ollm_tui.cli.output import given_or_stdin, parse_json, print_json, say
-from ollm_tui.cli.reporting import sound_configuration
+from ollm_tui.cli.dispatch import ExitCode, UsageError
+from ollm_tui.cli.streams import (
+    core_for_command,
+    given_or_stdin,
+    lines_of,
+    open_rows,
+    parse_json,
+    print_json,
+    read_row,
+    say,
+    valid_configuration,
+)
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.states import Origin, Risk
@@ -28,11 +36,11 @@ from ollm_tui.core.policy.lint import lint, lint_sources
 from ollm_tui.core.policy.policy_file import PRESETS
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.options import Options
-from ollm_tui.runtime import Attendance, Core, open_core
+from ollm_tui.runtime import Attendance, Core
 from ollm_tui.runtime.plugins import load_registry
 
 _LINT = """\
-Looks for names that nothing bears, rules that never decide or contradict an earlier one, patterns that can never match,
+Looks for names of nothing, rules that never decide or contradict an earlier one, patterns that can never match,
 and patterns that say more than they seem to. Findings go to stdout, one JSON object a line.
 Exit codes: 0 nothing found, 1 something found, 2 the policy cannot be used at all."""
 
@@ -44,6 +52,7 @@ Exit codes: 0 all as expected, 1 some differ, 2 the table or the policy cannot b
 
 
 def run_command(argv: list[str]) -> int:
+    """Judge calls, print the policy or its log, or find mistakes in it."""
     parser = command_parser("policy", "Look at the policy.")
     actions = parser.add_subparsers(dest="action", required=True, metavar="check|show|lint|test|log")
     check = actions.add_parser("check", help="judge a call without running it", allow_abbrev=False)
@@ -69,8 +78,10 @@ def run_command(argv: list[str]) -> int:
             if (given.batch is None) == (given.arguments is None):
                 parser.error("policy check takes TOOL and JSON, or --batch FILE")
             if given.batch is not None:
-                return check_batch(options, given.batch)
-            return check_one(options, given.tool, given.arguments)
+                return asyncio.run(_check_batch(options, given.batch))
+            # Read before there is an event loop: ctrl+c then ends the wait for stdin.
+            arguments = parse_json(given_or_stdin(given.arguments), "the argument")
+            return asyncio.run(_check_one(options, given.tool, arguments))
         case "show":
             from ollm_tui.cli.policy_report import show_policy, show_preset
 
@@ -88,30 +99,18 @@ def run_command(argv: list[str]) -> int:
 _RAW = argparse.RawDescriptionHelpFormatter
 
 
-def check_one(options: Options, tool: str, arguments: str) -> int:
-    """Judge one call given as JSON (`-`: from stdin)."""
-    return asyncio.run(_check_one(options, tool, parse_json(given_or_stdin(arguments), "the argument")))
-
-
-def check_batch(options: Options, path: str) -> int:
-    """Judge one call a line."""
-    return asyncio.run(_check_batch(options, path))
-
-
 async def _check_one(options: Options, tool: str, arguments: JsonValue) -> int:
-    configuration = sound_configuration(options)
-    async with open_core(configuration, Attendance.NOBODY, judging_only=True) as core:
+    async with core_for_command(options, Attendance.NOBODY, judging_only=True) as core:
         print_json(await _judged(core, tool, arguments))
     return ExitCode.DONE
 
 
 async def _check_batch(options: Options, path: str) -> int:
-    configuration = sound_configuration(options)
     with open_rows(path) as descriptor:
-        async with open_core(configuration, Attendance.NOBODY, judging_only=True) as core:
+        async with core_for_command(options, Attendance.NOBODY, judging_only=True) as core:
             async for line in lines_of(descriptor):
                 row = read_row(line)
-                judged = _refused(row.fault) if row.fault else await _judged(core, row.name, row.arguments)
+                judged = _refused(row.error) if row.error else await _judged(core, row.name, row.arguments)
                 print_json(judged if row.id is None else {"id": row.id, **judged})
     return ExitCode.DONE
 
@@ -125,16 +124,18 @@ async def _judged(core: Core, tool: str, arguments: JsonValue) -> JsonObject:
 
 
 def _refused(reason: str) -> JsonObject:
-    """What has no judgement because it could never run."""
+    """Return the judgement of a call that could never run."""
     return {"decision": Decision.DENY.value, "risk": "high", "reason": reason, "trace": []}
 
 
 def lint_policy(options: Options) -> int:
-    """Exit 1 where there is a finding."""
-    configuration = sound_configuration(options)
+    """Print mistakes in the policy; exit 1 where there are any."""
+    configuration = valid_configuration(options)
     files = configuration.files
     documents = [*files.documents, *([files.repository] if files.repository else []), files.preset]
-    registry, _ = load_registry()
+    registry, errors = load_registry()
+    for error in errors:
+        say(error)
     findings = [*lint(documents, registry.list()), *lint_sources(configuration.sources)]
     for finding in findings:
         print_json(finding.model_dump(mode="json", by_alias=True, exclude_none=True))
@@ -143,15 +144,15 @@ def lint_policy(options: Options) -> int:
 
 
 def run_decision_table(options: Options, path: str) -> int:
-    """Exit 1 where a row differs."""
-    configuration = sound_configuration(options)
+    """Print rows of a decision table that differ; exit 1 where any do."""
     rows = _rows(path)
 
     async def run() -> list[Difference]:
-        async with open_core(configuration, Attendance.NOBODY, judging_only=True) as core:
+        async with core_for_command(options, Attendance.NOBODY, judging_only=True) as core:
+            configured = core.executor.mode
 
             async def judge(row: ExpectedCall) -> JudgedCase:
-                core.executor.mode = row.mode or configuration.settings.mode
+                core.executor.mode = row.mode or configured
                 try:
                     return JudgedCase.of(await core.executor.explain(row.tool, row.arguments, origin=Origin.USER))
                 except ToolFailure as failure:
@@ -174,5 +175,5 @@ def _rows(path: str) -> tuple[ExpectedCall, ...]:
         raise UsageError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not UTF-8 at byte {error.start}") from None
-    except DecisionTableError as fault:
-        raise UsageError(str(fault)) from None
+    except DecisionTableError as error:
+        raise UsageError(str(error)) from None
