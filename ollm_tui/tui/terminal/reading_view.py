@@ -39,7 +39,7 @@ class ReadingView(TerminalCanvas):
         _key("end,G", f"move('{Move.NEWEST}')", "newest", "Reading: to the newest line"),
         _key("0", f"move('{Move.LINE_START}')", "line_start", "Reading: to the start of the line"),
         _key("dollar_sign", f"move('{Move.LINE_END}')", "line_end", "Reading: to the end of the line"),
-        _key("left_square_bracket", "to_prompt(-1)", "prompt_before", "Reading: to the shell prompt before"),
+        _key("left_square_bracket", "to_prompt(-1)", "prompt_before", "Reading: to the previous shell prompt"),
         _key("right_square_bracket", "to_prompt(1)", "prompt_after", "Reading: to the next shell prompt"),
         _key("space,v", "mark", "mark", "Reading: begin a selection here, or end it", "Select"),
         _key("V", "mark_lines", "mark_lines", "Reading: select whole lines from here"),
@@ -47,7 +47,7 @@ class ReadingView(TerminalCanvas):
         _key("c,y", "copy", "copy", "Reading: copy what is selected"),
         _key("slash", "ask_find", "find", "Search the terminal, also with the search key", "Search"),
         _key("n", "found(1)", "find_next", "Reading: next hit of the search"),
-        _key("N", "found(-1)", "find_previous", "Reading: hit before of the search"),
+        _key("N", "found(-1)", "find_previous", "Reading: previous hit of the search"),
         _key("escape,q", "done", "done", "Reading: end the search, the selection, then the reading", "Back"),
     ]
 

@@ -36,7 +36,7 @@ class Block(Protocol):
 
 
 class BlockPainter:
-    """Styles and console of one theme and background; made anew when either changes."""
+    """Styles and console of one theme and background; made again when either changes."""
 
     def __init__(self, palette: RolePalette, base: Style, *, dark: bool, ansi: bool) -> None:
         self.palette = palette

@@ -102,7 +102,7 @@ class ConversationLayout:
             self.refresh_entry(change.id)
 
     def refresh_entry(self, entry_id: str) -> None:
-        """Lay an entry out anew; unchanged blocks keep their strips."""
+        """Lay an entry out again; unchanged blocks keep their strips."""
         index = self._index.get(entry_id)
         if index is None:
             return

@@ -54,7 +54,7 @@ class LineView(ScrollView, can_focus=True):
         return "\n".join(one.text for one in self._lines)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Wrap the lines anew."""
+        """Wrap the lines again."""
         self._lay_out()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:

@@ -1,6 +1,6 @@
 """Cuts growing markdown into blocks that never change again, and one open tail.
 
-Only the tail is rendered anew while an answer streams, so a token's cost does not grow with the answer. The cut depends
+Only the tail is rendered again while an answer streams, so a token's cost stays the same. The cut depends
 on the text alone: a finished answer has the same blocks as its stream.
 """
 

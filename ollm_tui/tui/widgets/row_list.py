@@ -55,7 +55,7 @@ class RowList(LineView):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "move(1)", "Next", id="list.next", tooltip="Next row", show=False),
-        Binding("k,up", "move(-1)", "Previous", id="list.previous", tooltip="Row before", show=False),
+        Binding("k,up", "move(-1)", "Previous", id="list.previous", tooltip="Previous row", show=False),
         Binding("enter", "open", "Open", id="list.open", tooltip="Open the marked row", show=False),
     ]
 

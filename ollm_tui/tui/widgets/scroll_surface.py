@@ -117,7 +117,7 @@ class ScrollSurface(ScrollView, can_focus=True):
         self.call_later(self.update_layout)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Lay out anew."""
+        """Lay out again."""
         self.update_layout()
 
     def on_focus(self) -> None:

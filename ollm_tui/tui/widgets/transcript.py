@@ -36,7 +36,7 @@ class Transcript(ScrollSurface):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "choose(1)", "Next", id="chat.next", tooltip="Mark the next entry", show=False),
-        Binding("k,up", "choose(-1)", "Previous", id="chat.previous", tooltip="Mark the entry before", show=False),
+        Binding("k,up", "choose(-1)", "Previous", id="chat.previous", tooltip="Mark the previous entry", show=False),
         Binding("enter,space", "fold", "Fold", id="chat.toggle", tooltip="Open or fold the marked entry", show=False),
         Binding("c", "copy", "Copy", id="chat.copy", tooltip="Copy the marked entry to the clipboard", show=False),
         Binding("g,home", "top", "Top", id="chat.top", tooltip="Go to the beginning", show=False),

@@ -132,9 +132,9 @@ def shown_by_tmux(data: bytes) -> tuple[list[str], list[int]]:
             time.sleep(0.02)
         time.sleep(0.2)
         asked = [*tmux, "display", "-p", "#{cursor_y} #{cursor_x}", ";", "capture-pane", "-p"]
-        said = subprocess.run(asked, check=True, capture_output=True, encoding="utf-8", env=environment).stdout
+        answer = subprocess.run(asked, check=True, capture_output=True, encoding="utf-8", env=environment).stdout
         subprocess.run([*tmux, "kill-server"], check=True, env=environment)
-    cursor, *rows = said.rstrip("\n").split("\n")
+    cursor, *rows = answer.rstrip("\n").split("\n")
     return [row.rstrip() for row in rows], [int(number) for number in cursor.split()]
 
 

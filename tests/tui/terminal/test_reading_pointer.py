@@ -186,8 +186,8 @@ async def test_matches_in_sight_are_marked_and_the_one_at_hand_differently() -> 
 
 async def test_what_is_sought_can_be_changed_letter_by_letter() -> None:
     async with reading(b"one\r\ntwo\r\nthree\r\nfour") as here:
-        for sought, hits in (("t", "2/2"), ("tw", "1/1"), ("twx", "none"), ("", ""), ("T", "none"), ("o", "3/3")):
-            await here.find(sought, hits)
+        for query, hits in (("t", "2/2"), ("tw", "1/1"), ("twx", "none"), ("", ""), ("T", "none"), ("o", "3/3")):
+            await here.find(query, hits)
         assert here.position == (3, 1), "from where the search began"
 
 
@@ -235,7 +235,7 @@ async def test_the_search_key_seeks_while_older_lines_are_shown_and_is_the_progr
         assert len(asked) == 1
 
 
-# What the shell told
+# What the shell reported
 
 
 async def test_prompts_are_jumped_to_and_outputs_selected() -> None:

@@ -19,8 +19,8 @@ def engine_with(text: str, columns: int = 40, lines: int = 10, scrollback: int =
     return engine
 
 
-def found(engine: TerminalEngine, sought: str) -> list[tuple[int, int, int]]:
-    return [(match.line, match.start, match.end) for match in TextFinder(engine, sought).find().found]
+def found(engine: TerminalEngine, query: str) -> list[tuple[int, int, int]]:
+    return [(match.line, match.start, match.end) for match in TextFinder(engine, query).find().found]
 
 
 def test_matches_are_found_in_scrollback_and_screen_with_lines_that_stay() -> None:
@@ -32,10 +32,10 @@ def test_matches_are_found_in_scrollback_and_screen_with_lines_that_stay() -> No
 
 
 @pytest.mark.parametrize(
-    ("sought", "hits"), [("error", 3), ("Error", 1), ("ERROR", 1), ("straße", 1), ("Straße", 1), (".", 1), ("", 0)]
+    ("query", "hits"), [("error", 3), ("Error", 1), ("ERROR", 1), ("straße", 1), ("Straße", 1), (".", 1), ("", 0)]
 )
-def test_the_case_of_capitals_counts_and_nothing_is_a_pattern(sought: str, hits: int) -> None:
-    assert len(found(engine_with("error Error ERROR Straße a.b"), sought)) == hits
+def test_the_case_of_capitals_counts_and_nothing_is_a_pattern(query: str, hits: int) -> None:
+    assert len(found(engine_with("error Error ERROR Straße a.b"), query)) == hits
 
 
 def test_a_word_across_the_border_of_a_broken_line_is_one_match_in_two_parts() -> None:
@@ -119,12 +119,12 @@ def test_what_stands_there_is_found_where_it_stands(lines: list[str], data: st.D
         return
     line = data.draw(st.sampled_from(shown))
     start = data.draw(st.integers(0, len(line) - 1))
-    sought = line[start : start + data.draw(st.integers(1, 8))]
-    matches = TextFinder(engine, sought).find()
+    query = line[start : start + data.draw(st.integers(1, 8))]
+    matches = TextFinder(engine, query).find()
     assert matches.found
     texts = engine.text()
     oldest = engine.screen.scrolled - len(engine.screen.history)
-    pattern = pattern_of(sought)
+    pattern = pattern_of(query)
     for match in matches.found:
         if not match.rest and texts[match.line - oldest].isascii():
             assert pattern.fullmatch(texts[match.line - oldest].ljust(30)[match.start : match.end])
@@ -133,9 +133,9 @@ def test_what_stands_there_is_found_where_it_stands(lines: list[str], data: st.D
 
 
 @given(st.text(max_size=30))
-def test_any_text_can_be_sought(sought: str) -> None:
-    assert isinstance(pattern_of(sought), re.Pattern)
-    TextFinder(engine_with("x"), sought).find()
+def test_any_text_can_be_sought(query: str) -> None:
+    assert isinstance(pattern_of(query), re.Pattern)
+    TextFinder(engine_with("x"), query).find()
 
 
 def test_ten_thousand_rows_cost_little_and_later_looks_less() -> None:

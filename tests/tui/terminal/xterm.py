@@ -67,15 +67,17 @@ class Xterm:
     def show(self, data: bytes, columns: int, lines: int) -> Screen | None:
         """What it shows of these bytes; None when it raised an exception, as it does now and then."""
         self._ask({"columns": columns, "lines": lines, "scrollback": 100}, data)
-        said = json.loads(self._read())
-        if "error" in said:
+        answer = json.loads(self._read())
+        if "error" in answer:
             return None
         looks = [
             [CellStyle(fg, bg, sum(FLAGS[number] for number in flags)) for fg, bg, flags in line]
-            for line in said["looks"]
+            for line in answer["looks"]
         ]
-        rows = tuple(unicodedata.normalize("NFC", row) for row in said["rows"])
-        return Screen(rows, looks, tuple(said["back"]), (said["cursor"][0], said["cursor"][1]), tuple(said["replies"]))
+        rows = tuple(unicodedata.normalize("NFC", row) for row in answer["rows"])
+        return Screen(
+            rows, looks, tuple(answer["back"]), (answer["cursor"][0], answer["cursor"][1]), tuple(answer["replies"])
+        )
 
     def seconds(self, data: bytes, columns: int, lines: int, scrollback: int, piece: int) -> float:
         """CPU seconds it needs to take the data in, in pieces of so many bytes."""

@@ -69,12 +69,12 @@ class StyleMemo(dict[tuple[CellStyle, str], CellStyle]):
 
 def apply_sgr(style: CellStyle, parameters: str) -> CellStyle:
     """Return the style after `CSI parameters m`, with colon sub-parameters (ISO 8613-6)."""
+    fg, bg, flags, link = style
     fields = parameters.split(";")
     if len(fields) == 5 and fields[1] == "2" and fields[0] in ("38", "48"):  # the commonest form of a new colour
         colour = _colour_from(fields[1:])
-        if colour is not None:
-            return style._replace(fg=colour) if fields[0] == "38" else style._replace(bg=colour)
-    fg, bg, flags, link = style
+        if colour is not None:  # `_replace` takes twice as long
+            return CellStyle(colour, bg, flags, link) if fields[0] == "38" else CellStyle(fg, colour, flags, link)
     index = 0
     while index < len(fields):
         head, colon, rest = fields[index].partition(":")

@@ -244,7 +244,7 @@ class Grid(Screen):
     def resize(self, lines: int | None = None, columns: int | None = None) -> None:
         """Change the size; the cursor stays at its text.
 
-        Rows leave to, and come back from, the scrollback at the top. On the primary screen lines are wrapped anew.
+        Rows leave to, and come back from, the scrollback at the top. On the primary screen lines are wrapped again.
         """
         lines, columns = _side(lines or self.lines), _side(columns or self.columns)
         if (lines, columns) == (self.lines, self.columns):

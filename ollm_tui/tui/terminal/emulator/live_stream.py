@@ -145,7 +145,7 @@ class LiveStream(ByteStream):
         self._screen.last_run = ""
 
     def _run_escape(self, text: str, position: int) -> tuple[str, int]:
-        """Handle what is no token: escapes, strings, sequences cut short or broken."""
+        """Handle what is no token: escapes, strings, sequences cut short or malformed."""
         match = _ESCAPE.match(text, position)
         if match is None:
             return self._unfinished_escape(text, position)

@@ -11,7 +11,7 @@ Position = tuple[int, int]
 
 
 def reflow(rows: list[ScreenRow], position: Position, columns: int) -> tuple[list[ScreenRow], Position]:
-    """Wrap rows anew at `columns`; return them and the new cursor position.
+    """Wrap rows again at `columns`; return them and the new cursor position.
 
     Wrapped rows are joined first; a line too long is wrapped and never cut.
     """
