@@ -17,7 +17,7 @@ from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.memory import Memory, MemoryScope
 from ollm_tui.core.storage.store import Store
-from tests.core.memory.test_pages import HandClock
+from ollm_tui.testing import FakeClock
 
 USER, WORKSPACE = MemoryScope.USER, MemoryScope.WORKSPACE
 
@@ -26,7 +26,7 @@ class Kept:
     """A memory, and what would go along from it."""
 
     def __init__(self, store: Store, workspace: Path) -> None:
-        self.memory = Memory(store, workspace, clock=HandClock())
+        self.memory = Memory(store, workspace, clock=FakeClock(step=1))
         self.refused: set[str] = set()
 
     async def notes(self, budget: int = 1_000) -> RecallResult | None:

@@ -6,7 +6,6 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 import pytest
@@ -19,22 +18,10 @@ from ollm_tui.core.base.errors import ConfirmationCancelled, ConfirmationTimeout
 from ollm_tui.core.bus.message_bus import MAX_HOLD_SECONDS
 from ollm_tui.core.bus.notices import ConfirmationRequested, ConfirmationSettled, Notice
 from ollm_tui.core.bus.states import ConfirmationState
+from ollm_tui.testing import FakeClock
 
 T = TypeVar("T")
 NAMES = st.text(min_size=1, max_size=20)
-
-
-class HandClock:
-    """A clock that moves when a test says so."""
-
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.seconds)
 
 
 def details(name: str = "shell") -> ConfirmationDetails:
@@ -140,7 +127,7 @@ async def test_a_cancelled_waiter_leaves_nothing_behind() -> None:
 
 
 async def test_looking_at_a_question_stops_its_clock() -> None:
-    clock = HandClock()
+    clock = FakeClock()
     bus = MessageBus(clock)
     task = await ask(bus, timeout=30.0)
     request_id = bus.pending()[0].id
@@ -159,7 +146,7 @@ async def test_looking_at_a_question_stops_its_clock() -> None:
 
 
 async def test_holding_does_not_last_for_ever() -> None:
-    clock = HandClock()
+    clock = FakeClock()
     bus = MessageBus(clock)
     task = await ask(bus, timeout=30.0)
     bus.hold(bus.pending()[0].id)
@@ -228,7 +215,7 @@ class BusMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.loop = asyncio.new_event_loop()
-        self.clock = HandClock()
+        self.clock = FakeClock()
         self.bus = MessageBus(self.clock)
         self.settled: dict[str, list[ConfirmationState]] = {}
         self.tasks: dict[str, asyncio.Task[ConfirmationResponse]] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -14,19 +13,8 @@ from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import OperationCancelled
 from ollm_tui.core.memory import OPENING_CHARS, Memory, MemoryOrder, MemoryScope
 from ollm_tui.core.storage.store import Store
+from ollm_tui.testing import FakeClock
 from tests.core.memory.concepts import Concepts
-
-
-class HandClock:
-    def __init__(self) -> None:
-        self.at = datetime(2026, 1, 31, tzinfo=UTC)
-
-    def now(self) -> datetime:
-        self.at += timedelta(seconds=1)
-        return self.at
-
-    def monotonic(self) -> float:
-        return self.at.timestamp()
 
 
 @pytest.fixture
@@ -38,7 +26,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def memory(store: Store, tmp_path: Path) -> Memory:
-    return Memory(store, tmp_path, clock=HandClock())
+    return Memory(store, tmp_path, clock=FakeClock(step=1))
 
 
 def test_the_workspaces_come_first_by_key_or_the_last_changed_first(memory: Memory) -> None:

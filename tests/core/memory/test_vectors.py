@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -28,22 +27,10 @@ from ollm_tui.core.memory.vectors import HEAD_CHARS, READING_SECONDS
 from ollm_tui.core.storage.store import Schema, Store
 from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.memory_search import MEMORY_SEARCH
+from ollm_tui.testing import FakeClock
 from tests.core.memory.concepts import Concepts
 
 fresh = itertools.count()
-
-
-class SteppedClock:
-    """Moves only when told."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    def now(self) -> datetime:
-        return datetime(2026, 1, 31, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -53,7 +40,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def memory_with(store: Store, model: Embedder, place: str = "/w", **more: SteppedClock) -> Memory:
+def memory_with(store: Store, model: Embedder, place: str = "/w", **more: FakeClock) -> Memory:
     return Memory(store, Path(place), embedder=model, **more)
 
 
@@ -254,7 +241,7 @@ def test_of_a_megabyte_only_the_head_is_read_for_meaning_and_the_rest_found_by_w
 
 
 def test_a_search_reads_for_a_bounded_time_and_the_next_one_goes_on(store: Store) -> None:
-    clock, model = SteppedClock(), Concepts()
+    clock, model = FakeClock(), Concepts()
     memory = memory_with(store, model, clock=clock)
     for number in range(30):
         memory.set(f"k{number:02}", f"car {number}")

@@ -26,6 +26,7 @@ from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.storage import sqlite_file
 from ollm_tui.core.storage.change_watch import ChangeWatch, watch_changes
 from ollm_tui.core.storage.store import DamagedStoreCopy, ReadOnlyReason, Schema, Store, workspace_key
+from ollm_tui.testing import FakeClock
 
 NOTES = Schema("notes", (("CREATE TABLE notes(number INTEGER PRIMARY KEY, text TEXT NOT NULL)",),))
 NOTES_2 = Schema("notes", (*NOTES.steps, ("ALTER TABLE notes ADD COLUMN mood TEXT NOT NULL DEFAULT 'calm'",)))
@@ -43,15 +44,7 @@ for number in range(int(sys.argv[2])):
 """
 
 
-class FixedClock:
-    def __init__(self) -> None:
-        self.moment = datetime(2026, 1, 31, 9, 5, tzinfo=UTC)
-
-    def monotonic(self) -> float:
-        return self.moment.timestamp()
-
-    def now(self) -> datetime:
-        return self.moment
+DAMAGED_AT = datetime(2026, 1, 31, 9, 5, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -247,7 +240,7 @@ def test_a_damaged_file_is_set_aside_whole_and_reported(path: Path, damage: str)
             path.write_bytes(whole[:4096] + b"\xff" * 8192 + whole[12288:])
     broken = path.read_bytes()
     told: list[DamagedStoreCopy] = []
-    again = Store(path, clock=FixedClock(), on_set_aside=told.append)
+    again = Store(path, clock=FakeClock(DAMAGED_AT), on_set_aside=told.append)
     aside = again.open()
     assert isinstance(aside, DamagedStoreCopy)
     assert told == [aside]
@@ -300,7 +293,7 @@ def test_a_second_damaged_file_of_the_same_second_gets_a_name_of_its_own(path: P
     for content in (b"first" * 1000, b"second" * 1000):
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
-        store = Store(path, clock=FixedClock())
+        store = Store(path, clock=FakeClock(DAMAGED_AT))
         aside = store.open()
         assert isinstance(aside, DamagedStoreCopy)
         kept.append(aside.kept_as)
@@ -625,9 +618,7 @@ def test_only_others_changes_are_noticed_and_each_once(path: Path, store: Store)
 
 def test_an_untouched_file_costs_a_look_at_its_stamp_only(path: Path, store: Store) -> None:
     add(store, "own")
-    clock = FixedClock()
-    clock.moment = datetime(2099, 1, 1, tzinfo=UTC)  # long after the last write
-    watch = ChangeWatch(store, clock=clock)
+    watch = ChangeWatch(store, clock=FakeClock(datetime(2099, 1, 1, tzinfo=UTC)))  # long after the last write
     assert not watch.changed()
     looked = threading.Event()
     store.data_version = lambda: looked.set() or 0  # type: ignore[method-assign]  # counts the looks

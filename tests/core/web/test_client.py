@@ -25,6 +25,7 @@ from ollm_tui.core.tools.http_fetch import HTTP_FETCH
 from ollm_tui.core.tools.web_fetch import WEB_FETCH
 from ollm_tui.core.web.server_load import SPACING, HostThrottle
 from ollm_tui.core.web.transport import PIECES_AT_ONCE, PiecewiseBody
+from ollm_tui.testing import FakeClock
 from tests.core.web.server import PUBLIC, Request, Server, World, access, call, moved, quick, reply, running_server
 
 
@@ -461,19 +462,8 @@ async def test_headers_that_break_or_steer_the_request_are_refused(server: Serve
 # -- the cache, and politeness ---------------------------------------------------------------------------------------
 
 
-class HandClock:
-    def __init__(self) -> None:
-        self.seconds = 1000.0
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    def now(self) -> object:
-        raise AssertionError("not used")
-
-
 async def test_a_page_is_asked_for_once_in_a_quarter_of_an_hour(server: Server) -> None:
-    clock = HandClock()
+    clock = FakeClock()
     server.answers["*"] = reply("<p>x</p>")
     web = access(server, world=World(server), clock=clock)
     url = "http://site.example/a"
@@ -512,7 +502,7 @@ async def test_errors_and_what_forbids_it_are_not_kept(server: Server) -> None:
 async def test_a_host_that_asks_for_a_pause_is_left_alone_and_others_are_not(server: Server) -> None:
     server.answers["/"] = reply("slow down", status="429 Too Many Requests", headers=[("Retry-After", "30")])
     server.answers["/other"] = reply("<p>fine</p>")
-    clock = HandClock()
+    clock = FakeClock()
     world = World(server)
     web = access(server, world=world, clock=clock)
     with pytest.raises(HttpFailure, match="HTTP 429"):
@@ -536,14 +526,14 @@ async def test_one_busy_server_of_this_machine_says_nothing_about_the_next(serve
 
 
 async def test_requests_to_one_host_start_apart_and_few_at_once() -> None:
-    clock = HandClock()
+    clock = FakeClock()
     waited: list[float] = []
     together = most = 0
 
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    politeness = HostThrottle(clock, sleep)  # pyright: ignore[reportArgumentType]  # now() is never asked
+    politeness = HostThrottle(clock, sleep)
 
     async def visit(host: str) -> None:
         nonlocal together, most
