@@ -23,7 +23,7 @@ from ollm_tui.core.files.trash import Trash
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.memory.embedding import installed_embedder
 from ollm_tui.core.policy.approvals import ApprovalStore, ApprovalUses
-from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog, AuditWriter, entry_about
+from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog, AuditWriter, with_decision
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.shell.detached_jobs import JobRecords
 from ollm_tui.core.shell.hub import CommandHub, CommandKind
@@ -231,9 +231,8 @@ def audit_entry(record: CallRecord) -> AuditEntry:
             pass
         case AuditEvent.FINISHED:
             outcome, latency = record.error_type or "ok", record.waited_ms + record.duration_ms
-    return entry_about(
-        record.event,
-        record.explanation,
+    entry = AuditEntry(
+        event=record.event,
         call_id=record.call_id,
         tool=record.tool,
         origin=record.origin,
@@ -242,6 +241,7 @@ def audit_entry(record: CallRecord) -> AuditEntry:
         by=record.by if record.event is not AuditEvent.DECIDED else None,
         latency_ms=latency,
     )
+    return with_decision(entry, record.explanation)
 
 
 def _audit_failed(failure: StorageFailed) -> None:

@@ -1,0 +1,1 @@
+"""Policy: judges every call and records what was decided."""

@@ -1,4 +1,4 @@
-"""Approval patterns: globs over the words of one parsed command, and the narrowest pattern worth suggesting for one."""
+"""Match approval patterns against commands, and suggest a pattern for one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ApprovalKey(NamedTuple):
 
 @dataclass(frozen=True)
 class ApprovalCoverage:
-    """Whether an approval covers a command, and if not, why (for the trace)."""
+    """Whether an approval covers a command, and if not, why."""
 
     covered: bool
     reason: str = ""
@@ -39,7 +39,7 @@ _OTHER_WORDS = ApprovalCoverage(False, "its words do not match")
 
 @dataclass(frozen=True)
 class PatternWord:
-    """One word of a pattern: `spelled` is the literal beginning before the first wildcard."""
+    """One word of a pattern; `spelled` is its literal start before a wildcard."""
 
     text: str
     spelled: str
@@ -48,10 +48,14 @@ class PatternWord:
 
     @property
     def any_word(self) -> bool:
+        """Whether the word is `*` alone."""
         return self.glob == (None,)
 
     def matches(self, word: Word) -> bool:
-        """A `$NAME` is matched by `*` alone, a glob by `*`, by itself, or by a pattern as wide as all it matches."""
+        """Return whether the word matches.
+
+        A `$NAME` is matched by `*` alone; a glob by `*`, by itself, or by a pattern as wide as all it matches.
+        """
         if self.any_word:
             return True
         if word.variable:
@@ -65,7 +69,7 @@ class PatternWord:
 
 @dataclass(frozen=True)
 class ApprovalPattern:
-    """A pattern as contract section 2 defines it: `git status *`, `npm run build`, `*`."""
+    """Globs over the words of one command: `git status *`, `npm run build`, `*`."""
 
     text: str
     words: tuple[PatternWord, ...]
@@ -75,9 +79,10 @@ class ApprovalPattern:
 
     @classmethod
     def parse(cls, text: str, file: str = "") -> ApprovalPattern:
-        """Read a pattern; quotes group words and make `*` and `?` literal, everything else stands for itself.
+        """Read a pattern; quotes group words and make `*` and `?` literal.
 
-        Raises ValueError for an empty pattern.
+        Raises:
+            ValueError: the pattern is empty.
         """
         words = _split(text)
         if not words:
@@ -86,7 +91,7 @@ class ApprovalPattern:
         return cls(text, tuple(words[:-1] if open_end else words), open_end, file)
 
     def covers(self, command: SimpleCommand) -> ApprovalCoverage:
-        """Whether this approval allows the command; wrappers and whatever is not plain are never covered."""
+        """Return whether it allows the command; never for wrappers and commands not plain."""
         if not command.plain:
             return ApprovalCoverage(False, command.reasons[0])
         if not command.words:
@@ -117,7 +122,7 @@ class ApprovalPattern:
         return self._covers_inner(command, own)
 
     def _covers_inner(self, command: SimpleCommand, own: tuple[PatternWord, ...]) -> ApprovalCoverage:
-        """A project runner's inner command must be named by the pattern and be covered by the rest of it."""
+        """Require the pattern to name and cover a project runner's inner command."""
         argv = command.argv
         runner = tables().runners.get(program_key(argv[0]))
         start = runner_start(argv, runner) if runner is not None else None
@@ -133,10 +138,10 @@ class ApprovalPattern:
 
 
 def suggest_pattern(command: SimpleCommand) -> str | None:
-    """The narrowest sensible rule to offer for a command that was just approved, or None where none should be kept.
+    """Return the narrowest sensible pattern for an approved command, if there is one.
 
-    Two or three words that name the deed and `*` behind them; where that would not cover the command, its exact words.
-    None for deletions, wrappers, and words that a pattern cannot say literally.
+    Two or three words that name the action and `*`; where that would not cover the command, its exact words. None for
+    deletions, wrappers, and words that a pattern cannot spell.
     """
     if not command.plain or not command.words:
         return None
@@ -163,12 +168,12 @@ def suggest_pattern(command: SimpleCommand) -> str | None:
 
 
 def _leads_nowhere(argv: tuple[str, ...]) -> bool:
-    """Whether the bare name alone is too wide to be opened with `*`: programs that have sub-commands."""
+    """Return whether the program has sub-commands, so that its name with `*` is too wide."""
     return len(argv) == 1 and argv[0] in tables().two_words
 
 
 def _arity(argv: tuple[str, ...]) -> int:
-    """How many words name the deed; 0 where only the exact command is worth remembering."""
+    """Return how many words name the action; 0 where only the exact command fits."""
     known = tables()
     name, rest = argv[0], argv[1:]
     key = program_key(name)
@@ -198,7 +203,7 @@ def _pattern_word(value: str) -> str:
 
 
 def _spells(mine: PatternWord, theirs: Word, *, first: bool) -> bool:
-    """Whether the pattern says this word itself: literally, or (an option with its value) up to the value."""
+    """Return whether the pattern spells this word: literally, or an option up to its value."""
     if mine.glob is None:
         return mine.text == theirs.text
     if not first or not mine.spelled.startswith("-"):

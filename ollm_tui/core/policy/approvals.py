@@ -1,4 +1,4 @@
-"""Approve and remember: the narrowest rule that would have allowed a call, kept where the person says (contract 2)."""
+"""Remember approvals: the narrowest rule that would have allowed a call, and how often it was used."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ollm_tui.core.policy.engine import Explanation, JudgedCall, PolicyEngine, P
 from ollm_tui.core.policy.rule_set import RuleSet
 from ollm_tui.core.policy.rules import Decision, Mode, Operator, PolicyCondition, PolicyRule, RuleSource
 from ollm_tui.core.policy.shell.command_paths import CommandPaths
+from ollm_tui.core.policy.shell.read_only import path_in
 from ollm_tui.core.policy.shell.shell_line import analyse
 from ollm_tui.core.policy.shell.words import SimpleCommand
 from ollm_tui.core.storage.background_writer import BackgroundWriter
@@ -42,9 +43,9 @@ _OPERATORS = {"=": Operator.EQUALS, **{each.value: each for each in Operator if 
 
 @dataclass(frozen=True)
 class RememberOffer:
-    """What would be kept: command patterns, a rule about files, or what a tool itself keeps while the session lasts.
+    """What remembering would save; `text` is the exact wording, one line each.
 
-    `text` is the exact wording, one line each.
+    Command patterns, a rule about files, or what a tool itself allows for the session.
     """
 
     patterns: tuple[str, ...] = ()
@@ -56,6 +57,7 @@ class RememberOffer:
 
     @property
     def text(self) -> str:
+        """The wording of the offer."""
         if self.rule is None:
             return self.session_only or "\n".join(self.patterns)
         signs = {operator: sign for sign, operator in _OPERATORS.items()}
@@ -67,11 +69,11 @@ class RememberOffer:
 
     @property
     def editable(self) -> bool:
-        """Whether a person may word it differently: a rule about files, or a single command pattern."""
+        """Whether a person may change the wording: a rule about files or a single pattern."""
         return self.rule is not None or len(self.patterns) == 1
 
     def reworded(self, wording: str) -> RememberOffer:
-        """The offer as the person worded it. Raises ValueError where that can not be read."""
+        """Return the offer in the person's wording; raises ValueError where it is invalid."""
         if not self.editable:
             raise ValueError("this rule cannot be reworded")
         if self.rule is None:
@@ -111,7 +113,7 @@ class PastConfirmation:
 
 @dataclass
 class ApprovalStore:
-    """Where remembered approvals go. `files` holds the policy file of each lasting scope and the table path in it."""
+    """Saves approvals; `files` holds the file and table path of each lasting scope."""
 
     files: dict[RememberScope, tuple[Path, tuple[str, ...]]] = field(
         default_factory=dict[RememberScope, tuple[Path, tuple[str, ...]]]
@@ -123,21 +125,21 @@ class ApprovalStore:
     _history: deque[PastConfirmation] = field(default_factory=lambda: deque[PastConfirmation](maxlen=MAX_HISTORY))
 
     def asked(self, call: JudgedCall) -> PastConfirmation:
-        """Keep a question in the session's history; whoever learns the answer writes it there."""
+        """Keep a question in the session's history; the caller records the answer in it."""
         question = PastConfirmation(call)
         self._history.append(question)
         return question
 
     def used(self, explanation: Explanation) -> None:
-        """Count the approvals that a call runs by, now that it does."""
+        """Count the approvals by which a call runs."""
         if explanation.decision is Decision.ALLOW and explanation.approvals and self.on_used is not None:
             self.on_used(explanation.approvals)
 
     def offer(self, engine: PolicyEngine, call: JudgedCall, explanation: Explanation) -> RememberOffer | None:
-        """What remembering this call would save; None for deletions, floors, and whatever is not fully understood.
+        """Return what remembering this call would save.
 
-        Only what would indeed have allowed this very call is offered. Judges up to MAX_HISTORY calls: not for the
-        event loop.
+        None for deletions, floors, and lines not fully understood. Only what would have allowed this very call is
+        offered. Judges up to MAX_HISTORY calls, so call it in a thread.
         """
         offer = self._proposal(engine, call, explanation)
         if offer is None or not _would_allow(self._with(engine.sources, offer, RememberScope.SESSION), call):
@@ -145,7 +147,7 @@ class ApprovalStore:
         return replace(offer, also_allows=self.also_allowed(engine, call, offer))
 
     def also_allowed(self, engine: PolicyEngine, call: JudgedCall, offer: RememberOffer) -> tuple[str, ...]:
-        """What else of this session's questions would not have been asked with the offer in force, newest first."""
+        """Return the earlier questions that the offer would have made unnecessary, newest first."""
         wiser = self._with(engine.sources, offer, RememberScope.SESSION)
         found: dict[str, None] = {}
         looked_at = [call]
@@ -180,10 +182,12 @@ class ApprovalStore:
         scope: RememberScope,
         wording: str | None,
     ) -> tuple[PolicyEngine, str]:
-        """The engine that knows the approval, and what was saved where, in words. Writes a file and blocks.
+        """Save an approval; return the engine that knows it and a message. Blocks.
 
-        The very call is judged again: a rule that would not have allowed it is refused. Raises ValueError with the
-        reason; nothing is saved then.
+        The call is judged again: a rule that would not have allowed it is refused.
+
+        Raises:
+            ValueError: with the reason; nothing is saved then.
         """
         offer = self._proposal(engine, call, explanation)
         if offer is None:
@@ -202,7 +206,7 @@ class ApprovalStore:
         return wiser, f"remembered for this {scope.value}: {offer.text}"
 
     def _with(self, sources: PolicySources, offer: RememberOffer, scope: RememberScope) -> PolicyEngine:
-        """An engine that knows the offer, at the place where the scope's rules are asked."""
+        """Return an engine with the offer among the scope's rules."""
         if offer.rule is None:
             file = str(self.files[scope][0]) if scope in self.files else ""
             patterns = tuple(ApprovalPattern.parse(pattern, file) for pattern in offer.patterns)
@@ -215,7 +219,7 @@ class ApprovalStore:
         return PolicyEngine(replace(sources, rule_sets=(*before, own, *behind)))
 
     def _save(self, scope: RememberScope, offer: RememberOffer) -> None:
-        """Add to the scope's file, keeping its comments and order. Raises ValueError where that cannot be done."""
+        """Add to the scope's file, keeping comments and order; raises ValueError."""
         try:
             path, table_path = self.files[scope]
         except KeyError:
@@ -236,7 +240,7 @@ def _would_allow(engine: PolicyEngine, call: JudgedCall) -> bool:
 
 
 def _rank_of(rules: RuleSet) -> int:
-    """The place of a set's source in the order of asking; sets without rules never decide and may stand anywhere."""
+    """Return the order in which a source is asked; sets without rules never decide."""
     source = "preset" if rules.source.startswith("preset") else rules.source
     return _SOURCES.index(source) if source in _SOURCES else len(_SOURCES)
 
@@ -262,9 +266,9 @@ def _command_offer(call: JudgedCall, explanation: Explanation, workspace: Worksp
 
 
 def _touches_guarded(part: SimpleCommand, paths: CommandPaths) -> bool:
-    """Whether a word of the command, taken as a path, leads outside or to what is always asked about."""
-    words = [word.split("=", 1)[1] if word.startswith("-") and "=" in word else word for word in part.argv[1:]]
-    return any(paths.is_outside(word) or paths.problem(word) is not None for word in words if word)
+    """Return whether a word, as a path, leads outside or to what always asks."""
+    words = filter(None, map(path_in, part.argv[1:]))
+    return any(paths.is_outside(word) or paths.problem(word) is not None for word in words)
 
 
 APPROVAL_USES = Schema(
@@ -281,14 +285,14 @@ APPROVAL_USES = Schema(
 
 @dataclass(frozen=True)
 class ApprovalUse:
-    """What is known of one approval; `last_used` is UTC in ISO 8601."""
+    """How often an approval was used; `last_used` is UTC in ISO 8601."""
 
     uses: int
     last_used: str
 
 
 class ApprovalUses:
-    """The counts. `record` returns at once; what cannot be written is reported to `on_failure`, from another thread."""
+    """Counts uses in the background; write errors go to `on_failure` from another thread."""
 
     def __init__(
         self, store: Store, on_failure: Callable[[StorageFailed], None], *, clock: Clock | None = None
@@ -298,17 +302,17 @@ class ApprovalUses:
         self._writer = BackgroundWriter("approval-uses", on_failure)
 
     def record(self, approvals: Sequence[ApprovalKey]) -> None:
-        """Count one command line that ran unasked because of these approvals, each counting once."""
+        """Count one command line that ran by these approvals; returns at once."""
         self._writer.submit(self._write, tuple(dict.fromkeys(approvals)), iso_time(self._clock.now()))
 
     def read(self) -> dict[ApprovalKey, ApprovalUse]:
-        """Everything that was ever counted; blocks. Raises StorageFailed."""
+        """Return all counts; blocks and raises StorageFailed."""
         with self._store.read(APPROVAL_USES) as db:
             rows = db.execute("SELECT file, pattern, uses, last_used FROM approval_uses").fetchall()
         return {ApprovalKey(file, pattern): ApprovalUse(uses, last) for file, pattern, uses, last in rows}
 
     def flush(self) -> None:
-        """Wait until everything recorded so far is written; blocks."""
+        """Wait until everything recorded so far is written."""
         self._writer.flush()
 
     def close(self) -> None:

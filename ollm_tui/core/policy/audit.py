@@ -1,8 +1,8 @@
-"""The audit log: what was decided about every call, by which rule or person, and how it ended.
+"""The audit log: what was decided about every call, by whom, and how it ended.
 
-One line a decision, settlement or finished call, never changed afterwards. Each line's digest includes the one before,
-so that a line that was edited, dropped or slipped in later is found (`verify`). That tells honest mistakes and clumsy
-tampering; who can rewrite the whole file can also rewrite every digest. Arguments are kept as a SHA-256 only.
+Each line's digest includes the one before, so that a line edited, dropped or inserted later is found (`verify`). That
+detects mistakes and clumsy tampering: someone who can rewrite the whole file can also rewrite every digest. Arguments
+are kept as a SHA-256 only.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class AuditEvent(StrEnum):
 
 
 class AuditEntry(Wire):
-    """What is known about one event of a call. `rule` counts from 1 in its `file`; times are in milliseconds."""
+    """What is known about one event of a call; times are in milliseconds."""
 
     event: AuditEvent
     call_id: str
@@ -79,40 +79,19 @@ class AuditEntry(Wire):
     """The process that took the call on: where a line about its end is missing, whether it can still come."""
 
 
-def entry_about(
-    event: AuditEvent,
-    explanation: Explanation | None,
-    *,
-    call_id: str,
-    tool: str,
-    origin: Origin,
-    arguments_sha256: str,
-    outcome: str | None = None,
-    by: str | None = None,
-    latency_ms: int | None = None,
-) -> AuditEntry:
-    """An entry with the decision and what decided taken from the policy's explanation, where there is one."""
-    decided = deciding_line(explanation) if explanation else None
-    return AuditEntry(
-        event=event,
-        call_id=call_id,
-        tool=tool,
-        origin=origin,
-        arguments_sha256=arguments_sha256,
-        decision=explanation.decision if explanation else None,
-        layer=decided.layer if decided else None,
-        rule=decided.rule if decided else None,
-        file=decided.file if decided else None,
-        line=decided.line if decided else None,
-        outcome=outcome,
-        by=by,
-        latency_ms=latency_ms,
-        process=os.getpid(),
-    )
+def with_decision(entry: AuditEntry, explanation: Explanation | None) -> AuditEntry:
+    """Return the entry with this process's id, and the decision and what decided."""
+    line = deciding_line(explanation) if explanation else None
+    found: dict[str, object] = {"process": os.getpid()}
+    if explanation:
+        found["decision"] = explanation.decision
+    if line:
+        found.update(layer=line.layer, rule=line.rule, file=line.file, line=line.line)
+    return entry.model_copy(update=found)
 
 
 class AuditLine(Wire):
-    """A line of the log as it stands in the file; `time` is UTC in ISO 8601."""
+    """A stored line; `time` is UTC in ISO 8601."""
 
     number: int
     time: str
@@ -122,7 +101,7 @@ class AuditLine(Wire):
 
 
 class CallEnd(StrEnum):
-    """How a call stands whose end is not in the log."""
+    """State of a call whose end is not in the log."""
 
     RUNNING = "running"
     """Its process lives (or another one has its number by now)."""
@@ -131,7 +110,7 @@ class CallEnd(StrEnum):
 
 
 def unfinished_calls(lines: Sequence[AuditLine]) -> dict[int, CallEnd]:
-    """The calls that no line says the end of, each by the number of its last line."""
+    """Return the calls without a logged end, each by the number of its last line."""
     latest: dict[tuple[int | None, str], int] = {}
     for line in lines:
         if line.entry is None:
@@ -149,25 +128,26 @@ def unfinished_calls(lines: Sequence[AuditLine]) -> dict[int, CallEnd]:
 
 @dataclass(frozen=True)
 class BrokenLine:
-    """The first line that is not what was written."""
+    """The first line that differs from what was written."""
 
     number: int
     reason: str
 
     @property
     def message(self) -> str:
+        """The finding in a sentence."""
         return f"Line {self.number} of the audit log: {self.reason}. The lines before it are as they were written."
 
 
 class AuditLog:
-    """The log in the store. Every method blocks and may be called from any thread and process. Raises StorageFailed."""
+    """The log in the store; all methods block, work in any thread and raise StorageFailed."""
 
     def __init__(self, store: Store, *, clock: Clock | None = None) -> None:
         self._store = store
         self._clock = clock or SystemClock()
 
     def append(self, entry: AuditEntry, *, time: str | None = None) -> AuditLine:
-        """Write one line behind the last, whoever wrote that. `time` is when it happened, now if left out."""
+        """Write a line; `time` is when it happened, now if left out."""
         happened = time or iso_time(self._clock.now())
         text = _stored(happened, entry)
         with self._store.write(SCHEMA) as db:
@@ -178,7 +158,7 @@ class AuditLog:
         return AuditLine(number=number, time=happened, entry=entry, digest=digest)
 
     def read(self, limit: int | None = None) -> list[AuditLine]:
-        """The last `limit` lines, all if None, oldest first. Does not verify them."""
+        """Return the last `limit` lines (all if None), oldest first, not verified."""
         with self._store.read(SCHEMA) as db:
             rows = db.execute(
                 "SELECT number, entry, digest FROM audit ORDER BY number DESC LIMIT ?",
@@ -187,15 +167,15 @@ class AuditLog:
         return [_line(*row) for row in reversed(rows)]
 
     def verify(self) -> BrokenLine | None:
-        """The first line that was changed, is missing or was not written by this log; None when all is as written."""
+        """Return the first line that was changed or is missing; None if there is none."""
         with self._store.read(SCHEMA) as db:
             return _first_broken(db)
 
 
 class AuditWriter:
-    """Appends lines in the order they come, in a thread of its own, so that no caller waits for the disk.
+    """Appends lines in order in a thread, so that no caller waits for the disk.
 
-    A line that cannot be written is reported to `on_failure` (from that thread) and the next one is tried.
+    A write error is reported to `on_failure` from that thread; the next line is tried.
     """
 
     def __init__(
@@ -206,11 +186,11 @@ class AuditWriter:
         self._writer = BackgroundWriter("audit", on_failure)
 
     def record(self, entry: AuditEntry) -> None:
-        """Have one line written; returns at once. The line carries the time of this call."""
+        """Queue a line with the time of this call; returns at once."""
         self._writer.submit(self._log.append, entry, time=iso_time(self._clock.now()))
 
     def flush(self) -> None:
-        """Wait until everything recorded so far is written; blocks, for the end of a turn or process."""
+        """Wait until everything recorded so far is written."""
         self._writer.flush()
 
     def close(self) -> None:
@@ -219,7 +199,7 @@ class AuditWriter:
 
 
 def deciding_line(explanation: Explanation) -> TraceLine | None:
-    """The trace line whose word was the decision: the last one that says the same with the same reason, or at all."""
+    """Return the trace line that decided: the last with the same decision and reason."""
     alike = [line for line in explanation.trace if line.decision is explanation.decision]
     return next((line for line in reversed(alike) if line.reason == explanation.reason), alike[-1] if alike else None)
 

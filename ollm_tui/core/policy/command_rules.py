@@ -1,4 +1,4 @@
-"""Judging shell lines: every simple command by itself, the strictest answer wins (contract section 2, "Commands")."""
+"""Judge command lines: every simple command by itself, the strictest decision wins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ollm_tui.core.policy.rule_set import CompiledRule, RuleSet
 from ollm_tui.core.policy.rules import Decision, ExecMode
 from ollm_tui.core.policy.shell.command_paths import CommandPaths
 from ollm_tui.core.policy.shell.program_table import tables
-from ollm_tui.core.policy.shell.read_only import ReadOnlyVerdict, command_risk, is_destructive, read_only_parts
+from ollm_tui.core.policy.shell.read_only import LineNature, ReadOnlyVerdict, command_risk, line_nature
 from ollm_tui.core.policy.shell.shell_line import (
     MAX_REMEMBERED,
     ShellLine,
@@ -44,7 +44,7 @@ class CommandPolicy:
 
 
 class PartVerdict(NamedTuple):
-    """What was decided about one simple command, or about the line as a whole (`text` is then the line)."""
+    """What was decided about one simple command, or about the whole line."""
 
     text: str
     decision: Decision
@@ -55,11 +55,11 @@ class PartVerdict(NamedTuple):
 
 @dataclass(frozen=True)
 class CommandVerdict:
-    """All that was said about a line; the strictest part decides."""
+    """Everything decided about a line; the strictest part decides."""
 
     parts: tuple[PartVerdict, ...]
     risk: Risk
-    nature: Risk
+    own_risk: Risk
     """What the line itself can do, whatever risk a rule gives it: low for the read-only list alone."""
 
     @property
@@ -75,35 +75,26 @@ def judge_command(
     """Judge the line in `params["command"]`; `params` are what rules see."""
     command = params.get("command")
     source = command if isinstance(command, str) else ""
-    understood = _remembered(source) if len(source) <= MAX_REMEMBERED else _understand(source)
-    line = understood.line
-    judge = _LineJudge(params, rule_sets, tightening, policy, understood)
-    nature = judge.nature()
-    said = judge.risk() or nature
+    line, nature = _remembered(source) if len(source) <= MAX_REMEMBERED else _read(source)
+    judge = _LineJudge(params, rule_sets, tightening, policy, line, nature)
+    own_risk = judge.own_risk()
+    risk = judge.risk_by_rule() or own_risk
     if len(line.parts) != 1 or line.opaque:  # a rule's word is about one command: it never plays down several
-        said = max(said, nature, key=lambda risk: risk.rank)
-    return CommandVerdict(tuple(judge.verdicts()), said, nature)
+        risk = max(risk, own_risk, key=lambda each: each.rank)
+    return CommandVerdict(tuple(judge.verdicts()), risk, own_risk)
 
 
-class _Understood(NamedTuple):
-    """What a line's text alone says about it, whatever the policy and whatever lies on the disk."""
-
-    line: ShellLine
-    looks: tuple[ReadOnlyVerdict, ...]
-    destructive: bool
-
-
-def _understand(source: str) -> _Understood:
+def _read(source: str) -> tuple[ShellLine, LineNature]:
     line = analyse(source)
-    return _Understood(line, read_only_parts(line), not line.opaque and is_destructive(line))
+    return line, line_nature(line)
 
 
-_remembered = lru_cache(maxsize=64)(_understand)
-"""A call is judged again before it runs; long lines are left out for the memory they would hold."""
+_remembered = lru_cache(maxsize=64)(_read)
+"""A call is judged again before it runs; long lines are left out for the memory they would use."""
 
 
 def clear_line_cache() -> None:
-    """Have every line looked at anew; answers stay the same, so this is for measuring alone."""
+    """Forget analysed lines; for measuring."""
     _remembered.cache_clear()
     clear_analyses()
 
@@ -117,30 +108,33 @@ class _LineJudge:
         rule_sets: Sequence[RuleSet],
         tightening: Sequence[RuleSet],
         policy: CommandPolicy,
-        understood: _Understood,
+        line: ShellLine,
+        nature: LineNature,
     ) -> None:
-        self._seen = condition_values(params)
+        self._values = condition_values(params)
         self._rule_sets = rule_sets
         self._tightening = tightening
         self._policy = policy
-        self._line, self._looks, self._destructive = understood
-        given = (*self._seen, "command")  # the parts of the line are asked about one by one, all with the same names
+        self._line = line
+        self._nature = nature
+        given = (*self._values, "command")  # the parts of the line are asked about one by one, all with the same names
         self._rules = [rules.possible(SHELL, given) for rules in rule_sets]
         self._tighter_rules = [rules.possible(SHELL, given) for rules in tightening]
         cwd = params.get("cwd")
         self._paths = CommandPaths(policy.workspace, cwd if isinstance(cwd, str) else "") if policy.workspace else None
 
     def verdicts(self) -> list[PartVerdict]:
+        """Return the decisions about the parts and about the whole line."""
         if self._policy.mode is ExecMode.DENY:
             return [PartVerdict(self._line.source, Decision.DENY, "the exec mode is deny: nothing runs")]
-        looks = self._looks if self._policy.read_only_commands else ()
+        read_only = self._nature.verdicts if self._policy.read_only_commands else ()
         found = self._restrictions()
         for index, part in enumerate(self._line.parts):
-            found.append(self._judge_part(part, looks[index] if looks else None))
+            found.append(self._judge_part(part, read_only[index] if read_only else None))
         if not self._line.parts:
             found.extend(self._without_parts())
         if self._line.opaque and self._policy.mode is not ExecMode.FULL:
-            reason = f"this line can not be judged safe: {self._line.reason}"
+            reason = f"this line cannot be checked: {self._line.reason}"
             found.append(PartVerdict(self._line.source, self._policy.on_miss, reason))
         if (
             self._policy.mode is not ExecMode.FULL
@@ -158,24 +152,23 @@ class _LineJudge:
             found.append(PartVerdict(self._line.source, self._policy.on_miss, "bash does not accept this line"))
         return found
 
-    def risk(self) -> Risk | None:
-        """The risk that a rule gives to the line, if one does."""
+    def risk_by_rule(self) -> Risk | None:
+        """Return the risk that a rule gives to the line, if one does."""
         for rules in self._rules:
-            rule = _first_match(rules, self._seen)
+            rule = _first_match(rules, self._values)
             if rule is not None and rule.rule.risk is not None:
                 return rule.rule.risk
         return None
 
-    def nature(self) -> Risk:
-        """What the line can do by itself: low where all of it only looks around."""
-        is_outside = self._paths.is_outside if self._paths else None
-        return command_risk(self._line, is_outside, self._looks, destructive=self._destructive)
+    def own_risk(self) -> Risk:
+        """Return what the line can do by itself: low where all of it is read-only."""
+        return command_risk(self._line, self._paths.is_outside if self._paths else None, self._nature)
 
     def _restrictions(self) -> list[PartVerdict]:
-        """Deny and ask rules, tried on the whole line and on everything it may run, in every spelling.
+        """Try deny and ask rules on the whole line and every command in it, in every spelling.
 
-        Rules without a condition on the command have their say about the parts, where approvals do not weaken it. An
-        allow that comes first speaks for a single command, never for a line of several.
+        Rules without a condition on the command are tried on the parts. An allow that comes first holds for a single
+        command, never for a line of several.
         """
         found: list[PartVerdict] = []
         restricting = [rules for rules in (*self._rule_sets, *self._tightening) if _about_commands(rules)]
@@ -186,20 +179,20 @@ class _LineJudge:
         for command in (*self._line.all_commands, *self._line.commands_in_options.found):
             texts.update(dict.fromkeys(command.spellings))
         for text in texts:
-            seen = self._with_command(text)
+            values = self._with_command(text)
             decided = False  # the first set with a match decides; a repository's rules speak beside them
             for rules in restricting:
                 tightening = rules in self._tightening
                 if decided and not tightening:
                     continue
-                rule = self._restriction(rules, seen, behind_allows=not single and text == self._line.source)
+                rule = self._restriction(rules, values, behind_allows=not single and text == self._line.source)
                 if rule is not None and rule.action is not Decision.ALLOW:
                     found.append(PartVerdict(text, rule.action, rule.for_command, rule))
                 decided = decided or (rule is not None and not tightening)
         return [*found, *self._unread(restricting)]
 
     def _unread(self, restricting: Sequence[RuleSet]) -> list[PartVerdict]:
-        """A line with more in it than can be followed: a rule that could not be tried on all of it counts as met."""
+        """Apply the strictest rule where a line has more in it than can be followed."""
         behind = self._line.commands_in_options
         unnamed = self._line.unnamed
         if not (self._line.incomplete or behind.incomplete or unnamed):
@@ -213,27 +206,27 @@ class _LineJudge:
         return [PartVerdict(self._line.source, rule.action, reason, rule)]
 
     @staticmethod
-    def _restriction(rules: RuleSet, seen: ConditionValues, *, behind_allows: bool) -> CompiledRule | None:
+    def _restriction(rules: RuleSet, values: ConditionValues, *, behind_allows: bool) -> CompiledRule | None:
         for rule in _about_commands(rules):
             if behind_allows and rule.action is Decision.ALLOW:
                 continue
-            if rule.matches(seen):
+            if rule.matches(values):
                 return rule
         return None
 
     def _without_parts(self) -> list[PartVerdict]:
-        """A line in which no command was found is judged as a whole, so that no rule about all commands misses it."""
-        rule = self._deciding(self._seen)
-        tighter = self._tighter(self._seen)
+        """Judge a line without commands as a whole, so that no general rule misses it."""
+        rule = self._deciding(self._values)
+        tighter = self._tighter(self._values)
         return [
             PartVerdict(self._line.source, each.action, each.for_command, each)
             for each in (rule, tighter)
             if each is not None and each.action is not Decision.ALLOW
         ]
 
-    def _judge_part(self, part: SimpleCommand, look: ReadOnlyVerdict | None) -> PartVerdict:
-        seen = self._with_command(part.text)
-        rule, tighter = self._deciding(seen), self._tighter(seen)
+    def _judge_part(self, part: SimpleCommand, listed: ReadOnlyVerdict | None) -> PartVerdict:
+        values = self._with_command(part.text)
+        rule, tighter = self._deciding(values), self._tighter(values)
         strict = rule if tighter is None or (rule and rule.action.rank >= tighter.action.rank) else tighter
         if strict is not None and strict.action is not Decision.ALLOW:
             return PartVerdict(part.text, strict.action, strict.for_command, strict)
@@ -247,62 +240,62 @@ class _LineJudge:
             if pattern.covers(part):
                 said = f"the approval {pattern.text!r} covers it"
                 return PartVerdict(part.text, Decision.ALLOW, said, approval=pattern)
-        return self._as_looking_around(part, look)
+        return self._by_read_only_list(part, listed)
 
-    def _as_looking_around(self, part: SimpleCommand, look: ReadOnlyVerdict | None) -> PartVerdict:
+    def _by_read_only_list(self, part: SimpleCommand, listed: ReadOnlyVerdict | None) -> PartVerdict:
         miss = self._policy.on_miss
-        if look is None:
+        if listed is None:
             return PartVerdict(part.text, miss, f"no approval covers {part.text!r}")
-        if not look.covered:
-            return PartVerdict(part.text, miss, f"no approval covers {part.text!r} ({look.reason})")
-        obstacle = self._obstacle(part.name, look)
+        if not listed.covered:
+            return PartVerdict(part.text, miss, f"no approval covers {part.text!r} ({listed.reason})")
+        obstacle = self._obstacle(part.name, listed)
         if obstacle is not None:
             return PartVerdict(part.text, miss, f"no approval covers {part.text!r}: {obstacle}")
-        return PartVerdict(part.text, Decision.ALLOW, "it only looks around")
+        return PartVerdict(part.text, Decision.ALLOW, "it only reads")
 
-    def _obstacle(self, name: str, look: ReadOnlyVerdict) -> str | None:
-        """Why a command of the read-only list asks all the same: what it is, or what it would look at."""
+    def _obstacle(self, name: str, verdict: ReadOnlyVerdict) -> str | None:
+        """Return why a command of the read-only list asks nevertheless, if it does."""
         if self._paths is None:
-            return "there is no workspace" if look.paths or look.repositories else None
+            return "there is no workspace" if verdict.paths or verdict.repositories else None
         own = None if name in tables().word_lists["builtins"] else self._paths.program_problem(name)
         if own is not None:
             return own
-        tracked = look.repositories and all(map(self._paths.is_in_repository, look.repositories))
-        for path in look.paths:
-            problem = self._paths.problem(path, descends=None if tracked else look.descends)
+        tracked = verdict.repositories and all(map(self._paths.is_in_repository, verdict.repositories))
+        for path in verdict.paths:
+            problem = self._paths.problem(path, descends=None if tracked else verdict.descends)
             if problem is not None:
                 return f"{path}: {problem}"
-        for directory in look.repositories:
+        for directory in verdict.repositories:
             problem = self._paths.repository_problem(directory)
             if problem is not None:
                 return f"{directory}: {problem}"
         return None
 
     def _with_command(self, text: str) -> ConditionValues:
-        return {**self._seen, "command": text}
+        return {**self._values, "command": text}
 
-    def _deciding(self, seen: ConditionValues) -> CompiledRule | None:
+    def _deciding(self, values: ConditionValues) -> CompiledRule | None:
         for rules in self._rules:
-            rule = _first_match(rules, seen)
+            rule = _first_match(rules, values)
             if rule is not None:
                 return rule
         return None
 
-    def _tighter(self, seen: ConditionValues) -> CompiledRule | None:
-        """The strictest word of the repository's rules."""
+    def _tighter(self, values: ConditionValues) -> CompiledRule | None:
+        """Return the strictest matching rule of the repository."""
         if not self._tightening:
             return None
-        rules = [rule for each in self._tighter_rules if (rule := _first_match(each, seen)) is not None]
+        rules = [rule for each in self._tighter_rules if (rule := _first_match(each, values)) is not None]
         return max(rules, key=lambda rule: rule.action.rank, default=None)
 
 
 def _about_commands(rules: RuleSet) -> tuple[CompiledRule, ...]:
-    """The rules that could decide about commands and look at the command's text."""
+    """Return the rules with a condition on the command's text."""
     return rules.with_condition_on(SHELL, "command")
 
 
-def _first_match(rules: tuple[CompiledRule, ...], seen: ConditionValues) -> CompiledRule | None:
-    return next((rule for rule in rules if rule.matches(seen)), None)
+def _first_match(rules: tuple[CompiledRule, ...], values: ConditionValues) -> CompiledRule | None:
+    return next((rule for rule in rules if rule.matches(values)), None)
 
 
 _ACCEPTED_KEPT = 512

@@ -9,6 +9,7 @@ from ollm_tui.core.base.escape import quote_name, visible
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.shell.command_paths import CommandPaths
 from ollm_tui.core.policy.shell.program_table import program_key, tables
+from ollm_tui.core.policy.shell.read_only import path_in
 from ollm_tui.core.policy.shell.shell_line import ShellLine, analyse, last_program
 from ollm_tui.core.policy.shell.words import SimpleCommand
 from ollm_tui.core.tools.command_reader import CommandFacts
@@ -124,7 +125,7 @@ def _sensitive_paths(line: ShellLine, paths: CommandPaths) -> list[str]:
     """Name words that as paths lead outside the workspace or to files that need a question."""
     outside: dict[str, None] = {}
     guarded: dict[str, str] = {}
-    for word in dict.fromkeys(_path_in(word) for command in line.all_commands for word in command.argv[1:]):
+    for word in dict.fromkeys(path_in(word) for command in line.all_commands for word in command.argv[1:]):
         if not word or "\0" in word:
             continue
         if ("/" in word or word in ("..", "~")) and paths.is_outside(word):
@@ -133,10 +134,6 @@ def _sensitive_paths(line: ShellLine, paths: CommandPaths) -> list[str]:
             guarded[word] = problem
     said = [f"{visible(word)} {problem}" for word, problem in guarded.items()]
     return [f"Outside the workspace: {_named(tuple(outside))}", *said] if outside else said
-
-
-def _path_in(word: str) -> str:
-    return word.split("=", 1)[1] if word.startswith("-") and "=" in word else word
 
 
 def _deleted_files(line: ShellLine, paths: CommandPaths) -> list[str]:

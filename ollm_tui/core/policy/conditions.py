@@ -190,7 +190,7 @@ def js_string(value: JsonValue) -> str:
 
 
 def _js_number(value: float) -> str:
-    """ECMAScript's Number::toString: the shortest digits that read back, in exponents from 1e21 up and below 1e-6."""
+    """Format as ECMAScript's Number::toString: shortest digits, exponents from 1e21 and below 1e-6."""
     try:
         value = float(value)
     except OverflowError:

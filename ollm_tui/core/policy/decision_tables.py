@@ -1,4 +1,4 @@
-"""Decision tables: calls and what the policy is to say to them, kept beside a policy and run like tests."""
+"""Decision tables: calls with expected decisions, run like tests of a policy."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ollm_tui.core.policy.rules import Mode
 
 
 class DecisionTableError(ValueError):
-    """A table that cannot be run: where in it, and what is wrong."""
+    """A table that cannot be run; names the row and what is wrong."""
 
 
 class ExpectedCall(Wire):
-    """One row: a call, and what is expected of the policy. What is left out is not compared."""
+    """One row: a call and the expected decision; fields left out are not compared."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -38,7 +38,7 @@ class ExpectedCall(Wire):
 
 
 class Difference(Wire):
-    """A row that came out differently."""
+    """A row whose decision differs."""
 
     row: int
     """From 1."""
@@ -51,7 +51,7 @@ class Difference(Wire):
 
 @dataclass(frozen=True)
 class JudgedCase:
-    """What was found for a row; a call that can not even be judged is a deny, as in `policy check`."""
+    """The decision found for a row; a call that cannot be judged is a deny."""
 
     decision: str
     risk: Risk
@@ -59,11 +59,12 @@ class JudgedCase:
 
     @classmethod
     def of(cls, explanation: Explanation) -> JudgedCase:
+        """Return the case for a policy's explanation."""
         return cls(explanation.decision.value, explanation.risk, explanation.reason)
 
 
 def read_table(text: str, file: str) -> tuple[ExpectedCall, ...]:
-    """Rows from TOML (`[[case]]` tables) or JSON lines, whichever the text is. Raises TableFault."""
+    """Read rows from TOML (`[[case]]` tables) or JSON lines; raises DecisionTableError."""
     stripped = text.lstrip("\ufeff \t\r\n")
     rows = _json_rows(text, file) if stripped.startswith("{") else _toml_rows(text, file)
     if not rows:
@@ -85,7 +86,7 @@ def read_table(text: str, file: str) -> tuple[ExpectedCall, ...]:
 async def run_table(
     rows: Sequence[ExpectedCall], judge: Callable[[ExpectedCall], Awaitable[JudgedCase]]
 ) -> list[Difference]:
-    """Judge every row, one after the other; what differs from its expectation."""
+    """Judge the rows in order; return those that differ."""
     found: list[Difference] = []
     for number, row in enumerate(rows, 1):
         difference = compare(number, row, await judge(row))
@@ -95,7 +96,7 @@ async def run_table(
 
 
 def compare(number: int, row: ExpectedCall, judged: JudgedCase) -> Difference | None:
-    """How a row came out differently; None where it did as expected."""
+    """Return how a row differs; None where it is as expected."""
     expected: JsonObject = {"decision": row.expect}
     differs = judged.decision != row.expect
     if row.risk is not None:

@@ -1,4 +1,4 @@
-"""The policy engine: one judgement for everybody, with a trace that says why (001 R7, 000 Properties 33-36)."""
+"""The policy engine: judges every call and says why."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ollm_tui.core.tools.base import AnyTool, Effect
 
 
 class Layer(StrEnum):
-    """What had a say."""
+    """What contributed to a decision."""
 
     TOOLS = "tools"
     EXEC = "exec"
@@ -40,7 +40,7 @@ class Layer(StrEnum):
 
 
 class TraceLine(Wire):
-    """What one layer said, and by which rule."""
+    """What one layer decided, and by which rule."""
 
     layer: Layer
     decision: Decision
@@ -53,7 +53,7 @@ class TraceLine(Wire):
 
 
 class Explanation(Wire):
-    """A decision with its reason (one sentence naming what decided) and everything that had a say."""
+    """A decision, the sentence that explains it, and the trace of all layers."""
 
     decision: Decision
     risk: Risk
@@ -65,7 +65,7 @@ class Explanation(Wire):
 
 @dataclass(frozen=True)
 class Floor:
-    """A decision that rules and modes can not loosen, and why."""
+    """A decision that rules and modes cannot loosen, and why."""
 
     decision: Decision
     reason: str
@@ -73,7 +73,7 @@ class Floor:
 
 @dataclass(frozen=True)
 class JudgedCall:
-    """A validated call as the policy sees it; `arguments` under wire names, defaults filled in."""
+    """A validated call; `arguments` under wire names, defaults filled in."""
 
     tool: AnyTool
     arguments: JsonObject
@@ -86,7 +86,10 @@ class JudgedCall:
 
 @dataclass(frozen=True)
 class PolicySources:
-    """Everything that decides, in the order of asking (session, workspace, user or the one policy file, preset)."""
+    """Everything that decides, in the order of asking.
+
+    Session, workspace, user (or the one policy file), preset.
+    """
 
     rule_sets: tuple[RuleSet, ...]
     default_action: Decision
@@ -107,7 +110,7 @@ _DEFAULTS = {
 
 
 class PolicyEngine:
-    """Judges calls. Immutable but for the session's own rules; a changed file means a new engine."""
+    """Judges calls; immutable, a changed policy means a new engine."""
 
     def __init__(self, policy: PolicyConfig | PolicySources) -> None:
         if isinstance(policy, PolicyConfig):
@@ -120,28 +123,27 @@ class PolicyEngine:
     # -- 000's functions ---------------------------------------------------------------------------------------------
 
     def evaluate(self, tool_name: str, params: Mapping[str, JsonValue]) -> Decision:
-        """Rules, then the default action: 000's function exactly (Properties 33-35)."""
+        """Return the decision of the rules, else the default action."""
         rule = self._deciding(tool_name, condition_values(params))
         return rule.action if rule else self.sources.default_action
 
     def get_risk_level(
         self, tool_name: str, tool: AnyTool | None = None, params: Mapping[str, JsonValue] | None = None
     ) -> Risk:
-        """A rule's risk, else the tool's own, else inferred from the name (000 Property 36).
+        """Return a rule's risk, else the tool's own, else one inferred from the name.
 
-        Without `params` it is 000's function, about a tool in general: no parameters are known, so a rule counts
-        whatever its conditions. Where a call is judged they are known, and a rule about other calls says nothing.
+        Without `params` a rule counts whatever its conditions; with them, only if it matches.
         """
         return self._risk(tool_name, tool, params, None if params is None else condition_values(params))
 
     # -- the one judgement -------------------------------------------------------------------------------------------
 
     def is_available(self, tool: AnyTool) -> bool:
-        """Whether layer 1 lets the tool exist at all."""
+        """Return whether layer 1 lets the tool exist."""
         return self._tool_layer(tool) is None
 
     def explain(self, call: JudgedCall, mode: Mode = Mode.ASK) -> Explanation:
-        """Judge a call: the strictest word of all layers, then the mode, then the floors (contract section 2)."""
+        """Judge a call: the strictest decision of all layers, then the mode, then the floors."""
         trace: list[TraceLine] = []
         approvals: tuple[ApprovalKey, ...] = ()
         gone = self._tool_layer(call.tool)
@@ -149,16 +151,14 @@ class PolicyEngine:
             trace.append(gone)
         if call.tool.name == SHELL:
             verdict = self._judge_command(self._seen_by_rules(call, mode), trace)
-            risk, nature, approvals = verdict.risk, verdict.nature, verdict.lasting_approvals
+            risk, own_risk, approvals = verdict.risk, verdict.own_risk, verdict.lasting_approvals
         else:
             # What the modes go by is what the call is, whatever risk a rule gives it on the screen.
-            risk, nature = (
-                self._judge_by_rules(call, self._seen_by_rules(call, mode), trace),
-                call.tool.call_risk(call.arguments),
-            )
+            risk = self._judge_by_rules(call, self._seen_by_rules(call, mode), trace)
+            own_risk = call.tool.call_risk(call.arguments)
         before_mode = max(trace, key=_rank_of)
         own_edit = call.inside_workspace and not (call.tool.dangerous or call.tool.plugin)
-        after = apply_mode(mode, before_mode.decision, call.effect, nature, inside_workspace=own_edit)
+        after = apply_mode(mode, before_mode.decision, call.effect, own_risk, inside_workspace=own_edit)
         settled = before_mode
         if after.reason:
             settled = TraceLine(layer=Layer.MODE, decision=after.decision, reason=after.reason)
@@ -195,7 +195,7 @@ class PolicyEngine:
         return tool.call_risk(params) if tool else _inferred_risk(tool_name)
 
     def _tool_layer(self, tool: AnyTool) -> TraceLine | None:
-        """What layer 1 says, which never changes for a tool: None where it lets the tool exist."""
+        """Return the deny of layer 1, cached per tool; None where the tool exists."""
         key = f"{tool.name}\0{tool.group.value}"
         if key not in self._existing:
             reason = next((said for layer in self.sources.tools if (said := _why_gone(tool, layer))), None)
@@ -225,7 +225,7 @@ class PolicyEngine:
         return rule.rule.risk if rule and rule.rule.risk else self._risk(name, call.tool, call.arguments, values)
 
     def _word_of(self, rule: CompiledRule, tool: str) -> TraceLine:
-        """A rule's line in the trace, made once: it says the same each time."""
+        """Return a rule's trace line, made once."""
         line = self._rule_lines.get((rule, tool))
         if line is None:
             line = self._rule_lines[rule, tool] = _traced(rule, rule.wording(tool))
@@ -257,7 +257,7 @@ class PolicyEngine:
 
 
 def _why_gone(tool: AnyTool, layer: ToolPolicy) -> str | None:
-    """Why layer 1 takes a tool away: deny beats allow, and an allow that is not empty closes the world."""
+    """Return why layer 1 removes a tool: deny beats allow, a non-empty allow excludes the rest."""
     name, group = tool.name, tool.group.value
     if name in _named(layer.deny):
         return f"{name} is in the deny list of [tools]"

@@ -1,4 +1,4 @@
-"""Looking over policy files: what names nothing, never decides, contradicts itself, or says more than it seems to."""
+"""Lint policy files: unknown names, rules that never decide, contradictions, rules too wide."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LATER_TOOLS = frozenset(
 
 
 class LintFindingKind(StrEnum):
-    """What is wrong."""
+    """Kinds of findings."""
 
     UNKNOWN_TOOL = "unknown-tool"
     UNKNOWN_GROUP = "unknown-group"
@@ -59,7 +59,7 @@ class LintFindingKind(StrEnum):
 
 
 class LintFinding(Wire):
-    """One thing to look at: where it stands, what it is, and what to do about it."""
+    """One finding: where it is, what is wrong, and what to do."""
 
     kind: LintFindingKind
     source: str
@@ -70,7 +70,7 @@ class LintFinding(Wire):
 
 
 def lint(documents: Sequence[LoadedPolicy], tools: Sequence[AnyTool]) -> list[LintFinding]:
-    """Look over documents, each by itself, in the order given. Findings come in the order of the files."""
+    """Check documents one by one; findings come in the order of the files."""
     known = {tool.name: tool for tool in tools}
     return [finding for loaded in documents for finding in _Linter(loaded, known).findings()]
 
@@ -186,7 +186,7 @@ class _Linter:
     def _impossible_value(
         self, condition: PolicyCondition, rule: PolicyRule, where: RuleSource
     ) -> Iterator[LintFinding]:
-        """A parameter that takes certain values only, and none of those."""
+        """Find parameters compared with values they never take."""
         tools = [self._known[name] for name in tool_names(rule.tool) if name in self._known]
         choices = [_parameters(tool).get(condition.param) for tool in tools]
         if not choices or any(each is None for each in choices):
@@ -198,7 +198,7 @@ class _Linter:
             yield self._found(LintFindingKind.NEVER_MATCHES, message, where)
 
     def _conflicts_inside(self, rule: PolicyRule, where: RuleSource) -> Iterator[LintFinding]:
-        """Two conditions of one rule that no single value meets."""
+        """Find two conditions of one rule that no value meets."""
         for index, one in enumerate(rule.conditions):
             for other in rule.conditions[:index]:
                 if one.param == other.param and Operator.EQUALS in (one.operator, other.operator):
@@ -212,7 +212,7 @@ class _Linter:
     def _shadowed(
         self, rule: PolicyRule, where: RuleSource, earlier: Sequence[tuple[PolicyRule, RuleSource]]
     ) -> Iterator[LintFinding]:
-        """An earlier rule for the same tools that matches whenever this one does."""
+        """Find an earlier rule for the same tools that always matches first."""
         for before, there in earlier:
             if not set(tool_names(rule.tool)) <= set(tool_names(before.tool)) or not _covers(before, rule):
                 continue
@@ -281,7 +281,7 @@ class _Linter:
 
 
 def lint_sources(sources: PolicySources) -> list[LintFinding]:
-    """What only shows when all sources stand together."""
+    """Return findings that concern all sources together."""
     commands = sources.commands
     if commands.mode is ExecMode.FULL and commands.on_miss is Decision.DENY:
         message = 'exec mode "full" misses nothing, so on_miss decides nothing'
@@ -295,7 +295,7 @@ def _closest(name: str, names: Sequence[str]) -> str:
 
 
 def _parameters(tool: AnyTool) -> dict[str, set[str] | None]:
-    """A tool's wire names, and the values each takes where they are told."""
+    """Return a tool's wire names, each with the values it takes if they are listed."""
     schema = function_schema(tool)
     parameters = schema.get("parameters")
     properties = parameters.get("properties") if isinstance(parameters, dict) else None
@@ -310,13 +310,13 @@ def _parameters(tool: AnyTool) -> dict[str, set[str] | None]:
 
 
 def _anchored(pattern: str, param: str) -> bool:
-    """Whether an expression says where it stands; for commands only the beginning counts, as it names the program."""
+    """Return whether an expression is anchored; for commands only the beginning counts."""
     begins = pattern.removeprefix("(?i)").startswith(("^", r"\A"))
     return begins or (param != "command" and pattern.endswith(("$", r"\z")) and not pattern.endswith(r"\$"))
 
 
 def _never_matches(pattern: str) -> bool:
-    """Expressions that no text meets, since a character has to stand before its beginning or behind its end."""
+    """Return whether a character would have to precede `^` or follow `$`."""
     unescaped = re.sub(r"\\.|\[\^?\]?[^\]]*\]", "x", pattern)
     if "|" in unescaped or re.search(r"\(\?[a-zA-Z]*m", unescaped):
         return False
@@ -324,9 +324,9 @@ def _never_matches(pattern: str) -> bool:
 
 
 def _covers(before: PolicyRule, rule: PolicyRule) -> bool:
-    """Whether each condition of the earlier rule holds whenever all of the later rule's do.
+    """Return whether the earlier rule matches whenever the later one does.
 
-    On lists an allow needs every element and the others need one, so that different kinds are not compared there.
+    On lists an allow needs every element and the others need one, so the two kinds are not compared.
     """
     alike = (before.action is Decision.ALLOW) == (rule.action is Decision.ALLOW)
     if before.conditions and not alike and any(each.param == "paths" for each in before.conditions):
@@ -335,7 +335,7 @@ def _covers(before: PolicyRule, rule: PolicyRule) -> bool:
 
 
 def _implies(own: PolicyCondition, wider: PolicyCondition) -> bool:
-    """Whether whatever meets `own` meets `wider` too, as far as their texts tell."""
+    """Return whether whatever meets `own` meets `wider` too."""
     if own.param != wider.param:
         return False
     if own.operator is wider.operator and set(own.values) <= set(wider.values):
@@ -365,7 +365,7 @@ def _meets(value: str, condition: PolicyCondition) -> bool:
 
 
 def _pattern_covers(wider: ApprovalPattern, narrower: ApprovalPattern) -> bool:
-    """Whether every command the narrower pattern names is named by the wider, with the same options spelled."""
+    """Return whether the wider pattern covers every command of the narrower one."""
     if narrower.open_end and not wider.open_end:
         return False
     if len(wider.words) > len(narrower.words) or (len(wider.words) < len(narrower.words) and not wider.open_end):

@@ -1,4 +1,4 @@
-"""Policy files: TOML to rules that know their file and line; a fault never weakens anything (contract section 2)."""
+"""Read policy files: TOML to rules that know their file and line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LINE_IN_MESSAGE = re.compile(r"\(at line (\d+), column \d+\)")
 
 
 class SandboxPolicy(PolicyTable):
-    """Layer 3 of 004. This version has no engine: a mode that promises one is a fault, never silently ignored."""
+    """Layer 3; this version has no engine, so any mode but off is an error."""
 
     mode: Literal["off"] = "off"
     network: bool = False
@@ -35,13 +35,13 @@ class SandboxPolicy(PolicyTable):
 
 
 class WebPolicy(PolicyTable):
-    """Which hosts may be fetched unasked."""
+    """Hosts that may be fetched without asking."""
 
     allow_domains: list[str] = Field(default_factory=list[str])
 
 
 class PolicyDocument(PolicyTable):
-    """One policy file, or the `policy` table of a config file. None where it does not say."""
+    """One policy file, or the `policy` table of a config file; None: not given."""
 
     preset: Literal["balanced", "strict", "read-only", "none"] | None = None
     default_action: Decision | None = None
@@ -54,7 +54,7 @@ class PolicyDocument(PolicyTable):
 
 @dataclass(frozen=True)
 class LoadedPolicy:
-    """A document with the places of its rules."""
+    """A document with the sources of its rules."""
 
     document: PolicyDocument
     source: str
@@ -63,12 +63,13 @@ class LoadedPolicy:
 
     @property
     def rules_with_sources(self) -> list[tuple[PolicyRule, RuleSource]]:
+        """Each rule with its source."""
         return list(zip(self.document.rules, self.rule_sources, strict=True))
 
 
 @dataclass
 class PolicyFileError(Exception):
-    """A policy that cannot be used: which file, where in it, what is wrong, and what to do."""
+    """A policy that cannot be used: where, what is wrong, and the remedy."""
 
     file: str
     message: str
@@ -83,13 +84,13 @@ class PolicyFileError(Exception):
 
 
 def read_policy_file(path: Path, source: str) -> LoadedPolicy:
-    """A file whose top level is the policy (`--policy FILE`). Raises PolicyFault."""
+    """Read a file whose top level is the policy (`--policy`); raises PolicyFileError."""
     text = read_checked(path)
     return load_policy(parse_toml(text, str(path)), text, str(path), source)
 
 
 def read_checked(path: Path) -> str:
-    """The text of a policy file; refuses one that anybody may write. Raises PolicyFault."""
+    """Return the text of a policy file; raises PolicyFileError if world-writable."""
     try:
         if path.stat().st_mode & stat.S_IWOTH:
             raise PolicyFileError(str(path), "every user of this machine may write it", "Run: chmod o-w on it.")
@@ -101,7 +102,7 @@ def read_checked(path: Path) -> str:
 
 
 def parse_toml(text: str, file: str) -> dict[str, JsonValue]:
-    """TOML as plain values. Raises PolicyFault with the line."""
+    """Parse TOML; raises PolicyFileError with the line."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -111,7 +112,7 @@ def parse_toml(text: str, file: str) -> dict[str, JsonValue]:
 
 
 def load_policy(table: JsonValue, text: str, file: str, source: str) -> LoadedPolicy:
-    """Validate a policy table that stands in `text`. Raises PolicyFault with the first fault's place."""
+    """Validate a policy table of `text`; raises PolicyFileError for the first error."""
     lines = [number for number, line in enumerate(text.splitlines(), 1) if _RULE_HEADER.match(line)]
     try:
         document = PolicyDocument.model_validate(table)
@@ -130,12 +131,12 @@ def load_policy(table: JsonValue, text: str, file: str, source: str) -> LoadedPo
 
 
 def preset_text(name: str) -> str:
-    """A shipped preset as its file says it."""
+    """Return the text of a shipped preset."""
     return resources.files("ollm_tui.core.policy").joinpath(f"presets/{name}.toml").read_text("utf-8")
 
 
 def load_preset(name: str) -> LoadedPolicy:
-    """One of PRESETS."""
+    """Load one of PRESETS."""
     text = preset_text(name)
     return load_policy(parse_toml(text, f"preset {name}"), text, f"preset {name}", f"preset {name}")
 

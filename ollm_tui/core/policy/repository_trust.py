@@ -1,4 +1,4 @@
-"""Which repositories' own config files a person trusts: by path and by the hash of what the file said then."""
+"""Record which repositories' own config files a person trusts, by path and content hash."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_BYTES = 1_000_000
 
 
 class TrustState(StrEnum):
-    """How a folder's own config file stands."""
+    """Whether a workspace's own config file is trusted."""
 
     NO_FILE = "no file"
     TRUSTED = "trusted"
@@ -29,7 +29,7 @@ class TrustState(StrEnum):
 
 @dataclass(frozen=True)
 class RepositoryConfig:
-    """A folder's own config file as it was read once: `trust` holds for this `content` and no other."""
+    """A workspace's config file as read once; `trust` holds for this `content` only."""
 
     path: Path
     trust: TrustState
@@ -38,18 +38,22 @@ class RepositoryConfig:
 
 @dataclass(frozen=True)
 class TrustStore:
-    """The record of trusted files, kept in the user's config folder and never in a workspace."""
+    """The record of trusted files, in the user's config directory, never in a workspace."""
 
     path: Path
 
     @classmethod
     def of_user(cls) -> TrustStore:
+        """Return the user's record."""
         return cls(config_dir() / "trusted.json")
 
     def check(self, workspace: Path) -> RepositoryConfig:
-        """The workspace's file, and whether it counts. Raises ValueError where the record itself cannot be read.
+        """Return the workspace's config file and whether it is trusted.
 
-        Whoever goes on with the file takes the content from here: read again, it may say something else.
+        Callers must use the returned content: read again, the file may differ.
+
+        Raises:
+            ValueError: the record cannot be read.
         """
         path = workspace / REPOSITORY_CONFIG
         content = _content(path)
@@ -61,9 +65,11 @@ class TrustStore:
         return RepositoryConfig(path, TrustState.TRUSTED if known == _hash(content) else TrustState.CHANGED, content)
 
     def trust(self, workspace: Path, shown: bytes | None = None) -> TrustState:
-        """Trust the file as it is now, or only where it still says what a person was shown: CHANGED where it does not.
+        """Trust the file as it is; CHANGED where it is no longer what was `shown`.
 
-        Raises OSError, and ValueError where the record itself cannot be read.
+        Raises:
+            OSError: the record cannot be written.
+            ValueError: the record cannot be read.
         """
         content = _content(workspace / REPOSITORY_CONFIG)
         if content is None:
@@ -93,7 +99,7 @@ def _hash(content: bytes) -> str:
 
 
 def _content(path: Path) -> bytes | None:
-    """None where there is no such file, and for what a repository may put in its place: a pipe, a device, too much."""
+    """Return the content; None for a missing file, a pipe, a device, or too much."""
     try:
         # Without O_NONBLOCK a pipe would hold the start until somebody writes into it.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""Approvals and rules written into a person's policy file: comments and order kept, read back before they count."""
+"""Add approvals and rules to a policy file (imports tomlkit, so loaded only when saving)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from ollm_tui.core.policy.rules import PolicyRule
 
 
 def add_to_file(path: Path, table_path: Sequence[str], patterns: Sequence[str], rule: PolicyRule | None) -> None:
-    """Add a rule, else command patterns, to the policy under `table_path` of a TOML file, which may be missing.
+    """Add a rule, else command patterns, under `table_path` of a TOML file that may be missing.
 
-    Raises ValueError where that cannot be done; the file is then as it was.
+    Raises:
+        ValueError: it cannot be added; the file is unchanged.
     """
     try:
         text = read_checked(path) if path.exists() else ""
@@ -41,7 +42,7 @@ def add_to_file(path: Path, table_path: Sequence[str], patterns: Sequence[str], 
 
 
 def _policy_in(text: str, path: Path, table_path: Sequence[str]) -> PolicyDocument:
-    """The policy that a file's text holds. Raises PolicyFault."""
+    """Return the policy in a file's text; raises PolicyFileError."""
     table: JsonValue = dict(parse_toml(text, str(path)))
     for name in table_path:
         table = table.get(name, {}) if isinstance(table, dict) else {}
@@ -49,7 +50,7 @@ def _policy_in(text: str, path: Path, table_path: Sequence[str]) -> PolicyDocume
 
 
 def _check_kept(document: PolicyDocument, path: Path, patterns: Sequence[str], rule: PolicyRule | None) -> None:
-    """Read back what is about to be written: a file that would not say what was meant is never put in place."""
+    """Verify that the new text says what was meant, before it replaces the file."""
     kept = {approval.pattern for approval in document.exec.approvals}
     if not kept.issuperset(patterns) or (rule is not None and document.rules[:1] != [rule]):
         raise ValueError(f"{path} is written in a form that the rule cannot be added to; add it by hand")
@@ -80,7 +81,7 @@ def _add_approvals(table: tomlkit.TOMLDocument | Table, patterns: list[str]) -> 
 
 
 def _add_rule(table: tomlkit.TOMLDocument | Table, rule: PolicyRule) -> None:
-    """New rules go first: the first match in file order decides."""
+    """Insert the rule first: the first match in file order decides."""
     entry = tomlkit.table()
     entry["tool"] = rule.tool
     entry["action"] = rule.action.value

@@ -25,8 +25,8 @@ from ollm_tui.core.policy.audit import (
     AuditWriter,
     CallEnd,
     deciding_line,
-    entry_about,
     unfinished_calls,
+    with_decision,
 )
 from ollm_tui.core.policy.engine import Explanation, Layer, TraceLine
 from ollm_tui.core.policy.rules import Decision
@@ -328,9 +328,8 @@ def test_the_deciding_line_is_the_one_with_the_decisions_word_and_reason() -> No
 def test_an_entry_takes_its_decision_from_the_explanation() -> None:
     line = TraceLine(layer=Layer.RULES, decision=Decision.DENY, reason="rule 4", rule=4, file="/p.toml", line=9)
     explanation = Explanation(decision=Decision.DENY, risk=Risk.HIGH, reason="rule 4", trace=(line,))
-    about = entry_about(
-        AuditEvent.FINISHED,
-        explanation,
+    entry = AuditEntry(
+        event=AuditEvent.FINISHED,
         call_id="c",
         tool="shell",
         origin=Origin.USER,
@@ -338,6 +337,7 @@ def test_an_entry_takes_its_decision_from_the_explanation() -> None:
         outcome="PolicyDeniedError",
         latency_ms=3,
     )
+    about = with_decision(entry, explanation)
     assert (about.decision, about.layer, about.rule, about.file, about.line) == (
         Decision.DENY,
         Layer.RULES,
@@ -345,7 +345,8 @@ def test_an_entry_takes_its_decision_from_the_explanation() -> None:
         "/p.toml",
         9,
     )
-    unjudged = entry_about(
-        AuditEvent.FINISHED, None, call_id="c", tool="nope", origin=Origin.MODEL, arguments_sha256="", outcome="x"
+    entry = AuditEntry(
+        event=AuditEvent.FINISHED, call_id="c", tool="nope", origin=Origin.MODEL, arguments_sha256="", outcome="x"
     )
+    unjudged = with_decision(entry, None)
     assert (unjudged.decision, unjudged.layer) == (None, None)

@@ -1,1 +1,1 @@
-"""Reading command lines; knows no rules."""
+"""Read command lines; knows no rules."""

@@ -1,4 +1,4 @@
-"""The paths a command names, judged as `read_file` would judge them (contract section 2, "Commands")."""
+"""Judge the paths a command names as `read_file` would."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ MAX_IGNORE_BYTES = 65_536
 
 
 class Descent(NamedTuple):
-    """What a search reads below a directory: `hidden` names, what `links` lead to; `shown` are globs of hidden names
-    that it reads all the same."""
+    """What a search reads below a directory.
+
+    `hidden`: names with a leading dot; `links`: what links lead to; `shown`: globs of hidden names it reads anyway.
+    """
 
     hidden: bool = True
     links: bool = False
@@ -41,7 +43,7 @@ class Descent(NamedTuple):
 
 
 class _Entry(Enum):
-    """What lies at a place, links not followed."""
+    """What is at a path, links not followed."""
 
     PLAIN = "a directory or a file"
     NONE = "nothing"
@@ -50,7 +52,7 @@ class _Entry(Enum):
 
 @dataclass(frozen=True)
 class CommandPaths:
-    """The paths of one command, relative to where it runs; `cwd` is as the call gave it, relative to the workspace."""
+    """The paths of one command, relative to `cwd`, which is relative to the workspace."""
 
     workspace: Workspace
     cwd: str = ""
@@ -64,7 +66,10 @@ class CommandPaths:
     """What git would run in the repositories looked at."""
 
     def problem(self, path: str, *, descends: Descent | None = None) -> str | None:
-        """Why reading the path would not run unasked; None when it would. With `descends`, what lies below too."""
+        """Return why reading the path needs a question; None when it does not.
+
+        With `descends`, what is below the path counts too.
+        """
         try:
             location = self._resolve(path)
         except InvalidPath:
@@ -80,14 +85,14 @@ class CommandPaths:
         return self._problem_below(location.real, descends) if descends and location.real.is_dir() else None
 
     def place(self, path: str) -> Path | None:
-        """Where the word, taken as the path of an entry, lies; None outside the workspace."""
+        """Return where the entry is that the word names; None outside the workspace."""
         try:
             return self.workspace.resolve(self._joined(os.path.expanduser(path)), Access.READ, follow=False).real
         except ToolFailure:
             return None
 
     def is_outside(self, path: str) -> bool:
-        """Whether the word, taken as a path, leads out of the workspace."""
+        """Return whether the word, taken as a path, leads out of the workspace."""
         if path not in self._resolved and self._lies_plainly_inside(path):
             return False
         try:
@@ -99,7 +104,7 @@ class CommandPaths:
         return False
 
     def repository_problem(self, directory: str) -> str | None:
-        """Why git may not run unasked in the directory: configuration found there could run programs."""
+        """Return why git needs a question there: its configuration could run programs."""
         try:
             real = self._resolve(directory).real
         except ToolFailure:
@@ -116,30 +121,27 @@ class CommandPaths:
         return self._programs[repository]
 
     def is_in_repository(self, directory: str) -> bool:
-        """Whether git would find a repository from there; where it does not, it compares folders as they lie."""
+        """Return whether git would find a repository from there."""
         try:
             return _repository_of(self._resolve(directory).real) is not None
         except ToolFailure:
             return False
 
     def program_problem(self, name: str) -> str | None:
-        """Why a program of the shipped list is not what its name says: the workspace has its own, in a PATH folder."""
+        """Return why a PATH directory of the workspace replaces a listed program."""
         for folder in _own_folders(os.environ.get("PATH", ""), self.workspace.root, self.cwd):
             if os.access(f"{folder}/{name}", os.X_OK) and not self._is_of_the_same_name_outside(f"{folder}/{name}"):
                 return f"{folder}/{name} would run, which belongs to the workspace"
         return None
 
     def _is_of_the_same_name_outside(self, program: str) -> bool:
-        """Whether it only leads out to that program, as a virtual environment's `python` does: no tool makes links."""
+        """Return whether it links to that program outside, as a virtual environment's `python` does."""
         real = Path(os.path.realpath(program))
         versionless = real.name.rstrip("0123456789.") == os.path.basename(program).rstrip("0123456789.")
         return versionless and not any(real.is_relative_to(root) for root in self.workspace.roots)
 
     def _lies_plainly_inside(self, path: str) -> bool:
-        """A relative path down through real directories to a file, a directory or nothing: most of all words.
-
-        It saves the full look only; whatever is not as plain as that gets it.
-        """
+        """Return whether a relative path leads inside through real directories; else the full check follows."""
         components = path.split("/")
         if self.cwd or ".." in components or _PLAIN_PATH.fullmatch(path) is None:
             return False
@@ -154,7 +156,7 @@ class CommandPaths:
         return True
 
     def _resolve(self, path: str) -> Location:
-        """Raises ToolFailure, InvalidPath for what lies outside."""
+        """Resolve a path; raises ToolFailure, InvalidPath outside the workspace."""
         if path not in self._resolved:
             try:
                 self._resolved[path] = self.workspace.resolve(self._joined(path), Access.READ)
@@ -209,10 +211,7 @@ def _entry_at(place: str) -> _Entry:
 
 @lru_cache(maxsize=16)
 def _own_folders(path: str, root: Path, cwd: str) -> tuple[str, ...]:
-    """The folders of PATH that lie in the workspace; relative ones are taken from where the command runs.
-
-    Kept, since what leads into the workspace from outside is the person's own doing and nothing a tool can change.
-    """
+    """Return the PATH directories in the workspace; cached, since no tool can change them."""
     places = [os.path.join(root, cwd, entry) for entry in path.split(":")]
     real_root = f"{root}/"
     return tuple(
@@ -227,12 +226,12 @@ def _is_link(place: Path) -> bool:
 
 
 def _is_reached(name: str, shown: list[re.Pattern[str]]) -> bool:
-    """Whether a search that leaves hidden names out reads this one."""
+    """Return whether a search that skips hidden names reads this one."""
     return not name.startswith(".") or any(pattern.fullmatch(name.casefold()) for pattern in shown)
 
 
 def _shown_again(folder: str, names: Iterable[str]) -> list[re.Pattern[str]]:
-    """The hidden names that ignore files of the folder put back into a search (`!.env`), by their last part."""
+    """Return patterns of hidden names that ignore files re-include (`!.env`), by last component."""
     found: list[re.Pattern[str]] = []
     for name in names:
         try:

@@ -1,7 +1,7 @@
-"""Programs that a repository's own configuration has git run while it only looks: a status, a log or a diff.
+"""Find programs that a repository's configuration makes git run for a status, log or diff.
 
-A clone never brings such settings along, an unpacked archive may. git itself trusts them wherever the folder belongs to
-the person, and no option turns all of them off.
+A clone never brings such settings, an unpacked archive may. git trusts them wherever the directory belongs to the
+user, and no option turns all of them off.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _FETCHES_WHILE_LOOKING = re.compile(r"extensions\.partialclone|remote\..*\.promi
 
 
 def configured_program(repository: Path) -> str | None:
-    """The setting by which git would run a program in this repository, in words; None where there is none.
+    """Return the setting by which git would run a program in this repository, if any.
 
-    `repository` is the folder that holds `.git`. Reads git's own files there, and blocks for a moment.
+    `repository` is the directory that holds `.git`. Reads git's files there; blocks.
     """
     return _configured_within(repository, MAX_MODULES)
 
@@ -70,13 +70,13 @@ def _own_folder(repository: Path) -> Path:
 
 
 def _common_folder(own: Path) -> Path:
-    """Where the configuration lies: of a work tree beside others, that of them all."""
+    """Return where the configuration is; shared between work trees."""
     common = own / "commondir"
     return own / _content(common).strip() if common.is_file() else own
 
 
 def _repositories_within(repository: Path, own: Path) -> Iterator[Path]:
-    """Sub-modules, by the index: a status goes into each, whatever .gitmodules says."""
+    """Yield sub-modules listed in the index: a status enters each, whatever .gitmodules says."""
     for file in (own / "index", *own.glob("sharedindex.*")):
         index = _bytes(file, MAX_INDEX_BYTES) if file.exists() else b""
         position = index.find(_GITLINK)
@@ -95,7 +95,7 @@ def _configurations(folder: Path) -> list[Path]:
 
 
 def _of_modules(folder: Path) -> Iterator[Path]:
-    """The configuration of sub-modules, however deep their names are."""
+    """Yield the configuration files of sub-modules at any depth."""
     found = 0
     for place, folders, files in os.walk(folder / "modules"):
         if "config" in files:
@@ -119,7 +119,7 @@ def _bytes(file: Path, most: int) -> bytes:
 
 
 def _settings(text: str) -> dict[str, str]:
-    """Keys in lower case with their last values. Raises ValueError at a line that git would refuse."""
+    """Return keys in lower case with last values; raises ValueError where git would refuse."""
     found: dict[str, str] = {}
     section = ""
     for line in text.removeprefix("\ufeff").replace("\\\r\n", "").replace("\\\n", "").splitlines():

@@ -1,7 +1,7 @@
-"""Every command a line might run, however deep: what deny and ask rules are tried on even where nothing can be allowed.
+"""Find every command a line might run, for deny and ask rules.
 
-Finding more than bash would run is harmless here (a rule that denies may then deny a line that only looks like it);
-finding less is not, so unreadable text is also torn apart at everything that separates commands.
+Finding more than bash would run is harmless here (a deny rule may then match a line that only looks alike); finding
+less is not, so unreadable text is also split at everything that separates commands.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _RUNNING = re.compile(r"(?:!|\b(?:shell|spawn|exec|system|pipe|qx)\b)[\s({\[/|]*
 
 
 def commands_in_settings(argv: tuple[str, ...]) -> Iterator[str]:
-    """The commands that a line puts into variables or settings: before a program, by `export`, `env`, `make`, `git`."""
+    """Yield commands put into variables or settings: `X=CMD prog`, `export`, `env`, `git -c`."""
     key = program_key(argv[0])
     known = tables()
     wrapper, flagged = known.wrappers.get(key), known.flagged.get(key)
@@ -59,7 +59,10 @@ def commands_in_settings(argv: tuple[str, ...]) -> Iterator[str]:
 
 
 def commands_in_code(code: str) -> Iterator[str]:
-    """What a program in another language may hand to a shell: its strings, and what follows `!`, `shell`, `exec`."""
+    """Yield what code in another language may pass to a shell.
+
+    Its strings, and what follows `!`, `shell`, `exec`.
+    """
     literals = [found[found.lastindex or 0] for found in _LITERAL.finditer(code)][:MAX_LITERALS]
     yield from literals
     yield from (" ".join(literals[start:]) for start in range(len(literals) - 1))
@@ -107,9 +110,9 @@ _REDIRECTION = re.compile(r"\A[0-9]*(?:&>>?|[<>]+[&|]?)")
 
 
 class NestedCommands(NamedTuple):
-    """Commands found; `incomplete` where nesting or number went beyond what is followed.
+    """Commands found; `incomplete` where there are more or deeper ones.
 
-    `unnamed` is a program whose name only the run tells: `$X`, `$(cmd)`, or what a shell is fed by other programs.
+    `unnamed` is a program whose name is known only at run time: `$X`, `$(cmd)`, or what is piped into a shell.
     """
 
     found: tuple[SimpleCommand, ...]
@@ -120,7 +123,10 @@ class NestedCommands(NamedTuple):
 def every_command(
     line: str, tree: Tree | None, parts: tuple[SimpleCommand, ...], *, torn: bool = False
 ) -> NestedCommands:
-    """The parts and every command within them; with `tree`, also all of the tree; `torn`, also the torn text."""
+    """Return the parts and every command within them.
+
+    With `tree`, also all commands of the tree; with `torn`, also the text split at separators.
+    """
     search = _Search()
     for part in parts:
         search.take(part, 0)
@@ -137,10 +143,7 @@ def every_command(
 
 
 def commands_in_options(commands: tuple[SimpleCommand, ...]) -> NestedCommands:
-    """What options and operands of programs would run (`git rebase -x CMD`, `awk 'BEGIN{system(...)}'`), and builtins.
-
-    For deny and ask rules alone, so only looked for where there are such.
-    """
+    """Return what options and operands would run: `git rebase -x CMD`, `awk '{system(...)}'`."""
     search = _Search()
     for command in commands:
         for text in _texts_behind(command):
@@ -173,7 +176,7 @@ def _texts_behind(command: SimpleCommand) -> Iterator[str]:
 
 
 class _Search:
-    """Collects commands by their canonical text, first come first kept."""
+    """Collects commands by canonical text, in the order found."""
 
     def __init__(self) -> None:
         self.found: dict[str, SimpleCommand] = {}
@@ -189,7 +192,7 @@ class _Search:
         return NestedCommands(tuple(self.found.values()), self.incomplete, self.unnamed)
 
     def look_at_what_shells_are_fed(self) -> None:
-        """`curl ... | sh`: what another program prints is known only when it runs."""
+        """Note a shell that reads what other programs print: `curl ... | sh`."""
         if not self.reads_input or self.fed or self.unnamed:
             return
         printing = [each.name in _PRINTING for each in self.outer if not reads_commands(each.argv)]
@@ -211,8 +214,11 @@ class _Search:
         argv = command.argv
         if not self.unnamed and _says_nothing(argv[0]) and not _SETTING.match(argv[0]):
             self.unnamed = visible(command.source or argv[0])[:MAX_SHOWN]
-        if not self.reads_input and not may_run_others(argv):
-            return  # most commands: nothing inside them, and nothing that another would read
+        if self.reads_input or may_run_others(argv):  # most commands: nothing inside, nothing that another would read
+            self._take_inner(command, depth)
+
+    def _take_inner(self, command: SimpleCommand, depth: int) -> None:
+        argv = command.argv
         if argv[0] in _PRINTING:
             self.printed += [" ".join(argv[1:]), *[word for word in argv[1:] if " " in word]]
         if reads_commands(argv):
@@ -232,7 +238,7 @@ class _Search:
             self.line(inner_line, depth + 1)
 
     def line(self, line: str, depth: int) -> None:
-        """A text that would be read as a command line of its own."""
+        """Search a text as a command line of its own."""
         if not line.strip() or line in self.lines_seen:
             return
         if depth > MAX_DEPTH:
@@ -274,7 +280,7 @@ class _Search:
 
 
 def _says_nothing(name: str) -> bool:
-    """Whether only the run tells which program this is: `$X`, `$(cmd)`, `r?`; `$DIR/run.sh` tells it."""
+    """Return whether the program is known only at run time: `$X`, `$(cmd)`, `r?`."""
     behind = max(map(name.rfind, ")}`")) + 1 if "$" in name or "`" in name else 0
     _, slash, last = name[behind:].rpartition("/")
     if behind and not (slash and last):
@@ -283,7 +289,7 @@ def _says_nothing(name: str) -> bool:
 
 
 def _loosely(raw_words: list[str], source: str) -> SimpleCommand:
-    """The words as bash would most likely see them, quotes and tricks with nothing in between removed."""
+    """Return the words as bash would most likely see them, unquoted."""
     words: list[Word] = []
     for raw in raw_words:
         if "$IFS" in raw or "${IFS" in raw:

@@ -1,11 +1,11 @@
-"""The packaged table of programs (`shell_commands.toml`) as typed values, loaded with the first line that is judged."""
+"""The packaged table of programs (`shell_commands.toml`) as typed values."""
 
 from __future__ import annotations
 
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property
 from importlib import resources
 from typing import Any  # what tomllib returns; turned into the classes below before it leaves this module
@@ -23,7 +23,7 @@ _Raw = Mapping[str, Any]  # a TOML table
 
 @dataclass(frozen=True)
 class Wrapper:
-    """How a program that runs another is called, so that the inner command can be found."""
+    """How a program that runs another is called, to find the inner command."""
 
     values: frozenset[str] = frozenset()
     operands: int = 0
@@ -34,7 +34,7 @@ class Wrapper:
 
 @dataclass(frozen=True)
 class Runner:
-    """A project tool that starts a program (`uv run X`); `after` holds the sub-commands behind which X stands."""
+    """A project tool that starts a program (`uv run X`); X follows a word of `after`."""
 
     after: frozenset[str]
     values: frozenset[str] = frozenset()
@@ -43,7 +43,7 @@ class Runner:
 
 @dataclass(frozen=True)
 class Flagged:
-    """Options and operands an approval covers only where its pattern spells them; effects are `EFFECTS` keys."""
+    """Options and operands an approval covers only if spelled; effects are `EFFECTS` keys."""
 
     short: Mapping[str, str] = field(default_factory=dict[str, str])
     single: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -73,11 +73,11 @@ class Flagged:
 
     @property
     def empty(self) -> bool:
-        """Whether no option at all is flagged, so that an unknown word cannot turn out to be one."""
+        """Whether no option is flagged, so that an unknown word cannot be one."""
         return not (self.short or self.single or self.starts or self.long or self.plus or self.dash)
 
     def may_delete_as(self, name: str) -> bool:
-        """As `may_delete`, for one sub-command where there are such; `name` is the first word, an option included."""
+        """Return `may_delete` for the sub-command or option `name`."""
         if self.commands is None or name.startswith("-"):
             return self.may_delete
         asked = [each for each in (self.every, self.sub.get(name)) if each is not None] or [self]
@@ -85,7 +85,7 @@ class Flagged:
 
     @cached_property
     def may_delete(self) -> bool:
-        """Whether any of its words at all can count as deleting; where not, nobody need look for one that does."""
+        """Whether any of its words can count as deleting."""
         by_word = (
             *self.short.values(),
             *self.single.values(),
@@ -128,7 +128,7 @@ class ReadOnlyForm:
 
 @dataclass(frozen=True)
 class ProgramTable:
-    """Everything the shell policy knows of programs by name."""
+    """Everything known of programs by name."""
 
     wrappers: Mapping[str, Wrapper]
     runners: Mapping[str, Runner]
@@ -148,12 +148,15 @@ class ProgramTable:
 
 @cache
 def tables() -> ProgramTable:
-    """The packaged table, read once (about 15 ms)."""
+    """Return the packaged table, read once (about 15 ms)."""
     raw: _Raw = tomllib.loads((resources.files("ollm_tui.core.policy") / "shell_commands.toml").read_text("utf-8"))
     arity, risk, versions = raw["arity"], raw["risk"], raw["versions"]
     return ProgramTable(
-        wrappers={name: _wrapper(entry) for name, entry in raw["wrappers"].items()},
-        runners={name: _runner(entry) for name, entry in raw["runners"].items()},
+        wrappers={name: Wrapper(**_given(Wrapper, entry)) for name, entry in raw["wrappers"].items()},
+        runners={
+            name: Runner(frozenset(entry["after"]), _words(entry.get("values", "")), entry.get("operands", 0))
+            for name, entry in raw["runners"].items()
+        },
         flagged={name: _flagged(raw["flagged"][entry.get("same", name)]) for name, entry in raw["flagged"].items()},
         reading=_readings(raw["reading"]),
         word_lists=_each(raw["words"]),
@@ -171,7 +174,7 @@ def tables() -> ProgramTable:
 
 @cache
 def program_key(name: str) -> str:
-    """The name a program is looked up by: without directory, version number and capitals (`/usr/bin/Python3.11`)."""
+    """Return the lookup name: `/usr/bin/Python3.11` is `python`."""
     base = name.rsplit("/", 1)[-1].lower()
     known = tables()
     for table in (known.wrappers, known.flagged, known.reading, known.runners):
@@ -189,18 +192,13 @@ def _each(entries: Mapping[str, str]) -> dict[str, frozenset[str]]:
     return {name: _words(text) for name, text in entries.items()}
 
 
-def _wrapper(raw: _Raw) -> Wrapper:
-    return Wrapper(
-        values=_words(raw.get("values", "")),
-        operands=raw.get("operands", 0),
-        assignments=raw.get("assignments", False),
-        line=_words(raw.get("line", "")),
-        joined=raw.get("joined", False),
-    )
-
-
-def _runner(raw: _Raw) -> Runner:
-    return Runner(frozenset(raw["after"]), _words(raw.get("values", "")), raw.get("operands", 0))
+def _given(table: type[Wrapper | Flagged | ReadOnlyForm], raw: _Raw, *besides: str) -> dict[str, Any]:
+    """Return the fields that a TOML table gives, words divided by blanks where a field is a set."""
+    return {
+        each.name: _words(raw[each.name]) if str(each.type).startswith("frozenset") else raw[each.name]
+        for each in fields(table)
+        if each.name in raw and each.name not in besides
+    }
 
 
 def _flagged(raw: _Raw) -> Flagged:
@@ -231,24 +229,11 @@ def _flagged(raw: _Raw) -> Flagged:
         plus=plus,
         dash=dash,
         values=frozenset(raw.get("values", "").replace(" ", "")),
-        safe=_words(raw.get("safe", "")),
-        operand=raw.get("operand", ""),
-        beyond=raw.get("beyond"),
-        beyond_effect=raw.get("beyond_effect", "writes"),
         words={word: effect for effect, words in raw.get("words", {}).items() for word in words.split()},
-        assigned=raw.get("assigned", ""),
-        script=raw.get("script", ""),
-        region=raw.get("region", False),
         remote=raw.get("remote", False) or raw.get("operand_remote", False),
-        refspec=raw.get("refspec", False),
-        old_style=raw.get("old_style", False),
-        fed=raw.get("fed", 0),
-        response=raw.get("response", ""),
-        schemes=_words(raw.get("schemes", "")),
-        commands=_words(raw["commands"]) if "commands" in raw else None,
-        command_values=_words(raw.get("command_values", "")),
         every=_flagged(raw["every"]) if "every" in raw else None,
         sub={name: _flagged(entry) for name, entry in raw.get("sub", {}).items()},
+        **_given(Flagged, raw, "short", "single", "starts", "long", "values", "words", "remote", "every", "sub"),
     )
 
 
@@ -266,24 +251,11 @@ def _reading(raw: _Raw, earlier: Mapping[str, ReadOnlyForm]) -> ReadOnlyForm:
     }
     flags = frozenset(raw.get("flags", "")) - frozenset(raw.get("deny_flags", ""))
     own = ReadOnlyForm(
-        operands=raw["operands"],
         flags=flags,
         long=frozenset("--" + name for name in raw.get("long", "").split()),
         values=values,
-        pattern_options=_words(raw.get("pattern_options", "")),
-        script_options=_words(raw.get("script_options", "")),
-        exact=_words(raw.get("exact", "")),
-        most=raw.get("most"),
-        descends=_words(raw.get("descends", "")),
-        follows=_words(raw.get("follows", "")),
-        needs=_words(raw.get("needs", "")),
-        searches=raw.get("searches", ""),
-        ordered=raw.get("ordered", False),
-        detached=raw.get("detached", False),
-        response=raw.get("response", False),
-        directory=raw.get("directory", False),
-        variables=raw.get("variables", False),
         sub=_readings(raw["sub"]) if "sub" in raw else {},
+        **_given(ReadOnlyForm, raw, "flags", "long", "values", "sub"),
     )
     base = earlier.get(raw.get("same_as", ""))
     if base is None:

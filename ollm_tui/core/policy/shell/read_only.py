@@ -1,7 +1,7 @@
-"""The shipped read-only list: which commands only look around, and which paths they would look at.
+"""The shipped read-only list: which commands only read, and which paths.
 
-An allowlist throughout: a program, an option or a spelling that is not in the table is not covered and asks. Paths are
-handed back as the command names them; the caller judges each as `read_file` would (outside, credentials, `.ollm`).
+An allowlist: a program, option or spelling that is not in the table asks. Paths are returned as the command names them;
+the caller judges each as `read_file` would. Also the risk of a line, which follows from it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,10 @@ MAX_DIRECTORIES = 6
 
 
 class ReadOnlyVerdict(NamedTuple):
-    """Whether the shipped list covers a command, and what is left for the caller to judge.
+    """Whether the shipped list covers a command, and what is left to judge.
 
-    `paths` are to be judged as read_file would judge them, relative ones from the command's working directory;
-    `descends` says what it also reads below them; `repositories` are directories in which git would pick up
-    configuration: the caller refuses one that looks like a bare repository or belongs to another than the workspace's.
+    `paths` are judged as read_file would, relative ones from the command's working directory; `descends` says what is
+    read below them; `repositories` are directories where git would read configuration.
     """
 
     covered: bool
@@ -49,7 +48,7 @@ class ReadOnlyVerdict(NamedTuple):
 
 
 def read_only(command: SimpleCommand) -> ReadOnlyVerdict:
-    """Judge one command by itself, run in the directory the line starts in."""
+    """Judge one command, run in the directory the line starts in."""
     if not command.plain or not command.words:
         return ReadOnlyVerdict(False, command.reasons[0] if command.reasons else "it names no program")
     name = command.name
@@ -65,9 +64,9 @@ def read_only(command: SimpleCommand) -> ReadOnlyVerdict:
 
 
 def read_only_parts(line: ShellLine) -> tuple[ReadOnlyVerdict, ...]:
-    """Judge every part of a line, following `cd`: behind one, paths are judged from both the old and the new place.
+    """Judge every part of a line, one verdict each.
 
-    A `cd` may fail or stand in a subshell, so each directory the line may be in counts. One verdict for each part.
+    A `cd` may fail or stand in a subshell: behind one, paths are judged from the old and the new directory.
     """
     directories = ["."]
     verdicts: list[ReadOnlyVerdict] = []
@@ -90,7 +89,7 @@ def read_only_parts(line: ShellLine) -> tuple[ReadOnlyVerdict, ...]:
 
 
 def _behind_unknown_cd(line: ShellLine, verdicts: list[ReadOnlyVerdict]) -> tuple[ReadOnlyVerdict, ...]:
-    """Behind a `cd` that is not covered nothing that looks at paths is either: they would be judged from elsewhere."""
+    """Refuse path arguments behind a `cd` whose target is unknown."""
     lost = False
     result: list[ReadOnlyVerdict] = []
     for part, verdict in zip(line.parts, verdicts, strict=True):
@@ -164,7 +163,7 @@ def _judge(command: SimpleCommand, spec: ReadOnlyForm) -> ReadOnlyVerdict:
 
 
 def _descent(given: ParsedOptions, spec: ReadOnlyForm) -> Descent | None:
-    """What it reads below the directories it is given."""
+    """Return what it reads below the directories it is given."""
     if given.options & spec.follows:
         return Descent(links=True)
     if given.options & spec.descends:
@@ -182,42 +181,38 @@ def _descent(given: ParsedOptions, spec: ReadOnlyForm) -> Descent | None:
 
 def _paths(given: ParsedOptions, spec: ReadOnlyForm) -> list[str]:
     operands = list(given.operands)
-    paths = list(given.paths)
     if spec.most is not None and len(operands) > spec.most:
         raise NotReadOnlyError(f"{operands[spec.most]} would be written to")
+    if spec.operands not in ("path", "pattern", "sed", "awk", "jq"):
+        _check_operands(given, spec)
+        return [*given.paths, *(operands if spec.operands == "cd" else ())]
+    here = spec.directory
+    if spec.operands != "path":
+        _check_scripts(given, spec, operands)
+        here = here or bool(given.options & (spec.descends | spec.follows))
+    paths = [*given.paths, *[operand for operand in operands if operand != "-"]]
+    return [*paths, "."] if here and not operands else paths
+
+
+def _check_operands(given: ParsedOptions, spec: ReadOnlyForm) -> None:
+    operands = given.operands
     match spec.operands:
-        case "none":
-            if operands:
-                raise NotReadOnlyError(f"the word {operands[0]} may change something")
-        case "date":
-            for operand in operands:
-                if not operand.startswith("+"):
-                    raise NotReadOnlyError(f"{operand} would set the clock")
-        case "cd":
-            if len(operands) != 1 or operands[0] in ("-", ""):
-                raise NotReadOnlyError("only one directory named literally is followed")
-            paths.append(operands[0])
-        case "command":
-            if not given.options & {"-v", "-V"}:
-                raise NotReadOnlyError("it runs its words")
-        case "text":
+        case "none" if operands:
+            raise NotReadOnlyError(f"the word {operands[0]} may change something")
+        case "date" if not all(operand.startswith("+") for operand in operands):
+            raise NotReadOnlyError("it would set the clock")
+        case "cd" if len(operands) != 1 or operands[0] in ("-", ""):
+            raise NotReadOnlyError("only one directory named literally is followed")
+        case "command" if not given.options & {"-v", "-V"}:
+            raise NotReadOnlyError("it runs its words")
+        case "none" | "date" | "cd" | "command" | "text":
             pass
-        case "path":
-            paths.extend(operand for operand in operands if operand != "-")
-            if not operands and spec.directory:
-                paths.append(".")
-        case "pattern" | "sed" | "awk" | "jq":
-            _check_scripts(given, spec, operands)
-            paths.extend(operand for operand in operands if operand != "-")
-            if not operands and (spec.directory or given.options & (spec.descends | spec.follows)):
-                paths.append(".")
         case _:
             raise NotReadOnlyError(f"its operands ({spec.operands}) cannot be judged")
-    return paths
 
 
 def _check_scripts(given: ParsedOptions, spec: ReadOnlyForm, operands: list[str]) -> None:
-    """Take the pattern or script off the operands, unless an option gave it, and judge the script."""
+    """Remove the pattern or script from the operands and judge scripts."""
     judge = {"sed": sed_is_harmless, "awk": awk_is_harmless, "jq": jq_is_harmless}.get(spec.operands)
     scripts = list(given.scripts)
     if not given.options & spec.pattern_options:
@@ -229,34 +224,43 @@ def _check_scripts(given: ParsedOptions, spec: ReadOnlyForm, operands: list[str]
             raise NotReadOnlyError(f"the script {script} may do more than read")
 
 
-def command_risk(
-    line: ShellLine,
-    is_outside: Callable[[str], bool] | None = None,
-    verdicts: tuple[ReadOnlyVerdict, ...] | None = None,
-    *,
-    destructive: bool | None = None,
-) -> Risk:
-    """Low for the read-only list; high for deletion, privilege, outside paths and lines that cannot be analysed.
+class LineNature(NamedTuple):
+    """What the text of a line alone says about it, whatever the policy and the disk say."""
 
-    `is_outside` tells for a word whether, taken as a path, it lies outside the workspace; it is asked about words that
-    look like one (a slash, `..`, `~`) and about the paths of read-only commands. `verdicts` are those of
-    `read_only_parts`, `destructive` what `is_destructive` says, where the caller has them already.
-    """
-    if line.opaque or (is_destructive(line) if destructive is None else destructive):
-        return Risk.HIGH
-    verdicts = read_only_parts(line) if verdicts is None else verdicts
-    if is_outside is not None:
-        words = {path for verdict in verdicts for path in verdict.paths}
-        for command in line.all_commands:
-            words.update([word for word in command.argv[1:] if "/" in word or word == ".." or word[:1] == "~"])
-        if any(is_outside(_path_in(word)) for word in words):
-            return Risk.HIGH
-    return Risk.LOW if all(verdicts) else Risk.MEDIUM
-
-
-def is_destructive(line: ShellLine) -> bool:
+    verdicts: tuple[ReadOnlyVerdict, ...]
+    destructive: bool
     """Whether any command that the line may run deletes or needs privilege."""
-    return any(_destructive(command) for command in line.all_commands)
+    path_words: frozenset[str]
+    """Words that look like paths (a slash, `..`, `~`), and the paths of read-only commands."""
+
+
+def line_nature(line: ShellLine) -> LineNature:
+    """Judge all commands of a line by their text."""
+    verdicts = read_only_parts(line)
+    if line.opaque:
+        return LineNature(verdicts, False, frozenset())
+    words = {path for verdict in verdicts for path in verdict.paths}
+    for command in line.all_commands:
+        words.update([word for word in command.argv[1:] if "/" in word or word == ".." or word[:1] == "~"])
+    return LineNature(verdicts, any(map(_destructive, line.all_commands)), frozenset(map(path_in, words)))
+
+
+def command_risk(
+    line: ShellLine, is_outside: Callable[[str], bool] | None = None, nature: LineNature | None = None
+) -> Risk:
+    """Return low for read-only lines, high for deletion, privilege, outside paths and opaque lines.
+
+    Args:
+        line: the line as analysed.
+        is_outside: tells whether a word, taken as a path, lies outside the workspace.
+        nature: what `line_nature` returns, if known already.
+    """
+    nature = nature or line_nature(line)
+    if line.opaque or nature.destructive:
+        return Risk.HIGH
+    if is_outside is not None and any(map(is_outside, nature.path_words)):
+        return Risk.HIGH
+    return Risk.LOW if all(nature.verdicts) else Risk.MEDIUM
 
 
 def _destructive(command: SimpleCommand) -> bool:
@@ -274,8 +278,6 @@ def _destructive(command: SimpleCommand) -> bool:
     return any(flag.effect == "deletes" for flag in risky_options(command))
 
 
-def _path_in(word: str) -> str:
-    """The path of `--output=PATH`; other words as they are."""
-    if word.startswith("-") and "=" in word:
-        return word.split("=", 1)[1]
-    return word
+def path_in(word: str) -> str:
+    """Return the path of `--output=PATH`; other words as they are."""
+    return word.split("=", 1)[1] if word.startswith("-") and "=" in word else word

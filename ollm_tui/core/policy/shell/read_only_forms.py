@@ -1,4 +1,4 @@
-"""Read-only forms of git, and which of its words may be paths."""
+"""Read the arguments of programs on the read-only list: options, find, test, printf, git."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ollm_tui.core.policy.shell.words import Word
 
 
 class NotReadOnlyError(ValueError):
-    """Something in the command is not on the read-only list; the message says what."""
+    """Something in the command is not on the read-only list."""
 
 
 class ParsedOptions:
-    """What was given: option names (`-e`, `--regexp`), paths and globs named by options, scripts of `-e`, operands.
+    """Option names (`-e`, `--regexp`), the paths, globs and scripts they name, operands.
 
-    `separated` is how many operands stood before a `--`, or None without one.
+    `separated` is the number of operands before a `--`, None without one.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class ParsedOptions:
 
 
 def read_arguments(words: tuple[Word, ...], start: int, spec: ReadOnlyForm) -> ParsedOptions:
-    """Sort the words from `start` on into options and operands; raises NotReading at an option that is not listed."""
+    """Sort the words from `start` on; raises NotReadOnlyError at an unlisted option."""
     given = ParsedOptions()
     values = spec.values
     index = start
@@ -80,6 +80,11 @@ def _take_value(
         index += 1
         if given.operands and not value.isdigit():
             given.paths.append(value)  # to a program that takes no options behind operands it is a file
+    _keep_value(kind, value, given)
+    return index
+
+
+def _keep_value(kind: str, value: str, given: ParsedOptions) -> None:
     match kind:
         case "script":
             given.scripts.append(value)
@@ -98,7 +103,6 @@ def _take_value(
                 given.paths.append(plain.replace("*", "").replace("?", "").strip("/") or ".")
         case _:
             pass
-    return index
 
 
 _PRINTF_CONVERSION = re.compile(r"%(?:%|[-+ #0']*(?:[0-9]+|\*)?(?:\.(?:[0-9]+|\*)?)?[diouxXeEfFgGaAcsbq])")
@@ -106,7 +110,7 @@ _PRINTF_TIME = re.compile(r"%\([^)]*\)T")
 
 
 def find_paths(argv: tuple[str, ...]) -> list[str]:
-    """The starting points and the files compared with; raises NotReading at an action or an unknown test."""
+    """Return the paths find reads; raises NotReadOnlyError at actions and unknown tests."""
     known = tables().word_lists
     alone, with_value, with_path = known["find_alone"], known["find_value"], known["find_path"]
     paths: list[str] = []
@@ -134,7 +138,7 @@ def find_paths(argv: tuple[str, ...]) -> list[str]:
 
 
 def test_paths(argv: tuple[str, ...]) -> list[str]:
-    """The operands of `test` or `[`, each taken for a path; raises NotReading at operators that evaluate (`-v`)."""
+    """Return the operands of `test` or `[`; raises NotReadOnlyError at `-v` and the like."""
     paths: list[str] = []
     known = tables().word_lists["test"]
     if argv[0] == "[" and argv[-1] != "]":
@@ -150,7 +154,7 @@ def test_paths(argv: tuple[str, ...]) -> list[str]:
 
 
 def printf_problem(words: tuple[Word, ...]) -> str:
-    """Why this `printf` may do more than print (`-v` and `%n` set variables), or an empty string."""
+    """Return why `printf` may do more than print (`-v`, `%n`), or an empty string."""
     index = 1
     if len(words) > 1 and words[1].text == "--":
         index = 2
@@ -169,7 +173,7 @@ _SECRET_KEYS = ("credential", "extraheader", "token", "password", "passwd", "sec
 
 
 def git_paths(words: tuple[Word, ...], spec: ReadOnlyForm) -> tuple[ParsedOptions, list[str], list[str]]:
-    """The arguments read, the directories git takes configuration from, and the paths it would read."""
+    """Return git's arguments, the directories it reads configuration from, and its paths."""
     for word in words:
         if "%G" in word.text or "(signature" in word.text:
             raise NotReadOnlyError(f"{word.text} has signatures checked, by a program")
@@ -193,71 +197,74 @@ def git_paths(words: tuple[Word, ...], spec: ReadOnlyForm) -> tuple[ParsedOption
     return given, ["."], [*given.paths, *_operand_paths(name, given, sub)]
 
 
+_GIT_OPERANDS = frozenset(
+    {"none", "text", "git", "git-revision", "git-one", "git-list", "git-remote", "git-worktree", "git-reflog"}
+)
+
+
 def _operand_paths(name: str, given: ParsedOptions, sub: ReadOnlyForm) -> list[str]:
     operands = given.operands
     match sub.operands:
-        case "none":
-            if operands:
-                raise NotReadOnlyError(f"the word {operands[0]} may change something")
-            return []
-        case "text":
-            return []
-        case "git" | "git-revision":
+        case "git" | "git-revision" | "git-reflog":
+            _check_git_operands(name, given, sub)
             return _candidates(operands)
         case "git-names":
             return _candidates([_folder_of_glob(operand) for operand in operands])
-        case "git-one":
-            if len(operands) != 1:
-                raise NotReadOnlyError(f"git {name} with more than one name changes it")
-            return []
+        case "git-stash":
+            return _candidates(operands[1:])
         case "git-pattern":
             if given.options & sub.pattern_options:
                 return _candidates(operands)
             if not operands:
                 raise NotReadOnlyError("it lacks what to look for")
             return _candidates(operands[1:])
-        case "git-list":
-            if operands and not given.options & tables().word_lists["git_lists"]:
-                raise NotReadOnlyError(f"git {name} {operands[0]} would make something new")
-            return []
-        case "git-remote":
-            if operands and (operands[0] != "get-url" or len(operands) != 2):
-                raise NotReadOnlyError(f"git remote {operands[0]} does more than list")
-            return []
-        case "git-stash":
-            return _candidates(operands[1:])
-        case "git-worktree":
-            if operands != ["list"]:
-                raise NotReadOnlyError("only git worktree list just looks")
-            return []
-        case "git-reflog":
-            if operands and operands[0] in tables().word_lists["git_reflog_actions"]:
-                raise NotReadOnlyError(f"git reflog {operands[0]} does more than show")
-            return _candidates(operands)
-        case "git-config":
-            return _config(given)
         case _:
+            _check_git_operands(name, given, sub)
+            return []
+
+
+def _check_git_operands(name: str, given: ParsedOptions, sub: ReadOnlyForm) -> None:
+    """Raise NotReadOnlyError where operands make the sub-command change something."""
+    operands = given.operands
+    lists = tables().word_lists
+    match sub.operands:
+        case "none" if operands:
+            raise NotReadOnlyError(f"the word {operands[0]} may change something")
+        case "git-one" if len(operands) != 1:
+            raise NotReadOnlyError(f"git {name} with more than one name changes it")
+        case "git-list" if operands and not given.options & lists["git_lists"]:
+            raise NotReadOnlyError(f"git {name} {operands[0]} would make something new")
+        case "git-remote" if operands and (operands[0] != "get-url" or len(operands) != 2):
+            raise NotReadOnlyError(f"git remote {operands[0]} does more than list")
+        case "git-worktree" if operands != ["list"]:
+            raise NotReadOnlyError("only git worktree list just looks")
+        case "git-reflog" if operands and operands[0] in lists["git_reflog_actions"]:
+            raise NotReadOnlyError(f"git reflog {operands[0]} does more than show")
+        case "git-config":
+            _check_config(given)
+        case _ if sub.operands not in _GIT_OPERANDS:
             raise NotReadOnlyError(f"its operands ({sub.operands}) cannot be judged")
+        case _:
+            pass
 
 
 def _folder_of_glob(operand: str) -> str:
-    """Where the names lie that `src/*.py` stands for; they alone are listed, so it may stand for any."""
+    """Return the directory whose names `src/*.py` lists."""
     before, star, _ = operand.partition("*")
     return before.rpartition("/")[0] or "." if star and not operand.startswith((":", "/")) else operand
 
 
-def _config(given: ParsedOptions) -> list[str]:
+def _check_config(given: ParsedOptions) -> None:
     most = 2 if given.options & {"--get", "--get-all"} else 1  # without, a second word would be the new value
     if not 1 <= len(given.operands) <= most:
         raise NotReadOnlyError("only git config --get KEY just looks")
     key = given.operands[0].lower()
     if any(secret in key for secret in _SECRET_KEYS):
         raise NotReadOnlyError(f"{given.operands[0]} may hold a credential")
-    return []
 
 
 def _candidates(operands: list[str]) -> list[str]:
-    """Whatever git might take for a path: the operand itself and what stands behind a revision's colon."""
+    """Return all that git might take for a path: operands, and what follows a revision's colon."""
     paths: list[str] = []
     for operand in operands:
         if operand.startswith((":!", ":^")):

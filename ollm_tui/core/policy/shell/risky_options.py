@@ -1,4 +1,7 @@
-"""Which words of a command change what an approval would stand for: they run, write, delete, send or load something."""
+"""Find words that change what an approval covers: they run, write, delete, send or load.
+
+Scripts of sed, awk and jq are judged by an allowlist; anything unusual counts as more than reading.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,10 @@ from ollm_tui.core.policy.shell.words import SimpleCommand, Word
 
 
 def _expression(mark: str) -> str:
-    """A regular expression up to its delimiter, for sed.
+    """Return a regular expression for sed text up to its delimiter.
 
-    A delimiter in brackets ends it for one sed and not for another, so that what one takes for a replacement another
-    takes for commands (`s/[/]/p;s/e;#/x/`): brackets that hold one, or a backslash before one, are not judged at all.
+    A delimiter in brackets ends the text for one sed and not for another (`s/[/]/p;s/e;#/x/`): brackets that hold
+    one, or a backslash before one, are not judged.
     """
     one = rf"(?:\[:[a-z]+:\]|\\[^\]\[{mark}\\\n]|[^\]\[{mark}\\\n])"
     brackets = rf"\[(?:\^|(?!\^))(?:\]{one}*|{one}+)\]"  # a `]` in the first place is one of them and closes nothing
@@ -21,7 +24,7 @@ def _expression(mark: str) -> str:
 
 
 def _last_part(mark: str) -> str:
-    """`s/[^/]*$//`, which everybody writes: a sed for which brackets end nothing reads `/` as a flag, and refuses."""
+    """Return the form of `s/[^/]*$//`, common and read alike by every sed."""
     one = _expression(mark)
     return rf"s{mark}{one}{{0,2000}}\[\^?{mark}\]{one}{{0,2000}}{mark}{mark}[gpiI0-9]{{0,8}}"
 
@@ -53,7 +56,7 @@ _JQ_FORBIDDEN = re.compile(
 
 
 def sed_is_harmless(script: str) -> bool:
-    """Whether a sed script only prints, deletes, substitutes and moves text: no w, r, e, no labels, no blocks."""
+    """Return whether a sed script only prints, deletes, substitutes and moves text."""
     if len(script) > _MAX_SCRIPT:
         return False
     position = 0
@@ -66,7 +69,7 @@ def sed_is_harmless(script: str) -> bool:
 
 
 def awk_is_harmless(program: str) -> bool:
-    """Whether an awk program neither starts commands nor writes or chooses files."""
+    """Return whether an awk program starts no commands and chooses no files."""
     if len(program) > _MAX_SCRIPT:
         return False
     compared = _AWK_COMPARISON.sub(lambda found: found[0].replace(">", "<"), program)
@@ -74,7 +77,7 @@ def awk_is_harmless(program: str) -> bool:
 
 
 def jq_is_harmless(program: str) -> bool:
-    """Whether a jq filter loads no modules and reads no environment."""
+    """Return whether a jq filter loads no modules and reads no environment."""
     return len(program) <= _MAX_SCRIPT and not _JQ_FORBIDDEN.search(program)
 
 
@@ -87,7 +90,7 @@ _HARMLESS = {"sed": sed_is_harmless, "awk": awk_is_harmless, "jq": jq_is_harmles
 
 @dataclass(frozen=True)
 class RiskyOption:
-    """Word `index` (up to but not including `end`) has to be spelled by a pattern; `effect` says why."""
+    """Words `index` to `end` (exclusive) that a pattern must spell; `effect` says why."""
 
     index: int
     end: int
@@ -96,12 +99,12 @@ class RiskyOption:
 
     @property
     def reason(self) -> str:
-        """What to tell people: the word and what it does."""
+        """The word and what it does, for people."""
         return f"{self.option} {EFFECTS.get(self.effect, self.effect)}"
 
 
 def risky_options(command: SimpleCommand) -> list[RiskyOption]:
-    """Every word of the command an approval covers only where its pattern spells it."""
+    """Return every word an approval covers only if its pattern spells it."""
     spec = tables().flagged.get(program_key(command.name)) if command.words else None
     if spec is None:
         return []
@@ -136,7 +139,7 @@ def risky_options(command: SimpleCommand) -> list[RiskyOption]:
 
 
 def takes_commands(command: SimpleCommand) -> bool:
-    """Whether it would run what it is fed: an interpreter that is given no script (`echo x | python`)."""
+    """Return whether it runs its input: an interpreter without a script (`echo x | python`)."""
     spec = tables().flagged.get(program_key(command.name)) if command.words else None
     if spec is None or not spec.fed:
         return False
@@ -147,10 +150,7 @@ def takes_commands(command: SimpleCommand) -> bool:
 
 
 def _check(words: tuple[Word, ...], start: int, spec: Flagged, found: list[RiskyOption], *, globs: bool = True) -> None:
-    """Check the words from `start` on; behind a `--` that is no option's value only operands are looked at.
-
-    `globs` says whether a glob that may match a file named like an option counts.
-    """
+    """Check words from `start` on; `globs`: whether a glob may match an option."""
     operands = 0
     options_end = False
     script_seen = not spec.script
@@ -179,16 +179,19 @@ def _check(words: tuple[Word, ...], start: int, spec: Flagged, found: list[Risky
                 found.append(RiskyOption(index, index + 1, spec.dash, "-"))
             elif not script_seen:
                 script_seen = True
-                if not word.literal or not _HARMLESS[spec.script](text):
-                    found.append(
-                        RiskyOption(index, index + 1, f"is a {spec.script} script that may do more than read", text)
-                    )
+                found.extend(_risky_script(word, index, spec.script))
             else:
                 _check_operand(word, index, operands, spec, found, globs)
                 operands += 1
         index += 1
     if spec.old_style and len(words) > start and not words[start].text.startswith("-"):
         _check_old_style(words[start], start, spec, found)
+
+
+def _risky_script(word: Word, index: int, language: str) -> list[RiskyOption]:
+    if word.literal and _HARMLESS[language](word.text):
+        return []
+    return [RiskyOption(index, index + 1, f"is a {language} script that may do more than read", word.text)]
 
 
 def _check_option(words: tuple[Word, ...], index: int, spec: Flagged, found: list[RiskyOption]) -> None:
@@ -219,7 +222,7 @@ def _check_option(words: tuple[Word, ...], index: int, spec: Flagged, found: lis
 
 
 def _region_end(words: tuple[Word, ...], index: int) -> int:
-    """Where the command of `-exec` ends; a `+` counts only behind `{}`."""
+    """Return where the command of `-exec` ends; `+` counts only behind `{}`."""
     end = index + 1
     while end < len(words):
         if words[end].text == ";" or (words[end].text == "+" and words[end - 1].text == "{}"):
@@ -229,7 +232,7 @@ def _region_end(words: tuple[Word, ...], index: int) -> int:
 
 
 def _script_option(words: tuple[Word, ...], index: int, spec: Flagged, found: list[RiskyOption]) -> bool:
-    """Check the script of `-e SCRIPT`, `--expression=SCRIPT` or a cluster ending in e; True when there is one."""
+    """Check the script of `-e SCRIPT` or `--expression=SCRIPT`; True when there is one."""
     text = words[index].text
     if spec.script != "sed":
         return False
@@ -279,7 +282,7 @@ def _check_operand(word: Word, index: int, operands: int, spec: Flagged, found: 
 
 
 def _check_old_style(word: Word, index: int, spec: Flagged, found: list[RiskyOption]) -> None:
-    """`tar xIf`: the first operand is a cluster of options."""
+    """Check a first operand that is a cluster of options: `tar xIf`."""
     for char in word.text:
         effect = spec.short.get(char)
         if effect is not None:

@@ -1,7 +1,7 @@
-"""Command lines taken apart for judging: simple commands, why a line can never be allowed, everything it may run.
+"""Analyse command lines: simple commands, everything they may run, why a line is opaque.
 
-Two readers must agree on every word before a line counts as understood: an own strict one (`shell_scanner`) and
-tree-sitter's (`shell_tree`). Whatever is outside the plain subset makes the line opaque; nothing here ever raises.
+Two readers must agree on every word before a line counts as understood: `strict_scanner` and tree-sitter. Whatever is
+outside the plain subset makes the line opaque. Also looks for characters that make a line look like something else.
 """
 
 from __future__ import annotations
@@ -35,11 +35,9 @@ _OPERATORS = re.compile(r"[;&|\n(<`]")
 class ShellLine:
     """A command line as understood.
 
-    `parts` are its simple commands in order; `opaque_reasons` say why it can never be allowed (empty when it was
-    understood completely); `all_commands` holds the parts and every command found inside them, for deny and ask rules;
-    `file_targets` are the files that redirections read or write. `incomplete` says that `all_commands` lacks some:
-    where a deny rule exists, such a line has to be denied, since the rule cannot be tried on what is missing. So has
-    one with an `unnamed` program.
+    `parts` are its simple commands; `opaque_reasons` say why it can never be allowed (empty if understood);
+    `all_commands` adds every command found inside them, for deny and ask rules; `file_targets` are redirected files.
+    Where `all_commands` is `incomplete` or a program `unnamed`, any deny rule denies the line.
     """
 
     source: str
@@ -52,7 +50,7 @@ class ShellLine:
 
     @cached_property
     def commands_in_options(self) -> NestedCommands:
-        """What words of the commands would run, as far as that can be told: for deny and ask rules alone."""
+        """What words of the commands would run, for deny and ask rules."""
         return commands_in_options(self.all_commands)
 
     @property
@@ -62,21 +60,20 @@ class ShellLine:
 
     @cached_property
     def reason(self) -> str:
-        """One sentence for people about why it is opaque, or an empty string."""
+        """Why it is opaque, or an empty string."""
         return "; ".join(self.opaque_reasons)
 
 
 def analyse(line: str) -> ShellLine:
-    """Take a command line apart; any text gives a value, never an exception.
+    """Analyse a command line; never raises.
 
-    A line is asked about several times on its way (rules, the question to a person, once more before it runs), and
-    only its text counts: the last ones are remembered, long ones left out for the memory they would hold.
+    The last short lines are cached: a call asks several times, and only the text counts.
     """
     return _remembered(line) if len(line) <= MAX_REMEMBERED else analyse_uncached(line)
 
 
 def analyse_uncached(line: str) -> ShellLine:
-    """As `analyse`, never from memory."""
+    """Analyse as `analyse`, without the cache."""
     reasons = list(character_problems(line))
     if len(line) > MAX_CHARACTERS:
         reasons.append(f"it is longer than {MAX_CHARACTERS:,} characters")
@@ -120,12 +117,12 @@ _remembered = lru_cache(maxsize=64)(analyse_uncached)
 
 
 def clear_analyses() -> None:
-    """Have every line analysed anew; answers stay the same, so this is for measuring alone."""
+    """Forget analysed lines; for measuring."""
     _remembered.cache_clear()
 
 
 def last_program(line: str) -> str | None:
-    """Return the program, without its directory, whose exit code a line returns; None where that cannot be told."""
+    """Return the program, without directory, that gives the exit code; None if unknown."""
     if _too_large(line):
         return None
     word = last_program_word(parse(line), line)
@@ -139,9 +136,9 @@ def last_program(line: str) -> str | None:
 
 
 def bash_accepts(line: str, timeout: float = 2.0) -> bool:
-    """Whether bash itself finds the line well-formed (`bash -n`, about 2 ms); asked only before an allow.
+    """Return whether bash finds the line well-formed (`bash -n`, about 2 ms).
 
-    False when bash is missing, takes longer than `timeout` seconds or the line cannot be handed over.
+    False when bash is missing, takes longer than `timeout` seconds or cannot be given the line.
     """
     if "\0" in line:
         return False
@@ -171,7 +168,7 @@ def _agree(strict: Scan, reading: TreeReading) -> bool:
 
 
 def _judged(command: SimpleCommand) -> SimpleCommand:
-    """The command with everything that keeps it from ever being allowed by itself."""
+    """Return the command with everything that keeps it from being allowed."""
     reasons: list[str] = []
     first = command.words[0]
     if first.assignment:
@@ -216,7 +213,7 @@ _LOOK_ALIKE_SCRIPTS = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "L
 
 
 def character_problems(line: str) -> tuple[str, ...]:
-    """Why a line cannot be shown or read faithfully; empty for ordinary text, whatever its language."""
+    """Return why a line cannot be shown or read faithfully; empty for ordinary text."""
     if line.isascii() and line.isprintable():
         return ()
     unusual = set(_UNUSUAL.findall(line))
@@ -237,10 +234,10 @@ def character_problems(line: str) -> tuple[str, ...]:
 
 
 def reads_bytes_alike(environment: Mapping[str, str]) -> bool:
-    """Whether a shell started in this environment takes the line's characters for the ones that were judged.
+    """Return whether a shell in this environment reads non-ASCII letters as judged.
 
     In an old multi-byte locale the last byte of a letter and a backslash behind it are one character, and the quote
-    behind that ends what was judged as quoted. Matters for lines with letters beyond ASCII alone.
+    behind that ends what was judged as quoted.
     """
     locale = environment.get("LC_ALL") or environment.get("LC_CTYPE") or environment.get("LANG") or "C"
     return locale in ("C", "POSIX") or locale.lower().partition("@")[0].endswith((".utf-8", ".utf8"))

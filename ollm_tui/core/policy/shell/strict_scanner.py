@@ -1,4 +1,4 @@
-"""The strict reader of command lines: an own, small reading of bash's grammar that must agree with tree-sitter's."""
+"""The strict reader of command lines: a small subset of bash's grammar."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NULL_DEVICE = "/dev/null"
 
 
 class Scan:
-    """What the strict reader made of a line; `complete` is False where it gave up and everything after is unknown."""
+    """What the strict reader found; not `complete` where it gave up."""
 
     def __init__(self) -> None:
         self.commands: list[SimpleCommand] = []
@@ -35,7 +35,7 @@ class Scan:
 
 
 def scan(line: str) -> Scan:
-    """Split a line into its simple commands; never raises, reasons say what cannot be allowed."""
+    """Split a line into simple commands; never raises."""
     scanner = _Scanner(line)
     try:
         scanner.read()
@@ -47,7 +47,7 @@ def scan(line: str) -> Scan:
 
 
 class _Scanner:
-    """One pass from left to right: words and redirections of the command at hand, operators between, open groups."""
+    """One pass from left to right over words, redirections, operators and groups."""
 
     def __init__(self, line: str) -> None:
         self.line = line

@@ -1,4 +1,4 @@
-"""The tree-sitter reading of a command line: where words begin and end, and every command hidden anywhere inside."""
+"""The tree-sitter reader of command lines: word boundaries and nested commands."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Span = tuple[int, int]
 
 
 class TreeReading:
-    """Spans (in characters) of the words of each command and of each redirection; `problem` ends the agreement."""
+    """Spans (in characters) of words and redirections; `problem` if not understood."""
 
     def __init__(self) -> None:
         self.commands: list[list[Span]] = []
@@ -58,7 +58,7 @@ def _parser() -> Parser:
 
 
 def parse(line: str) -> Tree:
-    """The tree of a line, its spans counting characters.
+    """Parse a line; spans count characters.
 
     Letters beyond ASCII are parsed as `%`, to bash as ordinary inside a word as they are: the grammar's C scanner looks
     them up in a table of 256 entries and crashes the process (tree-sitter-bash 0.25.1, its issue 337: `{` and U+31860).
@@ -68,7 +68,7 @@ def parse(line: str) -> Tree:
 
 
 def read_tree(tree: Tree) -> TreeReading:
-    """The words of every command, if the tree consists of nothing but understood node types."""
+    """Return the words of every command, if all node types are understood."""
     reading = TreeReading()
     root = tree.root_node
     if root.has_error:
@@ -98,7 +98,7 @@ def read_tree(tree: Tree) -> TreeReading:
 
 
 def _flat(test: Node) -> list[Node]:
-    """The words of `[ ... ]` in order, taken out of the expressions that the grammar sees in them."""
+    """Return the words of `[ ... ]` in order, out of the expressions in the tree."""
     words: list[Node] = []
     todo = [test]
     while todo:
@@ -141,7 +141,7 @@ def _kind_for_people(kind: str) -> str:
 
 
 def last_program_word(tree: Tree, line: str) -> str | None:
-    """Return the word naming the program whose exit code the line returns; None where that cannot be told."""
+    """Return the word naming the program that gives the exit code, if known."""
     node: Node | None = tree.root_node
     if tree.root_node.has_error:
         return None
@@ -163,7 +163,7 @@ def last_program_word(tree: Tree, line: str) -> str | None:
 
 @dataclass(frozen=True)
 class FoundCommand:
-    """A command anywhere in a tree: its words and its whole text; `fed` are here-texts given to it."""
+    """A command anywhere in a tree; `fed` are its here-documents."""
 
     words: tuple[str, ...]
     source: str
@@ -171,7 +171,7 @@ class FoundCommand:
 
 
 def commands_anywhere(tree: Tree, line: str, limit: int) -> list[FoundCommand]:
-    """Every command of the tree of `line` down to the innermost substitution, outermost first, at most `limit`."""
+    """Return every command of the tree, outermost first, at most `limit`."""
     found: list[FoundCommand] = []
     todo: list[tuple[Node, tuple[str, ...]]] = [(tree.root_node, ())]
     while todo and len(found) < limit:

@@ -1,4 +1,4 @@
-"""The words of a simple command as bash would see them: value, canonical spelling, what may still expand in them."""
+"""The words of a simple command as bash sees them."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ _ENDS_WORD = frozenset(" \t\n;|&()<>")
 class Word(NamedTuple):
     """One word of a command.
 
-    `text` is its value with `$NAME` and globs unexpanded, `shown` a spelling bash reads as this same word, `start`
-    and `end` its place in the line. `variable` and `glob` say what may still expand; `problem` why it is not plain.
+    `text` is its value with `$NAME` and globs unexpanded, `shown` a spelling bash reads as the same word, `start` and
+    `end` its span. `variable` and `glob` say what may still expand; `problem` why it is not plain.
     """
 
     text: str
@@ -70,71 +70,71 @@ class Word(NamedTuple):
 
     @property
     def assignment(self) -> bool:
-        """Whether it would set a variable, standing before the program's name."""
+        """Whether it sets a variable, before the program's name."""
         raw = self.raw
         return ("=" in raw or "[" in raw) and _ASSIGNMENT.match(raw) is not None
 
 
 def plain_word_at(text: str, start: int, end: int) -> Word:
-    """A word that bash reads as just these characters; by the tuple itself, half the time of naming eight fields."""
+    """Return a word that bash reads as just these characters (built as a tuple for speed)."""
     return Word._make((text, text, start, end, False, False, "", text))
 
 
 class UnreadableWordError(ValueError):
-    """The word holds something this reader does not understand; the message says what."""
+    """The word has something this reader does not understand."""
 
 
 def quoted(value: str) -> str:
-    """A spelling of `value` that bash reads as exactly this one literal word."""
+    """Return a spelling of `value` that bash reads as one literal word."""
     if _UNQUOTED.fullmatch(value) or value in ("[", "]"):  # one bracket alone is no pattern
         return value
     return "'" + value.replace("'", "'\\''") + "'"
 
 
 def literal_word(value: str) -> Word:
-    """A word standing for `value` as it is, for commands found inside the words of others."""
+    """Return a word for `value` as it is."""
     shown = quoted(value)
     return Word(value, shown, 0, 0, raw=shown)
 
 
-class once(Generic[_Value]):
-    """A property worked out at its first use: `functools.cached_property` without its lock, most of its cost here.
+class LazyProperty(Generic[_Value]):
+    """A property computed once: `functools.cached_property` without its lock, most of its cost.
 
-    Two threads may both work it out, to the same value.
+    Two threads may both compute it, with the same result.
     """
 
-    def __init__(self, work_out: Callable[[Any], _Value]) -> None:  # Any: the class it is used in, not known here
-        self._work_out = work_out
-        self._name = work_out.__name__
-        self.__doc__ = work_out.__doc__
+    def __init__(self, compute: Callable[[Any], _Value]) -> None:  # Any: the class it is used in, not known here
+        self._compute = compute
+        self._name = compute.__name__
+        self.__doc__ = compute.__doc__
 
     @overload
-    def __get__(self, instance: None, owner: type) -> once[_Value]: ...
+    def __get__(self, instance: None, owner: type) -> LazyProperty[_Value]: ...
 
     @overload
     def __get__(self, instance: object, owner: type) -> _Value: ...
 
-    def __get__(self, instance: object | None, owner: type) -> once[_Value] | _Value:
+    def __get__(self, instance: object | None, owner: type) -> LazyProperty[_Value] | _Value:
         if instance is None:
             return self
-        value = instance.__dict__[self._name] = self._work_out(instance)
+        value = instance.__dict__[self._name] = self._compute(instance)
         return value
 
 
 @dataclass(frozen=True)
 class SimpleCommand:
-    """One simple command of a line: a program and its words, redirections left out.
+    """A program and its words, without redirections.
 
-    `reasons` says why it can never be allowed by itself (empty for a plain one); `source` is its spelling in the line.
+    `reasons` says why it can never be allowed by itself (empty if plain); `source` is its spelling in the line.
     """
 
     words: tuple[Word, ...]
     source: str = ""
     reasons: tuple[str, ...] = ()
 
-    @once
+    @LazyProperty
     def argv(self) -> tuple[str, ...]:
-        """The words without their quotes; `$NAME` and globs stand as written."""
+        """Return the words without quotes; `$NAME` and globs unexpanded."""
         return tuple([word.text for word in self.words])
 
     @property
@@ -142,9 +142,9 @@ class SimpleCommand:
         """The program as written, or an empty string."""
         return self.words[0].text if self.words else ""
 
-    @once
+    @LazyProperty
     def text(self) -> str:
-        """Canonical spelling: the same for every way of quoting and spacing the same words."""
+        """Return the canonical spelling, the same for every quoting and spacing."""
         if not self.words:
             return ""
         first = self.words[0]
@@ -155,7 +155,7 @@ class SimpleCommand:
 
     @cached_property
     def spellings(self) -> tuple[str, ...]:
-        """Every text deny and ask rules are tried on: canonical, unquoted, without the directory, as written."""
+        """Every text deny and ask rules are tried on."""
         plain = " ".join(self.argv)
         found = dict.fromkeys((self.text, plain))
         if "/" in self.name:
@@ -168,29 +168,31 @@ class SimpleCommand:
 
     @property
     def plain(self) -> bool:
-        """Whether every word is literal, a plain `$NAME` or a glob, and the program is named literally."""
+        """Whether all words are plain and the program is named literally."""
         return not self.reasons
 
     @property
     def has_variable(self) -> bool:
+        """Whether a variable may expand in it."""
         return any(word.variable for word in self.words)
 
     @property
     def has_glob(self) -> bool:
+        """Whether a glob may expand in it."""
         return any(word.glob for word in self.words)
 
 
 def command_of(argv: tuple[str, ...] | list[str]) -> SimpleCommand:
-    """A command of literal words, for one found inside another's words."""
+    """Return a command of literal words."""
     words = tuple([literal_word(value) for value in argv])
     return SimpleCommand(words, " ".join([word.shown for word in words]))
 
 
 def read_word(line: str, start: int) -> Word:
-    """Read the word beginning at `start`, following bash's quoting rules for the plain subset.
+    """Read the word at `start` by bash's quoting rules, for the plain subset.
 
-    Raises UnreadableWord at substitutions, arithmetic, ANSI-C and locale quotes, unfinished quotes and anything else
-    outside that subset: whoever cannot read a word must not guess where it ends.
+    Raises:
+        UnreadableWordError: at substitutions, ANSI-C quotes, open quotes and all else outside that subset.
     """
     simple = _SIMPLE.match(line, start)
     if simple is not None:
@@ -207,7 +209,7 @@ def read_word(line: str, start: int) -> Word:
 
 
 class _WordReader:
-    """Reads one word piece by piece; made only for words with quotes, escapes, variables or globs."""
+    """Reads a word with quotes, escapes, variables or globs piece by piece."""
 
     def __init__(self, line: str, start: int) -> None:
         self.line = line
@@ -248,8 +250,11 @@ class _WordReader:
                     raise UnreadableWordError("a command substitution" if char == "`" else f"the character {char!r}")
                 self._take(run[0], run[0])
                 self.position = run.end()
+        return self._word()
+
+    def _word(self) -> Word:
         text = "".join(self.value)
-        raw = line[self.start : self.position]
+        raw = self.line[self.start : self.position]
         if self.bare_dollar and self.variable:
             # bash 5.2 does not split `$V"b c"$` as it splits `$V"b c"`
             self.problem = "a variable beside a bare $"
@@ -284,7 +289,7 @@ class _WordReader:
         self.shown.append(shown)
 
     def _flush(self) -> None:
-        """Spell the pending literal text; behind a bare `$NAME` a letter is quoted, or it would lengthen the name."""
+        """Spell the pending text; a letter behind a bare `$NAME` is quoted, or it would join the name."""
         text = "".join(self.pending)
         self.pending.clear()
         if not text:
@@ -380,7 +385,7 @@ def _dollar_kind(following: str) -> str:
 
 
 def _expansion_problem(skeleton: str) -> str:
-    """Why the unquoted characters of a word would still expand, or an empty string."""
+    """Return why unquoted characters of a word would expand, or an empty string."""
     if "~" in skeleton and _TILDE.search(skeleton):
         return "a tilde expansion"
     if "{" in skeleton and ("," in skeleton or ".." in skeleton or "\0" in skeleton):

@@ -1,4 +1,4 @@
-"""Programs that run others: which commands stand inside their words, so that deny and ask rules reach them."""
+"""Find the commands inside the words of programs that run others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STDIN_SHELLS = frozenset({"bash", "sh", "dash", "ash", "zsh", "ksh", "mksh", "f
 
 @dataclass(frozen=True)
 class WrappedCommands:
-    """What a command runs: argument lists taken as they are, and texts to be read as command lines."""
+    """What a command runs: argument lists, and texts read as command lines."""
 
     argvs: tuple[tuple[str, ...], ...] = ()
     lines: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ _NOTHING_INSIDE = WrappedCommands()
 
 
 def is_wrapper(argv: tuple[str, ...]) -> bool:
-    """Whether the program runs whatever else stands in its words (`command -v NAME` only looks)."""
+    """Return whether the program runs others (`command -v NAME` does not)."""
     if not argv:
         return False
     key = program_key(argv[0])
@@ -38,7 +38,7 @@ def is_wrapper(argv: tuple[str, ...]) -> bool:
 
 
 def changes_state(argv: tuple[str, ...]) -> bool:
-    """Whether it is a builtin that changes what the commands behind it mean."""
+    """Return whether it is a builtin that changes what later commands mean."""
     if not argv:
         return False
     name = argv[0]
@@ -48,7 +48,7 @@ def changes_state(argv: tuple[str, ...]) -> bool:
 
 
 def reads_commands(argv: tuple[str, ...]) -> bool:
-    """Whether it is a shell that takes command lines from its input: no `-c`, no script."""
+    """Return whether it is a shell that reads commands from its input."""
     if not argv or program_key(argv[0]) not in _STDIN_SHELLS:
         return False
     values = tables().wrappers[program_key(argv[0])].values
@@ -63,7 +63,7 @@ def reads_commands(argv: tuple[str, ...]) -> bool:
 
 
 def may_run_others(argv: tuple[str, ...]) -> bool:
-    """Whether there may be commands in its words, in what it prints, or in what it is fed at all: a quick look."""
+    """Return whether its words, output or input may have commands at all."""
     return program_key(argv[0]) in _concerning_others()
 
 
@@ -74,7 +74,7 @@ def _concerning_others() -> frozenset[str]:
 
 
 def inside(command: SimpleCommand) -> WrappedCommands:
-    """The commands within a command's words, one level down."""
+    """Return the commands within a command's words, one level down."""
     argv = command.argv
     if len(argv) < 2:
         return _NOTHING_INSIDE
@@ -96,7 +96,7 @@ def inside(command: SimpleCommand) -> WrappedCommands:
 
 
 def runner_start(argv: tuple[str, ...], runner: Runner) -> int | None:
-    """Where the inner command of `uv run X` begins, or None when it names none or cannot be told."""
+    """Return where the inner command of `uv run X` begins, if it names one."""
     index = 1
     if "" not in runner.after:
         index = _skip_options(argv, index, runner.values)
