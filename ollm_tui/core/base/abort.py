@@ -28,6 +28,7 @@ class AbortSignal:
 
     @property
     def aborted(self) -> bool:
+        """Whether the work was given up."""
         return self._aborted
 
     @property
@@ -36,7 +37,7 @@ class AbortSignal:
         return self._reason
 
     def throw_if_aborted(self) -> None:
-        """Raises OperationCancelled once the signal is aborted."""
+        """Raise OperationCancelled once the signal is aborted."""
         if self._aborted:
             raise OperationCancelled(self._reason)
 
@@ -106,12 +107,13 @@ class AbortController:
         self.signal = AbortSignal()
 
     def abort(self, reason: str | None = None) -> None:
+        """Abort the signal, with a reason for a person."""
         self.signal._abort(reason)  # pyright: ignore[reportPrivateUsage]  # the two halves are one thing in this module
 
 
 @contextmanager
 def linked(*signals: AbortSignal | None) -> Generator[AbortController]:
-    """A controller whose signal aborts with the first of `signals`, listening only as long as the block runs."""
+    """Open a controller that aborts with the first of `signals` while the block runs."""
     controller = AbortController()
     undo = [
         signal.subscribe(lambda signal=signal: controller.abort(signal.reason))

@@ -16,7 +16,7 @@ class Clock(Protocol):
         ...
 
     def now(self) -> datetime:
-        """The moment, in UTC; for records."""
+        """Return the moment, in UTC; for records."""
         ...
 
 
@@ -24,9 +24,11 @@ class SystemClock:
     """The machine's clock."""
 
     def monotonic(self) -> float:
+        """Return seconds that never run backwards."""
         return time.monotonic()
 
     def now(self) -> datetime:
+        """Return the moment, in UTC."""
         return datetime.now(UTC)
 
 
@@ -34,7 +36,7 @@ class IdSource(Protocol):
     """Where unique names come from."""
 
     def new_id(self, kind: str) -> str:
-        """An id that no other call returns, starting with `kind`."""
+        """Return an id that no other call returns, starting with `kind`."""
         ...
 
 
@@ -42,6 +44,7 @@ class RandomIds:
     """Ids of 64 random bits."""
 
     def new_id(self, kind: str) -> str:
+        """Return an id that starts with `kind`."""
         return f"{kind}-{secrets.token_hex(8)}"
 
 

@@ -55,7 +55,7 @@ def visible_blanks(text: str) -> str:
 
 
 def quote_name(name: str) -> str:
-    """A file name as git prints it: plain text as it is, anything else in double quotes with escapes.
+    """Return a file name as git prints it: plain text as it is, anything else in double quotes with escapes.
 
     Undecodable bytes of a name (surrogate escapes) come out as octal, so the result is always valid Unicode.
     """
@@ -65,7 +65,7 @@ def quote_name(name: str) -> str:
 
 
 def unquote_name(text: str) -> str:
-    """The name that `quote_name` (or git) printed as `text`.
+    """Return the name that `quote_name` (or git) printed as `text`.
 
     A text without an escape is no quoted name even in double quotes: git would not have quoted it.
     Raises ValueError where `text` is not in that form.
@@ -156,7 +156,7 @@ _MARKS = frozenset({"Mn", "Me", "Mc"})
 
 
 def is_boundary(text: str, index: int) -> bool:
-    """Whether a cut before `text[index]` splits no grapheme (Unicode's annex 29, without prepends)."""
+    """Return whether a cut before `text[index]` splits no grapheme (Unicode's annex 29, without prepends)."""
     if index <= 0 or index >= len(text):
         return True
     before, after = text[index - 1], text[index]
@@ -172,7 +172,7 @@ def is_boundary(text: str, index: int) -> bool:
 
 
 def boundary_before(text: str, index: int) -> int:
-    """The last boundary at or before `index`."""
+    """Return the last boundary at or before `index`."""
     index = min(max(index, 0), len(text))
     while not is_boundary(text, index):
         index -= 1
@@ -180,7 +180,7 @@ def boundary_before(text: str, index: int) -> int:
 
 
 def boundary_after(text: str, index: int) -> int:
-    """The first boundary at or after `index`."""
+    """Return the first boundary at or after `index`."""
     index = min(max(index, 0), len(text))
     while not is_boundary(text, index):
         index += 1
@@ -188,7 +188,7 @@ def boundary_after(text: str, index: int) -> int:
 
 
 def _continues(char: str) -> bool:
-    """Marks, joiners, skin tones and tag characters belong to what stands before them."""
+    """Return whether it belongs to the character before: marks, joiners, skin tones, tags."""
     return (
         char == _ZERO_WIDTH_JOINER
         or char == "\u200c"
@@ -213,7 +213,7 @@ def _is_hangul_syllable(before: str, after: str) -> bool:
 
 
 def _splits_flag(text: str, index: int) -> bool:
-    """Flags are pairs of regional indicators: inside a run only every second place is a boundary."""
+    """Return whether a cut would split a flag, which is a pair of regional indicators."""
     if not (_is_regional(text[index]) and _is_regional(text[index - 1])):
         return False
     start = index

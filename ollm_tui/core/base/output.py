@@ -88,7 +88,7 @@ class OutputFormatter:
 
     @staticmethod
     def exceeds(text: str, config: TruncationConfig) -> bool:
-        """Whether `excerpt` would leave something out."""
+        """Return whether `excerpt` would leave something out."""
         if config.max_chars is not None and len(text) > config.max_chars:
             return True
         return config.max_lines is not None and _line_count(text) > config.max_lines
@@ -107,12 +107,12 @@ class OutputFormatter:
 
     @staticmethod
     def format_for_llm(text: str) -> str:
-        """The text without blanks around it; never empty."""
+        """Return the text without blanks around it; never empty."""
         return text.strip() or NO_OUTPUT
 
     @staticmethod
     def format_for_display(text: str) -> str:
-        """The text as it is: the screen does its own folding."""
+        """Return the text as it is: the screen does its own folding."""
         return text
 
 
@@ -139,10 +139,12 @@ class ExcerptBuffer:
 
     @property
     def total_chars(self) -> int:
+        """Characters taken so far."""
         return self._total
 
     @property
     def total_newlines(self) -> int:
+        """Line ends taken so far."""
         return self._newlines
 
     def feed_bytes(self, data: bytes) -> None:
@@ -167,7 +169,7 @@ class ExcerptBuffer:
         self._take(self._decoder.decode(b"", final=True))
 
     def excerpt(self, full_text: str | None = None) -> Truncated:
-        """What is shown of everything taken so far; may be asked at any time."""
+        """Return what is shown of everything taken so far; may be asked at any time."""
         first = self._first.getvalue()
         if self._total <= self._room and not OutputFormatter.exceeds(first, self._config):
             return Truncated(first, truncated=False)
@@ -255,7 +257,7 @@ class _Ends:
         return self.newlines + (not self.last.endswith("\n"))
 
     def end_of_first_lines(self, count: int) -> int:
-        """Where the first `count` lines end, or how far they are known."""
+        """Return where the first `count` lines end, or how far they are known."""
         position = 0
         for _ in range(count):
             position = self.first.find("\n", position) + 1
@@ -264,7 +266,7 @@ class _Ends:
         return position
 
     def start_of_last_lines(self, count: int) -> int:
-        """Where the last `count` lines start, or how far back they are known."""
+        """Return where the last `count` lines start, or how far back they are known."""
         position = len(self.last) - self.last.endswith("\n")
         for _ in range(count):
             found = self.last.rfind("\n", 0, position)
@@ -299,7 +301,7 @@ def _excerpt(ends: _Ends, config: TruncationConfig, full_text: str | None) -> Tr
 
 
 def _cuts(ends: _Ends, config: TruncationConfig) -> tuple[int, int]:
-    """Where the head ends and the tail starts: lines first, then characters; either gets what the other leaves free."""
+    """Return where the head ends and the tail starts; either gets what the other leaves free."""
     head, tail = ends.total, ends.total
     kept = ends.total
     if config.max_lines is not None and ends.line_count > config.max_lines:

@@ -17,17 +17,33 @@ _MAX_MEMORY = 64 << 20
 class BytesMatch(Protocol):
     """What is used of a match."""
 
-    def start(self, group: int = 0, /) -> int: ...
-    def end(self, group: int = 0, /) -> int: ...
-    def span(self, group: int = 0, /) -> tuple[int, int]: ...
+    def start(self, group: int = 0, /) -> int:
+        """Return where a group starts."""
+        ...
+
+    def end(self, group: int = 0, /) -> int:
+        """Return where a group ends."""
+        ...
+
+    def span(self, group: int = 0, /) -> tuple[int, int]:
+        """Return where a group starts and ends."""
+        ...
 
 
 class BytesPattern(Protocol):
     """A compiled expression over bytes."""
 
-    def search(self, text: bytes, pos: int | None = None, endpos: int | None = None) -> BytesMatch | None: ...
-    def fullmatch(self, text: bytes, pos: int | None = None, endpos: int | None = None) -> BytesMatch | None: ...
-    def finditer(self, text: bytes, pos: int | None = None, endpos: int | None = None) -> Iterator[BytesMatch]: ...
+    def search(self, text: bytes, pos: int | None = None, endpos: int | None = None) -> BytesMatch | None:
+        """Return the first match."""
+        ...
+
+    def fullmatch(self, text: bytes, pos: int | None = None, endpos: int | None = None) -> BytesMatch | None:
+        """Return the match of the whole text."""
+        ...
+
+    def finditer(self, text: bytes, pos: int | None = None, endpos: int | None = None) -> Iterator[BytesMatch]:
+        """Yield all matches."""
+        ...
 
 
 class RegexError(ValueError):
@@ -42,7 +58,7 @@ class RegexError(ValueError):
 def compile_bytes(
     pattern: bytes, *, utf_8: bool, ignore_case: bool = False, literal: bool = False, within_lines: bool = False
 ) -> BytesPattern:
-    """An expression over UTF-8 (where `.` is a character) or over single bytes. Raises PatternError.
+    """Return an expression over UTF-8 (where `.` is a character) or over single bytes. Raises PatternError.
 
     With `within_lines` no match contains a newline, whatever the expression says.
     """

@@ -37,6 +37,7 @@ class ToolError(Wire):
 
     @classmethod
     def of(cls, failure: ToolFailure) -> ToolError:
+        """Return the error as results carry it."""
         return cls(
             type=failure.type,
             code=failure.code,
@@ -73,6 +74,7 @@ class ToolResult(Wire):
 
     @property
     def ok(self) -> bool:
+        """Whether the call succeeded."""
         return self.error is None
 
     @property
@@ -86,11 +88,11 @@ class ToolResult(Wire):
         return self.llm_content
 
     def for_model(self) -> str:
-        """The text a model reads: the content, then the notes."""
+        """Return the text a model reads: the content, then the notes."""
         return "\n".join((self.llm_content, *(f"[note: {note}]" for note in self.notes)))
 
     def on_stdout(self) -> JsonObject:
-        """The result as programs read it: camelCase, nothing where there is nothing (contract section 1)."""
+        """Return the result as programs read it: camelCase, nothing where there is nothing (contract section 1)."""
         shown: JsonObject = {"ok": self.ok}
         try:
             shown.update(self.model_dump(mode="json", by_alias=True, exclude_none=True))
@@ -103,12 +105,12 @@ class ToolResult(Wire):
     def of_text(
         cls, llm_content: str, display: str = "", *, data: ToolData | None = None, notes: tuple[str, ...] = ()
     ) -> ToolResult:
-        """A success; `display` defaults to the content."""
+        """Return a success; `display` defaults to the content."""
         return cls(llm_content=llm_content, return_display=display or llm_content, data=data, notes=notes)
 
     @classmethod
     def of_failure(cls, failure: ToolFailure, *, notes: tuple[str, ...] = ()) -> ToolResult:
-        """A failure; output produced before it is kept in front of the message."""
+        """Return a failure; output produced before it is kept in front of the message."""
         said = f"{failure.type}: {failure.message}"
         content = f"{failure.partial}\n\n{said}" if failure.partial else said
         return cls(llm_content=content, return_display=content, error=ToolError.of(failure), notes=notes)

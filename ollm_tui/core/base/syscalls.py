@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def system_call(number: int, *arguments: int | bytes) -> tuple[int, int]:
-    """What the kernel returned (-1 on failure), and the `errno` of it."""
+    """Return what the kernel returned (-1 on failure), and the `errno` of it."""
     import ctypes
 
     returned = int(_libc().syscall(number, *arguments))

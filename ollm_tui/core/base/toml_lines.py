@@ -10,7 +10,7 @@ _ENTRY = re.compile(r"\s*([\w.\"' -]+?)\s*=")
 
 
 def line_of_key(text: str, keys: Sequence[str]) -> int | None:
-    """The first line that belongs to the key, else to the nearest table around it; None where there is neither.
+    """Return the first line that belongs to the key, else to the nearest table around it; None where there is neither.
 
     Near enough for a person: texts of several lines are not told from keys.
     """

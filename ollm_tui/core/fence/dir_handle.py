@@ -28,7 +28,7 @@ _OWN_DESCRIPTORS = b"/proc/self/fd/"
 
 
 def is_settled(status: os.stat_result, moment: int) -> bool:
-    """Whether the entries of a directory were the same for some time before a moment (nanoseconds since 1970)."""
+    """Return whether a directory had not changed for some time before a moment (nanoseconds since 1970)."""
     # A directory of /proc or /sys has no size, and its time stamps do not tell changes.
     return status.st_size > 0 and max(status.st_mtime_ns, status.st_ctime_ns) + _SETTLED < moment
 
@@ -40,7 +40,7 @@ class DirHandle:
     """
 
     def __init__(self, path: bytes, descriptor: int) -> None:
-        """Takes the descriptor over."""
+        """Take the descriptor over."""
         self.path = path if path.endswith(b"/") else path + b"/"
         self._descriptor = descriptor
         self._directories: OrderedDict[bytes, int] = OrderedDict()
@@ -48,11 +48,11 @@ class DirHandle:
 
     @classmethod
     def at(cls, path: bytes) -> DirHandle:
-        """A directory by its path, in which no tool may be able to change anything. Raises OSError."""
+        """Open a directory by a path in which no tool can change anything. Raises OSError."""
         return cls(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
 
     def again(self) -> DirHandle:
-        """The same directory for another thread. Raises OSError."""
+        """Open the same directory for another thread. Raises OSError."""
         return DirHandle(self.path, os.dup(self._descriptor))
 
     @property
@@ -61,7 +61,7 @@ class DirHandle:
         return _OWN_DESCRIPTORS + b"%d" % self._descriptor if os.path.isdir(_OWN_DESCRIPTORS) else None
 
     def unchanged(self, directories: Iterable[bytes], moment: int) -> frozenset[bytes]:
-        """Those of the directories below to which the same way leads now as at `moment`, with the same entries in them.
+        """Return the directories below that are the same as at `moment`, with the same entries.
 
         A replaced entry shows in the change time of its directory, which nobody can set.
         """
@@ -84,7 +84,7 @@ class DirHandle:
         return stat.S_ISDIR(status.st_mode) and is_settled(status, moment)
 
     def open(self, relative: bytes, flags: int) -> int:
-        """A descriptor that the caller closes. Raises OSError, also where a part of the path has become a link."""
+        """Open a path below; the caller closes it. Raises OSError, also where a part of it has become a link."""
         return open_from(self._descriptor, os.fsdecode(relative.rstrip(b"/")), flags)
 
     def open_directory(self, relative: bytes) -> int:
@@ -105,7 +105,7 @@ class DirHandle:
         )
 
     def directory(self, relative: bytes) -> int:
-        """A directory (empty, or with a slash behind) for `dir_fd`, which stays open for a while. Raises OSError."""
+        """Return a directory below for `dir_fd`, which stays open for a while. Raises OSError."""
         kept = self._directories.get(relative)
         if kept is None:
             if len(self._directories) >= _DIRECTORIES_KEPT:

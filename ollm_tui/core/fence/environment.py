@@ -76,7 +76,7 @@ SOMEBODY_WATCHES: Mapping[str, str] = {
 
 
 def variable_is_secret(name: str, value: str) -> bool:
-    """Whether a variable is one that no command gets: by its name (the wide pattern) or by what its value holds."""
+    """Return whether no command gets a variable, by its name (the wide pattern) or its value."""
     if looks_secret(value):
         return True
     if _PROXY_NAME.fullmatch(name):
@@ -85,12 +85,12 @@ def variable_is_secret(name: str, value: str) -> bool:
 
 
 def is_never_passed(name: str) -> bool:
-    """Whether a name loads code, leads to an agent's socket, or is a setting of ours."""
+    """Return whether a name loads code, leads to an agent's socket, or is a setting of ours."""
     return bool(_NEVER.fullmatch(name))
 
 
 def cleaned(source: Mapping[str, str], passed: Collection[str] = ()) -> dict[str, str]:
-    """What of `source` a command may see. `passed` are names the person lets through although they look like secrets;
+    """Return what of `source` a command may see. `passed` are names let through although they look like secrets;
     values that are secrets, and what is never passed, do not get through by it."""
     return {name: value for name, value in source.items() if _may_pass(name, value, passed)}
 
@@ -98,7 +98,7 @@ def cleaned(source: Mapping[str, str], passed: Collection[str] = ()) -> dict[str
 def command_environment(
     source: Mapping[str, str], *, attended: bool, cwd: str, mark: str, passed: Collection[str] = ()
 ) -> dict[str, str]:
-    """The whole environment of an agent's command. `mark` tells its processes from all others.
+    """Return the whole environment of an agent's command. `mark` tells its processes from all others.
 
     COLUMNS and LINES are left to the terminal's size.
     """
@@ -112,14 +112,14 @@ def command_environment(
 
 
 def person_environment(source: Mapping[str, str], mark: str) -> dict[str, str]:
-    """The environment of the person's own shell: theirs, with our terminal's description."""
+    """Return the environment of the person's own shell: theirs, with our terminal's description."""
     environment = {name: value for name, value in source.items() if name not in ("COLUMNS", "LINES")}
     environment.update({"TERM": "xterm-256color", "COLORTERM": "truecolor", "TERM_PROGRAM": "ollm-tui", MARK: mark})
     return environment
 
 
 def own_environment() -> dict[str, str]:
-    """This process's environment, as a value."""
+    """Return this process's environment."""
     return dict(os.environ)
 
 

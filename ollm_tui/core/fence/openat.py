@@ -146,7 +146,7 @@ def remove_directories(root: str, made: Sequence[str]) -> None:
 
 
 def openat2_works() -> bool:
-    """Whether this system has `openat2`; without it the walk is used."""
+    """Return whether this system has `openat2`; without it the walk is used."""
     return _openat2_number() is not None
 
 
@@ -204,7 +204,7 @@ def _refuse_parent(name: str) -> None:
 
 
 def _read_link(entry: str) -> tuple[str | None, OSError | None]:
-    """What the link says (None where it is none), and why it could not be looked at."""
+    """Return what the link says (None where it is none), and why it could not be looked at."""
     try:
         return os.readlink(entry), None
     except OSError as error:

@@ -240,7 +240,7 @@ IDENTIFIED = (
 
 
 def judge_reading(parts: Sequence[str]) -> Sensitivity | None:
-    """What stands against reading the place with these path components; None where nothing does."""
+    """Return why reading this path needs a question; None where it does not."""
     folded = tuple(map(fold, parts))
     if OWN_SETTINGS_NAME in folded:
         return OWN_SETTINGS_READ
@@ -248,7 +248,7 @@ def judge_reading(parts: Sequence[str]) -> Sensitivity | None:
 
 
 def judge_writing(parts: Sequence[str]) -> Sensitivity | None:
-    """What stands against creating, changing, moving or deleting the place with these path components."""
+    """Return why creating, changing, moving or deleting this path needs a question or is denied."""
     folded = tuple(map(fold, parts))
     if OWN_SETTINGS_NAME in folded:
         return OWN_SETTINGS_WRITE
@@ -261,13 +261,13 @@ def judge_writing(parts: Sequence[str]) -> Sensitivity | None:
 
 
 def holds_credentials(parts: Sequence[str]) -> bool:
-    """Whether these path components name credentials; for searches that skip them. Cheap enough for every entry."""
+    """Return whether these path components name credentials; cheap enough for every entry."""
     return _holds_credentials(tuple(map(fold, parts)))
 
 
 @lru_cache(maxsize=16384)
 def fold(name: str) -> str:
-    """The spelling that stands for all spellings some file system takes for the same: case, composition, ignorables."""
+    """Return one spelling for all that some file system takes for the same name."""
     if name.isascii():
         return name.lower().rstrip(" .") or name
     kept = "".join(character for character in name if unicodedata.category(character) != "Cf")
@@ -292,7 +292,7 @@ class _Places:
         self._known: dict[str, bool] = {}
 
     def cover(self, folded: Sequence[str]) -> bool:
-        """Whether the place is named by a pattern, or lies in a place that is."""
+        """Return whether the place is named by a pattern, or lies in a place that is."""
         if any(map(self._names, folded)):
             return True
         return any(
@@ -344,7 +344,7 @@ class ProtectedPatterns:
         return GitIgnoreSpec.from_lines(self.patterns)
 
     def check(self) -> None:
-        """Raises ValueError naming a pattern that cannot be read."""
+        """Raise ValueError naming a pattern that cannot be read."""
         if self.patterns:
             try:
                 _ = self._spec
@@ -352,7 +352,7 @@ class ProtectedPatterns:
                 raise ValueError(f"tools.protected: {error}") from None
 
     def judge(self, relative: str) -> Sensitivity | None:
-        """What the list says about a place; a directory's pattern covers everything in it."""
+        """Return what the list says about a place; a directory's pattern covers everything in it."""
         if not self.patterns:
             return None
         return DECLARED if self._spec.match_file(relative) or self._spec.match_file(f"{relative}/") else None

@@ -64,7 +64,7 @@ def _compiled(pattern: str) -> BytesPattern:
 
 
 def looks_secret(text: str) -> str | None:
-    """What secret `text` seems to hold ("a GitHub token"), or None."""
+    """Return what secret `text` seems to hold ("a GitHub token"), or None."""
     searched = _encoded(text)
     return next((what for what, pattern in _kinds() if pattern.search(searched)), None)
 
@@ -79,7 +79,7 @@ def looks_secret_under(name: str, value: str) -> str | None:
 
 
 def variable_looks_secret(name: str) -> bool:
-    """Whether an environment variable of that name is likely to hold a secret."""
+    """Return whether an environment variable of that name is likely to hold a secret."""
     return name.upper() not in _NOT_SECRET and _compiled(_VARIABLE_NAME).search(_encoded(name)) is not None
 
 

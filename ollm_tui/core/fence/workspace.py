@@ -6,17 +6,18 @@ included), is judged by its components and never by its text, and is opened bene
 
 from __future__ import annotations
 
+import difflib
 import errno
 import os
 import stat
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 
 from pydantic import JsonValue
 
-from ollm_tui.core.base import app_dirs
 from ollm_tui.core.base.errors import (
     FileNotFound,
     FileReadFailed,
@@ -29,11 +30,22 @@ from ollm_tui.core.base.errors import (
 )
 from ollm_tui.core.base.escape import quote_name, unquote_name, visible
 from ollm_tui.core.fence import openat, protected_paths
-from ollm_tui.core.fence.hard_links import home_dir, identity_of_linked, linked_credentials
-from ollm_tui.core.fence.near_names import near_paths
+from ollm_tui.core.fence.file_identity import (
+    home_dir,
+    identity_of_linked,
+    is_own_directory,
+    lies_in,
+    linked_credentials,
+    protected_by_identity,
+)
 from ollm_tui.core.fence.protected_paths import ProtectedPatterns, Sensitivity
 
 __all__ = ["Access", "Location", "Sensitivity", "Workspace"]
+
+_MOST_NAMES = 2_000
+"""Names of a directory that are compared."""
+
+_SUGGESTIONS = 3
 
 
 class Access(StrEnum):
@@ -89,7 +101,7 @@ class Workspace:
         self.own_protection = ProtectedPatterns(protected_patterns)
 
     def varied(self, *, readable: Sequence[Path] = (), protected_patterns: Sequence[str] = ()) -> Workspace:
-        """The same fence with further places to read and further protected files."""
+        """Return the same fence with further places to read and further protected files."""
         return Workspace(
             self.root,
             self.roots[1:],
@@ -98,7 +110,7 @@ class Workspace:
         )
 
     def resolve(self, path: str, access: Access = Access.READ, *, follow: bool = True) -> Location:
-        """Where `path` (relative to the workspace, or absolute) leads. Blocking, but asks for status only.
+        """Return where `path` (relative to the workspace, or absolute) leads. Blocking, but asks for status only.
 
         With `follow=False` the entry itself is meant where it is a link, as for deleting and moving.
         Raises InvalidPath outside the fence, for what no file can be called, and for devices, pipes and sockets;
@@ -118,7 +130,7 @@ class Workspace:
         return Location(asked=path, real=real, shown=shown, root=root)
 
     def sensitivity(self, location: Location, access: Access) -> Sensitivity | None:
-        """What stands against this access even inside the fence; None where nothing does.
+        """Return why this access needs a question or is denied; None where it does not.
 
         Asks for status, and for the names in some directories where the file has several names itself.
         """
@@ -127,13 +139,13 @@ class Workspace:
         named = judge(relative.split("/"))
         if named is not None and named.decision == "deny":
             return named
-        identified = self._judge_by_identity(location, access)
+        identified = self._identified(location, access)
         if identified is not None and identified.decision == "deny":
             return identified
         return named or identified or self._judge_other_names(location) or self.own_protection.judge(relative)
 
     def open_for_reading(self, location: Location) -> int:
-        """A descriptor of the regular file there, never waiting for a pipe or a device. The caller closes it.
+        """Return a descriptor of the regular file there, never waiting for a pipe or a device. The caller closes it.
 
         Raises ToolFailure: InvalidPath also where a part of the path has become a link since it was resolved.
         """
@@ -152,12 +164,12 @@ class Workspace:
         raise InvalidPath(f"{location.shown} is no regular file.", {"path": location.shown})
 
     def open_directory(self, location: Location) -> int:
-        """A descriptor of the directory there, for listing and for `dir_fd`. The caller closes it."""
+        """Return a descriptor of the directory there, for listing and for `dir_fd`. The caller closes it."""
         flags = os.O_RDONLY | os.O_DIRECTORY
         return self._open(location.root, location.relative, flags, location.shown, Access.READ)
 
     def open_parent(self, location: Location) -> tuple[int, str]:
-        """The directory that holds the place, and the name there: for work by `dir_fd`. The caller closes it.
+        """Open the directory that holds the location; return it for `dir_fd` with the name there. The caller closes it.
 
         Raises InvalidPath for a root, whose parent lies outside; FileNotFound where there is no such directory.
         """
@@ -189,7 +201,7 @@ class Workspace:
         openat.remove_directories(str(location.root), made)
 
     def status(self, location: Location) -> os.stat_result | None:
-        """What lies there now, links not followed; None where nothing does. Raises ToolFailure."""
+        """Return what lies there now, links not followed; None where nothing does. Raises ToolFailure."""
         if location.real == location.root:
             return os.stat(location.root)
         try:
@@ -206,20 +218,20 @@ class Workspace:
             os.close(directory)
 
     def shown(self, real: Path) -> str:
-        """How results show a real path: relative to the workspace, elsewhere absolute, quoted where not plain."""
-        if not _lies_in(str(real), str(self.root)):
+        """Return how results show a real path: relative to the workspace, else absolute, quoted where not plain."""
+        if not lies_in(str(real), str(self.root)):
             return quote_name(str(real))
         return quote_name(_below(str(real), str(self.root)) or ".")
 
     def missing(self, location: Location, advice: str = "Check the path with ls or glob.") -> FileNotFound:
-        """The failure for a place at which nothing is, naming what comes near it. Blocking."""
-        near = [self.shown(each) for each in near_paths(location.real, location.root)]
+        """Return the error for a location at which nothing is, naming what comes near it. Blocking."""
+        near = [self.shown(each) for each in _near_paths(location.real, location.root)]
         hint = f"Did you mean {' or '.join(near)}?" if near else advice
         details: dict[str, JsonValue] = {"path": location.shown, "closest": list[JsonValue](near)}
         return FileNotFound(f"{location.shown}: no such file or directory. {hint}", details)
 
     def _readable(self, path: str) -> str:
-        """The path meant, out of what a caller wrote; raises InvalidPath for what cannot be one."""
+        """Return the path meant, out of what a caller wrote; raises InvalidPath for what cannot be one."""
         _refuse_impossible(path, path)
         text = path
         if path.startswith('"') and not os.path.lexists(self.root / path):
@@ -238,9 +250,9 @@ class Workspace:
         return text
 
     def _root_of(self, real: Path, access: Access) -> Path | None:
-        """The outermost root around the place: what lies above it then is nothing that a tool could have swapped."""
+        """Return the outermost root around a path: no tool can have swapped what is above it."""
         roots = self.roots if access is Access.WRITE else (*self.roots, *self.readable_roots)
-        around = [root for root in roots if _lies_in(str(real), str(root))]
+        around = [root for root in roots if lies_in(str(real), str(root))]
         return min(around, key=lambda root: len(str(root)), default=None)
 
     def _outside(self, path: str, real: Path, access: Access) -> InvalidPath:
@@ -267,35 +279,17 @@ class Workspace:
                 raise InvalidPath(f"{shown} is a device, a pipe or a socket, no file.", {"path": shown}) from None
             raise from_os_error(error, shown, access.failure) from None
 
-    def _judge_by_identity(self, location: Location, access: Access) -> Sensitivity | None:
-        """Protected places by device and inode, whatever name they are reached by and whatever links lead to them.
-
-        Looked up anew each time: what is protected may have been put in place, or behind a link, a moment ago.
-        """
-        real, root = str(location.real), str(location.root)
-        around = [(place, identity) for place in _upwards(real) if (identity := _identity(place, follow=False))]
-        if self._is_own_directory(real, {identity for _, identity in around}, access):
-            return protected_paths.OWN_SETTINGS_READ if access is Access.READ else protected_paths.OWN_SETTINGS_WRITE
-        known = protected_paths.IDENTIFIED_TO_READ if access is Access.READ else protected_paths.IDENTIFIED_TO_WRITE
-        within = {identity for place, identity in around if len(place) > len(root)}
-        beneath_root = root.rstrip("/")
-        found = [sensitivity for name, sensitivity in known if _identity(f"{beneath_root}/{name}") in within]
-        return next((each for each in found if each.decision == "deny"), found[0] if found else None)
-
-    def _is_own_directory(self, real: str, identities: set[tuple[int, int]], access: Access) -> bool:
-        """Return whether it is in our own directories: a workspace around them does not open policy and approvals."""
-        if access is Access.READ and any(_lies_in(real, str(root)) for root in self.readable_roots):
-            return False
-        for folder in (app_dirs.config_dir(), app_dirs.data_dir(), app_dirs.state_dir()):
-            identity = _identity(str(folder))
-            if identity is None and _lies_in(real, os.path.realpath(folder)):
-                return True  # not there yet, and this would make it
-            if identity in identities:
-                return True
-        return False
+    def _identified(self, location: Location, access: Access) -> Sensitivity | None:
+        """Return what protects the place by device and inode, whatever name and links lead to it."""
+        real, reading = str(location.real), access is Access.READ
+        own_may_be_read = reading and any(lies_in(real, str(root)) for root in self.readable_roots)
+        if not own_may_be_read and is_own_directory(real):
+            return protected_paths.OWN_SETTINGS_READ if reading else protected_paths.OWN_SETTINGS_WRITE
+        known = protected_paths.IDENTIFIED_TO_READ if reading else protected_paths.IDENTIFIED_TO_WRITE
+        return protected_by_identity(real, str(location.root), known)
 
     def _judge_other_names(self, location: Location) -> Sensitivity | None:
-        """Whether the place is a hard link to credentials, in reading as in writing."""
+        """Return whether the place is a hard link to credentials, in reading as in writing."""
         identity = identity_of_linked(os.fsencode(location.real))
         if identity is None:
             return None
@@ -333,35 +327,13 @@ def _refuse_special(mode: int, shown: str) -> None:
         raise InvalidPath(f"{shown} is {kind}, no file that can be read or written.", {"path": shown})
 
 
-def _lies_in(place: str, folder: str) -> bool:
-    """Whether the real path is the directory or lies below it; by text, since making paths of them takes longer."""
-    return place == folder or place.startswith(folder.rstrip("/") + "/")
-
-
 def _below(place: str, folder: str) -> str:
-    """The place relative to a directory that it lies in; empty for the directory itself."""
+    """Return the place relative to a directory that it lies in; empty for the directory itself."""
     return place[len(folder) :].lstrip("/")
 
 
-def _upwards(place: str) -> Generator[str]:
-    """The place and every directory around it, up to the root of the file system."""
-    while place != "/":
-        yield place
-        place = place[: place.rfind("/")] or "/"
-    yield place
-
-
-def _identity(path: str, *, follow: bool = True) -> tuple[int, int] | None:
-    """What lies there; None where nothing does, or where it is not to be seen."""
-    try:
-        status = os.stat(path, follow_symlinks=follow)
-    except (OSError, ValueError):
-        return None
-    return status.st_dev, status.st_ino
-
-
 def _refuse_impossible(text: str, path: str) -> None:
-    """Raises InvalidPath for a text that the system can give no file as its path."""
+    """Raise InvalidPath for a text that cannot be a path."""
     shown = quote_name(path)
     if not text:
         raise InvalidPath("The path is empty. Write . for the workspace itself.", {"path": path})
@@ -371,3 +343,25 @@ def _refuse_impossible(text: str, path: str) -> None:
         os.fsencode(text)
     except UnicodeEncodeError:
         raise InvalidPath(f"{shown}: no file can have this name.", {"path": shown}) from None
+
+
+def _near_paths(path: Path, root: Path) -> list[Path]:
+    """Return existing paths that come near a missing one below `root`, closest first.
+
+    The first component that is missing is compared with the names beside it; case does not count. Blocking.
+    """
+    missing, rest = path, Path()
+    while missing != root and not os.path.lexists(missing.parent):
+        rest = missing.name / rest
+        missing = missing.parent
+    if missing == root:
+        return []
+    try:
+        with os.scandir(missing.parent) as entries:
+            by_folded = {entry.name.casefold(): entry.name for entry in islice(entries, _MOST_NAMES)}
+    except OSError:
+        return []
+    close = difflib.get_close_matches(missing.name.casefold(), by_folded, n=_SUGGESTIONS, cutoff=0.6)
+    found = [missing.parent / by_folded[name] for name in close]
+    whole = [each / rest for each in found if os.path.lexists(each / rest)]
+    return whole or found

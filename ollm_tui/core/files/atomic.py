@@ -87,13 +87,13 @@ def sync_directory(directory: int) -> None:
 
 
 def check_writable(directory: int, name: str) -> None:
-    """Raises PermissionError where the file may not be written: renaming over it would get round its permissions."""
+    """Raise PermissionError where the file may not be written; renaming over it would ignore that."""
     if not os.access(name, os.W_OK, dir_fd=directory, effective_ids=os.access in os.supports_effective_ids):
         raise PermissionError(errno.EACCES, "it is write-protected")
 
 
 def _open_temporary(directory: int, name: str) -> tuple[str, int]:
-    """A fresh file beside `name`, locked as long as it is open.
+    """Open a fresh file beside `name`, locked as long as it is open.
 
     The first choice is always the same name, so that the next write finds and removes what a killed one left.
     """
@@ -166,7 +166,7 @@ def _copy_attributes(descriptor: int, directory: int, name: str) -> None:
 
 
 def _rename_by_link(source_directory: int, source: str, directory: int, name: str) -> None:
-    """Where the kernel or file system has no such rename: a hard link never replaces anything either."""
+    """Return where the kernel or file system has no such rename: a hard link never replaces anything either."""
     status = os.stat(source, dir_fd=source_directory, follow_symlinks=False)
     if stat.S_ISREG(status.st_mode):
         try:
@@ -186,7 +186,7 @@ def _rename_by_link(source_directory: int, source: str, directory: int, name: st
 
 
 def _umask() -> int:
-    """The process's umask. Linux tells it without setting it, which would be seen by other threads."""
+    """Return the umask; on Linux without setting it, which other threads would see."""
     with suppress(OSError, ValueError, StopIteration), open("/proc/self/status", encoding="ascii") as status:
         return int(next(line for line in status if line.startswith("Umask:")).split()[1], 8)
     mask = os.umask(0o077)

@@ -38,6 +38,7 @@ class Hunk(Wire):
 
     @property
     def header(self) -> str:
+        """The line in front of a hunk in unified form."""
         return f"@@ -{self.old_start},{self.old_count} +{self.new_start},{self.new_count} @@"
 
 
@@ -88,7 +89,7 @@ def diff_texts(path: str, old: str, new: str) -> FileDiff:
 
 
 def diff_replacement(path: str, old: str, start: int, end: int, replacement: str, line: int) -> FileDiff:
-    """The diff of putting `replacement` in the place of `old[start:end]`, which begins in the line numbered `line`.
+    """Return the diff of replacing `old[start:end]`, which begins in the line numbered `line`.
 
     Looks at the lines around the place only; in a file of megabytes a comparison would cost more than the change.
     """
@@ -128,7 +129,7 @@ def _diff(path: str, region: _Region, *, plain: bool) -> FileDiff:
 
 
 def common_prefix(left: str, right: str) -> int:
-    """How many characters both begin with; halving, so that the comparing is done by the interpreter's own loop."""
+    """Return how many characters both begin with, by halving: the interpreter compares faster than a loop."""
     equal, different = 0, min(len(left), len(right))
     if left[:different] == right[:different]:
         return different
@@ -142,7 +143,7 @@ def common_prefix(left: str, right: str) -> int:
 
 
 def common_suffix(left: str, right: str, most: int) -> int:
-    """How many characters both end with, looking at no more than `most`."""
+    """Return how many characters both end with, looking at no more than `most`."""
     equal, different = 0, most + 1
     while different - equal > 1:
         middle = (equal + different) // 2
@@ -154,7 +155,7 @@ def common_suffix(left: str, right: str, most: int) -> int:
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines with their ends; only LF, CRLF and CR end a line (`str.splitlines` knows eight more)."""
+    """Split into lines with their ends: LF, CRLF and CR (`str.splitlines` knows eight more)."""
     if "\r" not in text:
         return [*(f"{line}\n" for line in text.split("\n")[:-1]), *filter(None, [text[text.rfind("\n") + 1 :]])]
     return _LINE.findall(text)
@@ -190,7 +191,7 @@ def _line_ends(text: str) -> frozenset[str]:
 
 
 def _changes(old: Sequence[str], new: Sequence[str]) -> Iterator[_Change]:
-    """The differing runs, in order. Lines that occur once on both sides hold the rest in place."""
+    """Yield the differing runs, in order; lines that occur once on both sides are the anchors."""
     waiting = [_Change(0, len(old), 0, len(new))]
     while waiting:
         part = _without_equal_ends(old, new, waiting.pop())
@@ -256,7 +257,7 @@ def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _grouped(changes: Sequence[_Change]) -> Iterator[list[_Change]]:
-    """Changes whose surroundings touch, together."""
+    """Yield changes together whose context lines touch."""
     group: list[_Change] = []
     for change in changes:
         if group and change.old_from - group[-1].old_to > 2 * CONTEXT_LINES:

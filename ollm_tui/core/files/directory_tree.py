@@ -27,6 +27,7 @@ class TreeEntry:
 
     @property
     def is_directory(self) -> bool:
+        """Whether it is a directory."""
         return stat.S_ISDIR(self.status.st_mode)
 
     @property
@@ -44,7 +45,7 @@ class TreeError(OSError):
 
 
 def list_tree(directory: int, name: str, signal: AbortSignal | None = None) -> Iterator[TreeEntry]:
-    """The entry `name` of `directory` and all below it, directories before what they hold, sorted.
+    """Yield the entry `name` and all below it, sorted, directories before their content.
 
     Raises TreeError; EXDEV where another file system is mounted inside.
     """

@@ -26,6 +26,7 @@ class LineIndex:
 
     @property
     def total_lines(self) -> int:
+        """How many lines the file has."""
         return self.newlines + (self.size > 0 and not self.ends_with_newline)
 
 
@@ -40,6 +41,7 @@ class FileKey:
 
     @classmethod
     def of(cls, status: os.stat_result) -> FileKey:
+        """Return the key of a file by its status."""
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
@@ -52,7 +54,7 @@ class LineIndexes:
         self._lock = Lock()
 
     def of(self, descriptor: int, newline: bytes, check: Callable[[], object]) -> LineIndex:
-        """The index of an open file whose lines end with `newline`. Raises OSError; `check` may raise, to give up."""
+        """Return the index of an open file with lines that end with `newline`. Raises OSError; `check` may raise."""
         key = FileKey.of(os.fstat(descriptor)), newline
         with self._lock:
             index = self._known.get(key)
@@ -68,7 +70,7 @@ class LineIndexes:
 
 
 def line_offset(descriptor: int, index: LineIndex, newline: bytes, line: int) -> int:
-    """Where a line (from 1) starts; the end of the file for the line behind the last one. Raises OSError."""
+    """Return where a line (from 1) starts; the end of the file for the line behind the last one. Raises OSError."""
     breaks = line - 1
     if breaks == 0:
         return 0

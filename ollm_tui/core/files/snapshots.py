@@ -46,7 +46,7 @@ class FileSnapshot:
 
 
 def read_snapshot(workspace: Workspace, location: Location, most_bytes: int) -> FileSnapshot:
-    """The whole file. Raises FileTooLarge above `most_bytes`, also for one that grows while it is read; ToolFailure."""
+    """Read the whole file. Raises ToolFailure: FileTooLarge above `most_bytes`, also where it grows while read."""
     descriptor = workspace.open_for_reading(location)
     try:
         status = os.fstat(descriptor)
@@ -67,7 +67,7 @@ def read_snapshot(workspace: Workspace, location: Location, most_bytes: int) -> 
 
 
 def require_file(workspace: Workspace, location: Location) -> os.stat_result | None:
-    """What lies there, None for nothing. Raises IsADirectory, and NoPermission where it may not be replaced."""
+    """Return the status of a file, None for nothing. Raises IsADirectory and NoPermission."""
     status = workspace.status(location)
     if status is None:
         return None
@@ -153,7 +153,7 @@ class SeenFiles:
         self._lock = Lock()
 
     def note(self, real: Path, fingerprint: str) -> None:
-        """The file was read, or written, with this content."""
+        """Remember that the file was read or written with this content."""
         with self._lock:
             self._fingerprints[real] = fingerprint
             self._fingerprints.move_to_end(real)
@@ -161,11 +161,11 @@ class SeenFiles:
                 self._fingerprints.popitem(last=False)
 
     def forget(self, real: Path) -> None:
-        """What it holds now is not known."""
+        """Forget a file whose content is not known any more."""
         with self._lock:
             self._fingerprints.pop(real, None)
 
     def differs(self, real: Path, fingerprint: str) -> bool:
-        """Whether the file was seen with another content; touching it without changing it is no news."""
+        """Return whether the file was seen with another content; touching it without changing it is no news."""
         with self._lock:
             return self._fingerprints.get(real, fingerprint) != fingerprint

@@ -39,7 +39,7 @@ def guess_legacy(raw: bytes) -> Iterator[str]:
 
 
 def _mostly_alone(sample: bytes) -> bool:
-    """Whether bytes beyond ASCII stand between ASCII ones, as accented letters in western words do."""
+    """Return whether bytes beyond ASCII stand between ASCII ones, as accented letters in western words do."""
     high = [index for index, byte in enumerate(sample) if byte >= 0x80]
     beside = sum(1 for one, other in pairwise(high) if other == one + 1)
     return beside * 2 < len(high)
@@ -158,15 +158,15 @@ class Encoding:
         return 4 if self.codec.startswith("utf-32") else 2 if self.codec.startswith("utf-16") else 1
 
     def decode(self, raw: bytes) -> str:
-        """Raises UnicodeDecodeError."""
+        """Return the text. Raises UnicodeDecodeError."""
         return raw[len(self.mark) :].decode(self.codec)
 
     def encode(self, text: str, shown: str) -> bytes:
-        """The bytes of a whole file. Raises EncodingFailure naming the first character that does not fit."""
+        """Return the bytes of a whole file. Raises EncodingFailure naming the first character that does not fit."""
         return self.mark + self.encode_part(text.removeprefix("\ufeff") if self.mark else text, shown)
 
     def encode_part(self, text: str, shown: str) -> bytes:
-        """The bytes of a piece of the text, without the mark. Raises EncodingFailure."""
+        """Return the bytes of a piece of the text, without the mark. Raises EncodingFailure."""
         try:
             return text.encode(self.codec)
         except UnicodeEncodeError as error:
@@ -201,7 +201,7 @@ class NotTextError(ValueError):
 
 
 def decode(raw: bytes, shown: str, advice: str) -> DecodedText:
-    """The text of a whole file. Raises BinaryFile; `advice` is what its message tells the caller to do instead."""
+    """Decode a whole file. Raises BinaryFile, whose message ends with `advice`."""
     try:
         text, encoding = _decode_utf_8(raw) or _decode_otherwise(raw)
     except NotTextError as error:
@@ -210,13 +210,13 @@ def decode(raw: bytes, shown: str, advice: str) -> DecodedText:
 
 
 def binary_file(error: NotTextError, shown: str, advice: str) -> BinaryFile:
-    """The failure for a file that is no text."""
+    """Return the error for a file that is no text."""
     details = {"path": shown, "looksLike": error.looks_like}
     return BinaryFile(f"{shown} looks like {error.looks_like}, not text. {advice}", dict(details))
 
 
 def recognise(raw: bytes, *, complete: bool = True) -> Encoding:
-    """The encoding that turns `raw` into text and back into the same bytes. Raises NotText.
+    """Return the encoding that turns `raw` into text and back into the same bytes. Raises NotText.
 
     With `complete=False` the bytes are the beginning of something longer and may end within a character.
     """
@@ -240,7 +240,7 @@ def recognise(raw: bytes, *, complete: bool = True) -> Encoding:
 
 
 def looks_like(raw: bytes) -> str:
-    """What kind of binary data this is, by its first bytes, with an article."""
+    """Return what kind of binary data this is, by its first bytes, with an article."""
     if raw[:4] == b"RIFF":
         kinds = {b"WEBP": "a WebP image", b"WAVE": "a WAV audio file", b"AVI ": "an AVI video"}
         return kinds.get(raw[8:12], "a RIFF media file")
@@ -255,7 +255,7 @@ def looks_like(raw: bytes) -> str:
 
 
 def newline_style(text: str) -> Newline:
-    """How the lines of `text` end."""
+    """Return how the lines of `text` end."""
     if "\r" not in text:
         return Newline.LF if "\n" in text else Newline.NONE
     pairs = text.count("\r\n")
@@ -265,7 +265,7 @@ def newline_style(text: str) -> Newline:
 
 
 def _decode_utf_8(raw: bytes) -> tuple[str, Encoding] | None:
-    """The usual case in one pass; `recognise` comes to the same."""
+    """Decode the usual case in one pass; `recognise` has the same result."""
     if raw.startswith(tuple(mark for mark, _ in _BOMS)) or b"\0" in raw[:SAMPLE_BYTES]:
         return None
     try:
@@ -288,7 +288,7 @@ def _is_utf_8(raw: bytes, complete: bool) -> bool:
 
 
 def _round_trips(raw: bytes, codec: str, complete: bool) -> bool:
-    """Whether decoding and encoding give `raw` back; not every codec is one-to-one."""
+    """Return whether decoding and encoding give `raw` back; not every codec is one-to-one."""
     try:
         text = codecs.getincrementaldecoder(codec)().decode(raw, complete)
         return raw.startswith(text.encode(codec)) if not complete else text.encode(codec) == raw

@@ -23,7 +23,7 @@ from ollm_tui.core.policy.shell.command_paths import CommandPaths
 from ollm_tui.core.policy.shell.read_only import path_in
 from ollm_tui.core.policy.shell.shell_line import analyse
 from ollm_tui.core.policy.shell.words import SimpleCommand
-from ollm_tui.core.storage.background_writer import BackgroundWriter
+from ollm_tui.core.storage.background import BackgroundWriter
 from ollm_tui.core.storage.store import Schema, Store
 from ollm_tui.core.tools.base import Effect
 

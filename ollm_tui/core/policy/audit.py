@@ -24,7 +24,7 @@ from ollm_tui.core.base.results import Wire
 from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.policy.engine import Explanation, Layer, TraceLine
 from ollm_tui.core.policy.rules import Decision
-from ollm_tui.core.storage.background_writer import BackgroundWriter
+from ollm_tui.core.storage.background import BackgroundWriter
 from ollm_tui.core.storage.store import Schema, Store
 
 SCHEMA = Schema(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ollm_tui.core.fence import protected_paths
-from ollm_tui.core.fence.hard_links import Identity, home_dir, identity_of_linked, linked_credentials
+from ollm_tui.core.fence.file_identity import Identity, home_dir, identity_of_linked, linked_credentials
 from ollm_tui.core.fence.protected_paths import ProtectedPatterns
 
 

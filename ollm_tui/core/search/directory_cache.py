@@ -43,7 +43,7 @@ class DirectoryCache:
         self._known: dict[bytes, tuple[_Stamp, DirectoryEntries]] = {}
 
     def of(self, handle: DirHandle, relative: bytes) -> DirectoryEntries:
-        """What lies in a directory of `handle`. Raises OSError."""
+        """Return what lies in a directory of `handle`. Raises OSError."""
         path = handle.path + relative
         known = self._known.get(path)
         if known is not None and known[0] == _stamp_of(os.stat(path)):
@@ -86,5 +86,5 @@ def _read(descriptor: int) -> DirectoryEntries:
 
 
 def _as_bytes(names: list[str]) -> list[bytes]:
-    """All at once: one by one would cost as much as reading them."""
+    """Return all at once: one by one would cost as much as reading them."""
     return os.fsencode("\0".join(names)).split(b"\0") if names else []

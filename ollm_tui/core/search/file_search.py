@@ -54,12 +54,13 @@ class FileSearchResult:
         return self.cut or self.matches > self.limit
 
     def take(self, files: Iterable[FoundFile]) -> None:
+        """Add files with their matches."""
         before = len(self.files)
         self.files += files
         self.matches += sum([file.matches for file in self.files[before:]])
 
     def leave_out_credentials(self) -> None:
-        """Drops files that turned out to be other names of credentials when all of them had been searched."""
+        """Drop files that turned out to be other names of credentials."""
         if self.listing is not None and self.listing.has_met_credentials:
             self.cut = self.stopped
             kept = frozenset(self.listing.without_other_names([file.path for file in self.files]))
@@ -84,6 +85,7 @@ class FileSearchResult:
         return paths, lines
 
     def notes(self) -> tuple[str, ...]:
+        """Return what a reader must know about files that were not searched."""
         notes: list[str] = []
         binaries = sum(file.binary for file in self.files)
         if binaries:
@@ -228,12 +230,12 @@ def _next_batch(paths: Iterator[bytes], size: int) -> list[bytes]:
 
 
 def _directories_of(listing: Listing) -> dict[bytes, frozenset[bytes]]:
-    """The files of every directory by its path below the start, empty or ending with a slash."""
+    """Return the files of every directory by its path below the start, empty or ending with a slash."""
     return {directory.path[len(listing.start) :]: frozenset(directory.files) for directory in listing.directories()}
 
 
 def _listed(paths: Iterable[bytes], folders: dict[bytes, frozenset[bytes]]) -> frozenset[bytes]:
-    """Those of the paths that the walk came by."""
+    """Return those of the paths that the walk came by."""
     by_directory: dict[bytes, list[bytes]] = {}
     for path in paths:
         by_directory.setdefault(path[: path.rfind(b"/") + 1], []).append(path)
@@ -247,7 +249,7 @@ def _listed(paths: Iterable[bytes], folders: dict[bytes, frozenset[bytes]]) -> f
 
 
 def _flags_for(listing: Listing) -> list[bytes]:
-    """What makes ripgrep choose as the lister does."""
+    """Return the flags that make ripgrep choose the files that the listing does."""
     flags = [b"--no-ignore-dot", b"--no-ignore-messages", b"--glob=!.git"]
     if listing.options.include_hidden:
         flags.append(b"--hidden")

@@ -59,7 +59,7 @@ class GlobPattern:
         return max(alternative.count("/") for alternative in self.alternatives)
 
     def matching(self, paths: Sequence[bytes]) -> Sequence[bytes]:
-        """Those of the paths that match, in their order."""
+        """Return those of the paths that match, in their order."""
         # The patterns that are used most need no expression.
         if self._everything:
             return paths
@@ -70,7 +70,7 @@ class GlobPattern:
 
 
 def has_magic(pattern: str) -> bool:
-    """Whether a text means more than one path as a pattern."""
+    """Return whether a text means more than one path as a pattern."""
     return _MAGIC.search(pattern) is not None
 
 
@@ -103,7 +103,7 @@ def _compiled(alternatives: Iterable[str]) -> BytesPattern:
 
 
 def _expanded(pattern: str) -> list[str]:
-    """The patterns without braces that a pattern stands for. Braces without a comma are literal."""
+    """Return the patterns without braces that a pattern stands for. Braces without a comma are literal."""
     done: list[str] = []
     waiting = [pattern]
     while waiting:
@@ -120,7 +120,7 @@ def _expanded(pattern: str) -> list[str]:
 
 
 def _first_braces(pattern: str) -> tuple[int, int, list[str]] | None:
-    """The first braces with a comma in them: where they are, and what they offer."""
+    """Return the first braces with a comma in them: where they are, and what they offer."""
     opened: list[tuple[int, list[int]]] = []
     best: tuple[int, int, list[str]] | None = None
     position = 0
@@ -145,7 +145,7 @@ def _first_braces(pattern: str) -> tuple[int, int, list[str]] | None:
 
 
 def _class_end(pattern: str, start: int) -> int | None:
-    """Where the set that opens at `start` closes; None where it does not."""
+    """Return where the set that opens at `start` closes; None where it does not."""
     position = start + 1
     if pattern[position : position + 1] in ("!", "^"):
         position += 1
@@ -217,7 +217,7 @@ def _escaped(char: str) -> str:
 
 
 def _storable(char: str) -> str:
-    """A surrogate stands for a byte that is no text, and such bytes are compared as U+FFFD."""
+    """Return U+FFFD for a surrogate, which stands for a byte that is no text."""
     return "\ufffd" if "\ud800" <= char <= "\udfff" else char
 
 

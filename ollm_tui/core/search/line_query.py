@@ -59,7 +59,7 @@ class LineQuery:
         return not self.pattern.isascii() or (not self.fixed and _NAMES_CHARACTERS.search(self.pattern) is not None)
 
     def check_text(self) -> None:
-        """Raises InvalidPattern for a pattern with something in it that no line contains."""
+        """Raise InvalidPatternError for a pattern that no line can contain."""
         surrogate = re.search("[\ud800-\udfff]", self.pattern)
         if surrogate is not None:
             raise InvalidPatternError("half of a surrogate pair is no character", surrogate.start())
@@ -111,6 +111,7 @@ class FoundFile:
         self.binary = binary
 
     def add(self, line: FoundLine) -> None:
+        """Add a line."""
         self.lines.append(line)
         self.matches += line.column is not None
 
@@ -125,7 +126,7 @@ class SearchTally:
 
 
 def line_of(number: int, raw: bytes, column: int | None) -> FoundLine:
-    """A line out of its bytes, cut around the match where it is long. `column` counts bytes from 1."""
+    """Return a line out of its bytes, cut around the match where it is long. `column` counts bytes from 1."""
     raw = raw.removesuffix(b"\r")
     text = decoded(raw)
     if len(raw) <= MAX_LINE_CHARS and (column is None or raw.isascii()):
@@ -153,7 +154,7 @@ def decoded(raw: bytes) -> str:
 
 
 def cut_around(text: str, position: int) -> str:
-    """At most MAX_LINE_CHARS characters around a position, marks where something is left out."""
+    """Return at most MAX_LINE_CHARS characters around a position, marks where something is left out."""
     if len(text) <= MAX_LINE_CHARS:
         return text
     start = min(max(0, position - BEFORE_MATCH), len(text) - MAX_LINE_CHARS)
@@ -163,7 +164,7 @@ def cut_around(text: str, position: int) -> str:
 
 
 def long_line(descriptor: int, number: int, offset: int, column: int) -> FoundLine:
-    """A line too long to be taken from the engine's output, read again around the match. Raises OSError."""
+    """Read a line too long for the engine's output again around the match. Raises OSError."""
     characters, position, end = 0, offset, offset + column - 1
     start = max(offset, end - 4 * BEFORE_MATCH)
     while position < start and (piece := os.pread(descriptor, min(1 << 20, start - position), position)):
@@ -186,7 +187,7 @@ def is_binary(sample: bytes) -> bool:
 
 
 def wide_codec(sample: bytes) -> str | None:
-    """The encoding of a text that starts with a UTF-16 mark."""
+    """Return the encoding of a text that starts with a UTF-16 mark."""
     return _WIDE_MARKS.get(sample[:2])
 
 
@@ -196,7 +197,7 @@ _NO_CONTINUATIONS = bytes(byte for byte in range(256) if byte not in _CONTINUATI
 
 
 def _decoded_start(raw: bytes) -> str:
-    """The text of bytes that may end inside a character."""
+    """Return the text of bytes that may end inside a character."""
     for dropped in range(4):
         try:
             return raw[: len(raw) - dropped].decode()

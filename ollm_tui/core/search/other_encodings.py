@@ -16,13 +16,13 @@ class FileTooLargeToDecodeError(Exception):
 
 
 def is_wide(descriptor: int) -> bool:
-    """Whether a file with NULs is a text all the same. Raises OSError."""
+    """Return whether a file with NULs is a text all the same. Raises OSError."""
     sample = os.pread(descriptor, BINARY_SAMPLE, 0)
     return b"\0" in sample and _encoding_of(sample, complete=False) is not None
 
 
 def as_utf_8(descriptor: int, first: bytes, check: Callable[[], object]) -> bytes | None:
-    """The whole text of a file in UTF-8; None where it is binary, or needs no help. `first` has been read of it.
+    """Return the whole text of a file in UTF-8; None where it is binary, or needs no help. `first` has been read of it.
 
     Without a text the descriptor is left where it was. Raises TooLarge and OSError.
     """

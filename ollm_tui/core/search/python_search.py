@@ -32,7 +32,7 @@ _LONGEST_LINE = 16 << 20
 def search_files(
     handle: DirHandle, paths: Sequence[bytes], query: LineQuery, tally: SearchTally, check: Callable[[], object]
 ) -> Iterator[FoundFile]:
-    """The files with matches, in the order of `paths`.
+    """Yield the files with matches, in the order of `paths`.
 
     Raises InvalidPattern; `check` is called for each file and piece and may raise, to give up.
     """
@@ -105,7 +105,7 @@ def _plain_ends(text: bytes) -> bytes:
 
 
 def _blocks(descriptor: int, first: bytes, check: Callable[[], object], ends: bytes = b"\n") -> Iterator[bytes]:
-    """A file in pieces of whole lines, which end with any of `ends`."""
+    """Yield a file in pieces of whole lines, which end with any of `ends`."""
     rest = b""
     piece = first
     while piece:
@@ -138,7 +138,7 @@ def _text_blocks(descriptor: int, first: bytes, check: Callable[[], object]) -> 
 
 
 def _next_match(pattern: BytesPattern, block: bytes, position: int) -> tuple[int, int] | None:
-    """Where the next line that matches starts, and where the match in it does."""
+    """Return where the next line that matches starts, and where the match in it does."""
     match = pattern.search(block, position)
     if match is None:
         return None

@@ -26,11 +26,12 @@ class TrackedFiles:
     names: tuple[bytes, ...] = ()
 
     def holds(self, name: bytes) -> bool:
+        """Return whether a file is tracked."""
         position = bisect_left(self.names, name)
         return position < len(self.names) and self.names[position] == name
 
     def holds_below(self, directory: bytes) -> bool:
-        """Whether anything in `directory` (with a slash behind) is tracked."""
+        """Return whether anything in `directory` (with a slash behind) is tracked."""
         position = bisect_left(self.names, directory)
         return position < len(self.names) and self.names[position].startswith(directory)
 
@@ -48,7 +49,7 @@ class Repository:
 
     @classmethod
     def at(cls, root: bytes) -> Repository | None:
-        """The repository whose working tree starts in `root`; None where there is none."""
+        """Return the repository whose working tree starts in `root`; None where there is none."""
         git_dir = _git_directory(root)
         if git_dir is None or not os.path.lexists(git_dir + b"HEAD"):
             return None
@@ -62,7 +63,7 @@ class Repository:
 
     @classmethod
     def around(cls, directory: bytes) -> Repository | None:
-        """The innermost repository that `directory` (absolute, real, with a slash behind) lies in."""
+        """Return the innermost repository that `directory` (absolute, real, with a slash behind) lies in."""
         place = directory
         while True:
             if os.path.lexists(place + b".git"):
@@ -76,10 +77,11 @@ class Repository:
 
     @property
     def exclude_file(self) -> bytes:
+        """The repository's own exclude file."""
         return self.common_dir + b"info/exclude"
 
     def tracked(self) -> TrackedFiles:
-        """What the index names; nothing where it is missing or not readable. Remembered until the file changes."""
+        """Return what the index names, nothing where it is not readable; kept until the file changes."""
         path = self.git_dir + b"index"
         try:
             status = os.stat(path)
@@ -96,7 +98,7 @@ class Repository:
 
 
 def default_exclude_file() -> bytes | None:
-    """Where git looks for excludes when `core.excludesFile` is not set."""
+    """Return where git looks for excludes when `core.excludesFile` is not set."""
     home = os.environb.get(b"HOME", b"")
     directory = os.environb.get(b"XDG_CONFIG_HOME") or (os.path.join(home, b".config") if home else b"")
     return os.path.join(directory, b"git/ignore") if directory else None
@@ -124,7 +126,7 @@ def global_exclude_file(repository: Repository | None) -> bytes | None:
 
 
 def read_file(path: bytes, limit: int = MAX_RULE_FILE_BYTES, *, follow: bool = True) -> bytes | None:
-    """At most `limit` bytes of a regular file; None for anything else. Never waits for a pipe."""
+    """Return at most `limit` bytes of a regular file; None for anything else. Never waits for a pipe."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     try:
         descriptor = os.open(path, flags)
@@ -178,7 +180,7 @@ def _read_index(path: bytes, hash_size: int, _changed: int, _size: int, _inode: 
 
 
 def _index_names(data: bytes, hash_size: int) -> Iterator[bytes]:
-    """The names of an index of version 2, 3 or 4. Raises IndexError or ValueError where it is cut or unknown."""
+    """Yield the names of an index of version 2, 3 or 4. Raises IndexError, ValueError."""
     version, count = int.from_bytes(data[4:8], "big"), int.from_bytes(data[8:12], "big")
     if version not in (2, 3, 4):
         raise ValueError(f"index version {version}")
@@ -212,7 +214,7 @@ def _variable_length(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _extension(data: bytes, wanted: bytes) -> bytes | None:
-    """The content of an index extension; looked for by its tag, as the entries before it are variable in length."""
+    """Return the content of an index extension, found by its tag: the entries before it vary in length."""
     position = data.find(wanted, 12)
     while position >= 0:
         size = int.from_bytes(data[position + 4 : position + 8], "big")
@@ -249,7 +251,7 @@ _ESCAPED = {b"n": b"\n", b"t": b"\t", b"b": b"\b"}
 
 
 def _unquoted(value: bytes) -> bytes:
-    """A configuration value without quotes, escapes and a comment behind it."""
+    """Return a configuration value without quotes, escapes and a comment behind it."""
     out, quoted, position, kept = b"", False, 0, 0
     while position < len(value):
         char = value[position : position + 1]

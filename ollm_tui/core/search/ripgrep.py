@@ -88,13 +88,13 @@ class Ripgrep:
         self._program = program
 
     async def check(self, query: LineQuery) -> None:
-        """Raises InvalidPattern where ripgrep does not take the expression, RipgrepFailed where it does not run."""
+        """Raise InvalidPatternError where ripgrep refuses the expression, RipgrepError where it fails."""
         await self._run(b"/", [*_pattern_arguments(query), b"--", b"/dev/null"], lambda data: True, SearchTally())
 
     async def search_files(
         self, handle: DirHandle, paths: Sequence[bytes], query: LineQuery, tally: SearchTally, max_lines: int
     ) -> list[FoundFile]:
-        """The files with matches, in the order of `paths`; stops where more than `max_lines` lines match.
+        """Return the files with matches, in the order of `paths`; stops where more than `max_lines` lines match.
 
         What it has found then are the first ones: several threads would stop at any, so that one alone finishes a
         search that finds far more than is wanted.
@@ -112,7 +112,7 @@ class Ripgrep:
         return sorted(found, key=lambda file: order.get(file.path, len(order)))
 
     async def _in_other_encodings(self, handle: DirHandle, paths: Sequence[bytes]) -> frozenset[bytes]:
-        """Those of the files with a line that is no UTF-8; one that was named also where it is a text with NULs."""
+        """Return the files with a line that is no UTF-8; a single one also where it is a text with NULs."""
         if len(paths) == 1 and await asyncio.to_thread(_asked, is_wide, handle.again(), paths[0]):
             return frozenset(paths)
         output: list[bytes] = []
@@ -148,7 +148,7 @@ class Ripgrep:
     async def search_tree(
         self, handle: DirHandle, flags: Sequence[bytes], query: LineQuery, tally: SearchTally, max_lines: int
     ) -> tuple[list[FoundFile], list[bytes]] | None:
-        """The files with matches that ripgrep itself thinks are to be searched, in no order, and the paths of further
+        """Return the files with matches among those ripgrep chooses, in no order, and the paths of further
         ones, which `search_files` has to look into. None where more than `max_lines` lines match.
         """
         started = time.time_ns()
@@ -173,7 +173,7 @@ class Ripgrep:
     async def _compared(
         self, handle: DirHandle, arguments: list[bytes], query: LineQuery, tally: SearchTally, max_lines: int
     ) -> list[FoundFile]:
-        """What ripgrep finds, as far as the files beneath the handle hold it."""
+        """Return what ripgrep finds, as far as the files below the handle hold it."""
         records = RipgrepRecords(max_lines, handle.again())
         try:
             await self._run(handle.place or handle.path, arguments, records.take, tally)
@@ -186,7 +186,7 @@ class Ripgrep:
     async def _run(
         self, directory: bytes, arguments: list[bytes], take: Callable[[bytes], bool], tally: SearchTally
     ) -> None:
-        """Feeds the output to `take` until it returns False; the process never outlives this call."""
+        """Feed the output to `take` until it returns False; end the process in any case."""
         output, into = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             process = await self._start(directory, arguments, into)
@@ -206,7 +206,7 @@ class Ripgrep:
             _judge(process.returncode or 0, errors.result(), tally)
 
     async def _start(self, directory: bytes, arguments: list[bytes], into: int) -> asyncio.subprocess.Process:
-        """Closes `into`, the end of a pipe where the output goes."""
+        """Start ripgrep with its output in the pipe `into`, and close that end."""
         try:
             os.set_blocking(into, True)  # ripgrep takes a full pipe for a fault otherwise
             return await asyncio.create_subprocess_exec(
@@ -227,7 +227,7 @@ class Ripgrep:
 
 
 async def _empty(pipe: int, take: Callable[[bytes], bool]) -> bool:
-    """Gives `take` all that comes, in a thread; False where it wants no more.
+    """Give `take` all output, in a thread; return False where it wants no more.
 
     Ripgrep writes a few lines of each file at a time. Waiting a moment after each reading lets them gather: waking for
     every one costs more than the search.
@@ -266,7 +266,7 @@ async def _readable(pipe: int) -> None:
 
 
 def _looked_into(handle: DirHandle, records: RipgrepRecords, query: LineQuery, tally: SearchTally) -> list[FoundFile]:
-    """The files of which ripgrep's output does not say enough."""
+    """Search the files of which ripgrep's output does not say enough."""
     binary = [path for path in records.with_nul if _asked(_is_binary, handle, path)]
     found = [FoundFile(path, binary=True) for path in binary]
     texts = [*records.doubtful, *(path for path in records.with_nul if path not in binary)]
@@ -282,7 +282,7 @@ def _searched_here(handle: DirHandle, paths: Sequence[bytes], query: LineQuery, 
 
 
 def _asked(question: Callable[[int], bool], handle: DirHandle, path: bytes) -> bool:
-    """The answer of an open file; False where it cannot be opened or read."""
+    """Return the answer of an open file; False where it cannot be opened or read."""
     try:
         descriptor = handle.open_file(path)
     except OSError:
@@ -353,7 +353,7 @@ def _judge(code: int, errors: bytes, tally: SearchTally) -> None:
 
 
 def _position(quoted: str) -> int | None:
-    """Where the caret below the quoted pattern points, counted from 0."""
+    """Return where the caret below the quoted pattern points, counted from 0."""
     for above, below in pairwise(quoted.split("\n")):
         if below.strip() and not below.strip().strip("^"):
             return max(0, below.index("^") - len("    (?:" if above.startswith("    (?:") else "    "))
@@ -361,5 +361,5 @@ def _position(quoted: str) -> int | None:
 
 
 def _absolute_path_entries() -> list[str]:
-    """A relative entry of PATH would be looked up where this program happens to stand: in the workspace."""
+    """Return absolute entries of PATH: a relative one would be looked up in the workspace."""
     return [entry for entry in os.environ.get("PATH", os.defpath).split(os.pathsep) if entry.startswith("/")]

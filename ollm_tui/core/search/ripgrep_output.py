@@ -72,7 +72,7 @@ class RipgrepRecords:
         of which ripgrep printed the beginning."""
 
     def take(self, data: bytes) -> bool:
-        """False once there are more matches than wanted. Blocking: may look into the files."""
+        """Read output; return False once there are more matches than wanted. Blocking."""
         data = self._rest + data
         # To the end of the last record: a line without a NUL may be the beginning of a path with a line end in it.
         last = data.rfind(b"\0", 0, data.rfind(b"\n") + 1)
@@ -103,14 +103,14 @@ class RipgrepRecords:
         return self._matches <= self._max_lines
 
     def close(self) -> list[FoundFile]:
-        """What was found, in the order ripgrep gave it. Call it when all has been taken, or no more is wanted."""
+        """Return what was found, in ripgrep's order; for when no more output is taken."""
         self._leave()
         if self._matches <= self._max_lines:  # else the rest is a record that was cut
             self._note_binaries(self._rest.removesuffix(b"\n"))
         return list(self._files.values())
 
     def _line(self, number: int, column: int | None, offset: int, text: bytes) -> FoundLine | None:
-        """A line as results show it; None where that cannot be told from what was printed."""
+        """Return a line as results show it; None where that cannot be told from what was printed."""
         if self._witness is not None:
             return self._witness.line(number, column, offset, text)
         return None if len(text) > MAX_COLUMNS else shown_line(number, text, column)
@@ -140,7 +140,7 @@ class RipgrepRecords:
                 self.with_nul.append(path)
 
     def _drop(self, path: bytes) -> None:
-        """The lines of a file that have been taken do not count after all."""
+        """Drop the lines of a file."""
         self._shown = self._shown and self._file.path != path
         file = self._files.pop(path, None)
         self._matches -= 0 if file is None else file.matches
@@ -155,7 +155,7 @@ class _Witness:
     """A file that ripgrep found something in, open from the handle."""
 
     def __init__(self, descriptor: int) -> None:
-        """Takes the descriptor over. Raises OSError."""
+        """Take the descriptor over. Raises OSError."""
         self._descriptor = descriptor
         try:
             self._text = os.read(descriptor, _SAMPLE)
@@ -174,7 +174,7 @@ class _Witness:
         os.close(self._descriptor)
 
     def line(self, number: int, column: int | None, offset: int, text: bytes) -> FoundLine | None:
-        """A line as results show it; None where the file does not hold it."""
+        """Return a line as results show it; None where the file does not hold it."""
         if len(text) > MAX_COLUMNS:
             return self._long_line(number, column, offset)
         text = text.removesuffix(b"\r")  # ripgrep ends a last line without an end in this way too

@@ -57,7 +57,7 @@ def connect(path: Path, busy_seconds: float, *, in_doubt: bool) -> sqlite3.Conne
 
 
 def may_only_be_read(path: Path) -> bool:
-    """Whether there is a database that the rights on it, what lies beside it or its directory do not let us write."""
+    """Return whether there is a database that we may not write: it, a file beside it, or its directory."""
     if not os.path.exists(path):
         return False
     needed = (path.parent, *(beside(path, suffix) for suffix in ("", ".lock", "-wal", "-shm")))
@@ -97,7 +97,7 @@ def connect_for_reading(path: Path, busy_seconds: float) -> tuple[sqlite3.Connec
 
 
 def copied(connection: sqlite3.Connection) -> sqlite3.Connection:
-    """A copy in memory in place of a connection, which is closed: it may be brought up to date, and is never kept."""
+    """Close a connection and return a copy in memory, which can be migrated and is never kept."""
     copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     connection.backup(copy)
     connection.close()
@@ -131,12 +131,12 @@ def _check_pages(connection: sqlite3.Connection, path: Path, in_doubt: bool) -> 
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """The file itself is not sound; a search index that needs to be made anew does not count."""
+    """Return whether the file itself is damaged; a search index that can be rebuilt does not count."""
     return _code(error) in _DAMAGE_CODES and not is_index_damage(error)
 
 
 def is_index_damage(error: sqlite3.Error) -> bool:
-    """A full-text index no longer fits its table."""
+    """Return whether a full-text index no longer fits its table."""
     return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_CORRUPT_VTAB
 
 
@@ -160,6 +160,7 @@ def _mark_as_ours(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection, begin: str) -> Generator[None]:
+    """Open a transaction; an exception inside undoes it."""
     connection.execute(begin)
     try:
         yield
@@ -171,11 +172,13 @@ def transaction(connection: sqlite3.Connection, begin: str) -> Generator[None]:
 
 
 def version_of(connection: sqlite3.Connection, owner: str) -> int:
+    """Return the version of an owner's tables, 0 where it has none."""
     row = connection.execute("SELECT version FROM schema_versions WHERE owner = ?", (owner,)).fetchone()
     return row[0] if row else 0
 
 
 def failure_of(path: Path, error: sqlite3.Error) -> StorageFailed:
+    """Return the error for what SQLite said, with the remedy."""
     match _code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             said = "another process has kept it locked. Try again; if it stays so, end the other ollm-tui"
@@ -198,6 +201,7 @@ def failure_of(path: Path, error: sqlite3.Error) -> StorageFailed:
 
 
 def cannot_create(path: Path, error: OSError) -> StorageFailed:
+    """Return the error for a file that cannot be created or opened."""
     reason = error.strerror or str(error)
     return StorageFailed(
         f"{path} cannot be created or opened: {reason}. Check the folder's permissions and free space, "
@@ -207,6 +211,7 @@ def cannot_create(path: Path, error: OSError) -> StorageFailed:
 
 
 def newer_file(path: Path, found: str, known: int) -> StorageFailed:
+    """Return the error for a file of a newer program."""
     return StorageFailed(
         f"{path} was written by a newer ollm-tui ({found}; this one knows {known}) and is left as it is. "
         "Update ollm-tui, or set XDG_DATA_HOME to another folder.",
@@ -220,10 +225,12 @@ def _code(error: sqlite3.Error) -> int:
 
 
 def beside(path: Path, suffix: str) -> Path:
+    """Return the path of a file beside the database."""
     return path.with_name(path.name + suffix)
 
 
 def identity_of(path: Path) -> tuple[int, int] | None:
+    """Return device and inode, None where nothing is."""
     try:
         status = path.stat()
     except OSError:
@@ -232,7 +239,7 @@ def identity_of(path: Path) -> tuple[int, int] | None:
 
 
 def lock(descriptor: int, how: int) -> bool:
-    """False when somebody else has it. A file system without such locks counts as nobody else."""
+    """Lock; return False when another process has it. File systems without locks count as free."""
     try:
         fcntl.flock(descriptor, how)
     except BlockingIOError:
@@ -243,6 +250,7 @@ def lock(descriptor: int, how: int) -> bool:
 
 
 def sync_file(path: Path) -> None:
+    """Bring a file's content to the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -68,6 +68,7 @@ class DamagedStoreCopy:
 
     @property
     def message(self) -> str:
+        """What the person is told."""
         return (
             f"{self.path} was damaged ({self.reason}). It is kept as {self.kept_as} and a new one was begun: "
             "memory, todos and the audit log start empty. `sqlite3 FILE .recover` may read what is left."
@@ -82,6 +83,7 @@ class ReadOnlyReason:
 
     @property
     def message(self) -> str:
+        """What the person is told."""
         return (
             f"{self.path} may only be read: what it holds is used, but changes to memory and todos are refused, and "
             f"the audit log is not written. {self._remedy}"
@@ -89,6 +91,7 @@ class ReadOnlyReason:
 
     @property
     def refusal(self) -> str:
+        """What whoever writes is told."""
         return f"{self.path} may only be read: nothing was saved. {self._remedy}"
 
     @property
@@ -138,7 +141,7 @@ class Store:
 
     @contextmanager
     def read(self, schema: Schema) -> Generator[sqlite3.Connection]:
-        """A transaction that sees one state of the file throughout."""
+        """Open a transaction that sees one state of the file throughout."""
         with self._using() as opened:
             connection = self._prepare(opened, schema)
             with transaction(connection, "BEGIN"):
@@ -146,7 +149,7 @@ class Store:
 
     @contextmanager
     def write(self, schema: Schema) -> Generator[sqlite3.Connection]:
-        """A transaction that no other process writes beside; whatever is raised inside undoes it whole.
+        """Open the only writing transaction of all processes; an exception inside undoes it.
 
         Committed means: safe from a killed process at once, safe from a power cut after the next `sync`.
         """
@@ -170,7 +173,7 @@ class Store:
                 self._synced_log = log
 
     def data_version(self) -> int:
-        """A number that differs from the last call's when somebody else has committed since (not this Store)."""
+        """Return a number that differs from the last call's when somebody else has committed since (not this Store)."""
         with self._using() as connection:
             if self.read_only is not None:  # its connections come and go
                 return hash(self.stamp())
@@ -242,7 +245,7 @@ class Store:
         return self._connection
 
     def _is_overtaken(self, writing: bool) -> bool:
-        """Whether a database that could only be read may be written by now, or has changed behind what was read."""
+        """Return whether a read-only database may be written by now, or has changed since it was opened."""
         is_behind = self._frozen_at is not None and self._frozen_at != self.stamp()
         return is_behind or (writing and not may_only_be_read(self.path))
 
@@ -336,7 +339,7 @@ class Store:
         self._ready.clear()
 
     def _prepare(self, connection: sqlite3.Connection, schema: Schema) -> sqlite3.Connection:
-        """The connection to use: the owner's tables are there, in a copy where the file may not be changed."""
+        """Return the connection to use: the owner's tables are there, in a copy where the file may not be changed."""
         if schema.owner in self._ready:
             return connection
         is_current = version_of(connection, schema.owner) == len(schema.steps)
@@ -383,7 +386,7 @@ class InMemoryStore(Store):
 
 
 def workspace_key(workspace: Path) -> str | bytes:
-    """What stands for a workspace in a table; bytes where its name is no valid UTF-8, so that no two are ever one."""
+    """Return what stands for a workspace in a table; bytes where its path is no UTF-8."""
     raw = os.fsencode(workspace)
     try:
         return raw.decode("utf-8")

@@ -38,6 +38,8 @@ class GlobData(ToolData):
 
 
 class GlobParameters(Parameters):
+    """What to find, and where."""
+
     pattern: str
     directory: str = "."
     max_results: int | None = Field(None, ge=1)
@@ -49,18 +51,20 @@ class GlobInvocation(ToolInvocation[GlobParameters]):
     """Finds files below one directory."""
 
     def get_description(self) -> str:
+        """Return one line about the call."""
         return f"Find files {visible(self.params.pattern)} in {visible(self.params.directory)}"
 
     def touched_paths(self) -> list[TouchedPath]:
+        """Return the directory."""
         return [TouchedPath(self.params.directory, Access.READ)]
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
-        """Raises InvalidArguments for the pattern; FileNotFound and NotADirectory with the path."""
+        """Check directory and pattern. Raises InvalidArguments, FileNotFound, NotADirectory."""
         await signal.in_thread(self._prepare)
         return None
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Raises InvalidArguments for the pattern; FileNotFound, NotADirectory and NoPermission with the path."""
+        """Find the files. Raises InvalidArguments, FileNotFound, NotADirectory, NoPermission."""
         return await signal.in_thread(self._find, signal)
 
     def _prepare(self) -> tuple[Location, GlobPattern]:
@@ -93,7 +97,7 @@ class FoundFiles:
 
 
 def pattern_below(text: str, location: Location) -> GlobPattern:
-    """A pattern relative to a directory; one that names the directory in front is taken too.
+    """Return a pattern relative to a directory; one that names the directory in front is taken too.
 
     Raises InvalidArguments, and InvalidPath for a pattern that leads out of the directory.
     """
@@ -136,7 +140,7 @@ def find_files(
     limit: int,
     signal: AbortSignal,
 ) -> FoundFiles:
-    """The first `limit` files (and links) that match, sorted by code points. Raises ToolFailure. Blocking."""
+    """Find the first `limit` files and links that match, sorted by code points. Raises ToolFailure. Blocking."""
     narrow = replace(options, prefix=pattern.prefix, max_depth=pattern.max_depth)
     listing = listing_of(workspace, location, narrow, signal)
     found: list[bytes] = []
@@ -157,7 +161,7 @@ def find_files(
 def _named_so(
     workspace: Workspace, location: Location, literal: bytes, options: ListingOptions, signal: AbortSignal
 ) -> list[bytes]:
-    """The file whose very name is the pattern (`file[1].txt`), when it is listed at all."""
+    """Return the file whose very name is the pattern (`file[1].txt`), when it is listed at all."""
     directories = tuple(literal.split(b"/")[:-1])
     narrow = ListingOptions(
         options.include_hidden,

@@ -65,6 +65,8 @@ class GrepData(ToolData):
 
 
 class GrepParameters(Parameters):
+    """What to search for, and where."""
+
     pattern: str
     directory: str = "."
     file_pattern: str | None = None
@@ -80,15 +82,17 @@ class GrepInvocation(ToolInvocation[GrepParameters]):
     """Searches below one directory, or one file."""
 
     def get_description(self) -> str:
+        """Return one line about the call."""
         params = self.params
         files = f" in files {visible(params.file_pattern)}" if params.file_pattern else ""
         return f"Search for {visible(params.pattern)}{files} in {visible(params.directory)}"
 
     def touched_paths(self) -> list[TouchedPath]:
+        """Return the directory or file."""
         return [TouchedPath(self.params.directory, Access.READ)]
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
-        """Raises InvalidArguments for patterns; FileNotFound with the path."""
+        """Check path and patterns. Raises InvalidArguments, FileNotFound."""
         await signal.in_thread(self._prepare)
         try:
             await signal.guard(self._check_pattern())
@@ -97,7 +101,7 @@ class GrepInvocation(ToolInvocation[GrepParameters]):
         return None
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Raises InvalidArguments for patterns; FileNotFound and NoPermission with the path."""
+        """Search. Raises InvalidArguments, FileNotFound, NoPermission."""
         location, file_pattern = await signal.in_thread(self._prepare)
         query = self._query()
         try:
@@ -171,7 +175,7 @@ class GrepInvocation(ToolInvocation[GrepParameters]):
 
 
 def _around_file(fence: Workspace, location: Location) -> DirHandle:
-    """Raises ToolFailure: a search leaves out what it cannot read; the one file that was named is another matter."""
+    """Open the directory of a file that was named. Raises ToolFailure where the file cannot be read."""
     os.close(fence.open_for_reading(location))
     return DirHandle(os.fsencode(location.real.parent), fence.open_parent(location)[0])
 

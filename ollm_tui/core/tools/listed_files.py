@@ -23,7 +23,7 @@ _NAMED_DIRECTORIES = 3
 
 
 def status_of(workspace: Workspace, location: Location, failure: type[ToolFailure]) -> os.stat_result:
-    """What lies at a resolved place; raises FileNotFound and its like. `failure` stands for what has no name."""
+    """Return what lies at a resolved place; raises FileNotFound and its like. `failure` stands for what has no name."""
     try:
         return os.lstat(location.real)
     except FileNotFoundError:
@@ -33,7 +33,7 @@ def status_of(workspace: Workspace, location: Location, failure: type[ToolFailur
 
 
 def directory_at(workspace: Workspace, path: str, failure: type[ToolFailure]) -> Location:
-    """The directory a caller named. Raises InvalidPath, FileNotFound, NotADirectory. Blocking, asks for status only."""
+    """Return the directory a caller named. Raises InvalidPath, FileNotFound, NotADirectory. Blocking."""
     location = workspace.resolve(path)
     if not stat.S_ISDIR(status_of(workspace, location, failure).st_mode):
         raise NotADirectory(
@@ -43,7 +43,7 @@ def directory_at(workspace: Workspace, path: str, failure: type[ToolFailure]) ->
 
 
 def listing_of(workspace: Workspace, location: Location, options: ListingOptions, signal: AbortSignal) -> Listing:
-    """A walk below a directory; it stops with OperationCancelled once the signal aborts.
+    """Open a walk below a directory; it stops with OperationCancelled once the signal aborts.
 
     Raises ToolFailure where the directory cannot be opened. Blocking.
     """
@@ -59,7 +59,7 @@ def listing_of(workspace: Workspace, location: Location, options: ListingOptions
 
 
 def notes_of(listing: Listing, location: Location) -> tuple[str, ...]:
-    """What a reader of the result must know about what is not in it."""
+    """Return what a reader of the result must know about what is not in it."""
     notes: list[str] = []
     if listing.start_ignored:
         notes.append(f"{location.shown} is ignored by git; it was searched because it was asked for")
@@ -77,12 +77,12 @@ def notes_of(listing: Listing, location: Location) -> tuple[str, ...]:
 
 
 def stopped_at(count: int) -> str:
-    """The last line of a result that holds only the first entries."""
+    """Return the last line of a result that holds only the first entries."""
     return f"[stopped at {count} results; there are more]"
 
 
 def shown_prefix(directory: Path, workspace: Workspace) -> str:
-    """What stands in front of the names below a directory in results: empty for the workspace itself, else with `/`."""
+    """Return what precedes names below a directory in results: empty for the workspace, else with `/`."""
     if directory == workspace.root:
         return ""
     inside = workspace.root in directory.parents
@@ -90,7 +90,7 @@ def shown_prefix(directory: Path, workspace: Workspace) -> str:
 
 
 def shown_path(prefix: str, path: bytes) -> str:
-    """A path below a directory as results show it."""
+    """Return a path below a directory as results show it."""
     return shown_name(prefix + os.fsdecode(path))
 
 
@@ -118,7 +118,7 @@ def shown_name(name: str) -> str:
 
 
 def iso_time(nanoseconds: int) -> str:
-    """A file's time stamp as results show it: UTC, ISO 8601, milliseconds."""
+    """Return a file's time stamp as results show it: UTC, ISO 8601, milliseconds."""
     return MOMENTS[nanoseconds // 1_000_000]
 
 

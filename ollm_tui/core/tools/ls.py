@@ -73,6 +73,7 @@ class EntryRun:
     depth: int
 
     def entries(self, handle: DirHandle) -> list[LsEntry]:
+        """Return the entries with their sizes and times of this moment."""
         kind, depth, moments = self.kind, self.depth, MOMENTS
         paths = paths_below(self.shown_directory, self.shown, self.names)
         return [
@@ -107,6 +108,7 @@ class LsData(ToolData):
 
     @classmethod
     def of(cls, handle: DirHandle, runs: Iterable[EntryRun]) -> LsData:
+        """Return the data of a listing, of which the entries are made when asked for."""
         data = cls()
         data._handle, data._runs = handle, tuple(runs)
         return data
@@ -122,6 +124,8 @@ class LsData(ToolData):
 
 
 class LsParameters(Parameters):
+    """What to list."""
+
     path: str = "."
     recursive: bool = False
     include_hidden: bool = False
@@ -129,6 +133,7 @@ class LsParameters(Parameters):
 
     @property
     def depth(self) -> int:
+        """Levels to descend."""
         if self.max_depth is not None:
             return self.max_depth
         return DEFAULT_DEPTH if self.recursive else 0
@@ -138,18 +143,20 @@ class LsInvocation(ToolInvocation[LsParameters]):
     """Lists one directory."""
 
     def get_description(self) -> str:
+        """Return one line about the call."""
         return f"List {quote_name(self.params.path)}"
 
     def touched_paths(self) -> list[TouchedPath]:
+        """Return the directory."""
         return [TouchedPath(self.params.path, Access.READ)]
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
-        """Raises FileNotFound and NotADirectory with the path."""
+        """Check the directory. Raises FileNotFound, NotADirectory."""
         await signal.in_thread(directory_at, self.context.fence, self.params.path, LsFailed)
         return None
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Raises FileNotFound, NotADirectory and NoPermission with the path."""
+        """List the directory. Raises FileNotFound, NotADirectory, NoPermission."""
         return await signal.in_thread(self._list, signal)
 
     def _list(self, signal: AbortSignal) -> ToolResult:
@@ -189,7 +196,7 @@ class _Walk:
     stopped: bool = False
 
     def run(self) -> None:
-        """Raises OSError where the directory itself cannot be read."""
+        """Walk. Raises OSError where the directory itself cannot be read."""
         base = shown_prefix(self.location.real, self.workspace)
         first = self.listing.first()
         stack = [(base, first, self._show(first, base, 0))]
@@ -209,7 +216,7 @@ class _Walk:
                 stack.pop()
 
     def _show(self, directory: ListedDirectory, shown: str, depth: int) -> Iterator[bytes]:
-        """Adds the entries of a directory; each directory is given out right after its own line."""
+        """Add the entries of a directory; yield each directory right after its own line."""
         indent = "  " * depth
         below = directory.path[len(self.listing.start) :]
         for name in sorted(directory.directories):

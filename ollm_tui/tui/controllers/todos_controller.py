@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 
 from ollm_tui.agent.events import TodosChangedEvent
-from ollm_tui.core.storage.change_watch import watch_changes
+from ollm_tui.core.storage.background import watch_changes
 from ollm_tui.core.storage.store import Store
 from ollm_tui.core.todos.todo_list import TodoList
 from ollm_tui.tui.panes.todos_pane import TodoPane

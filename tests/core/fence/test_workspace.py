@@ -558,7 +558,7 @@ def test_lying_in_a_folder_is_told_by_components(parts: list[str], folder: list[
     """By text, and as pathlib tells it."""
     place, around = "/" + "/".join(parts), "/" + "/".join(folder)
     inside = Path(place) == Path(around) or Path(around) in Path(place).parents
-    assert workspace_module._lies_in(place, around) is inside
+    assert workspace_module.lies_in(place, around) is inside
     if inside:
         below = Path(place).relative_to(around).as_posix()
         assert workspace_module._below(place, around) == ("" if below == "." else below)

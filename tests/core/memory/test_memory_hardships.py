@@ -15,7 +15,7 @@ import pytest
 
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.memory import SCHEMA, Memory
-from ollm_tui.core.storage.change_watch import watch_changes
+from ollm_tui.core.storage.background import watch_changes
 from ollm_tui.core.storage.store import Store
 from tests.core.memory.concepts import Concepts
 

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.storage import sqlite_file
-from ollm_tui.core.storage.change_watch import ChangeWatch, watch_changes
+from ollm_tui.core.storage.background import ChangeWatch, watch_changes
 from ollm_tui.core.storage.store import DamagedStoreCopy, ReadOnlyReason, Schema, Store, workspace_key
 from ollm_tui.testing import FakeClock
 

@@ -1,19 +1,59 @@
-"""Noticing that another process has changed the store, for a dashboard that shows what the store holds."""
+"""Use the store in the background: write in order, and notice what other processes write."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import ParamSpec
 
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.storage.store import Store
 
+P = ParamSpec("P")
+
 log = logging.getLogger(__name__)
 
 RACY_SECONDS = 2.0
 """A file stamp younger than this may hide a later change within the same tick of the file system's clock."""
+
+
+class BackgroundWriter:
+    """Runs pieces of work one after the other; the thread starts with the first.
+
+    One that raises StorageFailed is reported to `on_failure` (from that thread) and the next one is tried.
+    """
+
+    def __init__(self, name: str, on_failure: Callable[[StorageFailed], None]) -> None:
+        self._name = name
+        self._on_failure = on_failure
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self._last: Future[None] | None = None
+
+    def submit(self, work: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Have it done; returns at once. After `close` it is reported as a failure."""
+
+        def attempt() -> None:
+            try:
+                work(*args, **kwargs)
+            except StorageFailed as failure:
+                self._on_failure(failure)
+
+        try:
+            self._last = self._thread.submit(attempt)
+        except RuntimeError:  # the one way in which a thread pool refuses work
+            self._on_failure(StorageFailed(f"{self._name}: something came after the end and is not written."))
+
+    def flush(self) -> None:
+        """Wait until everything submitted so far is done; blocks, for the end of a turn or process."""
+        if self._last is not None:
+            self._last.result()
+
+    def close(self) -> None:
+        """Do what is left and end the thread; blocks. Idempotent."""
+        self._thread.shutdown(wait=True)
 
 
 class ChangeWatch:
@@ -26,7 +66,7 @@ class ChangeWatch:
         self._stamp: tuple[int, ...] = ()
 
     def changed(self) -> bool:
-        """True once for each batch of foreign commits. Blocking, microseconds while nothing happens."""
+        """Return True once for each batch of foreign commits. Blocks for microseconds."""
         stamp = self._store.stamp()
         if stamp == self._stamp:
             return False

@@ -1,4 +1,6 @@
-"""Find credentials under other names: files with several hard links.
+"""Recognise protected files by device and inode, whatever their name.
+
+Places are looked up anew each time: one may have been put in place, or behind a link, a moment ago.
 
 A hard link has the content of a credential without its name. It is recognised while the credential still has its own
 name in a known place: in one of the given directories, in a directory of credentials there (`.ssh`), or at one of
@@ -10,10 +12,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 from typing import TypeAlias
 
+from ollm_tui.core.base import app_dirs
 from ollm_tui.core.fence import protected_paths
 from ollm_tui.core.fence.protected_paths import Sensitivity
 
@@ -29,7 +32,7 @@ Deeper are caches, of which `.kube` keeps thousands."""
 
 
 def identity_of_linked(path: bytes) -> Identity | None:
-    """A file that has more than one name; None for anything else."""
+    """Return a file that has more than one name; None for anything else."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -50,8 +53,33 @@ def linked_credentials(device: int, directories: Iterable[bytes]) -> dict[Identi
     return found
 
 
+def protected_by_identity(real: str, root: str, known: Iterable[tuple[str, Sensitivity]]) -> Sensitivity | None:
+    """Return what protects a path that is, or is in, one of the `known` places below `root`."""
+    within = {_identity(path, follow=False) for path in _upwards(real) if len(path) > len(root)} - {None}
+    beneath_root = root.rstrip("/")
+    found = [sensitivity for name, sensitivity in known if _identity(f"{beneath_root}/{name}") in within]
+    return next((each for each in found if each.decision == "deny"), found[0] if found else None)
+
+
+def is_own_directory(real: str) -> bool:
+    """Return whether a path is in our own directories: a workspace around them does not open policy and approvals."""
+    identities = {_identity(path, follow=False) for path in _upwards(real)}
+    for directory in (app_dirs.config_dir(), app_dirs.data_dir(), app_dirs.state_dir()):
+        identity = _identity(str(directory))
+        if identity is None and lies_in(real, os.path.realpath(directory)):
+            return True  # not there yet, and this would make it
+        if identity is not None and identity in identities:
+            return True
+    return False
+
+
+def lies_in(path: str, directory: str) -> bool:
+    """Return whether a real path is the directory or below it; by text, since making paths of them takes longer."""
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
+
+
 def home_dir() -> bytes:
-    """Where most credentials of a person lie; ends with a slash."""
+    """Return where most credentials of a person lie; ends with a slash."""
     return os.path.join(os.path.expanduser(b"~"), b"")
 
 
@@ -65,7 +93,7 @@ def _places_in(directory: bytes) -> Iterator[tuple[bytes, Sensitivity]]:
 
 
 def _files_at(path: bytes, depth: int) -> Iterator[bytes]:
-    """The file itself, or those in a directory."""
+    """Yield the file itself, or those in a directory."""
     yield path
     if depth and os.path.isdir(path) and not os.path.islink(path):
         for entry in _entries(path):
@@ -85,3 +113,19 @@ def _device(directory: bytes) -> int | None:
         return os.stat(directory).st_dev
     except OSError:
         return None
+
+
+def _upwards(path: str) -> Generator[str]:
+    """Yield the path and every directory around it, up to the root of the file system."""
+    while path != "/":
+        yield path
+        path = path[: path.rfind("/")] or "/"
+    yield path
+
+
+def _identity(path: str, *, follow: bool = True) -> Identity | None:
+    try:
+        status = os.stat(path, follow_symlinks=follow)
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino
