@@ -14,7 +14,7 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.bus.confirmation import CommandPreview, ConfirmationResponse
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
-from ollm_tui.core.execution.executor import ToolExecutor
+from ollm_tui.core.execution.executor import ExecutorOptions, ToolExecutor
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.command_warnings import ShellCommandReader
 from ollm_tui.core.policy.engine import PolicyEngine
@@ -151,8 +151,8 @@ async def test_the_executor_alone_shows_warnings_and_reads_answers(root: Path, t
             asyncio.get_running_loop().call_soon(bus.respond_to_confirmation, answer)
 
     bus.subscribe(approve)
-    context = ToolContext(bus=bus, commands=hub)
-    executor = ToolExecutor(registry, PolicyEngine(PolicyConfig()), bus, Workspace(root), True, context=context)
+    options = ExecutorOptions(context=ToolContext(bus=bus, commands=hub))
+    executor = ToolExecutor(registry, PolicyEngine(PolicyConfig()), bus, Workspace(root), True, options)
     result = await executor.execute("shell", {"command": "cd  src && grep missing ../.env"})
     assert (result.exit_code, result.error) == (1, None)
     assert shown[0].parts == ("cd src", "grep missing ../.env")
