@@ -1,4 +1,4 @@
-"""Settings: models, file layers, defaults (contract section 0, architecture "Files on disk"). Knows no screen."""
+"""Settings: their models and defaults, and the files, variables and flags they come from."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from ollm_tui.options import Options
 
 ENVIRONMENT_PREFIX = "OLLM_"
 NOT_SETTINGS = frozenset({"OLLM_PROBE", "OLLM_TEST_TOOLS", "OLLM_TEST_LLM"})
-"""Variables of ours that are switches of their own."""
+"""Variables with our prefix that are not settings."""
 
 NOT_FOR_REPOSITORIES = frozenset(
     {"api_key", "base_url", "provider", "shell", "mode", "web", "memory", "keys", "terminal"}
 )
-"""Keys that a repository's file may not set, trusted or not: they could send secrets away or loosen something."""
+"""Keys that a repository's file may not set: they could leak secrets or loosen something."""
 
 
 class ConfigTable(BaseModel):
-    """Base of a settings table: unknown keys are faults."""
+    """Base of settings tables, in which unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -42,11 +42,11 @@ class UiSettings(ConfigTable):
     mouse: bool = True
     reduced_motion: bool = False
     auto_open: Literal["idle", "always", "never"] = "idle"
-    """When the confirmation opens by itself; `idle` waits until the person does not type."""
+    """When a confirmation opens by itself; `idle` waits until the person does not type."""
 
 
 class ConfirmSettings(ConfigTable):
-    """`[confirm]`: how long a question waits; None waits for ever while a person is at the dashboard."""
+    """`[confirm]`: how long a confirmation waits; None is for ever, while a person is there."""
 
     timeout: Annotated[float, Field(gt=0)] | None = None
 
@@ -67,7 +67,7 @@ class ToolSettings(ConfigTable):
     forgiving: bool = True
     strict_edits: bool = False
     protected: list[str] = Field(default_factory=list[str])
-    """Patterns, as in `.gitignore`, of files that ask for reading and for writing."""
+    """Patterns, as in `.gitignore`, of files that ask for reading and writing."""
 
 
 class ShellSettings(ConfigTable):
@@ -81,7 +81,7 @@ class TerminalSettings(ConfigTable):
     """`[terminal]`: what programs in the terminal may do beyond drawing."""
 
     clipboard: bool = False
-    """Whether they may put text on the clipboard (OSC 52). That they read it is never allowed."""
+    """Whether they may write the clipboard (OSC 52); reading it is never allowed."""
 
 
 class WebSettings(ConfigTable):
@@ -94,11 +94,11 @@ class WebSettings(ConfigTable):
 
 
 class MemorySettings(ConfigTable):
-    """`[memory]`: what goes along with a session's first message."""
+    """`[memory]`: notes in a session's first message."""
 
     inject: bool = True
     inject_tokens: int = Field(1_000, gt=0)
-    """The most that the notes may take, by our own estimate; never more than an eighth of a known context window."""
+    """Most tokens of the notes, as estimated; at most an eighth of a known context window."""
 
 
 class AgentSettings(ConfigTable):
@@ -133,7 +133,7 @@ class Settings(ConfigTable):
 
 @dataclass(frozen=True)
 class ConfigError:
-    """A file or variable that cannot be used as it is: where, what, and what to do. Nothing on disk is changed."""
+    """What is wrong in a file or variable: where, what, and what to do."""
 
     source: str
     message: str
@@ -147,7 +147,7 @@ class ConfigError:
 
 @dataclass(frozen=True)
 class ConfigFile:
-    """A config file as read: its text for positions, its tables for values."""
+    """A config file as read: text for positions, tables for values."""
 
     path: Path
     text: str
@@ -156,7 +156,7 @@ class ConfigFile:
 
 @dataclass
 class LoadedConfig:
-    """The effective settings, where each came from (dotted key -> source), and everything that was wrong."""
+    """The effective settings, the source of each by dotted key, and all errors."""
 
     settings: Settings
     sources: dict[str, str]
@@ -164,20 +164,20 @@ class LoadedConfig:
     user_file: ConfigFile | None = None
     repository_file: ConfigFile | None = None
     unreadable: ConfigError | None = None
-    """A config file that could not be read at all: the policy in it is unknown, so nothing is allowed."""
+    """A config file that could not be read: its policy is unknown, so everything is denied."""
 
 
 def user_config_path(options: Options) -> Path:
-    """The user's file, or the one named by `--config`."""
+    """Return the user's config file, or the one named by `--config`."""
     return options.config_file or config_dir() / "config.toml"
 
 
 def load_settings(
     options: Options, trusted: RepositoryConfig | None, environ: Mapping[str, str] | None = None
 ) -> LoadedConfig:
-    """Defaults, then the user's file, the trusted repository's file, `OLLM_*` variables, and flags.
+    """Merge defaults, the user's file, the trusted repository's, `OLLM_*` variables and flags.
 
-    What is faulty is left out and told in `faults`; nothing is raised.
+    What is invalid is left out and told in `errors`; nothing is raised.
     """
     environ = os.environ if environ is None else environ
     loaded = LoadedConfig(Settings(), {})
@@ -186,31 +186,33 @@ def load_settings(
     if options.config_file is not None or path.exists():
         loaded.user_file = _read(path, loaded)
         if loaded.user_file is not None:
-            _merge(values, _sound(loaded.user_file.tables, str(path), loaded, loaded.user_file.text), str(path), loaded)
+            _merge(
+                values,
+                _valid_keys(loaded.user_file.tables, str(path), loaded, loaded.user_file.text),
+                str(path),
+                loaded,
+            )
     if trusted is not None:
         loaded.repository_file = _read(trusted.path, loaded, trusted.content)
         if loaded.repository_file is not None:
             tables = _allowed_to_repositories(loaded.repository_file, loaded)
-            sound = _sound(tables, str(trusted.path), loaded, loaded.repository_file.text)
-            _merge(values, _protecting_also(sound, values), str(trusted.path), loaded)
+            valid = _valid_keys(tables, str(trusted.path), loaded, loaded.repository_file.text)
+            _merge(values, _protecting_also(valid, values), str(trusted.path), loaded)
     for name, table in _from_environment(environ):
-        _merge(values, _sound(table, name, loaded, ""), name, loaded)
-    _merge(values, _sound(_from_flags(options), "command line", loaded, ""), "command line", loaded)
+        _merge(values, _valid_keys(table, name, loaded, ""), name, loaded)
+    _merge(values, _valid_keys(_from_flags(options), "command line", loaded, ""), "command line", loaded)
     loaded.settings = Settings.model_validate(values)
     return loaded
 
 
 def effective_toml(loaded: LoadedConfig) -> str:
-    """The settings as TOML with the source behind each key; secrets masked (`config show`)."""
+    """Return the settings as TOML, each with its source; secrets are masked."""
     lines: list[str] = []
     tables: list[str] = []
     for name in Settings.model_fields:
         value = getattr(loaded.settings, name)
-        if isinstance(value, ConfigTable):
-            rows = [(key, getattr(value, key)) for key in type(value).model_fields]
-            tables += ["", f"[{name}]", *(_shown(key, part, f"{name}.{key}", loaded) for key, part in rows)]
-        elif isinstance(value, dict):
-            rows = sorted(loaded.settings.keys.items())
+        if isinstance(value, ConfigTable | dict):
+            rows = list(value) if isinstance(value, ConfigTable) else sorted(loaded.settings.keys.items())
             tables += ["", f"[{name}]", *(_shown(key, part, f"{name}.{key}", loaded) for key, part in rows)]
         else:
             lines.append(_shown(name, value, name, loaded))
@@ -240,47 +242,45 @@ def _toml_key(key: str) -> str:
 
 
 def _read(path: Path, loaded: LoadedConfig, content: bytes | None = None) -> ConfigFile | None:
-    """The file at `path`, or `content` where that is what was read of it and nothing else may count."""
+    """Read the file at `path`, or `content` where only that may count."""
     try:
         text = path.read_text("utf-8") if content is None else content.decode("utf-8")
         return ConfigFile(path, text, tomllib.loads(text))
-    except OSError as error:
-        fault = ConfigError(str(path), error.strerror or str(error), "Check the path and its permissions.")
-    except UnicodeDecodeError as error:
-        fault = ConfigError(str(path), f"not UTF-8 at byte {error.start}", "Save it as UTF-8.")
-    except tomllib.TOMLDecodeError as error:
-        found = re.search(r"\(at line (\d+), column \d+\)", str(error))
-        message = str(error).split(" (at ")[0]
-        fault = ConfigError(
-            str(path), message, "Correct it; until then nothing is allowed.", int(found[1]) if found else None
-        )
-    loaded.errors.append(fault)
-    loaded.unreadable = loaded.unreadable or fault
+    except OSError as failure:
+        error = ConfigError(str(path), failure.strerror or str(failure), "Check the path and its permissions.")
+    except UnicodeDecodeError as failure:
+        error = ConfigError(str(path), f"not UTF-8 at byte {failure.start}", "Save it as UTF-8.")
+    except tomllib.TOMLDecodeError as failure:
+        found = re.search(r"\(at line (\d+), column \d+\)", str(failure))
+        message, remedy = str(failure).split(" (at ")[0], "Correct it; until then nothing is allowed."
+        error = ConfigError(str(path), message, remedy, int(found[1]) if found else None)
+    loaded.errors.append(error)
+    loaded.unreadable = loaded.unreadable or error
     return None
 
 
-def _sound(tables: Mapping[str, JsonValue], source: str, loaded: LoadedConfig, text: str) -> dict[str, JsonValue]:
-    """The keys that are valid, each by itself; the others become faults."""
-    sound: dict[str, JsonValue] = {}
+def _valid_keys(tables: Mapping[str, JsonValue], source: str, loaded: LoadedConfig, text: str) -> dict[str, JsonValue]:
+    """Return the keys that are valid by themselves; the others become errors."""
+    valid: dict[str, JsonValue] = {}
     for key, value in tables.items():
         if key == "policy":
-            continue  # judged with the policy, where a fault denies everything
+            continue  # read with the policy, where an error denies everything
         if key in Settings.model_fields and isinstance(value, dict) and key != "keys":
-            kept = {name: part for name, part in value.items() if _is_sound({key: {name: part}}, source, loaded, text)}
-            sound[key] = kept
-        elif _is_sound({key: value}, source, loaded, text):
-            sound[key] = value
-    return sound
+            kept = {name: part for name, part in value.items() if _is_valid({key: {name: part}}, source, loaded, text)}
+            valid[key] = kept
+        elif _is_valid({key: value}, source, loaded, text):
+            valid[key] = value
+    return valid
 
 
-def _is_sound(one: dict[str, JsonValue], source: str, loaded: LoadedConfig, text: str) -> bool:
+def _is_valid(one: dict[str, JsonValue], source: str, loaded: LoadedConfig, text: str) -> bool:
     try:
         Settings.model_validate(one)
     except ValidationError as error:
-        fault = error.errors()[0]
-        dotted = ".".join(str(part) for part in fault["loc"])
-        unknown = fault["type"] == "extra_forbidden"
-        message = f"unknown key {dotted}" if unknown else f"{dotted}: {fault['msg']}"
+        first = error.errors()[0]
+        dotted = ".".join(str(part) for part in first["loc"])
+        unknown = first["type"] == "extra_forbidden"
+        message = f"unknown key {dotted}" if unknown else f"{dotted}: {first['msg']}"
         remedy = (
             "Remove it or correct its spelling; the dashboard ignores it."
             if unknown
@@ -303,15 +303,15 @@ def _allowed_to_repositories(file: ConfigFile, loaded: LoadedConfig) -> dict[str
     return allowed
 
 
-def _protecting_also(sound: dict[str, JsonValue], person: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """A repository's protected files stand before the person's: the last pattern wins, so it takes none away."""
-    theirs, own = sound.get("tools"), person.get("tools")
+def _protecting_also(given: dict[str, JsonValue], person: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Put a repository's protected files first: the last pattern wins, so none is taken away."""
+    theirs, own = given.get("tools"), person.get("tools")
     if not isinstance(theirs, dict) or not isinstance(own, dict):
-        return sound
+        return given
     more, kept = theirs.get("protected"), own.get("protected")
     if not isinstance(more, list) or not isinstance(kept, list):
-        return sound
-    return {**sound, "tools": {**theirs, "protected": [*more, *kept]}}
+        return given
+    return {**given, "tools": {**theirs, "protected": [*more, *kept]}}
 
 
 def _from_environment(environ: Mapping[str, str]) -> list[tuple[str, dict[str, JsonValue]]]:
@@ -337,20 +337,13 @@ def _environment_value(raw: str) -> JsonValue:
 
 
 def _from_flags(options: Options) -> dict[str, JsonValue]:
-    flat: dict[str, JsonValue] = {
-        "provider": options.provider,
-        "model": options.model,
-        "base_url": options.base_url,
-        "mode": options.mode,
-    }
-    ui: dict[str, JsonValue] = {
-        "theme": options.theme,
-        "mouse": options.mouse,
-        "reduced_motion": options.reduced_motion,
-    }
-    given: dict[str, JsonValue] = {key: value for key, value in flat.items() if value is not None}
-    given_ui: dict[str, JsonValue] = {key: value for key, value in ui.items() if value is not None}
-    return {**given, "ui": given_ui} if given_ui else given
+    flags = _given(options, "provider", "model", "base_url", "mode")
+    ui = _given(options, "theme", "mouse", "reduced_motion")
+    return {**flags, "ui": ui} if ui else flags
+
+
+def _given(options: Options, *names: str) -> dict[str, JsonValue]:
+    return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 
 def _merge(values: dict[str, JsonValue], more: Mapping[str, JsonValue], source: str, loaded: LoadedConfig) -> None:

@@ -1,4 +1,4 @@
-"""What a command line asks for: plain values, so that the first frame needs nothing else."""
+"""The options of a command line as plain values, which is all that the first frame needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Options:
-    """Flags that outrank every file and variable; None where not given."""
+    """Flags, which outrank files and variables; None where not given."""
 
     workspace: Path | None = None
     add_dirs: tuple[Path, ...] = ()
@@ -23,4 +23,4 @@ class Options:
     mouse: bool | None = None
     reduced_motion: bool | None = None
     prompt: str | None = None
-    """A first message, sent as soon as the dashboard stands."""
+    """A first message, sent as soon as the dashboard is ready."""

@@ -1,0 +1,1 @@
+"""The conversation: model in, tool calls out."""

@@ -1,4 +1,4 @@
-"""The one vocabulary of what happens: session log, `run --output jsonl` and the screen read it (contract section 5)."""
+"""Events of a session, read by its log, `run --output jsonl` and the screen."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TurnStatus(StrEnum):
 
 
 class _Event(Wire):
-    """What every event carries. `id` counts from 1 in a session and is given, with the time (UTC), by the stream."""
+    """Base of events; the stream sets `id`, counted from 1, and `time` (UTC)."""
 
     id: int = 0
     time: str = ""
@@ -52,16 +52,16 @@ class UserMessageEvent(_Event):
 
 
 class RecalledNote(Wire):
-    """A memory that went along."""
+    """A memory that was sent."""
 
     key: str
     scope: str
 
 
 class MemoryRecalledEvent(_Event):
-    """What stood before the person's words in the session's first message, exactly as it was sent.
+    """Notes from memory in the session's first message, exactly as sent.
 
-    A replay puts `text` there again instead of reading the memory, which may say something else by then.
+    A replay uses `text` again instead of reading the memory, which may have changed by then.
     """
 
     type: Literal["memory_recalled"] = "memory_recalled"
@@ -69,32 +69,32 @@ class MemoryRecalledEvent(_Event):
     notes: tuple[RecalledNote, ...] = ()
     left_out: int = 0
     secrets: int = 0
-    """Those left out because they look like secrets."""
+    """How many of those left out look like secrets."""
 
     @property
     def summary(self) -> str:
-        """For a person, in half a line."""
+        """Half a line for the person."""
         count = "1 note" if len(self.notes) == 1 else f"{len(self.notes)} notes"
         secret = f" (secret-looking: {self.secrets})" if self.secrets else ""
         return f"{count} from memory" + (f", {self.left_out} left out{secret}" if self.left_out else "")
 
 
 class TextDeltaEvent(_Event):
-    """A further piece of the answer; not in the log."""
+    """More text of the answer; not in the log."""
 
     type: Literal["text_delta"] = "text_delta"
     text: str
 
 
 class ReasoningDeltaEvent(_Event):
-    """A further piece of the model's thinking; not in the log."""
+    """More of the model's thinking; not in the log."""
 
     type: Literal["reasoning_delta"] = "reasoning_delta"
     text: str
 
 
 class ProposedCall(Wire):
-    """A call inside an assistant message. `arguments` is as the model sent it."""
+    """A call inside an assistant message, with the arguments as the model sent them."""
 
     id: str
     name: str
@@ -113,7 +113,7 @@ class AssistantMessageEvent(_Event):
 
 
 class ToolCallEvent(_Event):
-    """A call is handed to the executor; exactly one `tool_result` follows."""
+    """A call goes to the executor; exactly one `tool_result` follows."""
 
     type: Literal["tool_call"] = "tool_call"
     call_id: str
@@ -123,7 +123,7 @@ class ToolCallEvent(_Event):
 
 
 class ToolOutputEvent(_Event):
-    """Folded text of a running call; not in the log, where the result has it."""
+    """Output of a running call; not in the log, where the result has it."""
 
     type: Literal["tool_output"] = "tool_output"
     call_id: str
@@ -131,7 +131,7 @@ class ToolOutputEvent(_Event):
 
 
 class ConfirmationRequestedEvent(_Event):
-    """A question was put into the queue."""
+    """A confirmation was requested."""
 
     type: Literal["confirmation_requested"] = "confirmation_requested"
     call_id: str
@@ -139,7 +139,7 @@ class ConfirmationRequestedEvent(_Event):
 
 
 class ConfirmationSettledEvent(_Event):
-    """A question was settled, by whom and how."""
+    """A confirmation was settled: how, and by whom."""
 
     type: Literal["confirmation_settled"] = "confirmation_settled"
     call_id: str
@@ -151,7 +151,7 @@ class ConfirmationSettledEvent(_Event):
 
 
 class LoggedResult(Wire):
-    """A result as it stands in an event: `data` is plain JSON, so that a log can be read back by any version."""
+    """A result in an event; `data` is plain JSON, so that any version can read the log."""
 
     ok: bool
     llm_content: str
@@ -167,12 +167,13 @@ class LoggedResult(Wire):
 
     @model_serializer(mode="wrap")
     def _without_nothing(self, dump: SerializerFunctionWrapHandler) -> JsonObject:
-        """As on stdout: no list where there is nothing in it."""
+        """Leave out empty lists, as on stdout."""
         shown: JsonObject = dump(self)
         return {key: value for key, value in shown.items() if value not in ((), [])}
 
     @classmethod
     def of(cls, result: ToolResult) -> LoggedResult:
+        """Return the result as it is logged."""
         return cls.model_validate(result.on_stdout())
 
 
@@ -202,7 +203,7 @@ class UsageEvent(_Event):
 
 
 class NoticeEvent(_Event):
-    """Something a person should know that is no failure."""
+    """Something a person should know that is not an error."""
 
     type: Literal["notice"] = "notice"
     text: str
@@ -219,7 +220,7 @@ class TurnError(Wire):
 
 
 class ErrorEvent(_Event):
-    """The turn can not go on."""
+    """The turn cannot go on."""
 
     type: Literal["error"] = "error"
     error: TurnError
@@ -259,18 +260,18 @@ def _reader() -> TypeAdapter[Event]:
 
 
 def read_event(line: str | bytes) -> Event:
-    """An event back from a line of a log. Raises pydantic's ValidationError."""
+    """Read an event from a line of a log; raise pydantic's ValidationError."""
     return _reader().validate_json(line)
 
 
 UNLOGGED = (TextDeltaEvent, ReasoningDeltaEvent, ToolOutputEvent)
-"""Live pieces whose whole stands in a later event."""
+"""Live events whose whole text is in a later one."""
 
 
 def as_line(event: Event) -> str:
-    """An event as one line of JSON: camelCase, nothing where there is nothing.
+    """Return an event as one line of JSON in camelCase, without empty members.
 
-    Half a surrogate pair, which a name of a file can hold, becomes U+FFFD.
+    Half a surrogate pair, which a file name can hold, becomes U+FFFD.
     """
     try:
         return event.model_dump_json(by_alias=True, exclude_none=True)

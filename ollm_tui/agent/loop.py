@@ -1,4 +1,4 @@
-"""One turn: stream, collect calls, hand them to the executor, feed results back, until the model asks for no more."""
+"""The agent loop: stream a reply, run its calls, feed results back, until none are left."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from ollm_tui.core.fence.workspace import Workspace
 
 
 def system_prompt(workspace: Workspace) -> str:
-    """Nothing volatile stands here: no clock, no file list, no todo list."""
+    """Return the system prompt, which holds nothing volatile: no clock, files or todos."""
     return f"""\
 You are an agent that works for a person in the folder {quote_name(str(workspace.root))} of their machine.
 You act only through the tools you are offered. The person sees every call; some wait for their approval.
@@ -64,12 +64,12 @@ You act only through the tools you are offered. The person sees every call; some
 log = logging.getLogger(__name__)
 
 MAX_ROUNDS = 50
-"""Requests to the model in one turn; a model that goes round in circles is stopped there."""
+"""Requests to the model in one turn; a model that repeats itself is stopped there."""
 
 
 @dataclass
 class _Reply:
-    """What one request brought, as far as it came."""
+    """A reply as far as it came."""
 
     text: str = ""
     reasoning: str = ""
@@ -85,11 +85,11 @@ _CUT_SHORT = {
     ),
     wire.FinishReason.FILTERED: "The server's content filter ended the answer here. Ask in other words.",
 }
-"""Ends of a reply that look like its author's own, though they are not; what the person is told."""
+"""What the person is told of replies that the model did not end itself."""
 
 
 class Agent:
-    """A conversation between a person, a model and the executor; one turn at a time, all of it told on the stream."""
+    """A conversation of person, model and tools; one turn at a time, published as events."""
 
     def __init__(
         self,
@@ -115,15 +115,16 @@ class Agent:
 
     @property
     def busy(self) -> bool:
+        """Whether a turn is running."""
         return self._controller is not None
 
     @property
     def history(self) -> tuple[wire.Message, ...]:
-        """What the next request will carry."""
+        """The messages of the next request."""
         return tuple(self._history)
 
     async def run_turn(self, text: str) -> TurnStatus:
-        """Answer the person. Raises RuntimeError while another turn runs; every other failure is an event."""
+        """Answer the person; raise RuntimeError while a turn runs, every other error is an event."""
         self._begin()
         text = well_formed(text)
         self.stream.publish(UserMessageEvent(text=text))
@@ -131,14 +132,14 @@ class Agent:
         return await self._finish_turn()
 
     async def retry(self) -> TurnStatus:
-        """Go on where the last turn failed, without asking the person again. Raises RuntimeError while one runs."""
+        """Go on where the last turn failed; raise RuntimeError while one runs."""
         self._begin()
         while isinstance(self._history[-1], wire.AssistantMessage) and not self._history[-1].tool_calls:
             self._history.pop()
         return await self._finish_turn()
 
     def interrupt(self, reason: str = "interrupted by the person") -> bool:
-        """Stop the running turn; False when there is none. What was done so far is kept."""
+        """Stop the running turn, keeping what was done; return False when there is none."""
         if self._controller is None:
             return False
         self._controller.abort(reason)
@@ -159,28 +160,28 @@ class Agent:
         except OperationCancelled:
             status = TurnStatus.INTERRUPTED
         except wire.ProviderError as failure:
-            fault = TurnError(
+            turn_error = TurnError(
                 type="ProviderError",
                 code=failure.kind.value.upper(),
                 message=failure.message,
                 retryable=failure.retryable,
             )
-            self.stream.publish(ErrorEvent(error=fault))
+            self.stream.publish(ErrorEvent(error=turn_error))
         except asyncio.CancelledError:
             status = TurnStatus.INTERRUPTED
             raise
-        except Exception as error:  # the promise of this class: whatever goes wrong in a turn is told on the stream
-            log.exception("a turn failed in a way it should not")
+        except Exception as error:  # whatever goes wrong in a turn becomes an event
+            log.exception("a turn failed unexpectedly")
             message = f"The turn failed inside ({type(error).__name__}); the log has the details. Try again."
             self.stream.publish(ErrorEvent(error=TurnError(type="InternalError", code="INTERNAL", message=message)))
         finally:
             self._controller = None
-            await self._keep_safe()
+            await self._sync_to_disk()
             self.stream.publish(TurnFinishedEvent(status=status))
         return status
 
-    async def _keep_safe(self) -> None:
-        """Bring the turn to the disk; where that fails the person is told, and the conversation goes on."""
+    async def _sync_to_disk(self) -> None:
+        """Sync the turn to disk; where that fails the person is told, and the conversation goes on."""
         if self._on_turn_end is None:
             return
         try:
@@ -189,7 +190,7 @@ class Agent:
             self.stream.publish(NoticeEvent(text=f"This turn may not survive a power cut: {error}"))
 
     async def _begin_session(self, signal: AbortSignal) -> None:
-        """Once, before the first request: what has to be done then, and the notes from memory."""
+        """Do once, before the first request, what has to be done, and recall notes from memory."""
         begin, self._on_first_message = self._on_first_message, None
         recalled: RecallResult | None = None
         try:
@@ -207,9 +208,9 @@ class Agent:
             self._put_before_first_message(recalled)
 
     def _put_before_first_message(self, recalled: RecallResult) -> None:
-        for place, message in enumerate(self._history):
+        for index, message in enumerate(self._history):
             if isinstance(message, wire.UserMessage):
-                self._history[place] = replace(message, preface=recalled.text)
+                self._history[index] = replace(message, preface=recalled.text)
                 break
         notes = tuple(RecalledNote(key=note.key, scope=note.scope.value) for note in recalled.notes)
         self.stream.publish(
@@ -235,7 +236,7 @@ class Agent:
         return TurnStatus.FAILED
 
     async def _request(self, signal: AbortSignal) -> _Reply:
-        """One request; whatever came before a failure is published and kept."""
+        """Send one request; what came before an error is published and kept."""
         reply = _Reply()
         whole = False
         events = self.provider.stream(self._chat_request(), signal)
@@ -285,8 +286,8 @@ class Agent:
             self.stream.publish(
                 UsageEvent(prompt_tokens=reply.usage.prompt_tokens, completion_tokens=reply.usage.completion_tokens)
             )
-        if reply.end is not None and (said := _CUT_SHORT.get(reply.end)):
-            self.stream.publish(NoticeEvent(text=said))
+        if reply.end is not None and (text := _CUT_SHORT.get(reply.end)):
+            self.stream.publish(NoticeEvent(text=text))
         if reply.text or reply.calls:
             self._history.append(wire.AssistantMessage(reply.text, tuple(reply.calls), reply.reasoning))
 
@@ -299,7 +300,7 @@ class Agent:
         return wire.ChatRequest(messages=tuple(self._history), tools=offered)
 
     async def _run_calls(self, calls: list[wire.ToolCall], signal: AbortSignal) -> list[ToolResult]:
-        """Validate and ask for all calls of a reply together; run them one after the other, in order."""
+        """Validate and confirm all calls of a reply together; run them in order."""
         for call in calls:
             self.stream.publish(
                 ToolCallEvent(
@@ -308,9 +309,9 @@ class Agent:
             )
 
         async def run(call: wire.ToolCall, place: CallOrder) -> ToolResult:
-            if call.fault is not None:
+            if call.error is not None:
                 place.done()
-                result = ToolResult.of_failure(InvalidArguments(call.fault))
+                result = ToolResult.of_failure(InvalidArguments(call.error))
             else:
                 origin = Origin(call.origin.value)
                 result = await self.executor.execute(

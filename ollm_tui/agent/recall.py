@@ -1,7 +1,7 @@
-"""What is remembered, as it goes along with a session's first message: a few notes within a budget of tokens.
+"""Recall notes from memory for a session's first message, within a budget of tokens.
 
-The workspace's notes come before the user's, the last changed first, each at most a quarter of the budget. Nothing
-goes along that looks like a secret, or that `memory_get` would have to ask for. How much stayed out is said.
+The workspace's notes come before the user's, the last changed first, each at most a quarter of the budget. What looks
+like a secret, or needs a confirmation for `memory_get`, is left out and counted.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _LETTERS_A_TOKEN = 6
 
 
 def estimated_tokens(text: str) -> int:
-    """How many tokens `text` is likely to be."""
+    """Return an estimate of the tokens in `text`."""
     return sum(_cost(piece[0]) for piece in _PIECE.finditer(text))
 
 
 def within(text: str, tokens: int) -> str:
-    """The beginning of `text` that is estimated at no more than `tokens`."""
+    """Return the beginning of `text` that is estimated at no more than `tokens`."""
     left = max(tokens, 0)
     for piece in _PIECE.finditer(text):
         cost = _cost(piece[0])
@@ -41,10 +41,10 @@ def _cost(piece: str) -> int:
 
 
 CONSIDERED = 500
-"""Notes that are looked at, at most; so many never fit."""
+"""Notes that are considered; so many never fit."""
 
 LEAST_ROOM = 8
-"""Tokens below which no note fits any more."""
+"""Tokens below which no note fits."""
 
 _SHARE = 4
 """A note takes at most this part of the budget, so that one long text does not keep all others out."""
@@ -58,7 +58,7 @@ ENDING = "[End of the notes. The person says:]"
 
 @dataclass(frozen=True)
 class MemoryNote:
-    """A memory that goes along."""
+    """A memory that is sent."""
 
     key: str
     scope: MemoryScope
@@ -66,12 +66,12 @@ class MemoryNote:
 
 @dataclass(frozen=True)
 class RecallResult:
-    """The notes as the model reads them, before the person's words, and what is not among them."""
+    """The notes as the model reads them, and counts of what was left out."""
 
     text: str
     notes: tuple[MemoryNote, ...]
     left_out: int
-    """All that stayed out, for whatever reason."""
+    """All that was left out, for any reason."""
     secrets: int
     """Those of them that look like secrets."""
     asking: int
@@ -79,20 +79,27 @@ class RecallResult:
 
 
 class MemoryRecall:
-    """Chooses and writes the notes for one session. Reading blocks, so it is done in threads."""
+    """Chooses and writes the notes for one session, reading in threads."""
 
     def __init__(self, memory: Memory, allowed: Callable[[str], Awaitable[bool]], budget: int) -> None:
-        """`allowed` says whether the model may read a key unasked; `budget` is in tokens, the framing included."""
+        """Keep what the notes are read from.
+
+        Args:
+            memory: Where the values are.
+            overview: Lists what there is.
+            allowed: Whether the model may read a key without a question.
+            budget: Tokens, the framing included.
+        """
         self._memory = memory
         self._allowed = allowed
         self._budget = budget
 
     async def notes(self, signal: AbortSignal) -> RecallResult | None:
-        """None where nothing is remembered, or the budget is too small for anything. Raises StorageFailed."""
+        """Return the notes; None where nothing is remembered or fits. Raises StorageFailed."""
         seen = await signal.in_thread(self._memory.page, order=MemoryOrder.NEWEST, limit=CONSIDERED)
         theirs = {glance.key for glance in seen.entries if glance.scope is MemoryScope.WORKSPACE}
         # As in memory_get, the workspace's own text stands for the user's under the same key.
-        standing = [
+        counted = [
             glance for glance in seen.entries if glance.scope is MemoryScope.WORKSPACE or glance.key not in theirs
         ]
         frame = "\n".join((HEADING, _rest(999, 99, 99), ENDING))
@@ -103,7 +110,7 @@ class MemoryRecall:
         notes: list[MemoryNote] = []
         lines: list[str] = []
         secrets = asking = 0
-        for glance in standing:
+        for glance in counted:
             if room < LEAST_ROOM:
                 break
             if not await self._allowed(glance.key):
@@ -116,13 +123,13 @@ class MemoryRecall:
                 room -= cost
                 lines.append(written)
                 notes.append(MemoryNote(glance.key, glance.scope))
-        left_out = seen.total - (len(seen.entries) - len(standing)) - len(notes)
+        left_out = seen.total - (len(seen.entries) - len(counted)) - len(notes)
         parts = [HEADING, *lines] if lines else []
         parts += [_rest(left_out, secrets, asking)] if left_out else []
         return RecallResult("\n".join((*parts, ENDING)), tuple(notes), left_out, secrets, asking)
 
     def _line(self, glance: MemorySummary, share: int) -> str | None:
-        """The note on one line; None where it looks like a secret, wherever in its text."""
+        """Return the note on one line; None where anything in it looks like a secret."""
         value = glance.opening
         if not glance.whole:
             found = self._memory.get(glance.key, glance.scope)

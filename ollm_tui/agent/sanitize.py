@@ -1,4 +1,4 @@
-"""Keeps half surrogate pairs and bottomless nesting out of the conversation: no log, server or screen can take them."""
+"""Keep half surrogate pairs and deep nesting out, which no log, server or screen can take."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ollm_tui.agent.providers.provider import ToolCall
 from ollm_tui.core.base.results import JsonObject
 
 DEEPEST = 100
-"""Levels of nesting in a call's arguments; no tool takes more than three, and JSON readers give up at 200 or so."""
+"""Levels of nesting in arguments; tools take three, JSON readers give up at about 200."""
 
 
 def well_formed(text: str) -> str:
-    """The text as valid Unicode: pairs joined, and U+FFFD for each half that is alone."""
+    """Return the text as valid Unicode: pairs joined, U+FFFD for each lone half."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -23,7 +23,7 @@ def well_formed(text: str) -> str:
 
 
 def well_formed_json(value: JsonValue) -> JsonValue:
-    """The value with every text in it valid Unicode, names of members included."""
+    """Return the value with every text in it valid Unicode, names of members included."""
     match value:
         case str():
             return well_formed(value)
@@ -36,19 +36,19 @@ def well_formed_json(value: JsonValue) -> JsonValue:
 
 
 def presentable(call: ToolCall) -> ToolCall:
-    """The call as it can be shown, logged and sent back; with a fault where that is not what the model meant."""
+    """Return the call as it can be shown and logged; with an error where that changes it."""
     name = well_formed(call.name)
     if _is_deeper_than(call.arguments, DEEPEST):
-        return replace(call, name=name, arguments={}, fault=f"The arguments are nested over {DEEPEST} levels deep.")
+        return replace(call, name=name, arguments={}, error=f"The arguments are nested over {DEEPEST} levels deep.")
     arguments: JsonObject = {well_formed(key): well_formed_json(item) for key, item in call.arguments.items()}
     if arguments == call.arguments:
         return call if name == call.name else replace(call, name=name)
     half = "The arguments hold half of a surrogate pair: send whole characters."
-    return replace(call, name=name, arguments=arguments, raw_arguments=None, fault=call.fault or half)
+    return replace(call, name=name, arguments=arguments, raw_arguments=None, error=call.error or half)
 
 
 def _is_deeper_than(value: JsonValue, levels: int) -> bool:
-    """Without recursion: the depth is what is in question."""
+    """Return whether the value is nested deeper, without recursion."""
     layer: list[JsonValue] = [value]
     for _ in range(levels):
         inner: list[JsonValue] = []

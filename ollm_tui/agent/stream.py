@@ -1,4 +1,4 @@
-"""The one stream: the only subscriber of the bus and the only publisher of events (architecture, "One stream")."""
+"""The event stream: turns the bus's notices into events and hands events to readers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Reader = Callable[[Event], None]
 
 
 class EventStream:
-    """Gives every event its number and time and hands it to all readers, in order. Lives on one event loop."""
+    """Numbers and stamps events and hands them to all readers, in order, on one event loop."""
 
     def __init__(self, bus: MessageBus, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -39,13 +39,13 @@ class EventStream:
         self._unsubscribe = bus.subscribe(self._on_notice)
 
     def close(self) -> None:
-        """Stop listening to the bus; readers stay until they leave."""
+        """Stop listening to the bus."""
         self._unsubscribe()
 
     def subscribe(self, reader: Reader) -> Callable[[], None]:
-        """Hand every event from now on to `reader`, which must be quick; returns how to stop.
+        """Call `reader`, which must be quick, with every event; return how to stop.
 
-        What a reader raises is logged and reaches nobody else.
+        What a reader raises is logged and does not reach the others.
         """
         key = self._next_reader
         self._next_reader += 1
@@ -57,13 +57,13 @@ class EventStream:
         return unsubscribe
 
     def publish(self, event: Event) -> Event:
-        """Stamp and hand out; returns the stamped event."""
+        """Stamp an event, hand it to all readers, and return it."""
         self._last_id += 1
         stamped = event.model_copy(update={"id": self._last_id, "time": iso_time(self._clock.now())})
         for reader in list(self._readers.values()):
             try:
                 reader(stamped)
-            except Exception:  # one faulty reader may not silence the others
+            except Exception:  # one failing reader must not silence the others
                 log.exception("a reader of the stream failed on %s", stamped.type)
         return stamped
 

@@ -1,0 +1,1 @@
+"""Connections to models, one file a provider."""

@@ -1,7 +1,7 @@
-"""Puts tool calls together from the pieces servers send, whatever they leave out or repeat.
+"""Assemble tool calls from the fragments that servers send.
 
-Servers number pieces by index, by id, by both, by neither, or number every call 0; some repeat the name in each
-piece, or the whole call in the last one. The rules are in `CallAssembler.add`.
+Servers number fragments by index, by id, by both, by neither, or number every call 0; some repeat the name in each
+fragment, or the whole call in the last one. The rules are in `CallAssembler.add`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ollm_tui.agent.providers.json_values import as_count, as_object, as_text
 from ollm_tui.agent.providers.provider import AssistantMessage, CallOrigin, JsonObject, Message, ToolCall
 
 MAX_CALLS = 64
-"""Most calls taken from one reply; the rest is dropped (a model that repeats itself without end)."""
+"""Most calls of one reply; the rest is dropped (a model that repeats itself without end)."""
 
 
 @dataclass(frozen=True)
 class CallFragment:
-    """One piece of one call, as it came; None is what the piece did not say."""
+    """One fragment of a call; None is what it did not say."""
 
     index: int | None = None
     id: str | None = None
@@ -56,7 +56,7 @@ class _Slot:
 
 
 class CallIds:
-    """Gives every call an id of its own: the server's where it is new in this conversation, else `call_<n>`."""
+    """Gives every call a unique id: the server's where it is new here, else `call_<n>`."""
 
     def __init__(self, history: Iterable[Message] = ()) -> None:
         self._used = {
@@ -64,6 +64,7 @@ class CallIds:
         }
 
     def take(self, offered: str | None = None) -> str:
+        """Return `offered` where it is new, else a new id."""
         chosen = offered if offered and offered not in self._used else None
         number = len(self._used) + 1
         while chosen is None:
@@ -74,7 +75,7 @@ class CallIds:
 
 
 class CallAssembler:
-    """Collects the pieces of one reply's calls, in the order in which the calls began."""
+    """Collects the fragments of one reply's calls, in the order in which calls began."""
 
     def __init__(self, ids: CallIds) -> None:
         self._ids = ids
@@ -82,19 +83,20 @@ class CallAssembler:
 
     @property
     def empty(self) -> bool:
+        """Whether no call has begun."""
         return not self._slots
 
     def add(self, fragment: CallFragment) -> tuple[str, int] | None:
-        """Take one piece; returns name and argument characters so far of the call it belongs to.
+        """Add a fragment; return name and argument characters so far of its call.
 
-        The piece belongs to the last call with its index, else the one with its id, else the last one. A different
-        id opens a new call even where the index repeats, and so does a new name, or the same name without an id,
-        once the arguments before it are whole. Returns None for pieces beyond `MAX_CALLS`.
+        It belongs to the last call with its index, else the one with its id, else the last one. A different id opens
+        a new call even where the index repeats, and so does a new name, or the same name without an id, once the
+        arguments before it are whole. Return None for fragments beyond `MAX_CALLS`.
         """
         return self._fill(self._slot_for(fragment), fragment)
 
     def add_whole(self, fragment: CallFragment) -> tuple[str, int] | None:
-        """Take a piece that is a call of its own, whatever came before."""
+        """Add a fragment that is a whole call."""
         return self._fill(None, fragment)
 
     def _fill(self, slot: _Slot | None, fragment: CallFragment) -> tuple[str, int] | None:
@@ -109,7 +111,7 @@ class CallAssembler:
         return slot.name, slot.characters
 
     def finish(self, *, cut: bool = False) -> tuple[ToolCall, ...]:
-        """The calls of the reply; `cut` marks a reply that ended at a limit, so half a call is never run."""
+        """Return the calls; `cut` marks a reply that ended at a limit, so no half call runs."""
         return tuple(self._call(slot, cut=cut) for slot in self._slots)
 
     def _slot_for(self, fragment: CallFragment) -> _Slot | None:
@@ -135,20 +137,20 @@ class CallAssembler:
     def _call(self, slot: _Slot, *, cut: bool) -> ToolCall:
         raw = None if slot.whole is not None else slot.raw()
         read = read_arguments(slot.whole if raw is None else raw, cut=cut)
-        fault = read.fault if slot.name else "the call has no tool name; send it again with one"
+        error = read.error if slot.name else "the call has no tool name; send it again with one"
         return ToolCall(
             id=self._ids.take(slot.id),
             name=slot.name,
             arguments=read.value,
             raw_arguments=raw,
             origin=CallOrigin.MODEL,
-            fault=fault,
+            error=error,
             repaired=read.repaired,
         )
 
 
 def _take_name(slot: _Slot, name: str | None) -> None:
-    """Set the name once; grown or repeated names replace, the next piece of a name is appended."""
+    """Set the name; grown or repeated names replace it, a further part is appended."""
     name = (name or "").strip()
     if not name or slot.name == name:
         return
@@ -168,5 +170,5 @@ def _take_arguments(slot: _Slot, arguments: str | JsonObject | None) -> None:
 
 
 def _repeats_all(slot: _Slot, arguments: str) -> bool:
-    """Whether the piece is the whole call once more, as some servers close a call."""
+    """Return whether this is the whole call once more, as some servers end one."""
     return len(arguments) == slot.characters and arguments == slot.raw() and slot.is_complete()

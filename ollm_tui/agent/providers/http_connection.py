@@ -1,7 +1,6 @@
-"""The one way providers talk HTTP: connects, retries before the first byte, times out, cancels at once.
+"""HTTP for providers: connect, retry before the first byte, time out, cancel at once.
 
-httpx is imported with the first request, in a thread, so that neither importing the providers nor starting the
-screen pays for it.
+httpx is imported with the first request, in a thread, so that start-up does not pay for it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,8 @@ from pydantic import JsonValue
 
 from ollm_tui.agent.providers.json_values import parse_json
 from ollm_tui.agent.providers.provider import JsonObject, ProviderError, ProviderErrorKind, ProviderNotice
-from ollm_tui.agent.providers.provider_errors import ServerErrorReply, failure_from, read_error_body, shown
+from ollm_tui.agent.providers.provider_errors import ServerErrorReply, error_from, read_error_body, shown
+from ollm_tui.agent.providers.retry import RetryPolicy
 from ollm_tui.agent.providers.server_address import ServerAddress
 from ollm_tui.core.base.abort import AbortSignal
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 _ERROR_BODY_BYTES = 64 * 1024
 _ANSWER_BYTES = 32 * 1024 * 1024
 _SHORTEST_SECRET = 6
-"""Shorter keys (`none`, `x`) are placeholders for servers that want one; hiding them would garble messages."""
+"""Shorter keys (`none`, `x`) are placeholders; hiding them would garble messages."""
 
 
 @dataclass(frozen=True)
 class Timeouts:
-    """How long to wait, in seconds. There is no total: a slow reply is a reply."""
+    """How long to wait, in seconds; there is no total, since a slow reply is a reply."""
 
     connect: float = 5.0
     first_byte: float = 300.0
@@ -44,29 +44,8 @@ class Timeouts:
     """For questions about models, in all."""
 
 
-@dataclass(frozen=True)
-class RetryPolicy:
-    """How often to try again before anything of the answer was seen; never afterwards."""
-
-    attempts: int = 3
-    first_delay: float = 0.5
-    """Seconds; doubles with each attempt unless the server says how long."""
-    longest_wait: float = 60.0
-    """A server that asks for more is not waited for."""
-    loading: float = 300.0
-    """How long to wait for a server that is loading its model, in seconds."""
-
-
-class RetryRequestError(Exception):
-    """The same request is worth sending once more with something left out; `notice` is for the person."""
-
-    def __init__(self, notice: str | None) -> None:
-        super().__init__(notice)
-        self.notice = notice
-
-
 class HttpConnection:
-    """Requests to one server. The API key goes into a header and nowhere else."""
+    """Requests to one server; the API key goes into a header and nowhere else."""
 
     def __init__(
         self,
@@ -85,7 +64,7 @@ class HttpConnection:
         self._client: httpx.AsyncClient | None = None
 
     async def query(self, path: str, body: JsonObject | None = None, *, signal: AbortSignal | None = None) -> JsonValue:
-        """Ask for a JSON answer: GET, or POST with a body. Raises ProviderFailure; never tries again."""
+        """Return a JSON answer to GET, or to POST with a body; raise ProviderError, without retries."""
         signal = signal or AbortSignal()
         url = self.address.at(path)
         client = await self._opened()
@@ -109,7 +88,7 @@ class HttpConnection:
         except httpx.HTTPError as error:
             raise self._broken(url, error, answered=False) from None
         if not response.is_success:
-            raise self.failure(read_error_body(content), url=url, status=response.status_code)
+            raise self.error_from(read_error_body(content), url=url, status=response.status_code)
         try:
             return parse_json(content)
         except ValueError:
@@ -118,9 +97,11 @@ class HttpConnection:
     async def stream(
         self, path: str, body: JsonObject, *, model: str | None, signal: AbortSignal
     ) -> AsyncGenerator[bytes | ProviderNotice, None]:
-        """The bytes of a streamed answer, and a notice before each new attempt.
+        """Yield the bytes of a streamed answer, and a notice before each new attempt.
 
-        Raises OperationCancelled on abort, with the connection closed, and ProviderFailure for all else.
+        Raises:
+            OperationCancelled: The signal was aborted; the connection is closed.
+            ProviderError: Everything else that went wrong.
         """
         url = self.address.at(path)
         attempt, waited = 0, 0.0
@@ -130,11 +111,11 @@ class HttpConnection:
                 response, first, rest = await self._open(url, body, model, signal)
                 break
             except ProviderError as failure:
-                delay = self._delay(failure, attempt, waited)
+                delay = self._retries.delay(failure, attempt, waited)
                 if delay is None:
                     raise
                 if failure.kind is not ProviderErrorKind.LOADING or not waited:
-                    yield ProviderNotice(self._again(failure, delay, attempt))
+                    yield ProviderNotice(self._retries.notice(str(self.address), failure, delay, attempt))
                 attempt += failure.kind is not ProviderErrorKind.LOADING
             waited += delay
             await signal.guard(asyncio.sleep(delay))
@@ -147,11 +128,12 @@ class HttpConnection:
             await response.aclose()
 
     async def aclose(self) -> None:
+        """Close the connections."""
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
 
-    def failure(
+    def error_from(
         self,
         error: ServerErrorReply,
         *,
@@ -160,14 +142,14 @@ class HttpConnection:
         model: str | None = None,
         retry_after: float | None = None,
     ) -> ProviderError:
-        """The typed failure for an error the server reported, without the API key should it repeat that."""
+        """Return the typed error for one that the server reported, without the API key."""
         hidden = replace(error, message=self._hidden(error.message))
-        return failure_from(hidden, url=url, status=status, model=model, retry_after=retry_after)
+        return error_from(hidden, url=url, status=status, model=model, retry_after=retry_after)
 
     async def _open(
         self, url: str, body: JsonObject, model: str | None, signal: AbortSignal
     ) -> tuple[httpx.Response, bytes, AsyncIterator[bytes]]:
-        """Send, and wait for the first bytes: until these are there, the request may be sent again."""
+        """Send, and wait for the first bytes; until then the request may be sent again."""
         client = await self._opened()
         import httpx
 
@@ -237,27 +219,12 @@ class HttpConnection:
     def _hidden(self, text: str) -> str:
         return text.replace(self._key, "***") if self._key and len(self._key) >= _SHORTEST_SECRET else text
 
-    def _delay(self, failure: ProviderError, attempt: int, waited: float) -> float | None:
-        """Seconds until the next attempt, None where there is none."""
-        if not failure.retryable:
-            return None
-        if failure.kind is ProviderErrorKind.LOADING:
-            return min(self._retries.first_delay * 2, 2.0) if waited < self._retries.loading else None
-        delay = failure.retry_after if failure.retry_after is not None else self._retries.first_delay * 2**attempt
-        return delay if attempt < self._retries.attempts and delay <= self._retries.longest_wait else None
-
-    def _again(self, failure: ProviderError, delay: float, attempt: int) -> str:
-        if failure.kind is ProviderErrorKind.LOADING:
-            return f"{self.address} is loading the model; waiting for it, {self._retries.loading:g} s at most."
-        reason = f"HTTP {failure.status}" if failure.status else "the connection broke"
-        return f"{self.address}: {reason}; trying again in {delay:g} s ({attempt + 1} of {self._retries.attempts})."
-
     def _refusal(self, url: str, response: httpx.Response, content: bytes, model: str | None) -> ProviderError:
         error = read_error_body(content)
         if response.is_redirect:
             error = replace(error, message=f"redirects to {response.headers.get('location', 'nowhere')}")
         wait = _seconds(response.headers.get("retry-after"))
-        return self.failure(error, url=url, status=response.status_code, model=model, retry_after=wait)
+        return self.error_from(error, url=url, status=response.status_code, model=model, retry_after=wait)
 
     def _timed_out(self, url: str, limit: float) -> ProviderError:
         return ProviderError(
@@ -268,7 +235,7 @@ class HttpConnection:
         )
 
     def _broken(self, url: str, error: httpx.HTTPError, *, answered: bool) -> ProviderError:
-        """The failure for a connection that could not be made, or ended where it should not."""
+        """Return the error for a connection that failed, or ended too early."""
         import httpx
 
         reason = self._hidden(_root_reason(error))
@@ -289,19 +256,21 @@ class HttpConnection:
                 url=url,
             )
         return ProviderError(
-            ProviderErrorKind.BAD_REPLY, f"{url} sent what is no HTTP answer ({reason}). {self._remedy}", url=url
+            ProviderErrorKind.BAD_REPLY,
+            f"{url} sent something that is not an HTTP answer ({reason}). {self._remedy}",
+            url=url,
         )
 
     def _no_model_server(self, url: str) -> ProviderError:
         return ProviderError(
             ProviderErrorKind.BAD_REPLY,
-            f"{url} did not answer with JSON; this is no model server. {self._remedy}",
+            f"{url} did not answer with JSON; this is not a model server. {self._remedy}",
             url=url,
         )
 
 
 def cut_off(url: str, reason: str | None = None) -> ProviderError:
-    """A reply that ended before its end; its part is kept by whoever collected it."""
+    """Return the error for a reply that ended early."""
     because = f" ({reason})" if reason else ""
     return ProviderError(
         ProviderErrorKind.CUT_OFF,
@@ -311,7 +280,7 @@ def cut_off(url: str, reason: str | None = None) -> ProviderError:
 
 
 def bad_reply(url: str, reason: str) -> ProviderError:
-    """A reply that is not what a server of this kind sends."""
+    """Return the error for a reply that a server of this kind does not send."""
     return ProviderError(
         ProviderErrorKind.BAD_REPLY,
         f"{url} sent a reply that cannot be read: {shown(reason)}. "
@@ -328,14 +297,14 @@ def _checked_key(api_key: str | None) -> str | None:
 
 
 def _encoded(body: JsonObject | None) -> bytes | None:
-    """The same message always gives the same bytes, so that servers can reuse what they have read before."""
+    """Return the same bytes for the same message, so that servers can reuse their cache."""
     if body is None:
         return None
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 async def _sent(client: httpx.AsyncClient, request: httpx.Request, signal: AbortSignal) -> httpx.Response:
-    """Send, and close an answer that arrives just as the task is cancelled; it would stay open unseen."""
+    """Send, and close an answer that arrives just as the task is cancelled."""
     sending = asyncio.ensure_future(client.send(request, stream=True))
     try:
         return await signal.guard(sending)
@@ -362,7 +331,7 @@ def _seconds(header: str | None) -> float | None:
 
 
 def _root_reason(error: BaseException) -> str:
-    """The words of the operating system where it has some, else those of the library."""
+    """Return the operating system's reason where there is one, else the library's."""
     seen: BaseException | None = error
     reason = str(error) or type(error).__name__
     while seen is not None:

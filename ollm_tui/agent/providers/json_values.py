@@ -1,4 +1,4 @@
-"""Reads JSON that somebody else wrote: typed, tolerant of missing members, never of wrong ones."""
+"""Read JSON of other programs: typed, and tolerant of missing members."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ollm_tui.agent.providers.provider import JsonObject
 
 
 def parse_json(text: str | bytes) -> JsonValue:
-    """Raises ValueError for what is not JSON or nested beyond reason."""
+    """Return the value; raise ValueError for what is not JSON or nested too deeply."""
     try:
         # json.loads is typed to return Any; what it returns is JsonValue by its own definition
         return cast(JsonValue, json.loads(text))
@@ -20,23 +20,25 @@ def parse_json(text: str | bytes) -> JsonValue:
 
 
 def member(value: JsonValue, key: str) -> JsonValue:
-    """The member of an object, None where there is no object or no such member."""
+    """Return a member; None where there is no object or no such member."""
     return value.get(key) if isinstance(value, dict) else None
 
 
 def as_object(value: JsonValue) -> JsonObject:
+    """Return an object; an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: JsonValue) -> list[JsonValue]:
+    """Return a list; an empty one for anything else."""
     return value if isinstance(value, list) else []
 
 
 def as_text(value: JsonValue) -> str | None:
-    """A string that says something, else None."""
+    """Return a string that is not empty, else None."""
     return value if isinstance(value, str) and value else None
 
 
 def as_count(value: JsonValue) -> int | None:
-    """A whole number that is not negative, else None; true and false are no numbers."""
+    """Return a whole number that is not negative, else None; booleans do not count."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -1,6 +1,6 @@
-"""Puts a conversation into an order that every server accepts, the same bytes for the same history.
+"""Order a conversation as every server accepts it, the same bytes for the same history.
 
-Templates refuse system messages in the middle, two messages of one role in a row, empty content, calls without a
+Chat templates refuse system messages in the middle, two messages of one role in a row, empty content, calls without a
 result and results without a call. History grows at its end, so servers can reuse what they have read before.
 """
 
@@ -19,13 +19,13 @@ from ollm_tui.agent.providers.provider import (
 )
 
 NO_RESULT = "[no result: the call was interrupted]"
-"""What a model reads in place of a result that never came."""
+"""What a model reads instead of a missing result."""
 
 EMPTY_RESULT = "(empty)"
 
 
 def ordered(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """One system message first, then turns that alternate; each call followed by exactly one result, in call order."""
+    """Return one system message, then alternating turns; each call has one result, in order."""
     history = list(messages)
     head = [message for message in history if isinstance(message, SystemMessage)]
     first_turn = next(
@@ -42,13 +42,13 @@ def ordered(messages: Iterable[Message]) -> tuple[Message, ...]:
             case AssistantMessage():
                 _append_assistant(turns, message, history[at + 1 :])
             case ToolMessage():
-                # results are placed behind the call they belong to
+                # results follow the call they belong to
                 pass
     return (SystemMessage("\n\n".join(leading)), *turns) if leading else tuple(turns)
 
 
 def without_old_reasoning(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Keep a model's thinking only since the last message of the person: older thoughts only fill the window."""
+    """Drop the model's thinking before the last user message, which only fills the window."""
     last_user = max((at for at, message in enumerate(messages) if isinstance(message, UserMessage)), default=-1)
     return tuple(
         replace(message, reasoning="") if isinstance(message, AssistantMessage) and at < last_user else message
@@ -77,7 +77,7 @@ def _append_assistant(turns: list[Message], message: AssistantMessage, later: li
 
 
 def _result_of(call: ToolCall, later: list[Message]) -> ToolMessage:
-    """The first result with the call's id, as long as no other call has taken the same id."""
+    """Return the first result with the call's id before another call takes that id."""
     for message in later:
         match message:
             case ToolMessage(call.id, name, content, outcome):

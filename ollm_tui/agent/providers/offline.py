@@ -1,4 +1,4 @@
-"""`OfflineProvider`: works without any model by reading a few plain forms, and says that it is none."""
+"""`OfflineProvider`: answers a few plain forms without a model."""
 
 from __future__ import annotations
 
@@ -39,24 +39,28 @@ Plain forms work all the same: `ls`, `read FILE`, `run COMMAND` and more; `help`
 
 
 class OfflineProvider:
-    """Answers with tool calls for the sentences it knows, and with the list of these for all others."""
+    """Answers known sentences with tool calls, and all others with a list of these."""
 
     name = "offline"
 
     @property
     def model(self) -> str | None:
+        """None: there is no model."""
         return None
 
     def describe(self) -> ProviderDescription:
+        """Return the notice that no model is connected."""
         return ProviderDescription(self.name, None, badge=BADGE, greeting=GREETING)
 
     async def list_models(self) -> tuple[ModelInfo, ...]:
+        """Return nothing."""
         return ()
 
     async def aclose(self) -> None:
-        pass
+        """Do nothing."""
 
     async def stream(self, request: ChatRequest, signal: AbortSignal) -> AsyncGenerator[StreamEvent, None]:
+        """Answer the last sentence, or sum up the results of its calls."""
         signal.throw_if_aborted()
         results = results_since_last_sentence(request.messages)
         if results:
@@ -74,12 +78,12 @@ class OfflineProvider:
 
 
 def answer(sentence: str, offered: set[str]) -> tuple[str, list[PlannedCall]]:
-    """What to say to a sentence, and the calls it asks for."""
+    """Return what to say to a sentence, and the calls it asks for."""
     if asks_for_help(sentence):
         return help_text(offered), []
     understood = understand(sentence)
     if understood is None:
-        return f"No AI model is connected, and this is none of the forms I know.\n\n{help_text(offered)}", []
+        return f"No AI model is connected, and this is not one of the known forms.\n\n{help_text(offered)}", []
     form, calls = understood
     if form.tool not in offered:
         return f"`{form.usage}` needs the tool {form.tool}, which is not available in this version.", []
@@ -87,14 +91,14 @@ def answer(sentence: str, offered: set[str]) -> tuple[str, list[PlannedCall]]:
 
 
 def help_text(offered: set[str]) -> str:
-    """The forms whose tools there are, and how to connect a model."""
+    """Return the forms whose tools are offered, and how to connect a model."""
     forms = [f"- `{form.usage}`" for form in FORMS if form.tool in offered]
     listed = "\n".join([*forms, "- `help`"])
     return f"These forms work without a model (names with blanks in quotes):\n\n{listed}\n\n{CONNECT}"
 
 
 def summary(results: list[ToolMessage]) -> str:
-    """One sentence about what became of the calls."""
+    """Return one sentence about how the calls ended."""
     outcomes = [result.outcome or _guess(result.content) for result in results]
     names = " and ".join(dict.fromkeys(f"`{result.name}`" for result in results))
     if ToolOutcome.DENIED in outcomes:
@@ -106,10 +110,12 @@ def summary(results: list[ToolMessage]) -> str:
 
 
 def last_sentence(messages: tuple[Message, ...]) -> str:
+    """Return what the person wrote last."""
     return next((message.text for message in reversed(messages) if isinstance(message, UserMessage)), "")
 
 
 def results_since_last_sentence(messages: tuple[Message, ...]) -> list[ToolMessage]:
+    """Return the results of calls since then, oldest first."""
     results: list[ToolMessage] = []
     for message in reversed(messages):
         if isinstance(message, UserMessage):
@@ -120,7 +126,7 @@ def results_since_last_sentence(messages: tuple[Message, ...]) -> list[ToolMessa
 
 
 def _guess(content: str) -> ToolOutcome:
-    """How a call ended, where nobody said: a failure's text begins, or after some output ends, with its type."""
+    """Guess how a call ended: an error's text begins, or ends after output, with its type."""
     for paragraph in (content, content.rpartition("\n\n")[2]):
         kind = _first_line(paragraph).partition(":")[0]
         if kind in _DENIALS:
@@ -132,7 +138,7 @@ def _guess(content: str) -> ToolOutcome:
 
 
 def _reason(content: str) -> str:
-    """The line of a failure's text that says why."""
+    """Return the line of an error's text that says why."""
     lines = [_first_line(content), _first_line(content.rpartition("\n\n")[2])]
     named = next((line for line in lines if line.partition(":")[0] in _FAILURES), lines[0])
     return named or "no reason was given"
@@ -151,15 +157,15 @@ def _first_line(text: str) -> str:
 
 
 def _announcement(form: Form, calls: list[PlannedCall]) -> str:
-    shown = ", ".join(_in_words(call) for call in calls)
+    shown = ", ".join(_subject(call) for call in calls)
     hint = ""
     if form.tool == "glob" and "/" not in str(calls[0].arguments.get("pattern")):
         hint = " That looks in the folder itself; put `**/` before the pattern to look below it too."
     return f"Understood as `{form.tool}`{f' {shown}' if shown else ''}.{hint}"
 
 
-def _in_words(call: PlannedCall) -> str:
-    """The first thing a call is about, as the person wrote it."""
+def _subject(call: PlannedCall) -> str:
+    """Return the first thing a call is about, as the person wrote it."""
     about = next((value for value in call.arguments.values() if isinstance(value, str) and value), "")
     first, *more = about.splitlines() or [""]
     return f"{first} ..." if more else first

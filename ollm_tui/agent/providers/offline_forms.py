@@ -1,7 +1,6 @@
-"""The plain sentences that work without a model, and the tool calls they stand for.
+"""The sentences that work without a model, and their tool calls.
 
-Every text in a call is copied from the sentence; nothing is guessed, completed or invented. What fits no form is
-not understood, which is the safe way to be wrong.
+Every text in a call is copied from the sentence; nothing is guessed. What fits no form is not understood.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _QUOTES = "\"'`“”‘’"
 _NO_NAME = r"(?!(?:me|it|this|that|them|these|those|all|everything|something|nothing|a|an|the|my)(?:\s|\Z))"
 _PATH = rf"(?:[{_QUOTES}][^{_QUOTES}\n]+[{_QUOTES}]|{_NO_NAME}[^\s{_QUOTES}]+)"
 _FILE = rf"(?:[{_QUOTES}][^{_QUOTES}\n]+[{_QUOTES}]|[^\s{_QUOTES}]*[./][^\s{_QUOTES}]*)"
-"""A name that can only be one of a file: new files are not asked about, so a mere word is not enough."""
+"""A name that can only be a file's: new files need no confirmation, so a mere word is not enough."""
 _TEXT = rf"(?:[{_QUOTES}].+?[{_QUOTES}]|[^\s{_QUOTES}]+)"
 _THE_FILE = r"(?:the )?(?:file )?"
 _FOLDER = r"(?:the )?(?:folder |directory |dir )?"
@@ -62,6 +61,7 @@ class Form:
         return tuple(re.compile(pattern.replace(" ", r"[ \t]+"), flags) for pattern in self.patterns)
 
     def read(self, sentence: str) -> list[PlannedCall] | None:
+        """Return the calls of a sentence of this form; None for others."""
         for pattern in self._compiled:
             if found := pattern.fullmatch(sentence):
                 parts = {name: text for name, text in found.groupdict().items() if text is not None}
@@ -76,7 +76,7 @@ class Form:
 
 
 def understand(sentence: str) -> tuple[Form, list[PlannedCall]] | None:
-    """The form a sentence has and its calls, or None when it has none."""
+    """Return the form of a sentence and its calls; None when it has none."""
     whole = _POLITE_START.sub("", sentence.strip())
     if _QUESTION.match(sentence):
         whole = whole.rstrip(" ?")
@@ -91,6 +91,7 @@ def understand(sentence: str) -> tuple[Form, list[PlannedCall]] | None:
 
 
 def asks_for_help(sentence: str) -> bool:
+    """Return whether the sentence asks for the list of forms."""
     words = _trimmed(_POLITE_START.sub("", sentence.strip())).casefold()
     return words in ("help", "?", "/help", "what can you do", "commands", "forms")
 
@@ -100,14 +101,14 @@ def _trimmed(sentence: str) -> str:
 
 
 def _bare(text: str) -> str:
-    """Without the quotes around it; without the punctuation of the sentence where there are none."""
+    """Return the text without the quotes around it."""
     inside = text[1:-1]
     quoted = len(text) >= 2 and text[0] in _QUOTES and text[-1] in _QUOTES
     return inside if quoted and text[0] not in inside and text[-1] not in inside else text
 
 
 def _path(words: Words) -> str:
-    """A path without a comma or full stop behind it that belongs to the sentence."""
+    """Return the path without the sentence's comma or full stop after it."""
     path = words["path"].rstrip(",;:")
     return path[:-1] if path.endswith(".") and path.strip("./") else path
 

@@ -9,12 +9,17 @@ from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.providers.http_connection import HttpConnection, RetryPolicy, RetryRequestError, Timeouts, bad_reply
+from ollm_tui.agent.providers.http_connection import HttpConnection, Timeouts, bad_reply
+from ollm_tui.agent.providers.http_provider import (
+    HttpProvider,
+    choose_model,
+    function_schema,
+    keeping_partial_reply,
+    until_accepted,
+)
 from ollm_tui.agent.providers.json_values import as_count, as_list, as_object, as_text, member
 from ollm_tui.agent.providers.message_order import ordered, without_old_reasoning
-from ollm_tui.agent.providers.model_choice import choose_model
 from ollm_tui.agent.providers.ollama_reply import OllamaReplyReader
-from ollm_tui.agent.providers.openai import function_schema
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     ChatRequest,
@@ -31,19 +36,19 @@ from ollm_tui.agent.providers.provider import (
     ToolSchema,
     UserMessage,
 )
+from ollm_tui.agent.providers.retry import RetryPolicy, RetryRequestError
 from ollm_tui.agent.providers.server_address import ollama_address
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.errors import OperationCancelled
 
 DEFAULT_WINDOW = 16_384
-"""Tokens of context asked for when nobody said; Ollama's own default of 4k cuts an agent's prompt in silence."""
+"""Tokens asked for by default; Ollama's own 4k cuts an agent's prompt without a word."""
 
 _NUM_CTX = re.compile(r"^\s*num_ctx\s+(\d+)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class ModelDetails:
-    """What `/api/show` says of a model; None and empty are what it did not say."""
+    """What `/api/show` says of a model; None is what it did not say."""
 
     capabilities: frozenset[str] | None = None
     """None from servers too old to tell."""
@@ -53,14 +58,18 @@ class ModelDetails:
     """`num_ctx` in the model's own parameters."""
 
     def lacks(self, capability: str) -> bool:
+        """Return whether the server says that the model cannot do it."""
         return self.capabilities is not None and capability not in self.capabilities
 
 
-class OllamaProvider:
-    """Streams replies from `{base_url}/api/chat`. Raises AddressFault for an address that is none.
+class OllamaProvider(HttpProvider):
+    """Streams replies from `{base_url}/api/chat`.
 
-    `base_url` takes every form of OLLAMA_HOST. `num_ctx` is the window in tokens; it is settled once for a model,
+    `base_url` takes every form of OLLAMA_HOST. `num_ctx` is the window in tokens; it is fixed once for a model,
     since a change makes the server load the model again.
+
+    Raises:
+        ServerAddressError: The base URL is not an address.
     """
 
     name = "ollama"
@@ -76,33 +85,30 @@ class OllamaProvider:
         timeouts: Timeouts | None = None,
         retries: RetryPolicy | None = None,
     ) -> None:
-        self._connection = HttpConnection(
+        connection = HttpConnection(
             ollama_address(base_url),
             api_key=api_key,
             timeouts=timeouts,
             retries=retries,
             remedy="Start Ollama (`ollama serve`), or set OLLAMA_HOST to where it runs.",
         )
-        self._model = model or None
+        super().__init__(connection, model)
         self._asked_window = num_ctx
         self._keep_alive = keep_alive
         self._facts: dict[str, ModelDetails] = {}
         self._windows: dict[str, int] = {}
         self._verified: set[str] = set()
-        self._without_tools: set[str] = set()
         self._without_thinking: set[str] = set()
 
-    @property
-    def model(self) -> str | None:
-        return self._model
-
     def describe(self) -> ProviderDescription:
+        """Return name, model, address and window."""
         window = self._windows.get(self._model) if self._model else None
         return ProviderDescription(
             self.name, self._model, location=str(self._connection.address), context_window=window or self._asked_window
         )
 
     async def list_models(self) -> tuple[ModelInfo, ...]:
+        """Return what the server offers; raise ProviderError."""
         answer = await self._connection.query("api/tags")
         rows = member(answer, "models")
         if not isinstance(rows, list):
@@ -110,16 +116,14 @@ class OllamaProvider:
         return tuple(_model_info(name, row) for row in rows if (name := as_text(member(row, "name"))))
 
     async def model_facts(self, model: str) -> ModelDetails:
-        """Capabilities and windows of a model, asked once. Raises ProviderFailure, e.g. when there is no such model."""
+        """Return capabilities and windows of a model, asked once; raise ProviderError."""
         if model not in self._facts:
             answer = await self._connection.query("api/show", {"model": model})
             self._facts[model] = read_model_facts(answer)
         return self._facts[model]
 
-    async def aclose(self) -> None:
-        await self._connection.aclose()
-
     async def stream(self, request: ChatRequest, signal: AbortSignal) -> AsyncGenerator[StreamEvent, None]:
+        """Stream one reply."""
         model = request.model or self._model
         if model is None:
             chosen, notice = choose_model(await signal.guard(self.list_models()), str(self._connection.address))
@@ -127,18 +131,12 @@ class OllamaProvider:
             yield ProviderNotice(notice)
         for notice in await signal.guard(self._settle(model, request)):
             yield ProviderNotice(notice)
-        while True:
-            try:
-                async with aclosing(self._attempt(request, model, signal)) as events:
-                    async for event in events:
-                        yield event
-                return
-            except RetryRequestError as again:
-                if again.notice:
-                    yield ProviderNotice(again.notice)
+        async with aclosing(until_accepted(lambda: self._attempt(request, model, signal))) as events:
+            async for event in events:
+                yield event
 
     async def _settle(self, model: str, request: ChatRequest) -> list[str]:
-        """Ask about the model before its first request, and fix its window; returns what the person should know."""
+        """Fix the model's window before its first request; return notices for the person."""
         if model in self._windows:
             return []
         try:
@@ -161,46 +159,38 @@ class OllamaProvider:
         self._windows[model] = window
         return notices
 
-    async def _attempt(
-        self, request: ChatRequest, model: str, signal: AbortSignal
-    ) -> AsyncGenerator[StreamEvent, None]:
-        """One request; raises SendAgain when the same request may do with something left out."""
-        tools = () if model in self._without_tools else request.tools
+    def _attempt(self, request: ChatRequest, model: str, signal: AbortSignal) -> AsyncGenerator[StreamEvent, None]:
+        """Send one request; raise RetryRequestError when it may do with something left out."""
+        tools = self._offered(model, request.tools)
         think = None if model in self._without_thinking else request.think
         window = self._windows[model]
         body = request_body(request, tools, model, window=window, think=think, keep_alive=self._keep_alive)
         reader = OllamaReplyReader(replace(request, tools=tools), self._connection, model, window)
-        try:
-            async with aclosing(self._connection.stream("api/chat", body, model=model, signal=signal)) as chunks:
-                async for chunk in chunks:
-                    for event in [chunk] if isinstance(chunk, ProviderNotice) else reader.feed(chunk):
-                        yield event
-                    if reader.finished:
-                        break
-            for event in reader.read_rest():
-                yield event
-            if model not in self._verified:
-                self._verified.add(model)
-                for notice in await signal.guard(self._verify_window(model)):
-                    yield ProviderNotice(notice)
-            for event in reader.close():
-                yield event
-        except OperationCancelled:
-            for event in reader.cut_off():
-                yield event
-            raise
-        except ProviderError as failure:
-            again = self._without(failure, model, tools, think)
-            if again is None:
-                for event in reader.cut_off():
+        events = self._events(body, model, reader, signal)
+        return keeping_partial_reply(events, reader, lambda error: self._without(error, model, tools, think))
+
+    async def _events(
+        self, body: JsonObject, model: str, reader: OllamaReplyReader, signal: AbortSignal
+    ) -> AsyncGenerator[StreamEvent, None]:
+        async with aclosing(self._connection.stream("api/chat", body, model=model, signal=signal)) as chunks:
+            async for chunk in chunks:
+                for event in [chunk] if isinstance(chunk, ProviderNotice) else reader.feed(chunk):
                     yield event
-                raise
-            raise again from None
+                if reader.finished:
+                    break
+        for event in reader.read_rest():
+            yield event
+        if model not in self._verified:
+            self._verified.add(model)
+            for notice in await signal.guard(self._verify_window(model)):
+                yield ProviderNotice(notice)
+        for event in reader.close():
+            yield event
 
     def _without(
         self, failure: ProviderError, model: str, tools: tuple[ToolSchema, ...], think: bool | None
     ) -> RetryRequestError | None:
-        """What to leave out in a second request; remembered, so the question is asked once."""
+        """Return what to leave out of a second request; it is remembered for later ones."""
         if failure.status != 400:
             return None
         if failure.kind is ProviderErrorKind.NO_TOOLS and tools:
@@ -214,7 +204,7 @@ class OllamaProvider:
         return None
 
     async def _verify_window(self, model: str) -> list[str]:
-        """Compare the window the server really loaded with the one that was asked for."""
+        """Compare the window that the server loaded with the one that was asked for."""
         try:
             answer = await self._connection.query("api/ps")
         except ProviderError:
@@ -237,7 +227,7 @@ def request_body(
     think: bool | None = None,
     keep_alive: str = "30m",
 ) -> JsonObject:
-    """The JSON of a request; keys always in the same order, the window and keep_alive the same in every one."""
+    """Return the JSON of a request, its keys always in the same order."""
     options: JsonObject = {"num_ctx": window}
     if request.max_tokens is not None:
         options["num_predict"] = request.max_tokens

@@ -1,4 +1,4 @@
-"""Reads a reply of Ollama's `/api/chat`, line by line, into stream events."""
+"""Read a reply of Ollama's `/api/chat`, line by line, into stream events."""
 
 from __future__ import annotations
 
@@ -41,16 +41,17 @@ class OllamaReplyReader:
         """The line with `done` was read; nothing after it belongs to the reply."""
 
     def feed(self, chunk: bytes) -> Iterator[StreamEvent]:
+        """Yield the events in a further piece of the body."""
         try:
             for line in self._decoder.feed(chunk):
                 yield from self._line(line)
                 if self.finished:
                     return
-        except FramingError as fault:
-            raise bad_reply(self._url, str(fault)) from None
+        except FramingError as error:
+            raise bad_reply(self._url, str(error)) from None
 
     def read_rest(self) -> Iterator[StreamEvent]:
-        """The body is over. Raises ProviderFailure when that came too early."""
+        """Yield what is left at the end of the body; raise ProviderError when that came too early."""
         if not self.finished:
             for line in self._decoder.close():
                 yield from self._line(line)
@@ -61,6 +62,7 @@ class OllamaReplyReader:
         raise cut_off(self._url)
 
     def close(self) -> Iterator[StreamEvent]:
+        """Yield the end of the reply."""
         if self._junk:
             yield ProviderNotice(f"{self._url}: lines of the reply could not be read and were skipped: {self._junk}.")
         if self._usage:
@@ -73,6 +75,7 @@ class OllamaReplyReader:
         yield from self._reply.finish(_FINISH_REASONS.get(self._reason or "stop", FinishReason.OTHER), self._reason)
 
     def cut_off(self) -> Iterator[StreamEvent]:
+        """Yield the text that was held back, of a reply that broke off."""
         yield from self._reply.cut_off()
 
     def _line(self, line: str) -> Iterator[StreamEvent]:
@@ -85,7 +88,7 @@ class OllamaReplyReader:
             return
         self._lines += 1
         if value.get("error"):
-            raise self._connection.failure(read_error(value), url=self._url, status=None, model=self._model)
+            raise self._connection.error_from(read_error(value), url=self._url, status=None, model=self._model)
         # calls may stand in the last line: the message is read before `done` is looked at
         yield from self._message(as_object(value.get("message")))
         if value.get("done") is True:

@@ -9,10 +9,16 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.providers.http_connection import HttpConnection, RetryPolicy, RetryRequestError, Timeouts, bad_reply
+from ollm_tui.agent.providers.http_connection import HttpConnection, Timeouts, bad_reply
+from ollm_tui.agent.providers.http_provider import (
+    HttpProvider,
+    choose_model,
+    function_schema,
+    keeping_partial_reply,
+    until_accepted,
+)
 from ollm_tui.agent.providers.json_values import as_count, as_text, member
 from ollm_tui.agent.providers.message_order import ordered
-from ollm_tui.agent.providers.model_choice import choose_model
 from ollm_tui.agent.providers.openai_reply import OpenAIReplyReader
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
@@ -30,15 +36,17 @@ from ollm_tui.agent.providers.provider import (
     ToolSchema,
     UserMessage,
 )
+from ollm_tui.agent.providers.retry import RetryPolicy, RetryRequestError
 from ollm_tui.agent.providers.server_address import openai_address
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.errors import OperationCancelled
 
 
-class OpenAIProvider:
+class OpenAIProvider(HttpProvider):
     """Streams replies from `{base_url}/chat/completions`.
 
-    Raises AddressFault for a base URL that is none, ValueError for a key that cannot stand in a header.
+    Raises:
+        ServerAddressError: The base URL is not an address.
+        ValueError: The key cannot stand in a header.
     """
 
     name = "openai"
@@ -53,30 +61,27 @@ class OpenAIProvider:
         timeouts: Timeouts | None = None,
         retries: RetryPolicy | None = None,
     ) -> None:
-        self._connection = HttpConnection(
+        connection = HttpConnection(
             openai_address(base_url),
             api_key=api_key,
             timeouts=timeouts,
             retries=retries,
             remedy="Start the server, or set base_url to where it is.",
         )
-        self._model = model or None
+        super().__init__(connection, model)
         self._given_window = context_window
         self._windows: dict[str, int | None] = {}
         self._no_stream_options = False
-        self._without_tools: set[str] = set()
-
-    @property
-    def model(self) -> str | None:
-        return self._model
 
     def describe(self) -> ProviderDescription:
+        """Return name, model, address and window."""
         known = self._windows.get(self._model) if self._model else None
         return ProviderDescription(
             self.name, self._model, location=str(self._connection.address), context_window=self._given_window or known
         )
 
     async def list_models(self) -> tuple[ModelInfo, ...]:
+        """Return what the server offers; raise ProviderError."""
         answer = await self._connection.query("models")
         rows = member(answer, "data")
         if not isinstance(rows, list):
@@ -85,10 +90,8 @@ class OpenAIProvider:
             ModelInfo(name, context_window=_window(row)) for row in rows if (name := as_text(member(row, "id")))
         )
 
-    async def aclose(self) -> None:
-        await self._connection.aclose()
-
     async def stream(self, request: ChatRequest, signal: AbortSignal) -> AsyncGenerator[StreamEvent, None]:
+        """Stream one reply."""
         model = request.model or self._model
         if model is None:
             models = await signal.guard(self.list_models())
@@ -97,19 +100,12 @@ class OpenAIProvider:
             self._remember_windows(models)
             yield ProviderNotice(notice)
         await self._settle_window(model, signal)
-        while True:
-            tools = () if model in self._without_tools else request.tools
-            try:
-                async with aclosing(self._attempt(request, tools, model, signal)) as events:
-                    async for event in events:
-                        yield event
-                return
-            except RetryRequestError as again:
-                if again.notice:
-                    yield ProviderNotice(again.notice)
+        async with aclosing(until_accepted(lambda: self._attempt(request, model, signal))) as events:
+            async for event in events:
+                yield event
 
     async def _settle_window(self, model: str, signal: AbortSignal) -> None:
-        """Ask once how much the server can read; only some (llama.cpp, vLLM) tell it in their list of models."""
+        """Ask once for the window, which some (llama.cpp, vLLM) tell in their list of models."""
         if self._given_window or model in self._windows:
             return
         self._windows[model] = None
@@ -127,31 +123,15 @@ class OpenAIProvider:
             # servers of a single model answer to any name
             self._windows[self._model] = models[0].context_window
 
-    async def _attempt(
-        self, request: ChatRequest, tools: tuple[ToolSchema, ...], model: str, signal: AbortSignal
-    ) -> AsyncGenerator[StreamEvent, None]:
-        """One request; raises SendAgain when the same request may do with something left out."""
+    def _attempt(self, request: ChatRequest, model: str, signal: AbortSignal) -> AsyncGenerator[StreamEvent, None]:
+        """Send one request; raise RetryRequestError when it may do with something left out."""
+        tools = self._offered(model, request.tools)
         body = request_body(request, tools, model, stream_options=not self._no_stream_options)
         reader = OpenAIReplyReader(replace(request, tools=tools), self._connection, model)
-        try:
-            async with aclosing(self._pieces(body, model, reader, signal)) as events:
-                async for event in events:
-                    yield event
-            for event in reader.close():
-                yield event
-        except OperationCancelled:
-            for event in reader.cut_off():
-                yield event
-            raise
-        except ProviderError as failure:
-            again = self._without(failure, tools, model)
-            if again is None:
-                for event in reader.cut_off():
-                    yield event
-                raise
-            raise again from None
+        events = self._events(body, model, reader, signal)
+        return keeping_partial_reply(events, reader, lambda error: self._without(error, tools, model))
 
-    async def _pieces(
+    async def _events(
         self, body: JsonObject, model: str, reader: OpenAIReplyReader, signal: AbortSignal
     ) -> AsyncGenerator[StreamEvent, None]:
         try:
@@ -167,9 +147,11 @@ class OpenAIProvider:
             # the reply has said that it is complete: only what follows it (usage, [DONE]) was lost
             if not reader.complete or failure.kind not in (ProviderErrorKind.CUT_OFF, ProviderErrorKind.TIMEOUT):
                 raise
+        for event in reader.close():
+            yield event
 
     def _without(self, failure: ProviderError, tools: tuple[ToolSchema, ...], model: str) -> RetryRequestError | None:
-        """What to leave out in a second request; remembered, so the question is asked once."""
+        """Return what to leave out of a second request; it is remembered for later ones."""
         if failure.status not in (400, 422, 500, 501):
             return None
         if "stream_options" in failure.message and not self._no_stream_options:
@@ -184,7 +166,7 @@ class OpenAIProvider:
 def request_body(
     request: ChatRequest, tools: tuple[ToolSchema, ...], model: str, *, stream_options: bool = True
 ) -> JsonObject:
-    """The JSON of a request; keys always in the same order."""
+    """Return the JSON of a request, its keys always in the same order."""
     body: JsonObject = {
         "model": model,
         "messages": [_message(message) for message in ordered(request.messages)],
@@ -202,19 +184,13 @@ def request_body(
 
 
 def _window(row: JsonValue) -> int | None:
-    """vLLM calls it `max_model_len`, llama.cpp `meta.n_ctx`; others do not tell."""
+    """Return the window: vLLM calls it `max_model_len`, llama.cpp `meta.n_ctx`."""
     counts = (
         as_count(member(row, "max_model_len")),
         as_count(member(member(row, "meta"), "n_ctx")),
         as_count(member(row, "context_length")),
     )
     return next((count for count in counts if count), None)
-
-
-def function_schema(tool: ToolSchema) -> JsonObject:
-    """A tool in the form both wire formats take."""
-    function: JsonObject = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return {"type": "function", "function": function}
 
 
 def _message(message: Message) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Reads a reply of an OpenAI-compatible server, streamed or whole, into stream events."""
+"""Read a reply of an OpenAI-compatible server, streamed or whole, into stream events."""
 
 from __future__ import annotations
 
@@ -57,6 +57,7 @@ class OpenAIReplyReader:
         return self._reason is not None
 
     def feed(self, chunk: bytes) -> Iterator[StreamEvent]:
+        """Yield the events in a further piece of the body."""
         if not self._begun and chunk.strip():
             self._begun = True
             # a server that does not stream answers with one JSON object
@@ -71,11 +72,11 @@ class OpenAIReplyReader:
                 yield from self._event(event)
                 if self.finished:
                     return
-        except FramingError as fault:
-            raise bad_reply(self._url, str(fault)) from None
+        except FramingError as error:
+            raise bad_reply(self._url, str(error)) from None
 
     def close(self) -> Iterator[StreamEvent]:
-        """The end of the body. Raises ProviderFailure when it came too early."""
+        """Yield the end of the reply; raise ProviderError when the body ended too early."""
         if self._whole is not None:
             yield from self._whole_reply(bytes(self._whole))
         elif not self.finished:
@@ -93,6 +94,7 @@ class OpenAIReplyReader:
         yield from self._reply.finish(reason, self._reason)
 
     def cut_off(self) -> Iterator[StreamEvent]:
+        """Yield the text that was held back, of a reply that broke off."""
         yield from self._reply.cut_off()
 
     def _event(self, event: ServerEvent) -> Iterator[StreamEvent]:
@@ -108,7 +110,7 @@ class OpenAIReplyReader:
         if not isinstance(chunk, dict):
             self._junk += 1
         elif event.type == "error" and "error" not in chunk:
-            raise self._failure({"error": chunk})
+            raise self._error({"error": chunk})
         else:
             yield from self._chunk(chunk)
 
@@ -123,15 +125,15 @@ class OpenAIReplyReader:
 
     def _chunk(self, chunk: JsonObject) -> Iterator[StreamEvent]:
         if chunk.get("error") or chunk.get("object") == "error":
-            raise self._failure(chunk)
+            raise self._error(chunk)
         if isinstance(usage := chunk.get("usage"), dict):
             self._usage = UsageReported(as_count(usage.get("prompt_tokens")), as_count(usage.get("completion_tokens")))
         for choice in as_list(chunk.get("choices"))[:1]:
             yield from self._delta(as_object(member(choice, "delta") or member(choice, "message")))
             self._reason = as_text(member(choice, "finish_reason")) or self._reason
 
-    def _failure(self, error: JsonObject) -> ProviderError:
-        return self._connection.failure(read_error(error), url=self._url, status=None, model=self._model)
+    def _error(self, error: JsonObject) -> ProviderError:
+        return self._connection.error_from(read_error(error), url=self._url, status=None, model=self._model)
 
     def _delta(self, delta: JsonObject) -> Iterator[StreamEvent]:
         if thought := as_text(delta.get("reasoning_content")) or as_text(delta.get("reasoning")):

@@ -1,8 +1,4 @@
-"""What goes to a model, what comes back, and how a request fails: the words every provider speaks.
-
-Nothing here knows a wire format. `Provider` is where the implementations meet; the agent loop reads
-`StreamEvent`s and hands `ToolCall`s to the executor.
-"""
+"""The provider interface: messages, requests, stream events and errors, in no wire format."""
 
 from __future__ import annotations
 
@@ -20,17 +16,17 @@ JsonObject: TypeAlias = "dict[str, JsonValue]"
 
 
 class CallOrigin(StrEnum):
-    """Where a tool call came from; policies can tell them apart (`$origin`)."""
+    """Where a tool call came from, for policies (`$origin`)."""
 
     MODEL = "model"
     SALVAGED = "salvaged"
-    """Found in a model's text, not in its tool call field."""
+    """Found in a model's text instead of its tool calls."""
     USER = "user"
 
 
 @dataclass(frozen=True)
 class ToolCall:
-    """One call a model asked for. With a `fault` it must not run: the model is told the fault instead."""
+    """A call that a model asked for; with an `error` it must not run."""
 
     id: str
     name: str
@@ -38,15 +34,15 @@ class ToolCall:
     raw_arguments: str | None = None
     """The arguments as they were sent, where they came as text."""
     origin: CallOrigin = CallOrigin.MODEL
-    fault: str | None = None
-    """Why the call cannot be run (arguments cut off, not JSON); a sentence meant for the model."""
+    error: str | None = None
+    """Why the call cannot run (arguments cut off, not JSON), in words for the model."""
     repaired: bool = False
-    """The arguments were not valid JSON and were read all the same; worth a note to the model."""
+    """The arguments were not valid JSON but could be read."""
 
 
 @dataclass(frozen=True)
 class SystemMessage:
-    """Standing instructions; kept byte-identical through a session so that servers can reuse their cache."""
+    """Instructions, the same bytes through a session so that servers can reuse their cache."""
 
     text: str
 
@@ -57,17 +53,17 @@ class UserMessage:
 
     text: str
     preface: str = ""
-    """Notes from memory; no words of the person's, so what only understands commands leaves them out."""
+    """Notes from memory, which the person did not write; the offline provider ignores them."""
 
     @property
     def whole(self) -> str:
-        """As a model reads it."""
+        """The text as a model reads it."""
         return f"{self.preface}\n\n{self.text}" if self.preface else self.text
 
 
 @dataclass(frozen=True)
 class AssistantMessage:
-    """What the model answered: text, calls, or both."""
+    """The model's answer: text, calls, or both."""
 
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
@@ -76,7 +72,7 @@ class AssistantMessage:
 
 
 class ToolOutcome(StrEnum):
-    """How a call ended, for providers that are no model and cannot read it from the text."""
+    """How a call ended, for providers that cannot read it from the text."""
 
     DONE = "done"
     FAILED = "failed"
@@ -91,7 +87,7 @@ class ToolMessage:
     name: str
     content: str
     outcome: ToolOutcome | None = None
-    """None where whoever built the message did not say; then it is guessed from the text."""
+    """None where unknown; then it is guessed from the text."""
 
 
 Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolMessage
@@ -108,7 +104,7 @@ class ToolSchema:
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """One request for a reply. What is None is left to the provider or the server."""
+    """A request for a reply; what is None is left to the provider or server."""
 
     messages: tuple[Message, ...]
     tools: tuple[ToolSchema, ...] = ()
@@ -120,11 +116,11 @@ class ChatRequest:
     think: bool | None = None
     """Ask a thinking model to think (True) or not (False); None lets the server decide."""
     estimated_tokens: int | None = None
-    """Our own estimate of the prompt; compared with the server's count to notice a prompt cut in silence."""
+    """Our estimate of the prompt, to notice a prompt that the server cut."""
 
 
 class FinishReason(StrEnum):
-    """Why a reply ended. Whether tools were asked for is told by `ToolCallReady` alone: servers disagree here."""
+    """Why a reply ended; `ToolCallReady` alone tells of calls, since servers disagree."""
 
     STOP = "stop"
     LENGTH = "length"
@@ -136,21 +132,21 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True)
 class TextDelta:
-    """A piece of the answer."""
+    """More text of the answer."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class ReasoningDelta:
-    """A piece of the model's thinking."""
+    """More of the model's thinking."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class ToolCallProgress:
-    """A call is being written: its name as far as known, and how many characters of arguments so far."""
+    """A call being written: its name so far, and the characters of its arguments."""
 
     name: str
     characters: int
@@ -158,14 +154,14 @@ class ToolCallProgress:
 
 @dataclass(frozen=True)
 class ToolCallReady:
-    """A call is complete (or complete enough to be answered with its `fault`)."""
+    """A call is complete, or has an `error` to be answered with."""
 
     call: ToolCall
 
 
 @dataclass(frozen=True)
 class UsageReported:
-    """Tokens as the server counted them; None means it did not say, never zero."""
+    """Tokens as the server counted them; None where it did not."""
 
     prompt_tokens: int | None
     completion_tokens: int | None
@@ -173,14 +169,14 @@ class UsageReported:
 
 @dataclass(frozen=True)
 class ProviderNotice:
-    """Something the person should know about this reply: a model chosen, a prompt cut, tools left out."""
+    """A notice for the person: a model chosen, a prompt cut, tools left out."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class StreamFinished:
-    """The last event of every reply that was not cut short by a `ProviderError`."""
+    """The last event of every reply without a `ProviderError`."""
 
     reason: FinishReason
     raw_reason: str | None = None
@@ -193,7 +189,7 @@ StreamEvent: TypeAlias = (
 
 
 class ProviderErrorKind(StrEnum):
-    """The ways a request to a model can fail."""
+    """How a request to a model failed."""
 
     UNREACHABLE = "unreachable"
     AUTH = "auth"
@@ -206,15 +202,11 @@ class ProviderErrorKind(StrEnum):
     BAD_REPLY = "bad_reply"
     TIMEOUT = "timeout"
     REFUSED = "refused"
-    """The server, or the script, turned the request down for a reason of its own."""
+    """The server, or the script, refused for another reason."""
 
 
 class ProviderError(Exception):
-    """A request to a model failed. The message names the address, the reason and what to do next.
-
-    What was streamed before stays with whoever consumed it: the partial answer is theirs to keep.
-    Never carries an API key.
-    """
+    """A request to a model failed; the message says where, why and what to do, without API keys."""
 
     def __init__(
         self,
@@ -245,7 +237,7 @@ class ProviderError(Exception):
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """One model a server offers; what it did not tell is None or empty."""
+    """A model that a server offers; None is what it did not tell."""
 
     name: str
     size: int | None = None
@@ -255,12 +247,12 @@ class ModelInfo:
     quantization: str | None = None
     family: str | None = None
     context_window: int | None = None
-    """Tokens the server gives it, where a list of models tells that."""
+    """Tokens, where the list of models tells that."""
 
 
 @dataclass(frozen=True)
 class ProviderDescription:
-    """A provider in the words of the status line and the first screen."""
+    """A provider for the status line and the first screen."""
 
     provider: str
     model: str | None
@@ -269,9 +261,9 @@ class ProviderDescription:
     context_window: int | None = None
     """Tokens, where known."""
     badge: str | None = None
-    """A standing notice, e.g. that no model is connected."""
+    """A permanent notice, e.g. that no model is connected."""
     greeting: str | None = None
-    """A first message for the conversation, where the provider has something to say for itself."""
+    """A first message for the conversation."""
     facts: tuple[str, ...] = field(default=())
     """Further lines for `doctor` and the model screen."""
 
@@ -281,7 +273,7 @@ class ProviderDescription:
 
 
 class Provider(Protocol):
-    """Something that answers a `ChatRequest`, one event at a time."""
+    """A source of replies, streamed one event at a time."""
 
     @property
     def name(self) -> str:
@@ -294,15 +286,16 @@ class Provider(Protocol):
         ...
 
     def stream(self, request: ChatRequest, signal: AbortSignal) -> AsyncGenerator[StreamEvent, None]:
-        """Stream one reply; ends with `StreamFinished`.
+        """Stream one reply; `StreamFinished` ends it.
 
-        Aborting the signal raises `OperationCancelled` and closes the connection at once, so that the server
-        stops working. Raises `ProviderError` for everything that goes wrong on the way.
+        Raises:
+            OperationCancelled: The signal was aborted; the connection is closed, so that the server stops.
+            ProviderError: Everything else that went wrong.
         """
         ...
 
     async def list_models(self) -> tuple[ModelInfo, ...]:
-        """What the server offers; empty for providers without a choice. Raises `ProviderError`."""
+        """Return what the server offers, nothing without a choice; raise ProviderError."""
         ...
 
     async def aclose(self) -> None:
@@ -310,5 +303,5 @@ class Provider(Protocol):
         ...
 
     def describe(self) -> ProviderDescription:
-        """Name, model and standing notices for the screen; asks nobody."""
+        """Return name, model and notices for the screen, without a request."""
         ...

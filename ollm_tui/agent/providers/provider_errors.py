@@ -1,4 +1,4 @@
-"""Makes one typed failure of the many ways in which model servers say no."""
+"""Turn the many ways in which model servers report errors into one typed error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ _NO_TOOLS = re.compile(
     r"|does not support (?:function|tool)[ -]?call|tools param requires --jinja",
     re.IGNORECASE,
 )
-_NO_THINKING = re.compile(r"does not support thinking", re.IGNORECASE)
 _OVERFLOW = re.compile(
     r"exceed_context_size|context_length_exceeded|exceeds? the (?:available )?context|context (?:size|window) exceeded"
     r"|maximum context length|context length (?:of|is)|(?:prompt|input) (?:is )?too long|input length exceeds",
@@ -42,7 +41,7 @@ _WINDOW_NUMBERS = (
 
 @dataclass(frozen=True)
 class ServerErrorReply:
-    """What a server wrote about an error: its words and, where it gave them, codes and numbers."""
+    """What a server wrote about an error, with codes and numbers where it gave them."""
 
     message: str
     code: str = ""
@@ -52,20 +51,12 @@ class ServerErrorReply:
 
     @property
     def no_tools(self) -> bool:
+        """Whether the model or server cannot take tools."""
         return bool(_NO_TOOLS.search(self.message))
-
-    @property
-    def no_thinking(self) -> bool:
-        return bool(_NO_THINKING.search(self.message))
-
-    @property
-    def stream_options(self) -> bool:
-        """Whether it is about `stream_options`, which older servers do not know."""
-        return "stream_options" in self.message or "include_usage" in self.message
 
 
 def read_error(value: JsonValue) -> ServerErrorReply:
-    """Find the words in any of the shapes servers use; an error packed into a string is unpacked once.
+    """Find the message in any of the shapes servers use; a string holding JSON is read once.
 
     `{"error": {"message", "type", "code"}}`, `{"object": "error", "message"}`, `{"error": "text"}`, `{"detail": ...}`.
     """
@@ -82,7 +73,7 @@ def read_error(value: JsonValue) -> ServerErrorReply:
 
 
 def read_error_body(body: bytes) -> ServerErrorReply:
-    """The same for the body of an HTTP answer, JSON or not."""
+    """Read the body of an HTTP answer, JSON or not."""
     text = body.decode("utf-8", "replace").strip()
     try:
         return read_error(parse_json(text))
@@ -90,13 +81,13 @@ def read_error_body(body: bytes) -> ServerErrorReply:
         return ServerErrorReply("an HTML page" if text[:1] == "<" else text)
 
 
-def failure_from(
+def error_from(
     error: ServerErrorReply, *, url: str, status: int | None, model: str | None, retry_after: float | None = None
 ) -> ProviderError:
-    """The failure for an error of the server, with what to do about it; `status` is None within a stream."""
+    """Return the typed error with its remedy; `status` is None within a stream."""
     kind, remedy = _judge(error, status, model)
     where = f"{url} answered HTTP {status}" if status is not None else f"{url} reported an error while answering"
-    words = shown(error.message) or "no reason given"
+    reason = shown(error.message) or "no reason given"
     numbers = _numbers(error)
     if kind is ProviderErrorKind.RATE_LIMITED and retry_after is not None:
         remedy = f"Wait {retry_after:g} s, then try again."
@@ -105,7 +96,7 @@ def failure_from(
     )
     return ProviderError(
         kind,
-        f"{where}: {words}. {remedy}",
+        f"{where}: {reason}. {remedy}",
         retryable=retryable,
         url=url,
         status=status,
@@ -116,7 +107,7 @@ def failure_from(
 
 
 def shown(text: str) -> str:
-    """A server's words on one line, without control characters, at a length that can be read."""
+    """Return a server's words on one line, without control characters, shortened."""
     line = " ".join(_CONTROL.sub(" ", text).split()).rstrip(".")
     return line if len(line) <= _SHOWN_CHARACTERS else line[:_SHOWN_CHARACTERS] + "..."
 

@@ -1,7 +1,4 @@
-"""Turns the pieces of one reply into stream events: thinking apart from text, calls assembled, salvaged, named.
-
-Wire formats stop here: `OpenAIProvider` and `OllamaProvider` feed what they read, and pass on what comes out.
-"""
+"""Turn the parts of one reply, in either wire format, into stream events."""
 
 from __future__ import annotations
 
@@ -26,33 +23,36 @@ from ollm_tui.agent.providers.text_tool_calls import TextHoldback
 _THINK_OPENINGS = ("<think>", "<thinking>")
 _THINK_CLOSINGS = ("</think>", "</thinking>")
 _PROGRESS_STEP = 200
-"""Characters of arguments between two `ToolCallProgress` events of the same call."""
+"""Characters of arguments between two `ToolCallProgress` events of a call."""
 
 
 class SurrogateRepair:
-    """Joins halves of a character that a server split over two pieces; a half left alone becomes U+FFFD."""
+    """Joins halves of a character that a server split; a lone half becomes U+FFFD."""
 
     def __init__(self) -> None:
         self._high = ""
 
     def feed(self, piece: str) -> str:
+        """Return the whole characters so far."""
         text = self._high + piece
         self._high = text[-1] if text and "\ud800" <= text[-1] <= "\udbff" else ""
         return _whole_characters(text.removesuffix(self._high) if self._high else text)
 
     def close(self) -> str:
+        """Return what is left."""
         rest, self._high = self._high, ""
         return _whole_characters(rest)
 
 
 class ThinkTags:
-    """Splits `<think>...</think>` at the beginning of the content from the answer behind it."""
+    """Splits `<think>...</think>` at the beginning of the content from the answer."""
 
     def __init__(self) -> None:
         self._state = "before"
         self._held = ""
 
     def feed(self, piece: str) -> Iterator[StreamEvent]:
+        """Yield the text and thinking that are certain so far."""
         self._held += piece
         if self._state == "before":
             self._look_for_opening()
@@ -65,6 +65,7 @@ class ThinkTags:
             yield from self._rest(TextDelta)
 
     def close(self) -> Iterator[StreamEvent]:
+        """Yield what is left."""
         if self._state == "inside":
             # half a closing tag is no thought
             self._held = self._held[: len(self._held) - _overlap(self._held, _THINK_CLOSINGS)]
@@ -82,9 +83,9 @@ class ThinkTags:
             self._state = "text"
 
     def _think(self) -> Iterator[StreamEvent]:
-        places = [(at, tag) for tag in _THINK_CLOSINGS if (at := self._held.find(tag)) >= 0]
-        if places:
-            at, tag = min(places)
+        closings = [(at, tag) for tag in _THINK_CLOSINGS if (at := self._held.find(tag)) >= 0]
+        if closings:
+            at, tag = min(closings)
             thought, self._held = self._held[:at], self._held[at + len(tag) :]
             self._state = "behind"
         else:
@@ -101,31 +102,35 @@ class ThinkTags:
 
 
 class ReplyReader:
-    """Collects one reply. `finish` or `cut_off` ends it; until then every method yields what may be shown."""
+    """Collects one reply until `finish` or `cut_off`; each method yields what may be shown."""
 
     def __init__(self, request: ChatRequest) -> None:
         self._ids = CallIds(request.messages)
         self._calls = CallAssembler(self._ids)
         self._tags = ThinkTags()
-        self._text_mender, self._thought_mender = SurrogateRepair(), SurrogateRepair()
+        self._text_repair, self._thought_repair = SurrogateRepair(), SurrogateRepair()
         self._hold = TextHoldback(tool.name for tool in request.tools)
         self._reported: dict[str, int] = {}
 
     def text(self, piece: str) -> Iterator[StreamEvent]:
-        yield from self._shown(self._tags.feed(self._text_mender.feed(piece)))
+        """Add text of the answer."""
+        yield from self._shown(self._tags.feed(self._text_repair.feed(piece)))
 
     def reasoning(self, piece: str) -> Iterator[StreamEvent]:
-        if thought := self._thought_mender.feed(piece):
+        """Add thinking."""
+        if thought := self._thought_repair.feed(piece):
             yield ReasoningDelta(thought)
 
     def call_fragment(self, fragment: CallFragment) -> Iterator[StreamEvent]:
+        """Add a fragment of a call."""
         yield from self._progress(self._calls.add(fragment))
 
     def whole_call(self, fragment: CallFragment) -> Iterator[StreamEvent]:
+        """Add a whole call."""
         yield from self._progress(self._calls.add_whole(fragment))
 
     def finish(self, reason: FinishReason, raw_reason: str | None) -> Iterator[StreamEvent]:
-        """The rest of the text, the calls in order, and the end."""
+        """Yield the rest of the text, the calls in order, and the end."""
         yield from self._flush()
         text, found = ("", ()) if not self._calls.empty else self._hold.close()
         if not self._calls.empty:
@@ -143,22 +148,22 @@ class ReplyReader:
                     read.value,
                     raw_arguments=salvaged.raw,
                     origin=CallOrigin.SALVAGED,
-                    fault=read.fault,
+                    error=read.error,
                     repaired=read.repaired,
                 )
             )
         yield StreamFinished(reason, raw_reason)
 
     def cut_off(self) -> Iterator[StreamEvent]:
-        """The connection broke: what text there is is kept, calls are not run."""
+        """Yield the rest of the text of a reply that broke off; its calls do not run."""
         yield from self._flush()
         if text := self._hold.release():
             yield TextDelta(text)
 
     def _flush(self) -> Iterator[StreamEvent]:
-        if thought := self._thought_mender.close():
+        if thought := self._thought_repair.close():
             yield ReasoningDelta(thought)
-        yield from self._shown(self._tags.feed(self._text_mender.close()))
+        yield from self._shown(self._tags.feed(self._text_repair.close()))
         yield from self._shown(self._tags.close())
 
     def _shown(self, events: Iterable[StreamEvent]) -> Iterator[StreamEvent]:
@@ -179,7 +184,7 @@ class ReplyReader:
 
 
 def _overlap(text: str, tags: Iterable[str]) -> int:
-    """How many characters at the end of `text` could begin one of `tags`."""
+    """Return how many characters at the end of `text` could begin one of `tags`."""
     longest = 0
     for tag in tags:
         for size in range(min(len(tag) - 1, len(text)), longest, -1):

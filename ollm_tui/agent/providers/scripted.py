@@ -1,4 +1,4 @@
-"""`ScriptedProvider`: replies from a file, one a request; for tests, demonstrations and the tour (contract 4)."""
+"""`ScriptedProvider`: replies from a file, for tests, demonstrations and the tour."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ _QUOTED_CHARACTERS = 200
 
 
 class ScriptError(ValueError):
-    """The script is not one: the message names the file, the reply's index (from 0) and the key."""
+    """An invalid script; the message names the file, the reply's index (from 0) and the key."""
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """What a request must look like; None is what does not matter."""
+    """What a request must be like; None is what does not matter."""
 
     last_tool_result_contains: str | None = None
     last_user_message_contains: str | None = None
     tool_names: tuple[str, ...] | None = None
     """Exactly the tools offered, in any order."""
 
-    def problem(self, request: ChatRequest) -> str | None:
-        """Why the request is not as expected, naming the key of the script."""
+    def difference(self, request: ChatRequest) -> str | None:
+        """Return how the request differs, naming the key of the script; None if it does not."""
         results = [message.content for message in request.messages if isinstance(message, ToolMessage)]
         asked = [message.whole for message in request.messages if isinstance(message, UserMessage)]
         return (
@@ -71,7 +71,7 @@ class Expectation:
 
 @dataclass(frozen=True)
 class ScriptedCall:
-    """A call the script makes."""
+    """A call in a reply."""
 
     name: str
     arguments: JsonObject
@@ -89,7 +89,7 @@ class ScriptedReply:
 
 
 def load_script(path: Path) -> tuple[ScriptedReply, ...]:
-    """Read a script file. Raises ScriptFault, also when the file cannot be read."""
+    """Read a script file; raise ScriptError, also when it cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -98,14 +98,14 @@ def load_script(path: Path) -> tuple[ScriptedReply, ...]:
         raise ScriptError(f"the script {path} is not UTF-8 (byte {error.start}); save it as UTF-8") from error
     try:
         return parse_script(parse_json(text))
-    except ScriptError as fault:
-        raise ScriptError(f"the script {path}: {fault}") from None
+    except ScriptError as error:
+        raise ScriptError(f"the script {path}: {error}") from None
     except ValueError as error:
         raise ScriptError(f"the script {path} is not JSON: {error}") from error
 
 
 def parse_script(value: JsonValue) -> tuple[ScriptedReply, ...]:
-    """Read a list of replies. Raises ScriptFault naming index and key."""
+    """Read a list of replies; raise ScriptError naming index and key."""
     if not isinstance(value, list):
         raise ScriptError("must be a list of replies, e.g. [{'text': 'Hello.'}]")
     return tuple(_reply(entry, f"reply {index}") for index, entry in enumerate(value))
@@ -123,11 +123,12 @@ class ScriptedProvider:
 
     @classmethod
     def from_file(cls, path: Path) -> ScriptedProvider:
-        """Raises ScriptFault."""
+        """Read the script; raise ScriptError."""
         return cls(load_script(path), model=path.stem)
 
     @property
     def model(self) -> str | None:
+        """The name of the script."""
         return self._model
 
     @property
@@ -136,23 +137,25 @@ class ScriptedProvider:
         return min(self._next, len(self._replies))
 
     def describe(self) -> ProviderDescription:
+        """Return the notice that a script answers."""
         return ProviderDescription(self.name, self._model, badge=f"script {self._model} - no AI model")
 
     async def list_models(self) -> tuple[ModelInfo, ...]:
+        """Return nothing."""
         return ()
 
     async def aclose(self) -> None:
-        pass
+        """Do nothing."""
 
     async def stream(self, request: ChatRequest, signal: AbortSignal) -> AsyncGenerator[StreamEvent, None]:
-        """Raises ProviderFailure (REFUSED) when the request is not what the reply expects."""
+        """Give the next reply; raise ProviderError (REFUSED) when it expects another request."""
         signal.throw_if_aborted()
         index, self._next = self._next, self._next + 1
         reply = self._replies[index] if index < len(self._replies) else ScriptedReply()
-        if problem := reply.expect.problem(request):
+        if difference := reply.expect.difference(request):
             raise ProviderError(
                 ProviderErrorKind.REFUSED,
-                f"script {self._model}, reply {index}: {problem}. Mend the script or the request.",
+                f"script {self._model}, reply {index}: {difference}. Correct the script or the request.",
             )
         for number, piece in enumerate(_PIECE.findall(reply.text)):
             await signal.guard(asyncio.sleep(reply.piece_delay if number else 0))
@@ -237,5 +240,5 @@ TOUR = Path(__file__).with_name("tour.json")
 
 
 def tour_script() -> tuple[ScriptedReply, ...]:
-    """Raises ScriptFault when the installed file is damaged."""
+    """Return the replies of the tour; raise ScriptError when its file is damaged."""
     return load_script(TOUR)

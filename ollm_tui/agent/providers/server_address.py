@@ -1,4 +1,4 @@
-"""Addresses of model servers: what people write (OLLAMA_HOST, base URLs) made into one form, and shown safely."""
+"""Addresses of model servers: OLLAMA_HOST and base URLs in one form, without credentials."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _SERVER_BINDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 class ServerAddressError(ValueError):
-    """The address cannot be one of a model server; the message quotes it and says which forms there are."""
+    """An invalid address of a model server; the message quotes it and shows the form."""
 
 
 @dataclass(frozen=True)
 class ServerAddress:
-    """Where a model server is. `url` has no trailing slash and no credentials; those stay apart, unprinted."""
+    """Where a model server is; `url` has no trailing slash and no credentials."""
 
     url: str
     loopback: bool
@@ -28,6 +28,7 @@ class ServerAddress:
         return self.url
 
     def at(self, path: str) -> str:
+        """Return the URL of a path below the address."""
         return f"{self.url}/{path.lstrip('/')}"
 
 
@@ -35,7 +36,10 @@ def ollama_address(text: str | None) -> ServerAddress:
     """Read an OLLAMA_HOST: `host`, `host:port`, `:port`, `http(s)://host[:port][/path]`, `[::1]`; empty is the default.
 
     As the Ollama client does it: port 11434 unless given, 80 or 443 where a scheme is written without a port. A bind
-    address (0.0.0.0) becomes the loopback. A path of the API (`/api`, `/v1`) is taken off. Raises AddressFault.
+    address (0.0.0.0) becomes the loopback. A path of the API (`/api`, `/v1`) is taken off.
+
+    Raises:
+        ServerAddressError: It is not an address.
     """
     written = (text or "").strip().strip("'\"")
     if not written:
@@ -49,7 +53,11 @@ def ollama_address(text: str | None) -> ServerAddress:
 
 
 def openai_address(text: str) -> ServerAddress:
-    """Read the base URL of an OpenAI-compatible server; without a path it gets `/v1`. Raises AddressFault."""
+    """Read the base URL of an OpenAI-compatible server; without a path it gets `/v1`.
+
+    Raises:
+        ServerAddressError: It is not an address.
+    """
     written = text.strip().strip("'\"")
     address = _address(written if "://" in written else f"http://{written}", None, ("/chat/completions",), written)
     if urlsplit(address.url).path:
@@ -62,11 +70,11 @@ def _address(url: str, default_port: int | None, endings: tuple[str, ...], writt
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise _fault(written, str(error)) from None
+        raise _invalid(written, str(error)) from None
     if parts.scheme.lower() not in ("http", "https"):
-        raise _fault(written, f"the scheme is {parts.scheme!r}")
+        raise _invalid(written, f"the scheme is {parts.scheme!r}")
     if any(character.isspace() or not character.isprintable() for character in url):
-        raise _fault(written, "it holds blanks or control characters")
+        raise _invalid(written, "it holds blanks or control characters")
     host = (parts.hostname or "127.0.0.1").lower()
     host = _SERVER_BINDS.get(host, host)
     port = port or default_port
@@ -83,9 +91,9 @@ def _credentials(parts: SplitResult) -> tuple[str, str] | None:
     return (parts.username, parts.password or "") if parts.username else None
 
 
-def _fault(written: str, why: str) -> ServerAddressError:
+def _invalid(written: str, why: str) -> ServerAddressError:
     shown = written.rsplit("@", 1)[-1]
-    return ServerAddressError(f"{shown!r} is no address of a model server ({why}); write http://host:port")
+    return ServerAddressError(f"{shown!r} is not an address of a model server ({why}); write http://host:port")
 
 
 def _is_loopback(host: str) -> bool:

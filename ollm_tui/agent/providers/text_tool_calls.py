@@ -1,7 +1,7 @@
-"""Finds tool calls that a model wrote into its text, where a server did not recognise them.
+"""Find tool calls that a model wrote into its text and the server did not recognise.
 
-Careful on purpose: a call counts only when tools were offered, its name is one of them, it stands at the end of
-the reply, and the reply has no call of the proper kind. Anything else is text, and is shown as text.
+A call counts only when tools were offered, its name is one of them, it is at the end of the reply, and the reply has no
+proper call. Anything else is shown as text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ollm_tui.agent.providers.argument_json import ParsedArguments, read_argumen
 from ollm_tui.agent.providers.provider import JsonObject
 
 MAX_HELD_CHARACTERS = 8 * 1024
-"""Most text kept back while it could still become a call; what is longer is shown."""
+"""Most text held back while it could still become a call."""
 
 _NAME_KEYS = ("name", "tool", "tool_name", "function")
 _ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "params")
@@ -42,7 +42,7 @@ _DECODER = json.JSONDecoder(strict=False)
 
 @dataclass(frozen=True)
 class TextToolCall:
-    """A call read from text: its name, the arguments, and the text these were read from."""
+    """A call read from text: name, arguments, and the text of these."""
 
     name: str
     arguments: ParsedArguments
@@ -50,10 +50,7 @@ class TextToolCall:
 
 
 class TextHoldback:
-    """Passes text on, keeping back the part that could still turn out to be a call.
-
-    `feed` returns what may be shown; at the end of the reply `close` returns the rest, or the calls it is made of.
-    """
+    """Passes text on, holding back the part that could still become a call."""
 
     def __init__(self, tool_names: Iterable[str]) -> None:
         self._names = {_folded(name): name for name in tool_names}
@@ -61,6 +58,7 @@ class TextHoldback:
         self._line_start = True
 
     def feed(self, piece: str) -> str:
+        """Add text; return what may be shown."""
         if not self._names:
             return piece
         self._held += piece
@@ -68,6 +66,7 @@ class TextHoldback:
         return self._show(size)
 
     def close(self) -> tuple[str, tuple[TextToolCall, ...]]:
+        """Return the rest of the text, or the calls that it is."""
         calls = find_calls(self._held, self._names)
         if calls:
             self._held = ""
@@ -75,7 +74,7 @@ class TextHoldback:
         return self._show(len(self._held)), ()
 
     def release(self) -> str:
-        """Give up: whatever is kept back is text."""
+        """Return all text that was held back."""
         return self._show(len(self._held))
 
     def _show(self, size: int) -> str:
@@ -84,7 +83,7 @@ class TextHoldback:
         return shown
 
     def _certain(self) -> int:
-        """How many characters at the beginning of the held text are certainly no part of a call."""
+        """Return how many characters of the held text are certainly not part of a call."""
         held = self._held
         # what begins further back than the cap is shown in any case
         for opening in _OPENING.finditer(held, max(0, len(held) - MAX_HELD_CHARACTERS)):
@@ -96,9 +95,11 @@ class TextHoldback:
 
 
 def find_calls(text: str, names: Mapping[str, str]) -> tuple[TextToolCall, ...]:
-    """The calls that make up the whole of `text`, or nothing; `names` maps folded names to offered ones.
+    """Return the calls that make up all of `text`, or none.
 
-    A closing tag or fence that the model left out is taken as written.
+    Args:
+        text: What a model wrote; closing tags and fences may be missing.
+        names: Offered names by their folded form.
     """
     rest = _with_closings(text.strip())
     found: list[TextToolCall] = []
@@ -116,7 +117,7 @@ def find_calls(text: str, names: Mapping[str, str]) -> tuple[TextToolCall, ...]:
 
 
 def _begins_like_call(head: str, line_start: bool) -> bool:
-    """Whether text that begins so is a call, or may be one when more of it has come."""
+    """Return whether text that begins so is, or may become, a call."""
     if any(head.startswith(mark) or mark.startswith(head) for mark in _MARKS):
         return True
     if not line_start:
@@ -189,7 +190,7 @@ def _read_block(text: str) -> _Block | _NoBlock:
 
 
 def _inside(text: str, after: str) -> _Block | _NoBlock:
-    """What stands in a fence or a tag must be nothing but calls."""
+    """Read the content of a fence or tag, which must be calls alone."""
     calls: list[TextToolCall] = []
     rest = text.strip()
     while rest:
@@ -237,7 +238,7 @@ def _members(value: JsonValue) -> list[JsonValue]:
 
 
 def _from_object(value: JsonValue) -> TextToolCall | None:
-    """A call in one of the shapes models write; it needs a name and a member for its arguments."""
+    """Return a call in one of the shapes models write; it needs a name and arguments."""
     if not isinstance(value, dict):
         return None
     if isinstance(inner := value.get("function"), dict):
@@ -277,7 +278,7 @@ def _with_closings(text: str) -> str:
 
 
 def _only_blanks_in_last_line(text: str, *, before: bool) -> bool:
-    """Whether the last line of `text` is blank so far; `before` says so of the line that `text` goes on with."""
+    """Return whether the last line of `text` is blank, `before` being so for the line it continues."""
     *earlier, last = text.rsplit("\n", 1)
     return not last.strip(" \t\r") and (bool(earlier) or before)
 

@@ -1,4 +1,4 @@
-"""A session on disk: an append-only log of events, and the full texts of outputs that were cut (contract section 5)."""
+"""A session on disk: its append-only log of events, and full texts of cut outputs."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from ollm_tui.core.fence.secrets import mask
 log = logging.getLogger(__name__)
 
 OUTPUTS_KEPT = timedelta(days=7)
-"""How long full texts are kept that no session owns."""
+"""How long full texts without a session are kept."""
 
 
 class OutputDirectory:
-    """Keeps full texts as files (core's OutputStore); the folder may be read by `read_file` and `grep`."""
+    """Keeps full texts as files, which `read_file` and `grep` may read."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     async def save(self, name: str, text: str) -> Path:
-        """Write under a name of its own. Raises OSError."""
+        """Write the text to a new file and return its path; raise OSError."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         stem = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:80] or "output"
         path = self.folder / f"{stem}-{secrets.token_hex(3)}.txt"
@@ -55,22 +55,22 @@ def prune_loose_outputs(folder: Path, clock: Clock) -> None:
 
 
 class SessionLog:
-    """The events of one session, one JSON object a line, each written before anything else happens.
+    """The events of one session, one JSON object a line, each written at once.
 
     A whole line reaches the system with one write, so a killed process leaves whole lines. When the disk is full the
     session goes on unrecorded and `on_error` is told once.
     """
 
     def __init__(self, folder: Path, on_error: Callable[[str], None]) -> None:
-        """Raises OSError where the folder cannot be made."""
+        """Create the folder and open the log; raise OSError."""
         self.folder = folder
         self.path = folder / "events.jsonl"
-        self._on_trouble = on_error
+        self._on_error = on_error
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._descriptor: int | None = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def write(self, event: Event) -> None:
-        """Append an event; deltas are left out, since a later event holds the whole."""
+        """Append an event; deltas are left out, since a later event has the whole."""
         if self._descriptor is None or isinstance(event, UNLOGGED):
             return
         line = (mask(as_line(event)) + "\n").encode("utf-8", "surrogatepass")
@@ -80,23 +80,25 @@ class SessionLog:
                 raise OSError("the disk took only a part of it")
         except OSError as error:
             self.close()
-            self._on_trouble(f"The session is no longer recorded: {self.path}: {error.strerror or error}.")
+            self._on_error(f"The session is no longer recorded: {self.path}: {error.strerror or error}.")
 
     def sync(self) -> None:
-        """Bring the log to the disk; blocking, for the end of a turn."""
+        """Sync the log to disk; blocks, for the end of a turn."""
         if self._descriptor is not None:
             os.fsync(self._descriptor)
 
     def close(self) -> None:
+        """Close the log; later events are not written."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
 def sessions_folder() -> Path:
+    """Return where sessions are kept."""
     return state_dir() / "sessions"
 
 
 def new_session_id(clock: Clock) -> str:
-    """Sorts by time and is unique."""
+    """Return a unique id that sorts by time."""
     return f"{clock.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"

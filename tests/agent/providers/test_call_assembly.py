@@ -37,21 +37,21 @@ OBJECTS = st.dictionaries(TEXT, JSON, max_size=4)
 def test_valid_arguments_are_never_changed(value: dict[str, object]):
     for raw in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1), json.dumps(json.dumps(value))):
         read = read_arguments(raw)
-        assert (read.value, read.fault, read.repaired) == (value, None, False)
+        assert (read.value, read.error, read.repaired) == (value, None, False)
 
 
 @given(OBJECTS, st.data())
 def test_arguments_that_break_off_never_become_a_call(value: dict[str, object], data: st.DataObject):
     raw = json.dumps(value)
     part = raw[: data.draw(st.integers(1, len(raw) - 1))]
-    assert read_arguments(part, cut=True).fault is not None
-    assert read_arguments(part).fault is not None
+    assert read_arguments(part, cut=True).error is not None
+    assert read_arguments(part).error is not None
 
 
 @given(st.dictionaries(TEXT, TEXT | st.booleans() | st.none() | st.integers() | st.lists(TEXT), min_size=1))
 def test_what_python_would_print_is_read_as_it_was_meant(value: dict[str, object]):
     read = read_arguments(repr(value))
-    if read.fault is None:
+    if read.error is None:
         assert read.value == value
     else:
         # only escapes that JSON does not know (\x07) may be refused
@@ -74,7 +74,7 @@ def test_what_python_would_print_is_read_as_it_was_meant(value: dict[str, object
 )
 def test_nearly_json_is_read(raw: str, value: dict[str, object]):
     assert read_arguments(raw).value == value
-    assert read_arguments(raw).fault is None
+    assert read_arguments(raw).error is None
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ def test_nearly_json_is_read(raw: str, value: dict[str, object]):
 def test_what_is_no_object_is_a_fault_in_words(raw: str, words: str):
     read = read_arguments(raw)
     assert read.value == {}
-    assert words in (read.fault or "")
+    assert words in (read.error or "")
 
 
 def test_hostile_arguments_are_refused_in_no_time():
     began = time.monotonic()
     for raw in ('"' + '\\"' * 100_000, "'" * 99_999, '{"' + ",}" * 100_000, "{'a':" * 30_000):
-        assert read_arguments(raw).fault is not None
+        assert read_arguments(raw).error is not None
     assert time.monotonic() - began < 20
 
 
@@ -155,7 +155,7 @@ def test_a_model_that_never_stops_calling_is_stopped():
 def test_a_call_without_a_name_is_a_fault():
     assembler = CallAssembler(CallIds())
     assembler.add(CallFragment(0, "a", None, '{"path": "src"}'))
-    assert "no tool name" in (assembler.finish()[0].fault or "")
+    assert "no tool name" in (assembler.finish()[0].error or "")
 
 
 def read_reply(*pieces: str, tools: bool = True) -> tuple[str, str, list[ToolCall]]:

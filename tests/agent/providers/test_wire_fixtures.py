@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.agent.providers.http_connection import HttpConnection, RetryPolicy
+from ollm_tui.agent.providers.http_connection import HttpConnection
 from ollm_tui.agent.providers.ollama import OllamaProvider
 from ollm_tui.agent.providers.ollama_reply import OllamaReplyReader as OllamaReader
 from ollm_tui.agent.providers.openai import OpenAIProvider
@@ -23,6 +23,7 @@ from ollm_tui.agent.providers.provider import (
     StreamEvent,
     TextDelta,
 )
+from ollm_tui.agent.providers.retry import RetryPolicy
 from ollm_tui.agent.providers.server_address import ServerAddress
 from tests.agent.providers.collecting import Collected, asking, collect
 from tests.agent.providers.fake_server import WIRE, FakeReply, FakeServer, json_reply, lines_of, wire_fixture
@@ -103,7 +104,7 @@ STREAMS = {
     "openai_tool_args_truncated_length.sse": Expected(
         calls=(("write_file", {}),),
         finish=FinishReason.LENGTH,
-        check=lambda got: "cut off after 30 characters" in (got.calls[0].fault or ""),
+        check=lambda got: "cut off after 30 characters" in (got.calls[0].error or ""),
     ),
     "openai_legacy_function_call.sse": Expected(calls=(LS,), finish=FinishReason.TOOL_CALLS),
     "openai_usage_on_last_choice.sse": Expected("hi", usage=(31, 7)),
