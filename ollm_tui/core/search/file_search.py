@@ -18,8 +18,8 @@ from ollm_tui.core.search.glob_pattern import GlobPattern
 from ollm_tui.core.search.line_query import FoundFile, FoundLine, LineQuery, SearchTally
 from ollm_tui.core.search.listing import Listing
 from ollm_tui.core.search.python_search import search_files
-from ollm_tui.core.search.ripgrep import Ripgrep, RipgrepError
-from ollm_tui.core.search.ripgrep_output import AMBIGUOUS
+from ollm_tui.core.search.ripgrep import Ripgrep
+from ollm_tui.core.search.ripgrep_output import AMBIGUOUS, RipgrepError
 
 _FIRST_BATCH = 256
 _LARGEST_BATCH = 16384

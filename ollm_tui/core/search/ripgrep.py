@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import fcntl
 import os
-import re
 import shutil
 import signal
 import sys
@@ -14,7 +13,6 @@ import sysconfig
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 from ollm_tui.core.fence.dir_handle import DirHandle
@@ -28,7 +26,15 @@ from ollm_tui.core.search.line_query import (
 )
 from ollm_tui.core.search.other_encodings import is_wide
 from ollm_tui.core.search.python_search import search_files
-from ollm_tui.core.search.ripgrep_output import AMBIGUOUS, BETWEEN, MAX_COLUMNS, ON_SEPARATORS, RipgrepRecords
+from ollm_tui.core.search.ripgrep_output import (
+    AMBIGUOUS,
+    BETWEEN,
+    MAX_COLUMNS,
+    ON_SEPARATORS,
+    RipgrepError,
+    RipgrepRecords,
+    check_exit,
+)
 
 _READ = 1 << 18
 _PIPE = 1 << 20
@@ -55,10 +61,6 @@ full of NULs, which end lines.
 
 _OVERSHOOT = 20_000
 """Matching lines taken beyond those that are wanted before a search starts over in one thread."""
-
-
-class RipgrepError(Exception):
-    """Ripgrep could not be run, or ended in a way that is nobody's pattern's fault."""
 
 
 def find_ripgrep(forbidden: Sequence[Path]) -> Path | None:
@@ -203,7 +205,7 @@ class Ripgrep:
         finally:
             os.close(output)
         if everything:
-            _judge(process.returncode or 0, errors.result(), tally)
+            check_exit(process.returncode or 0, errors.result(), tally)
 
     async def _start(self, directory: bytes, arguments: list[bytes], into: int) -> asyncio.subprocess.Process:
         """Start ripgrep with its output in the pipe `into`, and close that end."""
@@ -334,30 +336,6 @@ async def _bounded(stream: asyncio.StreamReader) -> bytes:
 async def _reap(process: asyncio.subprocess.Process, errors: asyncio.Task[bytes]) -> None:
     await process.wait()
     await asyncio.wait([errors])
-
-
-def _judge(code: int, errors: bytes, tally: SearchTally) -> None:
-    """Codes: 0 found, 1 nothing found, 2 an error (which may be one unreadable file among thousands)."""
-    text = errors.decode("utf-8", "replace")
-    if code in (0, 1):
-        return
-    complaint = re.search(r"regex parse error:\n(.*)\nerror: (.*)", text, re.DOTALL)
-    if complaint is not None:
-        raise InvalidPatternError(complaint[2].strip().splitlines()[0], _position(complaint[1]))
-    if "is not allowed in a regex" in text or "regex could not be compiled" in text or "compiled regex exceeds" in text:
-        raise InvalidPatternError(text.strip().removeprefix("rg: ").splitlines()[0], None)
-    unreadable = [line for line in text.splitlines() if line.startswith("rg: ") and "(os error " in line]
-    tally.unreadable += sum("os error 2)" not in line for line in unreadable)  # 2: gone since it was listed
-    if code not in (0, 1, 2) or not unreadable:
-        raise RipgrepError(f"ripgrep ended with code {code}: {text.strip()[:500] or 'it said nothing'}")
-
-
-def _position(quoted: str) -> int | None:
-    """Return where the caret below the quoted pattern points, counted from 0."""
-    for above, below in pairwise(quoted.split("\n")):
-        if below.strip() and not below.strip().strip("^"):
-            return max(0, below.index("^") - len("    (?:" if above.startswith("    (?:") else "    "))
-    return None
 
 
 def _absolute_path_entries() -> list[str]:

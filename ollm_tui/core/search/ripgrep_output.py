@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import os
 import re
+from itertools import pairwise
 
 from ollm_tui.core.fence.dir_handle import DirHandle
 from ollm_tui.core.search.line_query import (
@@ -16,10 +17,17 @@ from ollm_tui.core.search.line_query import (
     MAX_WIDE_BYTES,
     FoundFile,
     FoundLine,
+    InvalidPatternError,
+    SearchTally,
     line_of,
     long_line,
     wide_codec,
 )
+
+
+class RipgrepError(Exception):
+    """Ripgrep could not be run, or ended in a way that is nobody's pattern's fault."""
+
 
 ON_SEPARATORS = ("--no-heading", "--null", "--color=never", "--no-context-separator", "--with-filename")
 
@@ -207,3 +215,27 @@ def shown_line(number: int, text: bytes, column: int | None) -> FoundLine:
     if column is not None and len(text) <= MAX_LINE_CHARS and text.isascii() and text[-1:] != b"\r":
         return FoundLine(number, text.decode("ascii"), column)
     return line_of(number, text, column)
+
+
+def check_exit(code: int, errors: bytes, tally: SearchTally) -> None:
+    """Raise what the exit code means: 0 found, 1 nothing found, 2 an error (maybe one file among thousands)."""
+    text = errors.decode("utf-8", "replace")
+    if code in (0, 1):
+        return
+    complaint = re.search(r"regex parse error:\n(.*)\nerror: (.*)", text, re.DOTALL)
+    if complaint is not None:
+        raise InvalidPatternError(complaint[2].strip().splitlines()[0], _position(complaint[1]))
+    if "is not allowed in a regex" in text or "regex could not be compiled" in text or "compiled regex exceeds" in text:
+        raise InvalidPatternError(text.strip().removeprefix("rg: ").splitlines()[0], None)
+    unreadable = [line for line in text.splitlines() if line.startswith("rg: ") and "(os error " in line]
+    tally.unreadable += sum("os error 2)" not in line for line in unreadable)  # 2: gone since it was listed
+    if code not in (0, 1, 2) or not unreadable:
+        raise RipgrepError(f"ripgrep ended with code {code}: {text.strip()[:500] or 'it said nothing'}")
+
+
+def _position(quoted: str) -> int | None:
+    """Return where the caret below the quoted pattern points, counted from 0."""
+    for above, below in pairwise(quoted.split("\n")):
+        if below.strip() and not below.strip().strip("^"):
+            return max(0, below.index("^") - len("    (?:" if above.startswith("    (?:") else "    "))
+    return None

@@ -22,7 +22,8 @@ from ollm_tui.core.search.file_search import FileSearch, FileSearchResult
 from ollm_tui.core.search.glob_pattern import GlobPattern
 from ollm_tui.core.search.line_query import FoundLine, InvalidPatternError, LineQuery
 from ollm_tui.core.search.listing import Listing, ListingOptions
-from ollm_tui.core.search.ripgrep import Ripgrep, RipgrepError, find_ripgrep
+from ollm_tui.core.search.ripgrep import Ripgrep, find_ripgrep
+from ollm_tui.core.search.ripgrep_output import RipgrepError
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.glob import pattern_below
 from ollm_tui.core.tools.listed_files import listing_of, notes_of, shown_paths, shown_prefix, status_of, stopped_at
