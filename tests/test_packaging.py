@@ -110,7 +110,7 @@ def test_the_wheel_brings_its_themes_presets_and_tables(wheel: Path, tmp_path: P
         "from ollm_tui.agent.providers.scripted import tour_script\n"
         "from ollm_tui.tui.themes import load_themes\n"
         "print(ollm_tui.__file__)\n"
-        "print(sorted(load_themes().sound), load_themes().faults)\n"
+        "print(sorted(load_themes().valid), load_themes().errors)\n"
         "print([load_preset(name).source for name in PRESETS], bool(tour_script()))\n"
         "print(all(read_only_parts(analyse('ls -la'))))\n"
     )

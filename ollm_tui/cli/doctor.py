@@ -110,8 +110,8 @@ def _check_configuration(configuration: Configuration) -> Generator[DoctorCheck]
     yield DoctorCheck("config file", CheckStatus.OK, str(path) if path.exists() else f"{path} (not there: defaults)")
     for error in configuration.errors:
         yield DoctorCheck("config", CheckStatus.ERROR, str(error))
-    for theme_fault in load_themes().faults:
-        yield DoctorCheck("theme", CheckStatus.ERROR, theme_fault.as_text())
+    for theme_error in load_themes().errors:
+        yield DoctorCheck("theme", CheckStatus.ERROR, str(theme_error))
     if configuration.policy_error is not None:
         yield DoctorCheck("policy", CheckStatus.ERROR, configuration.policy_error)
     else:

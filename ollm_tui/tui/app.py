@@ -1,4 +1,4 @@
-"""The dashboard's app: paints first, builds the house behind the first frame, and takes both down again."""
+"""The dashboard's app: paints first, opens the backend behind the first frame, and closes both."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from textual.screen import Screen
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.escape import visible
 from ollm_tui.options import Options
-from ollm_tui.tui import protocol, start
+from ollm_tui.tui import start
+from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys, register_loader
 from ollm_tui.tui.first_frame import DEFAULT_THEME, first_frame
 from ollm_tui.tui.key_order import KeyOrder
-from ollm_tui.tui.panes.conversation_pane import ConversationPane
-from ollm_tui.tui.protocol import Backend, Intent, OpenBackend
+from ollm_tui.tui.protocol import Backend, OpenBackend, updates
+from ollm_tui.tui.protocol.intents import Intent, InterruptTurn, ReportFocus, RetryTurn, SendMessage
+from ollm_tui.tui.screens import load_all
 from ollm_tui.tui.screens.dashboard_screen import Dashboard
 from ollm_tui.tui.themes import packaged_theme
 from ollm_tui.tui.values import Activity
-from ollm_tui.tui.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
     from ollm_tui.tui.screens.memory_screen import MemoryScreen
@@ -36,17 +37,21 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 STYLES = ("base", "dashboard", "panes", "confirm", "dialogs", "memory")
-TIDY_AFTER_SECONDS = 1.0
-"""After the house stands: by then the first news is drawn."""
+COLLECT_AFTER_SECONDS = 1.0
+"""After the backend is ready: by then its first updates are drawn."""
 
-TOLD_TO_END = 130
+EXIT_ON_SIGNAL = 130
 """Exit code after a signal (contract section 0)."""
 
 MODES = ("ask", "auto-edit", "plan", "yolo")
 
 
+register_loader(load_all)
+
+
+@register_keys(KeyGroup.EVERYWHERE)
 class DashboardApp(App[int]):
-    """Composition root of the screen; no agent logic. `open_house` builds what stands behind it."""
+    """Composition root of the screen; no agent logic."""
 
     TITLE = "ollm-tui"
     CSS_PATH = [Path(__file__).parent / "styles" / f"{name}.tcss" for name in STYLES]  # noqa: RUF012  # as in App
@@ -54,25 +59,25 @@ class DashboardApp(App[int]):
     ESCAPE_TO_MINIMIZE = False
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f1", "help", "Help", id="app.help", tooltip="All keys", priority=True),
-        Binding(
-            "ctrl+p", "command_palette", "Palette", id="app.palette", tooltip="Find and run any action", priority=True
-        ),
-        Binding(
-            "ctrl+n",
-            "memory",
-            "Memory",
-            id="app.memory",
-            tooltip="Read, edit and delete what is remembered",
+        *key_bindings(
+            ("f1", "help", "Help", "app.help", "All keys"),
+            ("ctrl+p", "command_palette", "Palette", "app.palette", "Find and run any action"),
+            ("ctrl+n", "memory", "Memory", "app.memory", "Read, edit and delete what is remembered"),
             priority=True,
         ),
-        Binding("ctrl+c", "copy_or_stop", "Copy", id="app.copy", tooltip="Copy what is selected; else stop the turn"),
-        Binding("ctrl+q", "leave", "Quit", id="app.quit", tooltip="Quit; asks while something is live", priority=True),
+        *key_bindings(("ctrl+c", "copy_or_stop", "Copy", "app.copy", "Copy what is selected; else stop the turn")),
+        *key_bindings(("ctrl+q", "leave", "Quit", "app.quit", "Quit; asks while something is live"), priority=True),
     ]
 
     def __init__(
-        self, options: Options, *, open_house: OpenBackend | None = None, clock: Clock | None = None, blink: bool = True
+        self,
+        options: Options,
+        *,
+        open_backend: OpenBackend | None = None,
+        clock: Clock | None = None,
+        blink: bool = True,
     ) -> None:
+        """`open_backend` and `clock` replace the real ones in tests."""
         super().__init__()
         self.options = options
         self.clock = clock or SystemClock()
@@ -80,88 +85,90 @@ class DashboardApp(App[int]):
         self._first = first_frame(options)
         self.dashboard = Dashboard(self.clock.monotonic, blink=blink and not self._first.reduced_motion)
         self.animation_level = "none"
-        self._open_house = open_house
-        self._steward: Backend | None = None
-        self._held_back: list[Intent] = []
+        self._open_backend = open_backend
+        self._backend: Backend | None = None
+        self._queued: list[Intent] = []
         self._memory: MemoryScreen | None = None
         self._broken = False
         self._leaving = asyncio.Event()
-        self._house_closed = asyncio.Event()
-        self.last_words: tuple[str, ...] = ()
-        """What the person has to know once their terminal is theirs again."""
+        self._backend_closed = asyncio.Event()
+        self.closing_lines: tuple[str, ...] = ()
+        """Printed in the terminal after the dashboard has closed."""
 
     def get_default_screen(self) -> Screen[None]:
+        """Return the dashboard."""
         return self.dashboard
 
     def on_mount(self) -> None:
+        """Open the backend once the first frame is painted, and end tidily on signals."""
         name = self._first.theme
         self.register_theme(packaged_theme(name if name not in self.available_themes else DEFAULT_THEME))
         self.theme = name if name in self.available_themes else DEFAULT_THEME
-        self.call_after_refresh(self._start_house)
+        self.call_after_refresh(self._start_backend)
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signals.SIGTERM, self._told_to_end)
+        loop.add_signal_handler(signals.SIGTERM, self._leave_on_signal)
 
         def hung_up(number: int, frame: object) -> None:
             # At once, not from the loop: the SIGCONT that comes along makes Textual write to the terminal.
-            start.let_go_of_lost_terminal()
-            loop.call_soon_threadsafe(self._told_to_end)
+            start.release_lost_terminal()
+            loop.call_soon_threadsafe(self._leave_on_signal)
 
         signals.signal(signals.SIGHUP, hung_up)
 
     def on_unmount(self) -> None:
+        """Restore the signal handler."""
         signals.signal(signals.SIGHUP, signals.SIG_DFL)
 
-    def _told_to_end(self) -> None:
-        """The system wants this process gone, or its terminal is: what runs is ended as at any end."""
-        self.run_worker(self._leave(TOLD_TO_END), name="told to end", exit_on_error=False)
+    def _leave_on_signal(self) -> None:
+        self.run_worker(self._leave(EXIT_ON_SIGNAL), name="leave on signal", exit_on_error=False)
 
-    # -- the house ---------------------------------------------------------------------------------------------------
+    # -- the backend -------------------------------------------------------------------------------------------------
 
-    def _start_house(self) -> None:
+    def _start_backend(self) -> None:
         self._broken = False
-        self.run_worker(self._live_in_house(), name="house", exit_on_error=False)
+        self.run_worker(self._run_backend(), name="backend", exit_on_error=False)
 
-    async def _live_in_house(self) -> None:
-        """Keep the house open until the app is left; nothing that goes wrong in it takes the screen down."""
+    async def _run_backend(self) -> None:
+        """Keep the backend open until the app is left; its errors do not take the screen down."""
         try:
-            async with await self._house() as steward:
-                self._steward = steward
-                self.set_timer(TIDY_AFTER_SECONDS, start.end_start)
-                for intent in self._held_back:
-                    steward.handle(intent)
-                self._held_back.clear()
+            async with await self._import_backend() as backend:
+                self._backend = backend
+                self.set_timer(COLLECT_AFTER_SECONDS, start.end_start)
+                for intent in self._queued:
+                    backend.handle(intent)
+                self._queued.clear()
                 await self._leaving.wait()
         except Exception as error:
-            log.exception("the house could not be kept")
+            log.exception("the backend failed")
             self._broken = True
             start.end_start()
-            self.tell(protocol.ActivityUpdate(Activity.FAILED, fault=f"{type(error).__name__}: {error}"))
+            self.post_update(updates.ActivityUpdate(Activity.FAILED, error=f"{type(error).__name__}: {error}"))
         finally:
-            if self._steward is not None:
-                self.last_words = self._steward.last_words()
-            self._steward = None
-            self._house_closed.set()
+            if self._backend is not None:
+                self.closing_lines = self._backend.closing_lines()
+            self._backend = None
+            self._backend_closed.set()
 
-    async def _house(self) -> AbstractAsyncContextManager[Backend]:
-        if self._open_house is not None:
-            return self._open_house(self.tell)
+    async def _import_backend(self) -> AbstractAsyncContextManager[Backend]:
+        if self._open_backend is not None:
+            return self._open_backend(self.post_update)
         # Models, providers and the store take as long to import as the screen itself: not before it, not on its loop.
-        # What painting the first frame has left behind (1.4 MB) makes room for them.
-        start.tidy_memory()
+        # The garbage of the first frame (1.4 MB) makes room for them.
+        start.collect_garbage()
         from importlib import import_module
 
         await asyncio.to_thread(import_module, "ollm_tui.tui.controllers.runtime_controller")
-        from ollm_tui.tui.controllers.runtime_controller import open_house
+        from ollm_tui.tui.controllers.runtime_controller import open_backend
 
-        return open_house(self.options, self.tell, self.clock)
+        return open_backend(self.options, self.post_update, self.clock)
 
-    def tell(self, message: protocol.Update) -> bool:
-        """Hand news to the dashboard; from any task or thread."""
-        return self.dashboard.post_message(message)
+    def post_update(self, update: updates.Update) -> bool:
+        """Post an update to the dashboard, from any task or thread."""
+        return self.dashboard.post_message(update)
 
-    @on(protocol.SettingsUpdate)
-    def _adopt(self, message: protocol.SettingsUpdate) -> None:
-        """Take over what the settings say about the screen, once they are known."""
+    @on(updates.SettingsUpdate)
+    def _adopt(self, message: updates.SettingsUpdate) -> None:
+        """Apply the settings of the screen, once they are known."""
         settings = message.settings
         for theme in settings.themes:
             self.register_theme(theme)
@@ -170,32 +177,32 @@ class DashboardApp(App[int]):
         elif settings.theme:
             self.notify(f"There is no theme {visible(settings.theme)}; /theme lists them.", markup=False, timeout=15)
         self.set_keymap(settings.keys)
-        self.dashboard.reviewing.desk.auto_open = settings.auto_open
+        self.dashboard.reviewing.auto_open.setting = settings.auto_open
         self.dashboard.term.allow_clipboard(settings.allow_clipboard)
 
     @on(Intent)
     async def _take_intent(self, intent: Intent) -> None:
-        """Words for the shell and the app stay here; every other wish goes to the house."""
+        """Run `!` lines and `/` commands; pass every other intent to the backend."""
         match intent:
-            case Prompt.Sent(text) if text.startswith("!"):
+            case SendMessage(text) if text.startswith("!"):
                 self.dashboard.show_terminal()
                 self.dashboard.term.type_into_shell(text[1:].strip())
-            case Prompt.Sent(text) if text.startswith("/") and await self._run_words(text):
+            case SendMessage(text) if text.startswith("/") and await self._run_slash_command(text):
                 pass
-            case ConversationPane.Retry() if self._broken:
-                self._start_house()
+            case RetryTurn() if self._broken:
+                self._start_backend()
             case _:
                 self._pass_on(intent)
 
     def _pass_on(self, intent: Intent) -> None:
-        """What is wished before the house stands waits for it."""
-        if self._steward is not None:
-            self._steward.handle(intent)
+        """Queue intents until the backend is ready."""
+        if self._backend is not None:
+            self._backend.handle(intent)
         else:
-            self._held_back.append(intent)
+            self._queued.append(intent)
 
-    async def _run_words(self, text: str) -> bool:
-        """Do what a `/command` says. False for what is none: `/etc/hosts` may well begin a message."""
+    async def _run_slash_command(self, text: str) -> bool:
+        """Run a `/command`. False for what is none: `/etc/hosts` may well begin a message."""
         name, _, rest = text[1:].partition(" ")
         match name, rest.strip():
             case ("help", _):
@@ -209,7 +216,7 @@ class DashboardApp(App[int]):
             case ("theme", _):
                 self.action_change_theme()
             case ("retry", _):
-                self._pass_on(ConversationPane.Retry())
+                self._pass_on(RetryTurn())
             case ("trust", _):
                 self.dashboard.action_trust()
             case ("jobs", _):
@@ -227,13 +234,14 @@ class DashboardApp(App[int]):
     # -- keys --------------------------------------------------------------------------------------------------------
 
     async def on_event(self, event: events.Event) -> None:
+        """Let keys and pastes act in the order they were typed."""
         if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
             await super().on_event(event)
         elif not self.key_order.holds_back(event):
             await self._take_key(event)
 
     async def _take_key(self, event: events.Key | events.Paste) -> None:
-        """Hand a key to what has the focus; unless it is mere text there, what follows waits for what it does."""
+        """Give a key to what has the focus; unless it is text there, later keys wait for what it does."""
         self.dashboard.key_typed(event.key if isinstance(event, events.Key) else "")
         target = self.focused or self.screen
         is_text = (
@@ -252,6 +260,7 @@ class DashboardApp(App[int]):
     # -- actions -----------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return whether a key works now."""
         # Textual asks priority bindings before the focused widget: a program in the terminal must get its keys.
         if self.screen is self.dashboard and self.dashboard.term.captures_keys:
             return action not in ("help", "memory", "command_palette", "leave", "copy_or_stop")
@@ -262,31 +271,33 @@ class DashboardApp(App[int]):
         return super().check_action(action, parameters)
 
     def action_help(self) -> None:
+        """Open the help."""
         from ollm_tui.tui.screens.help_screen import HelpScreen
 
         self.push_screen(HelpScreen())
 
     def action_memory(self, containing: str = "") -> None:
-        """Open the memory, narrowed to what has `containing` in it."""
+        """Open the memory, narrowed to what contains the text."""
         from ollm_tui.tui.screens.memory_screen import MemoryScreen
 
         self._memory = MemoryScreen(containing, self.dashboard.waiting)
         self.push_screen(self._memory)
 
-    @on(protocol.Update)
-    def _show_in_memory(self, message: protocol.Update) -> None:
+    @on(updates.Update)
+    def _show_in_memory(self, message: updates.Update) -> None:
         if self._memory is not None and self._memory.is_attached:
             self._memory.take(message)
 
     def action_copy_or_stop(self) -> None:
+        """Stop the running turn; a selection is copied by Textual before this runs."""
         if self.dashboard.status.activity not in (Activity.IDLE, Activity.FAILED):
-            self.dashboard.post_message(Dashboard.InterruptWanted())
+            self.dashboard.post_message(InterruptTurn())
         else:
             self.notify("ctrl+q quits.", markup=False)
 
     async def action_leave(self) -> None:
         """Quit; while something is live, ask first."""
-        unfinished = self._steward.unfinished() if self._steward is not None else None
+        unfinished = self._backend.unfinished() if self._backend is not None else None
         if not unfinished:
             await self._leave()
             return
@@ -296,41 +307,43 @@ class DashboardApp(App[int]):
             self.push_screen(QuitScreen(unfinished), self._leave_as)
 
     async def _leave_as(self, how: QuitChoice | None) -> None:
-        """Quit in the way that was chosen; stay where jobs cannot be left."""
-        if how is None or self._steward is None:
+        """Quit in the way that was chosen; stay when jobs cannot be left running."""
+        if how is None or self._backend is None:
             return
         if how == "leave":
-            failures = await self._steward.leave_jobs()
+            failures = await self._backend.leave_jobs()
             for failure in failures:
                 self.notify(visible(failure), severity="error", markup=False, timeout=15)
             if failures:
                 return
         else:
-            await self._steward.end_jobs()
+            await self._backend.end_jobs()
         await self._leave()
 
     async def _leave(self, code: int = 0) -> None:
-        """Close the house first: what it has to save is saved while the screen still stands."""
+        """Close the backend, which saves, and then the screen."""
         self._leaving.set()
-        if self._steward is not None:
+        if self._backend is not None:
             self.notify("Closing ...", markup=False)
             try:
-                await asyncio.wait_for(self._house_closed.wait(), 10)
+                await asyncio.wait_for(self._backend_closed.wait(), 10)
             except TimeoutError:
-                log.warning("the house did not close within 10 seconds")
-                self.last_words = ("The commands were still being ended when the dashboard closed; see ps.",)
+                log.warning("the backend did not close within 10 seconds")
+                self.closing_lines = ("The commands were still being ended when the dashboard closed; see ps.",)
         self.exit(code)
 
     def on_app_focus(self, event: events.AppFocus) -> None:
+        """The window is looked at again."""
         # The click that brings the window back must not press anything.
         self.dashboard.reviewing.window_returned()
-        self._pass_on(Dashboard.FocusChanged(True))
+        self._pass_on(ReportFocus(True))
 
     def on_app_blur(self, event: events.AppBlur) -> None:
-        self._pass_on(Dashboard.FocusChanged(False))
+        """The window is not looked at any more."""
+        self._pass_on(ReportFocus(False))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette: every action that has a key, and the modes."""
+        """Return the entries of the palette: every action with a key, and more."""
         owners = ((self, DashboardApp.BINDINGS), (self.dashboard, Dashboard.BINDINGS))
         for owner, bindings in owners:
             for binding in bindings:
@@ -338,7 +351,11 @@ class DashboardApp(App[int]):
                     run = partial(self.run_action, binding.action, owner)
                     yield SystemCommand(binding.description, binding.tooltip, run)
         for mode in MODES:
-            words = "Everything but denies and floors runs unasked" if mode == "yolo" else "Change the policy mode"
+            words = (
+                "Run everything without asking, except what is denied or always asked about"
+                if mode == "yolo"
+                else "Change the policy mode"
+            )
             yield SystemCommand(f"Mode: {mode}", words, partial(self.dashboard.action_choose_mode, mode))
         term = self.dashboard.term
         for action, name, words in (
@@ -351,8 +368,3 @@ class DashboardApp(App[int]):
         yield SystemCommand("Trust", words, self.dashboard.action_trust)
         yield SystemCommand("Theme", "Change the theme", self.action_change_theme)
         yield SystemCommand("Screenshot", "Save an SVG picture of the screen", self.deliver_screenshot)
-
-
-def run_dashboard(options: Options) -> int:
-    """As `start.run_dashboard`, for who has this module already."""
-    return start.run_dashboard(options)

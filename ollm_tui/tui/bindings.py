@@ -1,14 +1,18 @@
-"""All keys of the dashboard in one place: for the help, the palette, and the check of `[keys]` in the settings."""
+"""The registry of keys: panes and screens register theirs; help, footer and the check of `[keys]` read it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, TypeVar
 
 from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
 
-from ollm_tui.tui.values import FileError
+if TYPE_CHECKING:
+    from ollm_tui.config import ConfigError
 
-SHOWN = {
+KEY_NAMES = {
     "esc": "Esc",
     "escape": "Esc",
     "⏎": "Enter",
@@ -28,65 +32,87 @@ SHOWN = {
 }
 
 
-def shown_key(display: str) -> str:
-    """A key as people read it, in plain letters: `F8`, `^P`, `Esc`, `Shift+F6`."""
-    if display.startswith("^") and len(display) > 1:
-        return f"^{SHOWN.get(display[1:].lower(), display[1:].upper())}"
-    if display.lower().startswith("shift+"):
-        return f"Shift+{shown_key(display[6:])}"
-    known = SHOWN.get(display.lower())
-    if known is not None:
-        return known
-    return display.upper() if display[:1] == "f" and display[1:].isdigit() else display
+class KeyGroup(Enum):
+    """Where keys hold, in the order of the help."""
+
+    EVERYWHERE = "Everywhere"
+    PROMPT = "Prompt"
+    CHAT = "Chat"
+    CONFIRMATION = "Confirmation"
+    LISTS = "Queue and todos"
+    MEMORY = "Memory"
+    TERMINAL = "Terminal tabs"
+    READING = "Reading the terminal (F5)"
+    JOBS = "Jobs"
+    DIALOGS = "Dialogues"
 
 
-def key_groups() -> list[tuple[str, list[Binding]]]:
-    """Every binding with an id, by where it holds. Imports all screens, so it is called when needed, not at start."""
-    from ollm_tui.tui.app import DashboardApp
-    from ollm_tui.tui.panes.confirmations_pane import QueuePane
-    from ollm_tui.tui.panes.conversation_pane import ConversationPane
-    from ollm_tui.tui.panes.terminal_pane import TerminalPane
-    from ollm_tui.tui.panes.terminal_search_line import TerminalSearch
-    from ollm_tui.tui.panes.todos_pane import TodoPane
-    from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
-    from ollm_tui.tui.screens.dashboard_screen import Dashboard
-    from ollm_tui.tui.screens.help_screen import HelpScreen
-    from ollm_tui.tui.screens.jobs_screen import JobsScreen
-    from ollm_tui.tui.screens.memory_screen import MemoryScreen
-    from ollm_tui.tui.screens.quit_screen import QuitScreen
-    from ollm_tui.tui.screens.yes_no_screen import YesNoScreen
-    from ollm_tui.tui.terminal.reading_view import ReadingView
-    from ollm_tui.tui.widgets.prompt import Prompt
-    from ollm_tui.tui.widgets.row_list import RowList
-    from ollm_tui.tui.widgets.transcript import Transcript
-
+def key_bindings(*rows: tuple[str, str, str, str, str], priority: bool = False, show: bool = True) -> list[BindingType]:
+    """Return bindings from rows of key, action, name, id and tooltip."""
     return [
-        ("Everywhere", [*_named(DashboardApp.BINDINGS), *_named(Dashboard.BINDINGS)]),
-        ("Prompt", _named(Prompt.BINDINGS)),
-        ("Chat", [*_named(Transcript.BINDINGS), *_named(ConversationPane.BINDINGS)]),
-        ("Confirmation", _named(ConfirmationScreen.BINDINGS)),
-        ("Queue and todos", [*_named(RowList.BINDINGS), *_named(QueuePane.BINDINGS), *_named(TodoPane.BINDINGS)]),
-        ("Memory", _named(MemoryScreen.BINDINGS)),
-        ("Terminal tabs", _named(TerminalPane.BINDINGS)),
-        ("Reading the terminal (F5)", [*_named(ReadingView.BINDINGS), *_named(TerminalSearch.BINDINGS)]),
-        ("Jobs", _named(JobsScreen.BINDINGS)),
-        ("Dialogues", [*_named(HelpScreen.BINDINGS), *_named(YesNoScreen.BINDINGS), *_named(QuitScreen.BINDINGS)]),
+        Binding(key, action, name, id=binding_id, tooltip=tooltip, priority=priority, show=show)
+        for key, action, name, binding_id, tooltip in rows
     ]
 
 
-def faults_of(keys: Mapping[str, str], source: str) -> tuple[FileError, ...]:
-    """What is wrong with `[keys]`: ids that do not exist, keys that no terminal sends."""
+Owner = TypeVar("Owner", bound=type[DOMNode])
+
+_owners: dict[KeyGroup, dict[int, type[DOMNode]]] = {}
+_loaders: list[Callable[[], object]] = []
+
+
+def register_keys(group: KeyGroup, place: int = 0) -> Callable[[Owner], Owner]:
+    """Return a decorator that adds a class's BINDINGS to a group, at `place` in it."""
+
+    def register(owner: Owner) -> Owner:
+        _owners.setdefault(group, {})[place] = owner
+        return owner
+
+    return register
+
+
+def register_loader(load: Callable[[], object]) -> None:
+    """Call `load` before the registry is read; it imports what registers keys and is not loaded yet."""
+    _loaders.append(load)
+
+
+def key_groups() -> list[tuple[str, list[Binding]]]:
+    """Return every binding with an id, by group. Imports all screens: not for the start."""
+    for load in _loaders:
+        load()
+    return [
+        (group.value, [binding for _, owner in sorted(_owners.get(group, {}).items()) for binding in _with_id(owner)])
+        for group in KeyGroup
+    ]
+
+
+def key_errors(keys: Mapping[str, str], source: str) -> tuple[ConfigError, ...]:
+    """Return what is wrong with `[keys]`: unknown ids, and ids without a key."""
     if not keys:
         return ()  # without loading every screen at the start
+    from ollm_tui.config import ConfigError  # its models load after the first frame
+
     known = {binding.id for _, bindings in key_groups() for binding in bindings}
-    faults: list[FileError] = []
+    errors: list[ConfigError] = []
     for name, key in keys.items():
         if name not in known:
-            faults.append(FileError(source, None, f"[keys] knows no {name!r}.", "F1 lists all ids."))
+            errors.append(ConfigError(source, f"[keys] knows no {name!r}", "F1 lists all ids."))
         elif not key or any(not part.strip() for part in key.split(",")):
-            faults.append(FileError(source, None, f"[keys] {name!r} has no key.", 'Write one like "f9" or "ctrl+b".'))
-    return tuple(faults)
+            errors.append(ConfigError(source, f"[keys] {name!r} has no key", 'Write one like "f9" or "ctrl+b".'))
+    return tuple(errors)
 
 
-def _named(bindings: Iterable[BindingType]) -> list[Binding]:
-    return [binding for binding in bindings if isinstance(binding, Binding) and binding.id]
+def display_key(key: str) -> str:
+    """Return a key as people read it, in plain letters: `F8`, `^P`, `Esc`, `Shift+F6`."""
+    if key.startswith("^") and len(key) > 1:
+        return f"^{KEY_NAMES.get(key[1:].lower(), key[1:].upper())}"
+    if key.lower().startswith("shift+"):
+        return f"Shift+{display_key(key[6:])}"
+    name = KEY_NAMES.get(key.lower())
+    if name is not None:
+        return name
+    return key.upper() if key[:1] == "f" and key[1:].isdigit() else key
+
+
+def _with_id(owner: type[DOMNode]) -> list[Binding]:
+    return [binding for binding in owner.BINDINGS if isinstance(binding, Binding) and binding.id]

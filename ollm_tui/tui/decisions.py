@@ -132,9 +132,9 @@ class ScreenSituation:
 
 @dataclass
 class AutoOpenTimer:
-    """Remembers which questions were seen: each opens by itself at most once."""
+    """Knows which confirmations were seen: each opens by itself at most once."""
 
-    auto_open: str = "idle"
+    setting: str = "idle"
     """`idle`, `always` or `never` (`[ui] auto_open`)."""
     seen: set[str] = field(default_factory=set[str])
 
@@ -142,14 +142,14 @@ class AutoOpenTimer:
         """The oldest question nobody has looked at."""
         return next((item_id for item_id in pending_ids if item_id not in self.seen), None)
 
-    def wait_before_opening(self, scene: ScreenSituation) -> float | None:
+    def wait_before_opening(self, situation: ScreenSituation) -> float | None:
         """Seconds until it may open if nothing else happens; 0 for now; None while something stands against it."""
-        if self.auto_open == "never" or scene.modal_open:
+        if self.setting == "never" or situation.modal_open:
             return None
-        if self.auto_open == "always":
+        if self.setting == "always":
             return 0.0
-        if not scene.app_focused or scene.terminal_focused or scene.mouse_down:
+        if not situation.app_focused or situation.terminal_focused or situation.mouse_down:
             return None
-        if scene.draft_empty:
+        if situation.draft_empty:
             return 0.0
-        return max(0.0, scene.last_key + IDLE_SECONDS - scene.now)
+        return max(0.0, situation.last_key + IDLE_SECONDS - situation.now)

@@ -1,7 +1,7 @@
-"""The way into the dashboard: imports and first frame without the garbage collector, which would find little.
+"""Starts the dashboard: imports and first frame without the garbage collector, which would find little.
 
-Measured: a sixth of the time from start to first frame. `DashboardApp` calls `tidy_memory` after the first frame and
-`end_start` once its house stands.
+Measured: a sixth of the time from start to first frame. `DashboardApp` calls `collect_garbage` after the first frame
+and `end_start` once its backend is ready.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run_dashboard(options: Options) -> int:
-    """Run the dashboard until the person leaves; returns the exit code."""
+    """Run the dashboard until the person leaves; return the exit code."""
     gc.disable()
     try:
         from ollm_tui.tui.app import DashboardApp
@@ -27,16 +27,16 @@ def run_dashboard(options: Options) -> int:
         app = DashboardApp(options)
         code = app.run(mouse=first_frame(options).mouse) or 0
         with suppress(OSError):  # the terminal itself may be what is gone
-            for words in app.last_words:
-                print(words, file=sys.stderr)
+            for line in app.closing_lines:
+                print(line, file=sys.stderr)
         return code
     finally:
         gc.enable()
 
 
-def let_go_of_lost_terminal() -> None:
-    """Where the terminal was closed, write nowhere from now on: Textual's writer ends with its first failure, and
-    whoever has more to write then waits for it for ever."""
+def release_lost_terminal() -> None:
+    """Write to the null device from now on if the terminal was closed."""
+    # Textual's writer ends with its first failure, and whoever has more to write then waits for it for ever.
     try:
         termios.tcgetattr(sys.__stderr__ or 2)
     except (termios.error, OSError, ValueError):
@@ -46,8 +46,8 @@ def let_go_of_lost_terminal() -> None:
         os.close(nowhere)
 
 
-def tidy_memory() -> None:
-    """Give back what the start has left behind; what lives now lives to the end, and need not be looked at again.
+def collect_garbage() -> None:
+    """Collect the garbage of the start once; objects that live now live to the end.
 
     Does nothing in an app that was not started by `run_dashboard`.
     """
@@ -57,6 +57,6 @@ def tidy_memory() -> None:
 
 
 def end_start() -> None:
-    """From now on the garbage collector works as everywhere."""
-    tidy_memory()
+    """Switch the garbage collector on again."""
+    collect_garbage()
     gc.enable()

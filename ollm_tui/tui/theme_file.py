@@ -1,4 +1,4 @@
-"""What a theme file may say, and where it is wrong; apart, because validation loads after the first frame."""
+"""Validation of theme files; a file of its own because pydantic loads after the first frame."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from textual.color import Color, ColorParseError
 
+from ollm_tui.config import ConfigError
 from ollm_tui.core.base.toml_lines import line_of_key
 from ollm_tui.tui.themes import ThemeError
-from ollm_tui.tui.values import FileError
 
 
 def _real_color(value: str) -> str:
@@ -55,19 +55,19 @@ class ThemeFile(BaseModel):
 
 
 def validated(text: str, path: Path) -> dict[str, object]:
-    """The file's tables. Raises ThemeFault with the line of the first fault."""
+    """Return the file's tables. Raises ThemeError with the line of the first error."""
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"line (\d+)", str(error))
         number = int(found[1]) if found else None
-        raise ThemeError(FileError(str(path), number, f"is not TOML: {error}.", "Correct that line.")) from None
+        raise ThemeError(ConfigError(str(path), f"is not TOML: {error}", "Correct that line.", number)) from None
     try:
         ThemeFile.model_validate(tables)
     except ValidationError as error:
-        fault = error.errors()[0]
-        keys = [str(part) for part in fault["loc"]]
-        said = f"{'.'.join(keys) or 'the file'}: {fault['msg'].removeprefix('Value error, ')}."
+        first = error.errors()[0]
+        keys = [str(part) for part in first["loc"]]
+        message = f"{'.'.join(keys) or 'the file'}: {first['msg'].removeprefix('Value error, ')}"
         remedy = "Colours are written like #6cb6ff; the keys are name, dark, [colors] and [variables]."
-        raise ThemeError(FileError(str(path), line_of_key(text, keys), said, remedy)) from None
+        raise ThemeError(ConfigError(str(path), message, remedy, line_of_key(text, keys))) from None
     return tables

@@ -1,4 +1,4 @@
-"""Themes from files: found in the package, beside it, and with the person's settings; each fault told by itself."""
+"""Themes from files in the package, beside it, and with the person's settings; each error is reported alone."""
 
 from __future__ import annotations
 
@@ -6,42 +6,44 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from textual.theme import Theme
 
 from ollm_tui.core.base.app_dirs import config_dir
 from ollm_tui.tui.first_frame import DEFAULT_THEME
-from ollm_tui.tui.values import FileError
+
+if TYPE_CHECKING:
+    from ollm_tui.config import ConfigError
 
 FALLBACK = Theme(name=DEFAULT_THEME, primary="#6cb6ff", dark=True)
-"""If even the packaged file is gone."""
+"""Used if even the packaged file is missing."""
 
 
 @dataclass(frozen=True)
 class Themes:
-    """What could be used, by name, and what could not."""
+    """The themes that can be used, by name, and the errors of the others."""
 
-    sound: dict[str, Theme]
-    faults: tuple[FileError, ...]
+    valid: dict[str, Theme]
+    errors: tuple[ConfigError, ...]
 
 
 class ThemeError(Exception):
     """A theme file that cannot be used."""
 
-    def __init__(self, fault: FileError) -> None:
-        super().__init__(fault.as_text())
-        self.fault = fault
+    def __init__(self, error: ConfigError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 def theme_folders() -> tuple[Path, ...]:
-    """Where themes lie: in an installed package, beside it in a working copy, then the person's own."""
+    """Return where themes are: in an installed package, beside it in a working copy, the person's own."""
     package = Path(__file__).resolve().parents[1]
     return (package / "themes", package.parent / "themes", config_dir() / "themes")
 
 
 def packaged_theme(name: str) -> Theme:
-    """One of our own themes, read quickly for the first frame; the fallback where there is none of that name."""
+    """Return one of our own themes, read quickly for the first frame, or the fallback."""
     for folder in theme_folders()[:2]:
         try:
             return _built(tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8")), name)
@@ -51,37 +53,38 @@ def packaged_theme(name: str) -> Theme:
 
 
 def load_themes(folders: tuple[Path, ...] | None = None) -> Themes:
-    """Every theme file, validated; a later folder's theme replaces an earlier one of the same name."""
-    sound: dict[str, Theme] = {}
-    faults: list[FileError] = []
+    """Load every theme file; a later folder's theme replaces an earlier one of the same name."""
+    valid: dict[str, Theme] = {}
+    errors: list[ConfigError] = []
     ours = theme_folders()[:2]
     for path in _files(theme_folders() if folders is None else folders):
         try:
             # Our own files are checked by tests; the models that check others' need not be loaded for them.
             theme = packaged_theme(path.stem) if path.parent in ours else read_theme(path)
         except ThemeError as error:
-            faults.append(error.fault)
+            errors.append(error.error)
         else:
-            sound[theme.name] = theme
-    return Themes(sound, tuple(faults))
+            valid[theme.name] = theme
+    return Themes(valid, tuple(errors))
 
 
 def read_theme(path: Path) -> Theme:
-    """A theme from its file. Raises ThemeFault with file, line and remedy."""
+    """Return the theme of a file. Raises ThemeError with file, line and remedy."""
+    from ollm_tui.config import ConfigError  # its models and those of themes load after the first frame
     from ollm_tui.tui.theme_file import validated
 
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise ThemeError(FileError(str(path), None, "is not UTF-8 text.", "Save it as UTF-8.")) from None
+        raise ThemeError(ConfigError(str(path), "is not UTF-8 text", "Save it as UTF-8.")) from None
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ThemeError(FileError(str(path), None, f"cannot be read: {reason}.", "Check its permissions.")) from None
+        raise ThemeError(ConfigError(str(path), f"cannot be read: {reason}", "Check its permissions.")) from None
     return _built(validated(text, path), path.stem)
 
 
 def _built(tables: dict[str, object], stem: str) -> Theme:
-    """The theme of checked tables. Textual accepts a bad colour here and dies of it later, so colours are tried."""
+    """Build the theme of checked tables. Textual accepts a bad colour here and fails later, so colours are tried."""
     colors = _table(tables, "colors")
     theme = Theme(
         name=str(tables.get("name", stem)),

@@ -1,4 +1,4 @@
-"""The frozen values that the screen is drawn from; the bridge makes them, panes only read them."""
+"""The frozen values that the screen is drawn from; controllers make them, panes only read them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.bus.confirmation import Preview
+    from ollm_tui.core.memory import MemoryScope
 
 
 def _no_arguments() -> JsonObject:
@@ -149,28 +150,6 @@ class ReviewValue:
     offers: tuple[RuleOffer, ...] = ()
 
 
-class TodoState(StrEnum):
-    """The core's states of a todo, by value."""
-
-    PENDING = "pending"
-    IN_PROGRESS = "in_progress"
-    COMPLETED = "completed"
-    CANCELLED = "cancelled"
-
-    @property
-    def mark(self) -> str:
-        return {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}[self.value]
-
-
-@dataclass(frozen=True)
-class TodoRow:
-    """One line of the todo list."""
-
-    id: str
-    task: str
-    state: TodoState
-
-
 class CommandMark(StrEnum):
     """Where a command stands, as its tab says."""
 
@@ -261,14 +240,61 @@ class SessionStatus:
 
 
 @dataclass(frozen=True)
-class FileError:
-    """Something wrong with a file of the person's: which, where, what, and what to do."""
+class MemoryName:
+    """Which memory: keys of different scopes are different memories."""
 
-    file: str
-    line: int | None
-    message: str
-    remedy: str
+    key: str
+    scope: MemoryScope
 
-    def as_text(self) -> str:
-        place = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{place}: {self.message.removesuffix('.')}." + (f" {self.remedy}" if self.remedy else "")
+    @property
+    def row_id(self) -> str:
+        return f"{self.scope.value}:{self.key}"
+
+
+@dataclass(frozen=True)
+class MemoryRow:
+    """One memory in the list; `age` is in words, `concern` says what it looks like, if anything."""
+
+    name: MemoryName
+    first_line: str
+    size: int
+    age: str
+    concern: str = ""
+
+
+@dataclass(frozen=True)
+class MemoryQuery:
+    """Which memories are wanted: those with `containing` in key or text, of one scope or of both."""
+
+    containing: str = ""
+    scope: MemoryScope | None = None
+
+
+@dataclass(frozen=True)
+class MemoryListing:
+    """The answer to a query; `total` counts also what did not fit into `rows`."""
+
+    query: MemoryQuery
+    rows: tuple[MemoryRow, ...]
+    total: int
+
+
+@dataclass(frozen=True)
+class MemoryText:
+    """The whole text of a memory as it is stored now; None where there is none any more."""
+
+    name: MemoryName
+    value: str | None
+    concern: str = ""
+    """What secret it looks like; such a text does not go along with a session's first message."""
+
+
+class MemoryOutcome(StrEnum):
+    """How a change went."""
+
+    SAVED = "saved"
+    DELETED = "deleted"
+    RESTORED = "restored"
+    CONFLICT = "conflict"
+    """It was changed elsewhere meanwhile; nothing was done."""
+    FAILED = "failed"

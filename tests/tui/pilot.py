@@ -1,4 +1,4 @@
-"""Drives the dashboard in tests: a house that only remembers wishes, a clock that only moves when told."""
+"""Drives the dashboard in tests: a backend that only records intents, a clock that only moves when told."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from textual.pilot import Pilot
 
 from ollm_tui.core.bus.confirmation import CommandPreview, DiffPreview
 from ollm_tui.core.files.diff import diff_texts
+from ollm_tui.core.todos.todo import Todo, TodoStatus
 from ollm_tui.options import Options
-from ollm_tui.tui import protocol
 from ollm_tui.tui.app import DashboardApp
-from ollm_tui.tui.protocol import Backend, Intent, Tell
+from ollm_tui.tui.protocol import Backend, PostUpdate, updates
+from ollm_tui.tui.protocol.intents import DecideConfirmation, Intent
 from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 from ollm_tui.tui.terminal.terminal_view import TerminalView
 from ollm_tui.tui.values import (
@@ -47,7 +48,7 @@ class HandClock:
 
 
 class Recorder:
-    """A steward that does nothing but remember what was wished."""
+    """A backend that does nothing but record intents."""
 
     def __init__(self) -> None:
         self.intents: list[Intent] = []
@@ -68,7 +69,7 @@ class Recorder:
     async def end_jobs(self) -> None:
         self.settled.append("ended")
 
-    def last_words(self) -> tuple[str, ...]:
+    def closing_lines(self) -> tuple[str, ...]:
         return ("words for the terminal",)
 
     def of(self, kind: type[I]) -> list[I]:
@@ -76,14 +77,14 @@ class Recorder:
 
 
 class Stage:
-    """An app under test with its recorder and clock; `tell` posts news as the bridge would."""
+    """An app under test with its recorder and clock; `post` posts updates as the controllers would."""
 
-    def __init__(self, app: DashboardApp, pilot: Pilot[int], steward: Recorder, clock: HandClock) -> None:
-        self.app, self.pilot, self.steward, self.clock = app, pilot, steward, clock
+    def __init__(self, app: DashboardApp, pilot: Pilot[int], backend: Recorder, clock: HandClock) -> None:
+        self.app, self.pilot, self.backend, self.clock = app, pilot, backend, clock
 
-    async def tell(self, *messages: protocol.Update) -> None:
+    async def post(self, *messages: updates.Update) -> None:
         for message in messages:
-            self.app.tell(message)
+            self.app.post_update(message)
         await self.settle()
 
     async def settle(self) -> None:
@@ -93,7 +94,7 @@ class Stage:
         await wait_until(self.pilot, lambda: not self.app.key_order.busy)
 
     async def show_queue(self, *items: ConfirmationItem) -> None:
-        await self.tell(protocol.QueueUpdate(ConfirmationQueueSnapshot(items)))
+        await self.post(updates.QueueUpdate(ConfirmationQueueSnapshot(items)))
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
@@ -116,8 +117,8 @@ class Stage:
         return self.app.screen if isinstance(self.app.screen, ConfirmationScreen) else None
 
     @property
-    def decisions(self) -> list[ConfirmationScreen.Decided]:
-        return self.steward.of(ConfirmationScreen.Decided)
+    def decisions(self) -> list[DecideConfirmation]:
+        return self.backend.of(DecideConfirmation)
 
     @property
     def text(self) -> str:
@@ -129,20 +130,20 @@ class Stage:
 async def stage(
     size: tuple[int, int] = (120, 40), *, notifications: bool = False, options: Options | None = None
 ) -> AsyncGenerator[Stage]:
-    """A dashboard whose house stands, with nothing in it."""
-    steward, clock = Recorder(), HandClock()
-    told: list[Tell] = []
+    """A dashboard whose backend is open, with nothing in it."""
+    backend, clock = Recorder(), HandClock()
+    opened: list[PostUpdate] = []
 
     @asynccontextmanager
-    async def open_house(tell: Tell) -> AsyncGenerator[Backend]:
-        told.append(tell)
-        yield steward
+    async def open_backend(post: PostUpdate) -> AsyncGenerator[Backend]:
+        opened.append(post)
+        yield backend
 
-    app = DashboardApp(options or Options(theme="ollm-dark"), open_house=open_house, clock=clock, blink=False)
+    app = DashboardApp(options or Options(theme="ollm-dark"), open_backend=open_backend, clock=clock, blink=False)
     async with app.run_test(size=size, notifications=notifications) as pilot:
-        await wait_until(pilot, lambda: bool(told))
-        here = Stage(app, pilot, steward, clock)
-        await here.tell(protocol.StatusUpdate(SessionStatus("qwen3-coder:30b", "~/src/app", "ask")))
+        await wait_until(pilot, lambda: bool(opened))
+        here = Stage(app, pilot, backend, clock)
+        await here.post(updates.StatusUpdate(SessionStatus("qwen3-coder:30b", "~/src/app", "ask")))
         yield here
 
 
@@ -203,6 +204,11 @@ SHELL = CommandTab("s1", "/bin/bash", CommandMark.RUNNING, person=True)
 """The person's own shell, as the bridge tells of it."""
 
 
+def todo(todo_id: str, task: str, status: TodoStatus) -> Todo:
+    """An item of the todo list."""
+    return Todo(todo_id, task, status, "2026-01-31T10:00:00Z")
+
+
 def agents_command(command: str = "pytest -q", mark: CommandMark = CommandMark.RUNNING, **more: object) -> CommandTab:
     """A command of the agent's that began when the clock did."""
     values: dict[str, object] = {"id": "c1", "label": command, "state": mark, "started": 1_000.0}
@@ -211,7 +217,7 @@ def agents_command(command: str = "pytest -q", mark: CommandMark = CommandMark.R
 
 async def terminal_of(here: Stage, *tabs: CommandTab, output: bytes = b"") -> TerminalView:
     """The terminal in front with these commands, focused, once its program has written `output`."""
-    await here.tell(protocol.CommandsUpdate(tabs))
+    await here.post(updates.CommandsUpdate(tabs))
     await here.press("ctrl+t")
     await wait_until(here.pilot, lambda: here.app.dashboard.term.view is not None)
     view = here.app.dashboard.term.view

@@ -9,8 +9,8 @@ from textual.events import AppBlur, AppFocus
 
 from ollm_tui.core.bus.confirmation import CommandPreview, DiffPreview
 from ollm_tui.core.files.diff import diff_texts
-from ollm_tui.tui import protocol
-from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
+from ollm_tui.tui.protocol import updates
+from ollm_tui.tui.protocol.intents import HoldConfirmation, ReleaseConfirmation, ReviewArguments
 from ollm_tui.tui.values import ConfirmationQueueSnapshot, QueueState, Reach, ReviewValue, RiskLevel, RuleOffer
 from tests.tui.pilot import command_question, question, stage, wait_until
 
@@ -249,11 +249,11 @@ async def test_deny_all_denies_each_and_closes() -> None:
 async def test_looking_stops_the_clock_and_looking_away_lets_it_go_on() -> None:
     async with stage() as here:
         await here.show_queue(question(1), question(2))
-        assert [one.item_id for one in here.steward.of(ConfirmationScreen.Looked)] == ["confirm-1"]
+        assert [one.item_id for one in here.backend.of(HoldConfirmation)] == ["confirm-1"]
         await here.press("right_square_bracket")
-        assert [one.item_id for one in here.steward.of(ConfirmationScreen.LookedAway)] == ["confirm-1"]
+        assert [one.item_id for one in here.backend.of(ReleaseConfirmation)] == ["confirm-1"]
         await here.press("escape")
-        assert [one.item_id for one in here.steward.of(ConfirmationScreen.LookedAway)] == ["confirm-1", "confirm-2"]
+        assert [one.item_id for one in here.backend.of(ReleaseConfirmation)] == ["confirm-1", "confirm-2"]
 
 
 # -- remembering -------------------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ async def test_nothing_is_remembered_where_the_core_offers_nothing() -> None:
 async def test_a_shows_the_rule_first_and_counts_only_the_second_time_once_armed() -> None:
     async with stage() as here:
         await here.show_queue(command_question(1, "git push", risk=RiskLevel.MEDIUM))
-        await here.tell(protocol.ReviewUpdate("confirm-1", ReviewValue(offers=OFFERS)))
+        await here.post(updates.ReviewUpdate("confirm-1", ReviewValue(offers=OFFERS)))
         await here.arm()
         await here.press("a")
         assert "git push *" in here.text
@@ -286,7 +286,7 @@ async def test_a_shows_the_rule_first_and_counts_only_the_second_time_once_armed
 async def test_a_saved_rule_can_be_worded_and_is_saved_as_worded() -> None:
     async with stage() as here:
         await here.show_queue(command_question(1, "git push", risk=RiskLevel.MEDIUM))
-        await here.tell(protocol.ReviewUpdate("confirm-1", ReviewValue(offers=OFFERS)))
+        await here.post(updates.ReviewUpdate("confirm-1", ReviewValue(offers=OFFERS)))
         await here.arm()
         await here.press("A", "backspace", "backspace", "enter")
         assert here.decisions == [], "Enter does not approve"
@@ -298,7 +298,7 @@ async def test_a_saved_rule_can_be_worded_and_is_saved_as_worded() -> None:
 async def test_a_saved_rule_can_reach_every_workspace_once_that_was_read() -> None:
     async with stage() as here:
         await here.show_queue(command_question(1, "git push", risk=RiskLevel.MEDIUM))
-        await here.tell(protocol.ReviewUpdate("confirm-1", ReviewValue(offers=OFFERS)))
+        await here.post(updates.ReviewUpdate("confirm-1", ReviewValue(offers=OFFERS)))
         await here.arm()
         await here.press("A")
         assert "in this workspace" in here.text
@@ -315,7 +315,7 @@ async def test_a_saved_rule_can_reach_every_workspace_once_that_was_read() -> No
 async def test_high_risk_is_never_saved() -> None:
     async with stage() as here:
         await here.show_queue(command_question(1, "git push --force"))
-        await here.tell(protocol.ReviewUpdate("confirm-1", ReviewValue(risk=RiskLevel.HIGH, offers=OFFERS)))
+        await here.post(updates.ReviewUpdate("confirm-1", ReviewValue(risk=RiskLevel.HIGH, offers=OFFERS)))
         await here.arm()
         await here.press("A", "ctrl+s")
         assert here.decisions == []
@@ -332,10 +332,10 @@ async def test_changed_arguments_are_checked_and_need_a_fresh_y() -> None:
         area = here.app.screen.query_one("#confirm-area")
         area.text = '{"path": "b.txt"}'
         await here.press("ctrl+s")
-        wanted = here.steward.of(ConfirmationScreen.CheckWanted)
+        wanted = here.backend.of(ReviewArguments)
         assert [one.arguments for one in wanted] == [{"path": "b.txt"}]
         review = ReviewValue(decision="ask", risk=RiskLevel.MEDIUM, reason="still asks")
-        await here.tell(protocol.ReviewUpdate("confirm-1", review, {"path": "b.txt"}))
+        await here.post(updates.ReviewUpdate("confirm-1", review, {"path": "b.txt"}))
         assert "EDITED" in here.text
         await here.press("y")
         assert here.decisions == [], "dead until armed again"
@@ -348,7 +348,7 @@ async def test_changed_arguments_that_are_high_risk_take_two_presses() -> None:
     async with stage() as here:
         await here.show_queue(question(arguments={"path": "a.txt"}))
         await here.press("e", "ctrl+s")
-        await here.tell(protocol.ReviewUpdate("confirm-1", ReviewValue(risk=RiskLevel.HIGH), {"path": "a.txt"}))
+        await here.post(updates.ReviewUpdate("confirm-1", ReviewValue(risk=RiskLevel.HIGH), {"path": "a.txt"}))
         await here.arm()
         await here.press("y")
         assert here.decisions == []
@@ -364,11 +364,11 @@ async def test_faults_of_changed_arguments_are_shown_and_approve_nothing() -> No
         here.app.screen.query_one("#confirm-area").text = '{"path": 3'
         await here.press("ctrl+s")
         assert "line 1, column" in here.text
-        assert here.steward.of(ConfirmationScreen.CheckWanted) == []
+        assert here.backend.of(ReviewArguments) == []
         here.app.screen.query_one("#confirm-area").text = '{"path": 3}'
         await here.press("ctrl+s")
-        await here.tell(
-            protocol.ReviewUpdate("confirm-1", ReviewValue(faults=("path: wants text",), decision="deny"), {"path": 3})
+        await here.post(
+            updates.ReviewUpdate("confirm-1", ReviewValue(faults=("path: wants text",), decision="deny"), {"path": 3})
         )
         assert "path: wants text" in here.text
         await here.press("escape")
@@ -389,11 +389,11 @@ async def test_settling_elsewhere_takes_the_form_away() -> None:
     async with stage() as here:
         await here.show_queue(question())
         await here.press("e")
-        await here.tell(protocol.QueueUpdate(ConfirmationQueueSnapshot((question(state=QueueState.CANCELLED),))))
+        await here.post(updates.QueueUpdate(ConfirmationQueueSnapshot((question(state=QueueState.CANCELLED),))))
         assert "CANCELLED" in here.text
         await here.press("ctrl+s", "y")
         assert here.decisions == []
-        assert here.steward.of(ConfirmationScreen.CheckWanted) == []
+        assert here.backend.of(ReviewArguments) == []
 
 
 async def test_a_question_that_comes_while_the_last_confirmation_closes_opens_its_own() -> None:
@@ -401,9 +401,11 @@ async def test_a_question_that_comes_while_the_last_confirmation_closes_opens_it
         first, second = question(1), question(2)
         for number in range(5):
             one, other = (first, second) if number % 2 else (second, first)
-            here.app.tell(protocol.QueueUpdate(ConfirmationQueueSnapshot((replace(one, state=QueueState.APPROVED),))))
-            here.app.tell(
-                protocol.QueueUpdate(ConfirmationQueueSnapshot((replace(other, id=f"confirm-{number + 10}"),)))
+            here.app.post_update(
+                updates.QueueUpdate(ConfirmationQueueSnapshot((replace(one, state=QueueState.APPROVED),)))
+            )
+            here.app.post_update(
+                updates.QueueUpdate(ConfirmationQueueSnapshot((replace(other, id=f"confirm-{number + 10}"),)))
             )
         await here.settle()
         assert here.app.is_running

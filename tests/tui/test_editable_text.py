@@ -80,8 +80,8 @@ def test_the_parts_of_a_text_are_the_text(seed: str, times: int) -> None:
 
 async def test_the_cursor_goes_from_part_to_part_and_edits_stay() -> None:
     from ollm_tui.core.memory import MemoryScope
-    from ollm_tui.tui.memory_values import MemoryName
     from ollm_tui.tui.screens.memory_editor import MemoryEditor, SafeArea, parts_of
+    from ollm_tui.tui.values import MemoryName
 
     text = "".join(f"line {number}\n" for number in range(12_000))
     first, second, *_ = parts_of(text)

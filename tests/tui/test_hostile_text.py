@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ollm_tui.config import ConfigError
 from ollm_tui.core.bus.confirmation import CommandPreview, TextPreview
-from ollm_tui.tui import protocol
+from ollm_tui.core.todos.todo import TodoStatus
 from ollm_tui.tui.conversation_entries import (
     AnswerEntry,
     CallEntry,
@@ -15,17 +16,15 @@ from ollm_tui.tui.conversation_entries import (
     NoteKind,
     UserEntry,
 )
+from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.values import (
     Activity,
     CommandMark,
     CommandTab,
-    FileError,
     QueueState,
     SessionStatus,
-    TodoRow,
-    TodoState,
 )
-from tests.tui.pilot import Stage, question, stage
+from tests.tui.pilot import Stage, question, stage, todo
 
 HOSTILE = [
     "[/foo]",
@@ -73,9 +72,9 @@ async def test_it_goes_through_every_pane_and_comes_out_as_itself(text: str) -> 
 
 async def fill(here: Stage, text: str) -> None:
     await here.press("x")
-    await here.tell(
-        protocol.StatusUpdate(SessionStatus(text, text, text, denied_because=text)),
-        protocol.ConversationUpdate(
+    await here.post(
+        updates.StatusUpdate(SessionStatus(text, text, text, denied_because=text)),
+        updates.ConversationUpdate(
             EntriesChanged(
                 (
                     UserEntry("u", text),
@@ -86,11 +85,11 @@ async def fill(here: Stage, text: str) -> None:
                 )
             )
         ),
-        protocol.TodosUpdate((TodoRow("t", text, TodoState.PENDING),)),
-        protocol.CommandsUpdate((CommandTab("c9", text, CommandMark.EXITED, 1),)),
-        protocol.ToastUpdate(text, failed=True),
-        protocol.ConfigErrorsUpdate((FileError(text, 3, text, text),)),
-        protocol.ActivityUpdate(Activity.FAILED, fault=text),
+        updates.TodosUpdate((todo("t", text, TodoStatus.PENDING),)),
+        updates.CommandsUpdate((CommandTab("c9", text, CommandMark.EXITED, 1),)),
+        updates.ToastUpdate(text, failed=True),
+        updates.ConfigErrorsUpdate((ConfigError(text, text, text, 3),)),
+        updates.ActivityUpdate(Activity.FAILED, error=text),
     )
 
 
@@ -111,7 +110,7 @@ async def test_brackets_are_shown_and_not_eaten() -> None:
 async def test_a_link_of_a_model_is_not_clickable_and_shows_where_it_leads() -> None:
     async with stage() as here:
         text = "see [the docs](https://evil.example/x)"
-        await here.tell(protocol.ConversationUpdate(EntriesChanged((AnswerEntry("a", "m", text),))))
+        await here.post(updates.ConversationUpdate(EntriesChanged((AnswerEntry("a", "m", text),))))
         assert "https://evil.example/x" in here.text
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ollm_tui.tui import protocol
-from ollm_tui.tui.panes.terminal_pane import TerminalPane
+from ollm_tui.tui.protocol import updates
+from ollm_tui.tui.protocol.intents import AttachTerminal, EndJob, InterruptCommand, InterruptJob, TypeKeys, WatchJobs
 from ollm_tui.tui.screens.jobs_screen import JobsScreen
 from ollm_tui.tui.screens.quit_screen import QuitScreen
 from ollm_tui.tui.screens.yes_no_screen import YesNoScreen
@@ -33,13 +33,13 @@ SIZES = [(120, 40), (80, 24)]
 
 
 def watched(here: Stage) -> list[bool]:
-    return [wish.on for wish in here.steward.of(JobsScreen.Watched)]
+    return [wish.on for wish in here.backend.of(WatchJobs)]
 
 
 async def open_jobs(here: Stage, *jobs: JobRow, unknown: str = "") -> None:
     await here.press("f3")
     assert isinstance(here.app.screen, JobsScreen)
-    await here.tell(protocol.JobsUpdate(jobs, unknown))
+    await here.post(updates.JobsUpdate(jobs, unknown))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -60,20 +60,20 @@ async def test_the_list_says_all_there_is_to_know_of_each_job(size: tuple[int, i
 @pytest.mark.parametrize("size", SIZES)
 async def test_every_action_can_be_done_by_keys(size: tuple[int, int]) -> None:
     async with stage(size, notifications=True) as here:
-        await here.tell(protocol.CommandsUpdate((CommandTab("j2", "read x", CommandMark.WAITING),)))
+        await here.post(updates.CommandsUpdate((CommandTab("j2", "read x", CommandMark.WAITING),)))
         await open_jobs(here, SERVER, READER, OVER)
         await here.press("c")
         assert here.app.clipboard == "localhost:5173"
         await here.press("c")
         assert here.app.clipboard == "[::1]:9229"
         await here.press("i")
-        assert [wish.job_id for wish in here.steward.of(JobsScreen.Interrupted)] == ["j1"]
+        assert [wish.job_id for wish in here.backend.of(InterruptJob)] == ["j1"]
         await here.press("x", "enter")
         assert isinstance(here.app.screen, YesNoScreen)
         assert "End j1?" in here.text and "npm run dev" in here.text
-        assert here.steward.of(JobsScreen.Ended) == []
+        assert here.backend.of(EndJob) == []
         await here.press("y")
-        assert [wish.job_id for wish in here.steward.of(JobsScreen.Ended)] == ["j1"]
+        assert [wish.job_id for wish in here.backend.of(EndJob)] == ["j1"]
         await here.press("down", "enter")
         assert here.app.screen is here.app.dashboard
         assert "[read x INPUT?]" in here.text
@@ -82,13 +82,13 @@ async def test_every_action_can_be_done_by_keys(size: tuple[int, int]) -> None:
 
 async def test_every_action_can_be_done_by_the_mouse() -> None:
     async with stage() as here:
-        await here.tell(protocol.CommandsUpdate((CommandTab("j2", "read x", CommandMark.WAITING),)))
+        await here.post(updates.CommandsUpdate((CommandTab("j2", "read x", CommandMark.WAITING),)))
         await open_jobs(here, SERVER, READER)
         await here.pilot.click("#job-rows", offset=(5, 2))
         await here.settle()
         assert isinstance(here.app.screen, JobsScreen), "one click only marks"
         await click_words(here, "interrupt")
-        assert [wish.job_id for wish in here.steward.of(JobsScreen.Interrupted)] == ["j2"]
+        assert [wish.job_id for wish in here.backend.of(InterruptJob)] == ["j2"]
         await here.pilot.click("#job-rows", offset=(5, 0))
         await click_words(here, "copy address")
         assert here.app.clipboard == "localhost:5173"
@@ -117,7 +117,7 @@ async def test_the_house_looks_at_the_jobs_only_while_their_list_is_in_sight() -
         assert watched(here)[-1] is True
         await here.press("escape")
         assert watched(here)[-1] is False
-        await here.tell(protocol.JobsUpdate((SERVER,)))
+        await here.post(updates.JobsUpdate((SERVER,)))
 
 
 async def test_the_palette_and_a_word_in_the_prompt_open_the_list() -> None:
@@ -134,9 +134,9 @@ async def test_what_is_over_takes_no_key_and_what_the_system_does_not_tell_is_sa
         await open_jobs(here, OVER, unknown="listening ports are not known: the program lsof is missing")
         await here.press("i", "x", "c")
         assert isinstance(here.app.screen, JobsScreen)
-        assert [wish for wish in here.steward.intents if not isinstance(wish, JobsScreen.Watched)] == []
+        assert [wish for wish in here.backend.intents if not isinstance(wish, WatchJobs)] == []
         assert "lsof is missing" in here.text and "j3 is over." in here.text and "j3 listens nowhere." in here.text
-        await here.tell(protocol.JobsUpdate(()))
+        await here.post(updates.JobsUpdate(()))
         assert "No jobs." in here.text
 
 
@@ -145,28 +145,28 @@ async def test_a_job_of_an_earlier_dashboard_takes_no_keys_and_can_be_ended() ->
         await open_jobs(here, LEFT)
         await here.press("i")
         assert "x ends it" in here.text
-        assert here.steward.of(JobsScreen.Interrupted) == []
+        assert here.backend.of(InterruptJob) == []
         await here.press("x", "y")
-        assert [wish.job_id for wish in here.steward.of(JobsScreen.Ended)] == ["5a5a"]
+        assert [wish.job_id for wish in here.backend.of(EndJob)] == ["5a5a"]
 
 
 async def test_the_tab_of_a_left_job_waits_to_be_opened_and_shows_its_log() -> None:
     async with stage() as here:
         tab = CommandTab("5a5a", "j1 redis-server", CommandMark.LEFT)
-        await here.tell(protocol.CommandsUpdate((tab,)))
+        await here.post(updates.CommandsUpdate((tab,)))
         assert "[shell]" in here.text and "j1 redis-server LEFT" in here.text
-        assert here.steward.of(TerminalPane.Attached) == []
+        assert here.backend.of(AttachTerminal) == []
         await open_jobs(here, LEFT)
         await here.press("enter")
         assert "[j1 redis-server LEFT]" in here.text
-        [wish] = here.steward.of(TerminalPane.Attached)
+        [wish] = here.backend.of(AttachTerminal)
         assert wish.command_id == "5a5a"
         wish.feed(b"Ready to accept connections\r\n")
         await here.pilot.pause(0.1)
         assert "Ready to accept connections" in here.text
         await here.press("i", "t", "x")
-        assert here.steward.of(TerminalPane.Typed) == here.steward.of(TerminalPane.Interrupted) == []
-        await here.tell(protocol.CommandsUpdate((replace(tab, state=CommandMark.EXITED),)))
+        assert here.backend.of(TypeKeys) == here.backend.of(InterruptCommand) == []
+        await here.post(updates.CommandsUpdate((replace(tab, state=CommandMark.EXITED),)))
         assert "[j1 redis-server over]" in here.text
 
 
@@ -184,7 +184,7 @@ async def test_a_command_line_that_draws_is_shown_and_does_not() -> None:
 )
 async def test_quitting_asks_what_to_do_with_the_jobs(key: str, settled: list[str]) -> None:
     async with stage((80, 24)) as here:
-        here.steward.live = UnfinishedWork(("A turn is running.",), (SERVER, READER))
+        here.backend.live = UnfinishedWork(("A turn is running.",), (SERVER, READER))
         await here.press("ctrl+q")
         assert isinstance(here.app.screen, QuitScreen)
         for words in (
@@ -198,15 +198,15 @@ async def test_quitting_asks_what_to_do_with_the_jobs(key: str, settled: list[st
             assert words in here.text
         await here.pilot.press(key)
         await here.pilot.pause(0.2)
-        assert here.steward.settled == settled
+        assert here.backend.settled == settled
         assert here.app._exit is bool(settled)
-        assert here.app.last_words == (("words for the terminal",) if settled else ())
+        assert here.app.closing_lines == (("words for the terminal",) if settled else ())
 
 
 async def test_who_cannot_be_left_is_said_and_keeps_the_dashboard_open() -> None:
     async with stage(notifications=True) as here:
-        here.steward.live = UnfinishedWork((), (SERVER,))
-        here.steward.cannot_leave = ("j1 can not be left running: the disk is full.",)
+        here.backend.live = UnfinishedWork((), (SERVER,))
+        here.backend.cannot_leave = ("j1 can not be left running: the disk is full.",)
         await here.press("ctrl+q", "l")
         assert "the disk is full" in here.text
         assert here.app.screen is here.app.dashboard and not here.app._exit
@@ -214,9 +214,9 @@ async def test_who_cannot_be_left_is_said_and_keeps_the_dashboard_open() -> None
 
 async def test_what_ends_with_the_dashboard_in_any_case_is_not_offered_to_be_left() -> None:
     async with stage() as here:
-        here.steward.live = UnfinishedWork((), (JobRow("j1", "j1", "make", CommandMark.RUNNING, 1, can_stay=False),))
+        here.backend.live = UnfinishedWork((), (JobRow("j1", "j1", "make", CommandMark.RUNNING, 1, can_stay=False),))
         await here.press("ctrl+q")
         assert "sandboxed" in here.text and "leave running" not in here.text
         await here.press("l")
         assert isinstance(here.app.screen, QuitScreen)
-        assert here.steward.settled == []
+        assert here.backend.settled == []

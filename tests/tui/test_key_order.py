@@ -8,14 +8,12 @@ import random
 import pytest
 from textual.events import Key, Paste
 
-from ollm_tui.tui.panes.terminal_pane import TerminalPane
-from ollm_tui.tui.panes.todos_pane import TodoPane
-from ollm_tui.tui.protocol import QueueUpdate
+from ollm_tui.tui.protocol.intents import AddTodo, SendMessage, TypeKeys
+from ollm_tui.tui.protocol.updates import QueueUpdate
 from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 from ollm_tui.tui.screens.help_screen import HelpScreen
 from ollm_tui.tui.screens.memory_screen import MemoryScreen
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
-from ollm_tui.tui.widgets.prompt import Prompt
 from tests.tui.pilot import SHELL, Stage, command_question, question, stage, terminal_of, wait_until
 
 SIZES = pytest.mark.parametrize("size", [(120, 40), (80, 24)])
@@ -24,7 +22,7 @@ LINES = b"".join(b"line %d\r\n" % n for n in range(30))
 
 
 def typed(here: Stage) -> bytes:
-    return b"".join(one.data for one in here.steward.of(TerminalPane.Typed))
+    return b"".join(one.data for one in here.backend.of(TypeKeys))
 
 
 @SIZES
@@ -33,7 +31,7 @@ async def test_what_follows_the_key_that_leaves_the_terminal_is_the_prompts(size
         await terminal_of(here, SHELL)
         await here.burst(*"ls", "enter", LEAVE, *"why?", "enter", *"and")
         assert typed(here) == b"ls\r"
-        assert [one.text for one in here.steward.of(Prompt.Sent)] == ["why?"]
+        assert [one.text for one in here.backend.of(SendMessage)] == ["why?"]
         assert here.app.dashboard.prompt.text == "and"
 
 
@@ -77,7 +75,7 @@ async def test_a_key_before_a_question_is_read_approves_nothing_however_fast() -
 
 async def test_a_key_that_meets_a_question_as_it_opens_by_itself_finds_all_of_it() -> None:
     async with stage() as here:
-        here.app.tell(QueueUpdate(ConfirmationQueueSnapshot((question(),))))
+        here.app.post_update(QueueUpdate(ConfirmationQueueSnapshot((question(),))))
         while here.modal is None:
             await asyncio.sleep(0)
         await here.burst("e", "y", "escape", "n")
@@ -113,7 +111,9 @@ async def test_no_storm_of_keys_approves_anything_or_ends_the_dashboard(seed: in
             await terminal_of(here, SHELL)
         for _ in range(6):
             ask = chance.choice([question, lambda number: command_question(number, "rm -rf build")])
-            here.app.tell(QueueUpdate(ConfirmationQueueSnapshot(tuple(map(ask, range(1, chance.randint(1, 4)))))))
+            here.app.post_update(
+                QueueUpdate(ConfirmationQueueSnapshot(tuple(map(ask, range(1, chance.randint(1, 4))))))
+            )
             await here.burst(*chance.choices(KEYS, k=12))
             assert not [one for one in here.decisions if one.approved]
             assert here.app.is_running
@@ -149,4 +149,4 @@ async def test_the_ring_of_panes_is_gone_round_a_step_a_key() -> None:
         await terminal_of(here, SHELL)
         await here.burst(LEAVE, "a", "f6", "f6", "f6", "a", *"plan", "enter")
         assert here.app.dashboard.prompt.text == "a"
-        assert [one.task for one in here.steward.of(TodoPane.Added)] == ["plan"]
+        assert [one.task for one in here.backend.of(AddTodo)] == ["plan"]

@@ -6,12 +6,14 @@ import re
 
 import pytest
 
-from ollm_tui.tui import protocol
+from ollm_tui.config import ConfigError
+from ollm_tui.core.todos.todo import TodoStatus
 from ollm_tui.tui.layout import Arrangement, Pane
+from ollm_tui.tui.protocol import updates
+from ollm_tui.tui.protocol.intents import SendMessage
 from ollm_tui.tui.screens.help_screen import HelpScreen
-from ollm_tui.tui.values import Activity, CommandMark, CommandTab, FileError, TodoRow, TodoState, UnfinishedWork
-from ollm_tui.tui.widgets.prompt import Prompt
-from tests.tui.pilot import question, stage, wait_until
+from ollm_tui.tui.values import Activity, CommandMark, CommandTab, UnfinishedWork
+from tests.tui.pilot import question, stage, todo, wait_until
 
 
 async def test_the_wide_layout_shows_every_pane_at_once() -> None:
@@ -23,7 +25,7 @@ async def test_the_wide_layout_shows_every_pane_at_once() -> None:
 
 async def test_the_narrow_layout_shows_one_pane_and_f6_goes_through_all_of_them() -> None:
     async with stage((80, 24)) as here:
-        await here.tell(protocol.TodosUpdate((TodoRow("t1", "write the readme", TodoState.PENDING),)))
+        await here.post(updates.TodosUpdate((todo("t1", "write the readme", TodoStatus.PENDING),)))
         assert "[Chat]" in here.text
         assert "write the readme" not in here.text
         seen: list[str] = []
@@ -86,7 +88,7 @@ async def test_the_confirmation_has_its_keys_in_sight_at_every_size(size: tuple[
 
 async def test_zoom_gives_one_pane_the_screen_and_ends_again() -> None:
     async with stage((120, 40)) as here:
-        await here.tell(protocol.TodosUpdate((TodoRow("t1", "task", TodoState.PENDING),)))
+        await here.post(updates.TodosUpdate((todo("t1", "task", TodoStatus.PENDING),)))
         await here.press("f6", "f6", "f6", "f10")
         assert here.app.dashboard.todo.has_focus_within
         assert here.app.dashboard.todo.size.width > 100
@@ -108,14 +110,14 @@ async def test_the_state_is_the_first_word_and_the_stronger_one_wins() -> None:
     async with stage() as here:
         status = here.app.dashboard.status
         assert status.text.startswith(" IDLE")
-        await here.tell(protocol.ActivityUpdate(Activity.RUNNING, "shell"))
+        await here.post(updates.ActivityUpdate(Activity.RUNNING, "shell"))
         here.clock.seconds += 12
         here.app.dashboard.tick()
         assert status.text.startswith(" RUNNING shell 12s")
         await here.press("x")
         await here.show_queue(question())
         assert status.text.startswith(" WAITING 1")
-        await here.tell(protocol.ActivityUpdate(Activity.FAILED, fault="http://127.0.0.1:11434 refused"))
+        await here.post(updates.ActivityUpdate(Activity.FAILED, error="http://127.0.0.1:11434 refused"))
         assert status.text.startswith(" ERROR")
         assert "http://127.0.0.1:11434 refused" in here.text
         assert "[r] retry" in here.text
@@ -126,15 +128,15 @@ async def test_no_timer_runs_while_nothing_happens() -> None:
         ticker = here.app.dashboard._ticker
         assert ticker is not None
         assert not ticker._active.is_set()
-        await here.tell(protocol.ActivityUpdate(Activity.THINKING))
+        await here.post(updates.ActivityUpdate(Activity.THINKING))
         assert ticker._active.is_set()
-        await here.tell(protocol.ActivityUpdate(Activity.IDLE))
+        await here.post(updates.ActivityUpdate(Activity.IDLE))
         assert not ticker._active.is_set()
 
 
 async def test_a_key_is_remapped_by_the_id_of_its_binding() -> None:
     async with stage() as here:
-        await here.tell(protocol.SettingsUpdate(protocol.ScreenSettings(keys={"app.help": "f2"}, theme="ollm-dark")))
+        await here.post(updates.SettingsUpdate(updates.ScreenSettings(keys={"app.help": "f2"}, theme="ollm-dark")))
         await here.press("f1")
         assert not isinstance(here.app.screen, HelpScreen)
         await here.press("f2")
@@ -154,7 +156,7 @@ async def test_the_help_is_written_from_the_bindings() -> None:
 
 async def test_quitting_asks_while_something_is_live() -> None:
     async with stage() as here:
-        here.steward.live = UnfinishedWork(("A turn is running.",))
+        here.backend.live = UnfinishedWork(("A turn is running.",))
         await here.press("ctrl+q")
         assert "A turn is running." in here.text
         await here.press("enter")
@@ -168,7 +170,7 @@ async def test_enter_in_a_burst_sends_what_was_typed_before_it_and_keeps_what_co
     async with stage() as here:
         await here.burst(*"one", "ctrl+j", *"two", "enter", *"three")
         await wait_until(here.pilot, lambda: here.app.dashboard.prompt.text == "three")
-        assert [sent.text for sent in here.steward.of(Prompt.Sent)] == ["one\ntwo"]
+        assert [sent.text for sent in here.backend.of(SendMessage)] == ["one\ntwo"]
 
 
 async def test_up_and_down_walk_through_what_was_sent() -> None:
@@ -187,9 +189,9 @@ async def test_up_and_down_walk_through_what_was_sent() -> None:
 
 async def test_a_command_of_the_agent_gets_a_tab_with_its_state() -> None:
     async with stage() as here:
-        await here.tell(protocol.CommandsUpdate((CommandTab("c1", "pytest -q", CommandMark.RUNNING),)))
+        await here.post(updates.CommandsUpdate((CommandTab("c1", "pytest -q", CommandMark.RUNNING),)))
         assert "agent: pytest -q RUN" in here.text
-        await here.tell(protocol.CommandsUpdate((CommandTab("c1", "pytest -q", CommandMark.EXITED, 2),)))
+        await here.post(updates.CommandsUpdate((CommandTab("c1", "pytest -q", CommandMark.EXITED, 2),)))
         assert "pytest -q exit 2" in here.text
 
 
@@ -203,8 +205,8 @@ def test_an_arrangement_never_leaves_the_screen_empty() -> None:
 
 
 async def test_several_faults_are_one_short_word_over_the_panes() -> None:
-    faults = tuple(FileError("/a/config.toml", number, "unknown key x", "Remove it.") for number in (1, 2, 3))
-    assert faults[0].as_text() == "/a/config.toml:1: unknown key x. Remove it."
+    faults = tuple(ConfigError("/a/config.toml", "unknown key x", "Remove it.", number) for number in (1, 2, 3))
+    assert str(faults[0]) == "/a/config.toml:1: unknown key x. Remove it."
     async with stage() as here:
-        await here.tell(protocol.ConfigErrorsUpdate(faults))
-        assert [told.message for told in here.app._notifications] == ["3 faults in your files: see the chat."]
+        await here.post(updates.ConfigErrorsUpdate(faults))
+        assert [told.message for told in here.app._notifications] == ["3 errors in your files: see the chat."]

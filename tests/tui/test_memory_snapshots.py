@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from ollm_tui.core.memory import MemoryScope
-from ollm_tui.tui import protocol
+from ollm_tui.core.todos.todo import TodoStatus
 from ollm_tui.tui.conversation_entries import EntriesChanged, NoteEntry, UserEntry
-from ollm_tui.tui.memory_values import MemoryListing, MemoryName, MemoryQuery, MemoryRow, MemoryText
+from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.screens.memory_screen import MemoryScreen
-from ollm_tui.tui.values import TodoRow, TodoState
-from tests.tui.pilot import Stage, wait_until
+from ollm_tui.tui.values import MemoryListing, MemoryName, MemoryQuery, MemoryRow, MemoryText
+from tests.tui.pilot import Stage, todo, wait_until
 from tests.tui.test_snapshots import BOTH, Camera, Size, camera, pytestmark
 
 __all__ = ["camera", "pytestmark"]
@@ -36,9 +36,9 @@ async def read(here: Stage) -> MemoryScreen:
     await here.press("ctrl+n")
     screen = here.app.screen
     assert isinstance(screen, MemoryScreen)
-    await here.tell(protocol.MemoryListUpdate(MemoryListing(MemoryQuery(), ROWS, 5)))
+    await here.post(updates.MemoryListUpdate(MemoryListing(MemoryQuery(), ROWS, 5)))
     await here.press("j", "j")
-    await here.tell(protocol.MemoryTextUpdate(MemoryText(STEPS, TEXT)))
+    await here.post(updates.MemoryTextUpdate(MemoryText(STEPS, TEXT)))
     return screen
 
 
@@ -60,7 +60,7 @@ def test_a_change_under_an_edit_is_said(camera: Camera, size: Size) -> None:
         await here.press("e")
         await wait_until(here.pilot, lambda: bool(screen.query("#memory-area:focus")))
         await here.press(*"Mine: ")
-        await here.tell(protocol.MemoryTextUpdate(MemoryText(STEPS, "theirs")))
+        await here.post(updates.MemoryTextUpdate(MemoryText(STEPS, "theirs")))
 
     alike = camera.take(size, play)
     assert camera.shows("Edit release steps", "Mine: 1. Bump", "⟨U+001B⟩[31m", "Changed elsewhere", "^T the other text")
@@ -72,7 +72,7 @@ def test_a_change_under_an_edit_is_said(camera: Camera, size: Size) -> None:
 def test_an_empty_memory_says_how_it_fills(camera: Camera, size: Size, theme: str) -> None:
     async def play(here: Stage) -> None:
         await here.press("ctrl+n")
-        await here.tell(protocol.MemoryListUpdate(MemoryListing(MemoryQuery(), (), 0)))
+        await here.post(updates.MemoryListUpdate(MemoryListing(MemoryQuery(), (), 0)))
 
     alike = camera.take(size, play, theme)
     assert camera.shows("0 remembered", "Nothing is remembered yet.")
@@ -86,14 +86,14 @@ def test_the_first_message_says_what_goes_along_and_long_todos_wrap(camera: Came
             "n1", "2 notes from memory, 1 left out (^N to read)", body="[Notes from memory ...]\n- user: editor: tabs"
         )
         long = "Rewrite the importer so that a broken row names its file and line, then tell the others"
-        await here.tell(
-            protocol.ConversationUpdate(EntriesChanged((UserEntry("u1", "Go on with the importer.", "10:41"), note))),
-            protocol.TodosUpdate(
+        await here.post(
+            updates.ConversationUpdate(EntriesChanged((UserEntry("u1", "Go on with the importer.", "10:41"), note))),
+            updates.TodosUpdate(
                 (
-                    TodoRow("t1", "Read the importer", TodoState.COMPLETED),
-                    TodoRow("t2", long, TodoState.IN_PROGRESS),
-                    TodoRow("t3", "src/" + "deeply/nested/" * 4 + "file.py", TodoState.PENDING),
-                    TodoRow("t4", "Ask about the old format", TodoState.CANCELLED),
+                    todo("t1", "Read the importer", TodoStatus.COMPLETED),
+                    todo("t2", long, TodoStatus.IN_PROGRESS),
+                    todo("t3", "src/" + "deeply/nested/" * 4 + "file.py", TodoStatus.PENDING),
+                    todo("t4", "Ask about the old format", TodoStatus.CANCELLED),
                 )
             ),
         )

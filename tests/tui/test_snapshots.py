@@ -17,8 +17,8 @@ from textual.pilot import Pilot
 
 from ollm_tui.core.bus.confirmation import DiffPreview
 from ollm_tui.core.files.diff import diff_texts
+from ollm_tui.core.todos.todo import TodoStatus
 from ollm_tui.options import Options
-from ollm_tui.tui import protocol
 from ollm_tui.tui.app import DashboardApp
 from ollm_tui.tui.conversation_entries import (
     AnswerEntry,
@@ -29,8 +29,8 @@ from ollm_tui.tui.conversation_entries import (
     Entry,
     UserEntry,
 )
-from ollm_tui.tui.panes.terminal_pane import TerminalPane
-from ollm_tui.tui.protocol import Backend, Tell
+from ollm_tui.tui.protocol import Backend, PostUpdate, updates
+from ollm_tui.tui.protocol.intents import AttachTerminal
 from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 from ollm_tui.tui.values import (
     Activity,
@@ -44,8 +44,6 @@ from ollm_tui.tui.values import (
     RiskLevel,
     RuleOffer,
     SessionStatus,
-    TodoRow,
-    TodoState,
     UnfinishedWork,
 )
 from tests.tui.pilot import (
@@ -58,6 +56,7 @@ from tests.tui.pilot import (
     question,
     screen_text,
     terminal_of,
+    todo,
     wait_until,
 )
 
@@ -91,22 +90,22 @@ class Camera:
 
     def take(self, size: Size, play: Play, theme: str = "ollm-dark") -> bool:
         """Whether the picture is the one that is kept."""
-        steward, clock = Recorder(), HandClock()
-        opened: list[Tell] = []
+        backend, clock = Recorder(), HandClock()
+        opened: list[PostUpdate] = []
 
         @asynccontextmanager
-        async def open_house(tell: Tell) -> AsyncGenerator[Backend]:
+        async def open_backend(tell: PostUpdate) -> AsyncGenerator[Backend]:
             opened.append(tell)
-            yield steward
+            yield backend
 
-        app = DashboardApp(Options(theme=theme), open_house=open_house, clock=clock, blink=False)
+        app = DashboardApp(Options(theme=theme), open_backend=open_backend, clock=clock, blink=False)
 
         async def run(pilot: Pilot[int]) -> None:
-            here = Stage(app, pilot, steward, clock)
+            here = Stage(app, pilot, backend, clock)
             await wait_until(pilot, lambda: bool(opened))
-            await here.tell(
-                protocol.SettingsUpdate(protocol.ScreenSettings(theme=theme, auto_open="never")),
-                protocol.StatusUpdate(SessionStatus("qwen3-coder:30b", "~/src/app", "ask", False, "", 18_200, 32_768)),
+            await here.post(
+                updates.SettingsUpdate(updates.ScreenSettings(theme=theme, auto_open="never")),
+                updates.StatusUpdate(SessionStatus("qwen3-coder:30b", "~/src/app", "ask", False, "", 18_200, 32_768)),
             )
             await play(here)
             await here.settle()
@@ -136,10 +135,10 @@ PLAN = AnswerEntry("a1", "qwen3-coder:30b", "I'll add the flag to `cli/export.py
 READ = CallEntry("c1", "read_file", "cli/export.py, lines 1-88", CallState.OK, duration_ms=4)
 FOUND = CallEntry("c2", "grep", '"def export" 3 matches', CallState.OK, duration_ms=11)
 TODOS = (
-    TodoRow("t1", "Read the export command", TodoState.COMPLETED),
-    TodoRow("t2", "Add the --json flag", TodoState.IN_PROGRESS),
-    TodoRow("t3", "Update the tests", TodoState.PENDING),
-    TodoRow("t4", "Update the README", TodoState.CANCELLED),
+    todo("t1", "Read the export command", TodoStatus.COMPLETED),
+    todo("t2", "Add the --json flag", TodoStatus.IN_PROGRESS),
+    todo("t3", "Update the tests", TodoStatus.PENDING),
+    todo("t4", "Update the README", TodoStatus.CANCELLED),
 )
 
 BEFORE = """\
@@ -193,8 +192,8 @@ PYTEST = (
 )
 
 
-def said(*entries: Entry) -> protocol.ConversationUpdate:
-    return protocol.ConversationUpdate(EntriesChanged(entries))
+def said(*entries: Entry) -> updates.ConversationUpdate:
+    return updates.ConversationUpdate(EntriesChanged(entries))
 
 
 def waiting(item: ConfirmationItem, summary: str) -> CallEntry:
@@ -208,15 +207,15 @@ async def write(here: Stage, draft: str) -> None:
 
 
 async def begin_work(here: Stage) -> None:
-    await here.tell(said(ASKED, PLAN, READ, FOUND), protocol.TodosUpdate(TODOS))
+    await here.post(said(ASKED, PLAN, READ, FOUND), updates.TodosUpdate(TODOS))
 
 
 async def ask_three(here: Stage) -> None:
     """Three questions; the first has a clock."""
     await begin_work(here)
     clocked = replace(EDIT, deadline=here.clock.seconds + 47, timeout=60.0)
-    await here.tell(
-        protocol.ActivityUpdate(Activity.RUNNING, "edit_file +2"),
+    await here.post(
+        updates.ActivityUpdate(Activity.RUNNING, "edit_file +2"),
         said(
             waiting(EDIT, "cli/export.py"),
             waiting(DELETE, "rm -rf build dist && find . -name '*.pyc' -delete"),
@@ -231,7 +230,7 @@ async def review(here: Stage, *items: ConfirmationItem) -> ConfirmationScreen:
     await begin_work(here)
     await here.show_queue(*items)
     await here.press("f8")
-    await here.tell(protocol.ReviewUpdate(items[0].id, ALLOWED))
+    await here.post(updates.ReviewUpdate(items[0].id, ALLOWED))
     modal = here.modal
     assert modal is not None
     await here.arm()
@@ -260,8 +259,8 @@ def test_an_empty_dashboard_says_what_can_be_done_and_under_which_policy(camera:
 def test_a_streaming_answer_is_followed_to_its_last_line(camera: Camera, size: Size) -> None:
     async def play(here: Stage) -> None:
         await begin_work(here)
-        await here.tell(
-            protocol.ActivityUpdate(Activity.STREAMING, "41 t/s"),
+        await here.post(
+            updates.ActivityUpdate(Activity.STREAMING, "41 t/s"),
             said(AnswerEntry("a2", "qwen3-coder:30b", time="10:42", live=True)),
         )
         here.clock.seconds += 3
@@ -269,7 +268,7 @@ def test_a_streaming_answer_is_followed_to_its_last_line(camera: Camera, size: S
         text += "def export(out: Path, fmt: str = 'csv') -> int:\n    return 0\n```\n\n"
         text += "\n\n".join(f"Step {number}: change the caller and its test." for number in range(1, 9))
         for start in range(0, len(text), 40):
-            here.app.tell(protocol.ConversationUpdate(AnswerGrew("a2", text=text[start : start + 40])))
+            here.app.post_update(updates.ConversationUpdate(AnswerGrew("a2", text=text[start : start + 40])))
         await here.settle()
         here.app.dashboard.tick()
         await wait_until(here.pilot, lambda: "Step 8: change the caller and its test." in here.text)
@@ -353,7 +352,7 @@ def test_faults_of_changed_arguments_are_shown_under_the_form(camera: Camera, si
         await review(here, EDIT, FETCH)
         await here.press("e")
         fault = "edits.0.replacement: Field required"
-        await here.tell(protocol.ReviewUpdate(EDIT.id, ReviewValue(faults=(fault,)), {"path": "cli/export.py"}))
+        await here.post(updates.ReviewUpdate(EDIT.id, ReviewValue(faults=(fault,)), {"path": "cli/export.py"}))
 
     same = camera.take(size, play)
     assert camera.shows("edits.0.replacement: Field required", '"path": "cli/export.py"', "Esc")
@@ -365,9 +364,9 @@ def test_the_terminal_takes_the_whole_screen(camera: Camera, size: Size) -> None
     async def play(here: Stage) -> None:
         await begin_work(here)
         await here.press("f10", "ctrl+t")
-        await here.tell(protocol.CommandsUpdate((CommandTab("sh", "bash", CommandMark.RUNNING, person=True),)))
-        await wait_until(here.pilot, lambda: bool(here.steward.of(TerminalPane.Attached)))
-        here.steward.of(TerminalPane.Attached)[0].feed(PYTEST.encode())
+        await here.post(updates.CommandsUpdate((CommandTab("sh", "bash", CommandMark.RUNNING, person=True),)))
+        await wait_until(here.pilot, lambda: bool(here.backend.of(AttachTerminal)))
+        here.backend.of(AttachTerminal)[0].feed(PYTEST.encode())
         await wait_until(here.pilot, lambda: "14 passed" in here.text)
 
     same = camera.take(size, play)
@@ -410,7 +409,7 @@ def test_a_failed_model_server_is_named_above_a_draft_that_is_kept(camera: Camer
     async def play(here: Stage) -> None:
         await begin_work(here)
         await write(here, "and now?")
-        await here.tell(protocol.ActivityUpdate(Activity.FAILED, fault="ollama at http://127.0.0.1:11434 refused."))
+        await here.post(updates.ActivityUpdate(Activity.FAILED, error="ollama at http://127.0.0.1:11434 refused."))
 
     same = camera.take(size, play)
     assert camera.text.startswith(" ERROR")
@@ -443,7 +442,7 @@ def test_jobs_are_listed_with_what_they_take_and_where_they_listen(camera: Camer
     async def play(here: Stage) -> None:
         await begin_work(here)
         await here.press("f3")
-        await here.tell(protocol.JobsUpdate(JOBS))
+        await here.post(updates.JobsUpdate(JOBS))
 
     same = camera.take(size, play)
     assert camera.shows(
@@ -457,7 +456,7 @@ def test_jobs_are_listed_with_what_they_take_and_where_they_listen(camera: Camer
 def test_quitting_with_jobs_offers_to_end_them_to_leave_them_and_to_stay(camera: Camera, size: Size) -> None:
     async def play(here: Stage) -> None:
         await begin_work(here)
-        here.steward.live = UnfinishedWork(("A turn is running.",), tuple(job for job in JOBS if job.alive))
+        here.backend.live = UnfinishedWork(("A turn is running.",), tuple(job for job in JOBS if job.alive))
         await here.press("ctrl+q")
 
     same = camera.take(size, play)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ollm_tui.tui import protocol
-from ollm_tui.tui.panes.terminal_pane import TerminalPane
+from ollm_tui.tui.protocol import updates
+from ollm_tui.tui.protocol.intents import InterruptCommand, OpenShell, SendReply, TakeOverCommand, TypeKeys
 from ollm_tui.tui.values import CommandMark
 from tests.tui.pilot import SHELL, agents_command, stage, terminal_of, wait_until
 
@@ -16,22 +16,22 @@ async def test_what_is_typed_while_the_shell_starts_goes_into_it() -> None:
     async with stage() as here:
         await here.burst("f6", "f6", "ctrl+t", *"lx", "backspace", *"s it", "enter")
         assert "Shell is starting" in here.text
-        assert not here.steward.of(TerminalPane.Typed)
-        await here.tell(protocol.CommandsUpdate((SHELL,)))
+        assert not here.backend.of(TypeKeys)
+        await here.post(updates.CommandsUpdate((SHELL,)))
         await here.press("x")
-        assert b"".join(one.data for one in here.steward.of(TerminalPane.Typed)) == b"lx\x7fs it\rx"
+        assert b"".join(one.data for one in here.backend.of(TypeKeys)) == b"lx\x7fs it\rx"
 
 
 async def test_a_shell_that_cannot_start_says_so_in_its_place_and_enter_tries_again() -> None:
     async with stage() as here:
         await here.press("ctrl+t", "l")
-        await here.tell(protocol.ShellErrorUpdate("There is no [b]/bin/fish[/b]."))
+        await here.post(updates.ShellErrorUpdate("There is no [b]/bin/fish[/b]."))
         assert "There is no [b]/bin/fish[/b]." in here.text
-        assert len(here.steward.of(TerminalPane.ShellWanted)) == 1
+        assert len(here.backend.of(OpenShell)) == 1
         await here.press("enter")
-        assert len(here.steward.of(TerminalPane.ShellWanted)) == 2
-        await here.tell(protocol.CommandsUpdate((SHELL,)))
-        assert not here.steward.of(TerminalPane.Typed), "what was typed for the one that never came is not for this one"
+        assert len(here.backend.of(OpenShell)) == 2
+        await here.post(updates.CommandsUpdate((SHELL,)))
+        assert not here.backend.of(TypeKeys), "what was typed for the one that never came is not for this one"
 
 
 # Tabs
@@ -39,13 +39,13 @@ async def test_a_shell_that_cannot_start_says_so_in_its_place_and_enter_tries_ag
 
 async def test_a_tab_says_how_long_its_command_runs_and_then_how_long_it_ran() -> None:
     async with stage() as here:
-        await here.tell(protocol.CommandsUpdate((agents_command(),)))
+        await here.post(updates.CommandsUpdate((agents_command(),)))
         assert "pytest -q RUN 0s" in here.text
         here.clock.seconds += 75
         here.app.dashboard.tick()
         await here.settle()
         assert "pytest -q RUN 1m" in here.text
-        await here.tell(protocol.CommandsUpdate((agents_command(mark=CommandMark.EXITED, exit_code=1, ended=1_009.5),)))
+        await here.post(updates.CommandsUpdate((agents_command(mark=CommandMark.EXITED, exit_code=1, ended=1_009.5),)))
         assert "pytest -q exit 1 9s" in here.text
 
 
@@ -54,10 +54,10 @@ async def test_seconds_are_counted_only_while_a_command_of_the_agent_runs() -> N
         ticker = here.app.dashboard._ticker
         assert ticker is not None
         assert not ticker._active.is_set()  # textual has no reader for a paused timer
-        await here.tell(protocol.CommandsUpdate((SHELL, agents_command())))
+        await here.post(updates.CommandsUpdate((SHELL, agents_command())))
         assert ticker._active.is_set()
-        await here.tell(
-            protocol.CommandsUpdate((SHELL, agents_command(mark=CommandMark.EXITED, exit_code=0, ended=1_001.0)))
+        await here.post(
+            updates.CommandsUpdate((SHELL, agents_command(mark=CommandMark.EXITED, exit_code=0, ended=1_001.0)))
         )
         assert not ticker._active.is_set()
 
@@ -86,7 +86,7 @@ async def test_a_bell_out_of_sight_is_on_its_tab_and_a_flood_of_bells_is_heard_o
         here.clock.seconds += 1.1
         view.engine.feed(b"\x07")
         await wait_until(here.pilot, lambda: len(rung) == 2)
-        await here.tell(protocol.CommandsUpdate((SHELL, agents_command())))
+        await here.post(updates.CommandsUpdate((SHELL, agents_command())))
         here.app.dashboard.term.choose("c1")
         await here.settle()
         view.engine.feed(b"\x07")
@@ -103,10 +103,10 @@ async def test_what_is_typed_and_what_the_terminal_answers_go_separate_ways() ->
     async with stage() as here:
         view = await terminal_of(here, agents_command("ssh host", CommandMark.WAITING), output=b"\x1b[c")
         await here.press(*"pw", "enter")
-        typed = here.steward.of(TerminalPane.Typed)
+        typed = here.backend.of(TypeKeys)
         assert b"".join(one.data for one in typed) == b"pw\r"
         assert {one.command_id for one in typed} == {"c1"}
-        [answered] = here.steward.of(TerminalPane.Answered)
+        [answered] = here.backend.of(SendReply)
         assert answered.data == b"\x1b[?62;22c"
         assert all("pw" not in repr(one) and "b'p'" not in repr(one) for one in typed)
         assert view.captures_keys
@@ -119,10 +119,10 @@ async def test_an_agents_command_is_interrupted_and_taken_over_by_keys_and_from_
         names = [command.title for command in here.app.get_system_commands(here.app.screen)]
         assert {"Take over command", "Interrupt command"} <= set(names)
         await here.press("ctrl+right_square_bracket", "f5", "i", "t")
-        assert [one.command_id for one in here.steward.of(TerminalPane.Interrupted)] == ["c1"]
-        assert [one.command_id for one in here.steward.of(TerminalPane.TakenOver)] == ["c1"]
+        assert [one.command_id for one in here.backend.of(InterruptCommand)] == ["c1"]
+        assert [one.command_id for one in here.backend.of(TakeOverCommand)] == ["c1"]
         assert here.app.dashboard.term.captures_keys, "taken over to be typed into"
-        await here.tell(protocol.CommandsUpdate((SHELL, agents_command(taken_over=True))))
+        await here.post(updates.CommandsUpdate((SHELL, agents_command(taken_over=True))))
         assert "pytest -q YOURS" in here.text
         names = [command.title for command in here.app.get_system_commands(here.app.screen)]
         assert "Take over command" not in names
@@ -133,5 +133,5 @@ async def test_the_persons_own_shell_is_not_theirs_to_take_over() -> None:
         await terminal_of(here, SHELL, agents_command())
         here.app.dashboard.term.choose("shell")
         await here.press("ctrl+right_square_bracket", "f5", "t", "i")
-        assert not here.steward.of(TerminalPane.TakenOver)
-        assert not here.steward.of(TerminalPane.Interrupted)
+        assert not here.backend.of(TakeOverCommand)
+        assert not here.backend.of(InterruptCommand)

@@ -6,7 +6,7 @@ import pytest
 from textual import events
 
 from ollm_tui.tui.bindings import key_groups
-from ollm_tui.tui.panes.terminal_pane import TerminalPane
+from ollm_tui.tui.protocol.intents import SendReply, TypeKeys
 from ollm_tui.tui.screens.help_screen import HelpScreen
 from tests.tui.pilot import SHELL, agents_command, stage, terminal_of, wait_until
 
@@ -19,7 +19,7 @@ async def test_the_terminal_is_read_and_searched_by_keys_alone_at_every_size(siz
     async with stage(size) as here:
         view = await terminal_of(here, SHELL, output=LINES)
         await here.press("f5", "slash")
-        sent = b"".join(one.data for one in here.steward.of(TerminalPane.Typed))
+        sent = b"".join(one.data for one in here.backend.of(TypeKeys))
         assert sent == b"\x1b[15~/", "it is the program's while that has the keyboard"
         await here.press("ctrl+right_square_bracket", "f5")
         await wait_until(here.pilot, lambda: view.reader is not None)
@@ -39,7 +39,7 @@ async def test_the_terminal_is_read_and_searched_by_keys_alone_at_every_size(siz
         assert "10/11" not in here.text
         assert view.reader is not None
         await here.press("escape", "x")
-        assert here.steward.of(TerminalPane.Typed)[-1].data == b"x"
+        assert here.backend.of(TypeKeys)[-1].data == b"x"
         assert "line 199" in here.text
 
 
@@ -111,5 +111,5 @@ async def test_focus_of_the_window_is_reported_to_programs_that_ask() -> None:
         await here.settle()
         here.app.post_message(events.AppFocus())
         await here.settle()
-        assert b"".join(one.data for one in here.steward.of(TerminalPane.Answered)) == b"\x1b[O\x1b[I"
-        assert not here.steward.of(TerminalPane.Typed)
+        assert b"".join(one.data for one in here.backend.of(SendReply)) == b"\x1b[O\x1b[I"
+        assert not here.backend.of(TypeKeys)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from ollm_tui.tui import protocol
 from ollm_tui.tui.conversation_entries import EntriesChanged, UserEntry
+from ollm_tui.tui.protocol import updates
+from ollm_tui.tui.protocol.intents import SendMessage
 from ollm_tui.tui.terminal_references import (
     KEPT,
     MAX_CHARACTERS,
@@ -22,7 +23,6 @@ from ollm_tui.tui.terminal_references import (
     with_references,
 )
 from ollm_tui.tui.values import CommandMark, CommandTab
-from ollm_tui.tui.widgets.prompt import Prompt
 from tests.tui.pilot import SHELL, stage, terminal_of, wait_until
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -98,7 +98,7 @@ async def test_a_selection_goes_into_the_prompt_and_what_it_stands_for_along_wit
         await wait_until(here.pilot, lambda: prompt.has_focus)
         assert prompt.text == "why? @term1 (2 lines) "
         await here.press("enter")
-        [sent] = here.steward.of(Prompt.Sent)
+        [sent] = here.backend.of(SendMessage)
         message = with_references(sent.text, sent.references)
         assert message == (
             "why? @term1 (2 lines)\n\n[@term1: terminal output, 2 lines that the person selected in their own shell, in "
@@ -130,7 +130,7 @@ async def test_backspace_takes_a_token_as_a_whole_and_then_nothing_is_sent_of_it
         await here.press("backspace", "backspace")
         assert prompt.text == "ab "
         await here.press("backspace", "!", "enter")
-        [sent] = here.steward.of(Prompt.Sent)
+        [sent] = here.backend.of(SendMessage)
         assert (sent.text, sent.references) == ("ab!", ())
 
 
@@ -140,7 +140,7 @@ async def test_a_message_recalled_from_the_history_still_refers_to_its_text() ->
         prompt.refer_to(excerpt_of("text", "their own shell"))
         await here.press("enter")
         await here.press("up", "enter")
-        first, second = here.steward.of(Prompt.Sent)
+        first, second = here.backend.of(SendMessage)
         assert first.references == second.references
         assert first.references[0].excerpt.text == "text"
 
@@ -157,7 +157,7 @@ async def test_a_message_recalled_from_the_history_still_refers_to_its_text() ->
 )
 async def test_the_source_of_an_agents_command_is_named(tab: CommandTab, source: str) -> None:
     async with stage() as here:
-        await here.tell(protocol.CommandsUpdate((tab,)))
+        await here.post(updates.CommandsUpdate((tab,)))
         term = here.app.dashboard.term
         term.choose("c7")
         await here.settle()
@@ -168,7 +168,7 @@ async def test_the_source_of_an_agents_command_is_named(tab: CommandTab, source:
         await here.press("V", "s")
         assert here.app.dashboard.prompt.text == "@term1 (1 line) "
         await here.press("enter")
-        [sent] = here.steward.of(Prompt.Sent)
+        [sent] = here.backend.of(SendMessage)
         assert source in with_references(sent.text, sent.references)
 
 
@@ -177,7 +177,7 @@ async def test_in_the_chat_an_excerpt_is_folded_and_can_be_opened() -> None:
     token = references.add(excerpt_of("ERROR one\nERROR two", "their own shell")).token
     message = with_references(f"why? {token}", references.used_in(token))
     async with stage() as here:
-        await here.tell(protocol.ConversationUpdate(EntriesChanged((UserEntry("user-1", message, "10:41"),))))
+        await here.post(updates.ConversationUpdate(EntriesChanged((UserEntry("user-1", message, "10:41"),))))
         assert "> @term1: terminal output, 2 lines that the person selected in their own shell" in here.text
         assert "ERROR" not in here.text
         await here.press("ctrl+o")

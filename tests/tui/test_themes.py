@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from textual.color import Color
 
 from ollm_tui.options import Options
-from ollm_tui.tui.bindings import faults_of, key_groups
+from ollm_tui.tui.bindings import key_errors, key_groups
 from ollm_tui.tui.first_frame import FirstFrame, first_frame
 from ollm_tui.tui.themes import ThemeError, load_themes, packaged_theme, read_theme, theme_folders
 
@@ -22,9 +22,9 @@ def test_our_own_themes_are_sound_and_one_is_light() -> None:
         for path in folder.glob("*.toml"):
             assert read_theme(path).name == path.stem
     themes = load_themes(theme_folders()[:2])
-    assert themes.faults == ()
-    assert {"ollm-dark", "ollm-light"} <= set(themes.sound)
-    assert not themes.sound["ollm-light"].dark
+    assert themes.errors == ()
+    assert {"ollm-dark", "ollm-light"} <= set(themes.valid)
+    assert not themes.valid["ollm-light"].dark
 
 
 @pytest.mark.parametrize("name", ["ollm-dark", "ollm-light", "ollm-contrast"])
@@ -63,10 +63,10 @@ def test_a_fault_names_file_line_and_remedy(tmp_path: Path, text: str, line: int
     path.write_text(text)
     with pytest.raises(ThemeError) as caught:
         read_theme(path)
-    fault = caught.value.fault
-    assert (fault.file, fault.line) == (str(path), line)
-    assert said in fault.message
-    assert fault.remedy
+    error = caught.value.error
+    assert (error.source, error.line) == (str(path), line)
+    assert said in error.message
+    assert error.remedy
 
 
 def test_each_bad_file_is_told_alone_and_the_good_ones_are_used(tmp_path: Path) -> None:
@@ -74,8 +74,8 @@ def test_each_bad_file_is_told_alone_and_the_good_ones_are_used(tmp_path: Path) 
     (tmp_path / "b.toml").write_text("[colors")
     (tmp_path / "c.toml").write_bytes(b"\xff\xfe")
     themes = load_themes((tmp_path, tmp_path / "is-not-there"))
-    assert set(themes.sound) == {"mine"}
-    assert [Path(fault.file).name for fault in themes.faults] == ["b.toml", "c.toml"]
+    assert set(themes.valid) == {"mine"}
+    assert [Path(error.source).name for error in themes.errors] == ["b.toml", "c.toml"]
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=200))
@@ -86,7 +86,7 @@ def test_whatever_a_file_says_it_is_a_theme_or_a_fault(text: str) -> None:
     try:
         validated(text, Path("x.toml"))
     except ThemeError as error:
-        said = error.fault.as_text()
+        said = str(error)
     assert not said or said.startswith("x.toml")
 
 
@@ -113,7 +113,7 @@ def test_every_binding_has_an_id_of_its_own_and_a_tooltip() -> None:
 
 
 def test_unknown_ids_and_empty_keys_are_told() -> None:
-    assert faults_of({"queue.review": "f9"}, "config.toml") == ()
-    faults = faults_of({"queue.revew": "f9", "app.help": " "}, "config.toml")
-    assert [fault.file for fault in faults] == ["config.toml", "config.toml"]
-    assert "queue.revew" in faults[0].message
+    assert key_errors({"queue.review": "f9"}, "config.toml") == ()
+    errors = key_errors({"queue.revew": "f9", "app.help": " "}, "config.toml")
+    assert [error.source for error in errors] == ["config.toml", "config.toml"]
+    assert "queue.revew" in errors[0].message

@@ -70,7 +70,7 @@ async def life(folder: Path, script: Script | None = None, **options: object) ->
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
         # The dashboard opens before its house stands.
         here = Life(app, pilot)
-        await wait_until(pilot, lambda: app._steward is not None)
+        await wait_until(pilot, lambda: app._backend is not None)
         yield here
         await app._leave()
 

@@ -1,33 +1,44 @@
-"""The hub's commands as tabs, and the bytes between them and the terminal views."""
+"""Commands as tabs of the terminal pane, and the bytes between them and their terminal views."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from ollm_tui.core.base.escape import visible
+from ollm_tui.core.shell.detached_jobs import DetachedJob, JobRecord, JobRecords
 from ollm_tui.core.shell.hub import CommandHub, CommandKind, CommandStatus, StartError, UnknownCommandError
+from ollm_tui.core.shell.output_log import BACKLOG, read_log
 from ollm_tui.core.shell.status import CommandPhase
-from ollm_tui.tui.controllers.detached_jobs_controller import DetachedJobsController
+from ollm_tui.tui.protocol import PostUpdate, intents, updates
 from ollm_tui.tui.values import CommandMark, CommandTab
+
+POLL_SECONDS = 1.0
+"""Between two readings of a log that is followed: another process writes it and tells nobody."""
 
 
 class CommandsController:
-    """Raw bytes go from the hub's threads straight into a view's engine; nothing of them is an event."""
+    """Carries out what terminals ask for. Raw bytes go from the hub's threads straight into a view's engine."""
 
     def __init__(
         self,
         hub: CommandHub,
-        left: DetachedJobsController,
+        detached: DetachedJobs,
         workspace: Path,
-        changed: Callable[[tuple[CommandTab, ...]], object],
+        post: PostUpdate,
+        start: Callable[[Coroutine[None, None, None]], None],
     ) -> None:
+        """`start` runs a coroutine in a task."""
         self._hub = hub
-        self._left = left
+        self._detached = detached
         self._workspace = workspace
-        self._changed = changed
+        self._post = post
+        self._start = start
         self._attached: dict[str, Callable[[], None]] = {}
-        self._unsubscribe = hub.subscribe(self._on_state)
+        self._unsubscribe = hub.subscribe(lambda _: self._post_commands())
+        detached.on_change = self._post_commands
 
     def close(self) -> None:
         """Stop listening; the commands go on."""
@@ -35,62 +46,160 @@ class CommandsController:
         for detach in self._attached.values():
             detach()
         self._attached.clear()
-        self._left.close()
+        self._detached.close()
 
-    def tabs(self) -> tuple[CommandTab, ...]:
-        return (*self._left.tabs(), *(_tab(state) for state in self._hub.list()))
+    def running(self) -> int:
+        """Return how many commands of the agent a turn waits for; quitting would end them."""
+        return sum(state.running and not state.is_job for state in self._hub.list() if state.kind is CommandKind.AGENT)
 
-    async def open_shell(self, columns: int, lines: int, typed: str) -> None:
-        """Start the person's shell. Raises StartFailed."""
-        command_id = await self._hub.open_person_shell(columns, lines, self._workspace)
-        self._changed(self.tabs())
-        if typed:
-            self._hub.type(command_id, typed.encode())
+    def handle(self, intent: intents.CommandIntent) -> None:
+        """Carry out an intent; what it is about may be gone by now."""
+        match intent:
+            case intents.OpenShell():
+                self._start(self._open_shell(intent))
+            case intents.AttachTerminal(command_id, feed):
+                self._attach(command_id, feed)
+            case intents.DetachTerminal(command_id):
+                self._detach(command_id)
+            case _:
+                with suppress(UnknownCommandError):
+                    self._pass_to_hub(intent)
 
-    def attach(self, command_id: str, feed: Callable[[bytes], None]) -> None:
-        """Give a view the command's bytes, those of the past first; a command that is gone has none."""
-        self.detach(command_id)
-        if self._left.attach(command_id, feed):
+    def _pass_to_hub(self, intent: intents.CommandIntent) -> None:
+        match intent:
+            case intents.TypeKeys(command_id, data):
+                self._hub.type(command_id, data)
+            case intents.SendReply(command_id, data):
+                self._hub.write(command_id, data)
+            case intents.InterruptCommand(command_id):
+                self._hub.interrupt(command_id)
+            case intents.TakeOverCommand(command_id):
+                self._hub.take_over(command_id)
+            case intents.ResizeTerminal(command_id, columns, lines):
+                self._hub.resize(command_id, columns, lines)
+            case _:
+                pass
+
+    async def _open_shell(self, intent: intents.OpenShell) -> None:
+        try:
+            command_id = await self._hub.open_person_shell(intent.columns, intent.lines, self._workspace)
+        except StartError as error:
+            self._post(updates.ShellErrorUpdate(str(error)))
+            return
+        self._post_commands()
+        if intent.typed:
+            self._hub.type(command_id, intent.typed.encode())
+
+    def _attach(self, command_id: str, feed: Callable[[bytes], None]) -> None:
+        """Give a view the command's bytes, earlier ones first."""
+        self._detach(command_id)
+        if self._detached.attach(command_id, feed):
             return
         try:
             self._attached[command_id] = self._hub.attach(command_id, feed)
         except UnknownCommandError:
             feed(b"[this command is no longer kept]\r\n")
 
-    def detach(self, command_id: str) -> None:
-        self._left.detach(command_id)
+    def _detach(self, command_id: str) -> None:
+        self._detached.detach(command_id)
         detach = self._attached.pop(command_id, None)
         if detach is not None:
             detach()
 
-    def type(self, command_id: str, data: bytes) -> None:
-        """What the person typed; lost where the command takes no input any more."""
-        with suppress(UnknownCommandError):
-            self._hub.type(command_id, data)
+    def _post_commands(self) -> None:
+        tabs = (*self._detached.tabs(), *(_tab(state) for state in self._hub.list()))
+        self._post(updates.CommandsUpdate(tabs))
 
-    def answer(self, command_id: str, data: bytes) -> None:
-        """What the terminal answers its program."""
-        with suppress(UnknownCommandError):
-            self._hub.write(command_id, data)
 
-    def interrupt(self, command_id: str) -> None:
-        with suppress(UnknownCommandError):
-            self._hub.interrupt(command_id)
+class DetachedJobs:
+    """The jobs that earlier dashboards left running. A log is followed once its tab is opened; nobody types."""
 
-    def take_over(self, command_id: str) -> None:
-        with suppress(UnknownCommandError):
-            self._hub.take_over(command_id)
+    def __init__(self, records: JobRecords) -> None:
+        self._store = records
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when a job has ended or another is shown."""
+        self._records: dict[str, JobRecord] = {}
+        self._ended: set[str] = set()
+        self._following: dict[str, asyncio.Task[None]] = {}
 
-    def resize(self, command_id: str, columns: int, lines: int) -> None:
-        with suppress(UnknownCommandError):
-            self._hub.resize(command_id, columns, lines)
+    def show(self, running: Iterable[DetachedJob]) -> None:
+        """Show these as running, and those shown before as ended."""
+        before = self.tabs()
+        records = {job.record.mark: job.record for job in running}
+        self._records |= records
+        self._ended = self._records.keys() - records.keys()
+        if self.tabs() != before:
+            self.on_change()
 
-    def running(self) -> int:
-        """Commands of the agent that a turn waits for, and that quitting would end."""
-        return sum(state.running and not state.is_job for state in self._hub.list() if state.kind is CommandKind.AGENT)
+    def tabs(self) -> tuple[CommandTab, ...]:
+        """Return a tab for each job shown so far."""
+        return tuple(
+            CommandTab(
+                id=mark,
+                label=f"{record.id} {record.command}",
+                state=CommandMark.EXITED if mark in self._ended else CommandMark.LEFT,
+                cwd=record.workspace,
+                earlier=True,
+            )
+            for mark, record in self._records.items()
+        )
 
-    def _on_state(self, state: CommandStatus) -> None:
-        self._changed(self.tabs())
+    def attach(self, job_id: str, feed: Callable[[bytes], None]) -> bool:
+        """Give a view the job's log and what is added to it; False where it is none of these jobs."""
+        record = self._records.get(job_id)
+        if record is not None:
+            self.detach(job_id)
+            self._following[job_id] = asyncio.get_running_loop().create_task(self._follow(record, feed))
+        return record is not None
+
+    def detach(self, job_id: str) -> None:
+        """Stop following a job's log."""
+        task = self._following.pop(job_id, None)
+        if task is not None:
+            task.cancel()
+
+    def close(self) -> None:
+        """Stop following every log."""
+        for job_id in tuple(self._following):
+            self.detach(job_id)
+
+    async def _follow(self, record: JobRecord, feed: Callable[[bytes], None]) -> None:
+        if record.log is None:
+            feed(_remark("its output was not kept"))
+            return
+        log = Path(record.log)
+        processes = self._store.process_tree(record)
+        running, at = True, None
+        try:
+            while running:
+                # Looked for before the last reading, so that nothing it wrote in between is missed.
+                running = bool(await asyncio.to_thread(processes.members))
+                at = await asyncio.to_thread(_feed_from, log, at, feed)
+                await asyncio.sleep(POLL_SECONDS)
+            await asyncio.to_thread(_feed_from, log, at, feed)
+        except OSError as error:
+            feed(_remark(f"its log cannot be read: {error}"))
+            return
+        self._ended.add(record.mark)
+        self.on_change()
+
+
+def _feed_from(log: Path, start: int | None, feed: Callable[[bytes], None]) -> int:
+    """Feed the log from a byte on, at first from near its end; return where it ends. Raises OSError."""
+    size = log.stat().st_size
+    if start is None:
+        start = max(0, size - BACKLOG)
+        if start:
+            feed(_remark(f"the first {start} bytes are in {log} alone"))
+    while start < size and (piece := read_log(log, start, BACKLOG)):
+        feed(piece)
+        start += len(piece)
+    return start
+
+
+def _remark(words: str) -> bytes:
+    """Return a line of ours to stand among a program's output."""
+    return f"[{visible(words)}]\r\n".encode()
 
 
 def mark_of(state: CommandStatus) -> CommandMark:
@@ -117,6 +226,3 @@ def _tab(state: CommandStatus) -> CommandTab:
         cwd=state.cwd,
         taken_over=state.user_input.took_over,
     )
-
-
-__all__ = ["CommandsController", "StartError", "mark_of"]

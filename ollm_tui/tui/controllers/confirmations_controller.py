@@ -1,9 +1,9 @@
-"""The bus's open questions as snapshots for the screen, and a person's answers back to the bus."""
+"""Confirmations: the bus's queue as snapshots for the screen, and the person's decisions back to the bus."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 
 from ollm_tui.agent.events import ConfirmationRequestedEvent, ConfirmationSettledEvent
@@ -13,9 +13,7 @@ from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.states import ConfirmationState, RememberScope
 from ollm_tui.core.execution.calls import CallReview
 from ollm_tui.core.execution.executor import ToolExecutor
-from ollm_tui.tui import protocol
-from ollm_tui.tui.protocol import Tell
-from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
+from ollm_tui.tui.protocol import PostUpdate, intents, updates
 from ollm_tui.tui.values import (
     ConfirmationItem,
     ConfirmationQueueSnapshot,
@@ -27,11 +25,11 @@ from ollm_tui.tui.values import (
 )
 
 LINGER_SECONDS = 5.0
-"""How long a question that ended by itself is still shown."""
+"""How long a confirmation that nobody answered is still shown."""
 
 
 class ConfirmationQueue:
-    """Gives each question its number for this session and knows how each ended. Holds no futures."""
+    """Numbers the confirmations of a session and knows how each ended. Holds no futures."""
 
     def __init__(self, bus: MessageBus, now: Callable[[], float]) -> None:
         self._bus = bus
@@ -39,14 +37,14 @@ class ConfirmationQueue:
         self._items: dict[str, ConfirmationItem] = {}
         self._count = 0
 
-    def asked(self, event: ConfirmationRequestedEvent) -> int:
-        """A question was put; returns its number."""
+    def add(self, event: ConfirmationRequestedEvent) -> int:
+        """Add a confirmation; return its number."""
         self._count += 1
         self._items[event.request.id] = _item_of(event.request, self._count)
         return self._count
 
-    def answered(self, event: ConfirmationSettledEvent) -> bool:
-        """A question ended. True when it should linger, to be forgotten after LINGER_SECONDS."""
+    def settle(self, event: ConfirmationSettledEvent) -> bool:
+        """Note how a confirmation ended. True when nobody answered it, so that it should linger."""
         item = self._items.get(event.request_id)
         if item is None:
             return False
@@ -54,18 +52,19 @@ class ConfirmationQueue:
         return event.outcome in (ConfirmationState.EXPIRED, ConfirmationState.CANCELLED)
 
     def forget(self, item_id: str) -> None:
-        """A question that ended is not shown any more."""
+        """Remove a confirmation."""
         self._items.pop(item_id, None)
 
     def find(self, item_id: str) -> ConfirmationItem | None:
+        """Return the confirmation of this id."""
         return self._items.get(item_id)
 
     def snapshot(self) -> ConfirmationQueueSnapshot:
-        """The queue now, with the bus's clocks; a question that did not change is the same object as before."""
+        """Return the queue as it is now; a confirmation that did not change is the same object as before."""
         return ConfirmationQueueSnapshot(tuple(self._timed(item) for item in list(self._items.values())))
 
     def hold(self, item_id: str, *, held: bool) -> None:
-        """Stop a question's clock while it is looked at, or let it go on."""
+        """Stop the clock of a confirmation, or let it go on."""
         if held:
             self._bus.hold(item_id)
         else:
@@ -81,7 +80,7 @@ class ConfirmationQueue:
         reach: Reach | None = None,
         rule: str | None = None,
     ) -> bool:
-        """The person's word; False when the question was settled before."""
+        """Settle a confirmation. False when it was settled before."""
         remember = None if reach is None else RememberScope(reach.value)
         return self._bus.respond_to_confirmation(
             ConfirmationResponse(
@@ -104,7 +103,7 @@ class ConfirmationQueue:
 
 
 def review_value(review: CallReview) -> ReviewValue:
-    """The core's review as the screen reads it."""
+    """Return the core's review as the screen reads it."""
     offers: tuple[RuleOffer, ...] = ()
     if review.offer is not None:
         text, also = review.offer.text, review.offer.also_allows
@@ -144,43 +143,69 @@ def _state(outcome: ConfirmationState) -> QueueState:
     return QueueState(outcome.value)
 
 
-TELL_INTERVAL = 0.1
-"""Seconds between two snapshots, at least: all panes are drawn anew for each."""
+POST_INTERVAL = 0.1
+"""Seconds between two snapshots, at least: all panes are drawn again for each."""
 
 
 class ConfirmationsController:
-    """Puts answers to the queue, and tells the queue whenever it has changed."""
+    """Settles, holds and reviews confirmations, and posts the queue whenever it has changed."""
 
-    def __init__(self, queue: ConfirmationQueue, executor: ToolExecutor, tell: Tell) -> None:
+    def __init__(
+        self,
+        queue: ConfirmationQueue,
+        executor: ToolExecutor,
+        post: PostUpdate,
+        start: Callable[[Coroutine[None, None, None]], None],
+    ) -> None:
+        """`start` runs a coroutine in a task."""
         self._queue = queue
         self._executor = executor
-        self._tell = tell
-        self._telling = False
-        self._told_at = float("-inf")
-        self._over: list[str] = []
-        """Answered; they leave the queue once a snapshot has told how they ended."""
+        self._post = post
+        self._start = start
+        self._scheduled = False
+        self._posted_at = float("-inf")
+        self._settled: list[str] = []
+        """Answered ones; they leave the queue once a snapshot has shown how they ended."""
 
-    def tell(self) -> None:
-        """Soon, and once for all that changes until then: a thousand questions may come at once, or be denied."""
-        if not self._telling:
-            self._telling = True
+    def handle(self, intent: intents.ConfirmationIntent) -> None:
+        """Decide, deny, hold, release or review."""
+        match intent:
+            case intents.DecideConfirmation():
+                self._decide(intent)
+            case intents.DenyConfirmations(item_ids):
+                for item_id in item_ids:
+                    self._queue.answer(item_id, approved=False)
+            case intents.HoldConfirmation(item_id):
+                self._hold(item_id, held=True)
+                self._start(self._review(item_id, None))
+            case intents.ReleaseConfirmation(item_id):
+                self._hold(item_id, held=False)
+            case intents.ReviewArguments(item_id, arguments):
+                self._start(self._review(item_id, arguments))
+            case _:
+                pass
+
+    def post_soon(self) -> None:
+        """Post one snapshot for all that changes until then: a thousand confirmations may change at once."""
+        if not self._scheduled:
+            self._scheduled = True
             loop = asyncio.get_running_loop()
-            loop.call_at(max(loop.time(), self._told_at + TELL_INTERVAL), self._tell_now)
-
-    def _tell_now(self) -> None:
-        self._telling, self._told_at = False, asyncio.get_running_loop().time()
-        self._tell(protocol.QueueUpdate(self._queue.snapshot()))
-        over, self._over = self._over, []
-        self._forget(*over)
+            loop.call_at(max(loop.time(), self._posted_at + POST_INTERVAL), self._post_queue)
 
     def settled(self, event: ConfirmationSettledEvent) -> None:
-        """A question ended; it leaves the queue, and where nobody answered it, only after a while."""
-        if self._queue.answered(event):
+        """Remove a settled confirmation; one that nobody answered only after LINGER_SECONDS."""
+        if self._queue.settle(event):
             asyncio.get_running_loop().call_later(LINGER_SECONDS, self._forget, event.request_id)
         else:
-            self._over.append(event.request_id)
+            self._settled.append(event.request_id)
 
-    def decide(self, decision: ConfirmationScreen.Decided) -> None:
+    def _post_queue(self) -> None:
+        self._scheduled, self._posted_at = False, asyncio.get_running_loop().time()
+        self._post(updates.QueueUpdate(self._queue.snapshot()))
+        settled, self._settled = self._settled, []
+        self._forget(*settled)
+
+    def _decide(self, decision: intents.DecideConfirmation) -> None:
         won = self._queue.answer(
             decision.item_id,
             approved=decision.approved,
@@ -190,28 +215,21 @@ class ConfirmationsController:
             rule=decision.rule,
         )
         if not won:
-            self._tell(protocol.ToastUpdate("That question was settled before your answer.", failed=True))
-            self.tell()
+            self._post(updates.ToastUpdate("That question was settled before your answer.", failed=True))
+            self.post_soon()
 
-    def deny(self, item_ids: Iterable[str]) -> None:
-        for item_id in item_ids:
-            self._queue.answer(item_id, approved=False)
-
-    def hold(self, item_id: str, *, held: bool) -> None:
-        """Its clock stands while the person looks at it."""
+    def _hold(self, item_id: str, *, held: bool) -> None:
         self._queue.hold(item_id, held=held)
-        self.tell()
+        self.post_soon()
 
-    async def review(self, item_id: str, arguments: JsonObject | None) -> None:
-        """Judge a question's call, or the same call with these arguments, and tell what came out."""
+    async def _review(self, item_id: str, arguments: JsonObject | None) -> None:
         item = self._queue.find(item_id)
         if item is not None:
-            judged = item.arguments if arguments is None else arguments
-            review = await self._executor.review(item.tool, judged)
-            self._tell(protocol.ReviewUpdate(item_id, review_value(review), arguments))
+            review = await self._executor.review(item.tool, item.arguments if arguments is None else arguments)
+            self._post(updates.ReviewUpdate(item_id, review_value(review), arguments))
 
     def _forget(self, *item_ids: str) -> None:
         for item_id in item_ids:
             self._queue.forget(item_id)
         if item_ids:
-            self.tell()
+            self.post_soon()

@@ -1,4 +1,4 @@
-"""Jobs between the hub and the screen: looked at while their list is in sight, ended, left running, told of again."""
+"""Jobs: watched while their list is open, ended, detached when the dashboard quits, found again at the next start."""
 
 from __future__ import annotations
 
@@ -14,42 +14,52 @@ from ollm_tui.core.shell.detached_jobs import DetachedJob, JobRecords
 from ollm_tui.core.shell.hub import CannotDetachError, CommandHub, CommandStatus, UnknownCommandError
 from ollm_tui.core.shell.process_tree import ProcessTree
 from ollm_tui.core.shell.process_usage import ProcessUsage, UsageReading, UsageWatcher
-from ollm_tui.tui import protocol
-from ollm_tui.tui.controllers.commands_controller import mark_of
-from ollm_tui.tui.controllers.detached_jobs_controller import DetachedJobsController
+from ollm_tui.tui.controllers.commands_controller import DetachedJobs, mark_of
 from ollm_tui.tui.conversation_entries import NoteEntry
-from ollm_tui.tui.protocol import Tell
+from ollm_tui.tui.protocol import PostUpdate, intents, updates
 from ollm_tui.tui.values import CommandMark, JobRow
 
-LOOK_EVERY = 1.0
-"""Seconds between two looks at the jobs while their list is in sight."""
+POLL_SECONDS = 1.0
+"""Between two readings of the jobs while their list is open."""
 
-NEXT_TIME = "In this folder, ollm-tui lists what still runs under /jobs and can end it."
+HOW_TO_END = "In this folder, ollm-tui lists what still runs under /jobs and can end it."
 
 log = logging.getLogger(__name__)
 
 
 class JobsController:
-    """Knows the jobs of this dashboard from the hub, and those that outlived an earlier one from the book."""
+    """Knows the jobs of this dashboard from the hub, and those that outlived an earlier one from their records."""
 
     def __init__(
-        self, hub: CommandHub, book: JobRecords, left: DetachedJobsController, tell: Tell, clock: Clock
+        self, hub: CommandHub, records: JobRecords, detached: DetachedJobs, post: PostUpdate, clock: Clock
     ) -> None:
         self._hub = hub
-        self._left = left
-        self._book = book
-        self._tell = tell
+        self._records = records
+        self._detached = detached
+        self._post = post
         self._clock = clock
-        self._watcher = UsageWatcher()
+        self._usage = UsageWatcher()
         self._families: dict[str, ProcessTree] = {}
         self._earlier: tuple[DetachedJob, ...] = ()
-        self._again = asyncio.Event()
+        self._changed = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
+
+    async def handle(self, intent: intents.JobIntent) -> None:
+        """Watch, interrupt or end."""
+        match intent:
+            case intents.WatchJobs(on):
+                self._set_watching(on=on)
+            case intents.InterruptJob(job_id):
+                with suppress(UnknownCommandError):
+                    self._hub.interrupt(job_id)
+            case intents.EndJob(job_id):
+                await self._end(job_id)
+            case _:
+                pass
 
     # -- the list ----------------------------------------------------------------------------------------------------
 
-    def watch(self, *, on: bool) -> None:
-        """Look at the jobs every second, or no longer."""
+    def _set_watching(self, *, on: bool) -> None:
         if on and self._watching is None:
             self._watching = asyncio.get_running_loop().create_task(self._watch())
         elif not on and self._watching is not None:
@@ -58,35 +68,35 @@ class JobsController:
 
     async def _watch(self) -> None:
         while True:
-            self._again.clear()
+            self._changed.clear()
             try:
-                look = await asyncio.to_thread(self._look, self._jobs())
+                reading = await asyncio.to_thread(self._read, self._jobs())
             except OSError as error:
-                self._tell(protocol.ToastUpdate(f"The jobs cannot be looked at: {error}", failed=True))
+                self._post(updates.ToastUpdate(f"The jobs cannot be looked at: {error}", failed=True))
                 return
-            self._left.show(self._earlier)
-            self._tell(protocol.JobsUpdate(self._rows(look), look.unknown))
+            self._detached.show(self._earlier)
+            self._post(updates.JobsUpdate(self._rows(reading), reading.unknown))
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._again.wait(), LOOK_EVERY)
+                await asyncio.wait_for(self._changed.wait(), POLL_SECONDS)
 
-    def _look(self, jobs: list[CommandStatus]) -> UsageReading:
-        """At all jobs there are; in a thread, which has the families to itself."""
-        self._earlier = tuple(job for job in self._book.detached() if job.running)
+    def _read(self, jobs: list[CommandStatus]) -> UsageReading:
+        """Read what all jobs use; runs in a thread, which alone uses the process trees."""
+        self._earlier = tuple(job for job in self._records.detached() if job.running)
         families: dict[str, ProcessTree] = {}
         for job in jobs:
             if job.unfinished:
                 with suppress(UnknownCommandError):
                     families[job.id] = self._families.get(job.id) or self._hub.process_tree(job.id)
         for job in self._earlier:
-            families[job.record.mark] = self._families.get(job.record.mark) or self._book.process_tree(job.record)
+            families[job.record.mark] = self._families.get(job.record.mark) or self._records.process_tree(job.record)
         self._families = families
-        return self._watcher.look(families)
+        return self._usage.look(families)
 
     def _jobs(self) -> list[CommandStatus]:
         return [state for state in self._hub.list() if state.is_job]
 
-    def _rows(self, look: UsageReading | None = None) -> tuple[JobRow, ...]:
-        usage: Mapping[str, ProcessUsage] = {} if look is None else look.usage
+    def _rows(self, reading: UsageReading | None = None) -> tuple[JobRow, ...]:
+        usage: Mapping[str, ProcessUsage] = {} if reading is None else reading.usage
         now = self._clock.now()
         earlier = [
             _earlier_row(job, (now - job.record.started).total_seconds(), usage.get(job.record.mark))
@@ -94,16 +104,12 @@ class JobsController:
         ]
         return (*earlier, *(_row(job, usage.get(job.id)) for job in self._jobs()))
 
-    def interrupt(self, job_id: str) -> None:
-        with suppress(UnknownCommandError):
-            self._hub.interrupt(job_id)
-
-    async def end(self, job_id: str) -> None:
-        """End a job of this or an earlier dashboard, and say what came of it."""
+    async def _end(self, job_id: str) -> None:
+        """End a job of this or an earlier dashboard, and report the result."""
         earlier = next((job.record for job in self._earlier if job.record.mark == job_id), None)
         try:
             if earlier is not None:
-                survivors = await asyncio.to_thread(self._book.end, earlier)
+                survivors = await asyncio.to_thread(self._records.end, earlier)
             else:
                 survivors = (await self._hub.kill(job_id)).leftovers
         except UnknownCommandError:
@@ -111,36 +117,34 @@ class JobsController:
         name = job_id if earlier is None else earlier.id
         if survivors:
             words = f"{name}: could not be ended: {visible(', '.join(map(str, survivors)))}"
-            self._tell(protocol.ToastUpdate(words, failed=True))
+            self._post(updates.ToastUpdate(words, failed=True))
         else:
-            self._tell(protocol.ToastUpdate(f"{name} is ended."))
-        self._again.set()
+            self._post(updates.ToastUpdate(f"{name} is ended."))
+        self._changed.set()
 
-    # -- at the beginning --------------------------------------------------------------------------------------------
+    # -- at start and quit -------------------------------------------------------------------------------------------
 
     async def first_notes(self) -> list[NoteEntry]:
-        """What became of jobs that outlived an earlier dashboard; those that are over are then forgotten."""
-        found = await asyncio.to_thread(self._book.detached)
+        """Return what became of jobs that outlived an earlier dashboard, and forget those that have ended."""
+        found = await asyncio.to_thread(self._records.detached)
         self._earlier = tuple(job for job in found if job.running)
-        self._left.show(self._earlier)
+        self._detached.show(self._earlier)
         for job in found:
             if not job.running:
-                await asyncio.to_thread(self._book.remove, job.record.mark)
-        told = [job for job in found if job.running or job.record.detached]
-        notes = [NoteEntry(f"earlier-{job.record.mark}", _earlier_words(job)) for job in told]
+                await asyncio.to_thread(self._records.remove, job.record.mark)
+        noted = [job for job in found if job.running or job.record.detached]
+        notes = [NoteEntry(f"earlier-{job.record.mark}", _earlier_text(job)) for job in noted]
         if self._earlier:
             notes.append(NoteEntry("earlier-jobs", "A tab of the terminal shows what each writes; /jobs can end them."))
         return notes
 
-    # -- at the end --------------------------------------------------------------------------------------------------
-
     def unfinished(self) -> tuple[JobRow, ...]:
-        """What the person has to decide on before quitting; jobs that were left before only beside others."""
+        """Return the running jobs to decide on before quitting; none where all were detached before."""
         rows = self._rows()
         return tuple(row for row in rows if row.alive) if any(row.alive and not row.earlier for row in rows) else ()
 
-    async def leave_all(self) -> tuple[str, ...]:
-        """Let every job go on that can; says which could not, and those run here as before."""
+    async def detach_all(self) -> tuple[str, ...]:
+        """Detach every job that can be; return an error for each that failed and runs here as before."""
         failures: list[str] = []
         for job in self._jobs():
             if job.unfinished and job.can_detach:
@@ -151,16 +155,16 @@ class JobsController:
         return tuple(failures)
 
     async def end_earlier(self) -> tuple[str, ...]:
-        """End what earlier dashboards left; says what could not be ended."""
-        groups = await asyncio.gather(*(asyncio.to_thread(self._book.end, job.record) for job in self._earlier))
+        """End the jobs that earlier dashboards left running; return what could not be ended."""
+        groups = await asyncio.gather(*(asyncio.to_thread(self._records.end, job.record) for job in self._earlier))
         return tuple(f"could not be ended: {visible(str(one))}" for group in groups for one in group)
 
     async def close(self) -> tuple[str, ...]:
-        """Stop looking. Returns the names of all that runs on, for the terminal the person comes back to."""
-        self.watch(on=False)
-        running = [job for job in await asyncio.to_thread(self._book.detached) if job.running]
-        words = [line for job in running for line in _last_words(job)]
-        return (*words, NEXT_TIME) if words else ()
+        """Stop watching; return lines about all that still runs, for the person's terminal."""
+        self._set_watching(on=False)
+        running = [job for job in await asyncio.to_thread(self._records.detached) if job.running]
+        words = [line for job in running for line in _closing_lines(job)]
+        return (*words, HOW_TO_END) if words else ()
 
 
 def _row(job: CommandStatus, usage: ProcessUsage | None) -> JobRow:
@@ -182,7 +186,7 @@ def _row(job: CommandStatus, usage: ProcessUsage | None) -> JobRow:
 
 
 def _pid(leader: int, running: list[int]) -> int:
-    """What to call it by: its leader, or where that is gone the first that still runs."""
+    """Return the leader's pid, or where that is gone the first process that still runs."""
     return leader if leader in running or not running else running[0]
 
 
@@ -202,7 +206,7 @@ def _earlier_row(job: DetachedJob, seconds: float, usage: ProcessUsage | None) -
     )
 
 
-def _earlier_words(job: DetachedJob) -> str:
+def _earlier_text(job: DetachedJob) -> str:
     record = job.record
     output = f" Its output: {record.log}" if record.log else " Its output was not kept."
     if not job.running:
@@ -212,7 +216,7 @@ def _earlier_words(job: DetachedJob) -> str:
     return f"{why}: {record.id} {record.command}, processes {processes}.{output}"
 
 
-def _last_words(job: DetachedJob) -> list[str]:
+def _closing_lines(job: DetachedJob) -> list[str]:
     record = job.record
     led = any(member.pid == record.pid for member in job.members)
     who = f"pid {record.pid}" if led else f"of it: {', '.join(map(str, job.members))}"

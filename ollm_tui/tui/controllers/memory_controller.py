@@ -1,4 +1,4 @@
-"""The memory for the screen: lists and texts, and a person's changes, which never overwrite what they have not seen."""
+"""The memory for the screen: lists, texts, and changes that never overwrite a text the person has not seen."""
 
 from __future__ import annotations
 
@@ -11,18 +11,9 @@ from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import OperationCancelled, ToolFailure
 from ollm_tui.core.fence.secrets import looks_secret_under
 from ollm_tui.core.memory import Memory, MemorySummary
-from ollm_tui.tui import protocol
-from ollm_tui.tui import protocol as wishes
 from ollm_tui.tui.durations import short_age_since
-from ollm_tui.tui.memory_values import (
-    MemoryListing,
-    MemoryName,
-    MemoryOutcome,
-    MemoryQuery,
-    MemoryRow,
-    MemoryText,
-)
-from ollm_tui.tui.protocol import Tell
+from ollm_tui.tui.protocol import PostUpdate, intents, updates
+from ollm_tui.tui.values import MemoryListing, MemoryName, MemoryOutcome, MemoryQuery, MemoryRow, MemoryText
 
 LISTED = 500
 """Rows of the list at most; the search finds the others."""
@@ -32,7 +23,7 @@ _FIRST_LINE_CHARS = 200
 
 @dataclass(frozen=True)
 class _Change:
-    """What the person did last, so that it can be undone: a text, or None for nothing, before and after."""
+    """The person's last change, for undo: the text before and after, None for none."""
 
     name: MemoryName
     before: str | None
@@ -40,11 +31,11 @@ class _Change:
 
 
 class MemoryController:
-    """Does the wishes of the open screen one after the other, and shows it what others change."""
+    """Carries out the memory screen's intents one after the other, and posts what others change."""
 
-    def __init__(self, memory: Memory, tell: Tell, clock: Clock) -> None:
+    def __init__(self, memory: Memory, post: PostUpdate, clock: Clock) -> None:
         self._memory = memory
-        self._tell = tell
+        self._post = post
         self._clock = clock
         self._query: MemoryQuery | None = None
         self._shown: MemoryName | None = None
@@ -54,24 +45,24 @@ class MemoryController:
 
     @property
     def open(self) -> bool:
-        """Whether somebody is looking."""
+        """Whether the memory screen is open."""
         return self._query is not None
 
-    async def do(self, wish: wishes.MemoryIntent) -> None:
-        """Do what is asked and tell what came of it; a newer search ends the one that still runs."""
-        if isinstance(wish, wishes.ListMemories):
+    async def handle(self, intent: intents.MemoryIntent) -> None:
+        """Carry out an intent and post the result; a newer search ends the one that still runs."""
+        if isinstance(intent, intents.ListMemories):
             self._search.abort()
             self._search = AbortController()
         async with self._one_at_a_time:
             try:
-                await self._do(wish)
+                await self._carry_out(intent)
             except OperationCancelled:
                 pass
             except ToolFailure as failure:
-                self._tell(protocol.MemoryChangeUpdate(MemoryOutcome.FAILED, failure.message))
+                self._post(updates.MemoryChangeUpdate(MemoryOutcome.FAILED, failure.message))
 
     async def changed(self) -> None:
-        """Somebody else may have changed something: show it to whoever is looking."""
+        """Post the open list and text again: somebody else may have changed them."""
         if self._query is None:
             return
         async with self._one_at_a_time:
@@ -80,24 +71,24 @@ class MemoryController:
             except OperationCancelled:
                 pass
             except ToolFailure as failure:
-                self._tell(protocol.MemoryChangeUpdate(MemoryOutcome.FAILED, failure.message))
+                self._post(updates.MemoryChangeUpdate(MemoryOutcome.FAILED, failure.message))
 
-    async def _do(self, wish: wishes.MemoryIntent) -> None:
-        match wish:
-            case wishes.ListMemories(query):
+    async def _carry_out(self, intent: intents.MemoryIntent) -> None:
+        match intent:
+            case intents.ListMemories(query):
                 self._query = query
                 await self._list(query)
-            case wishes.ReadMemory(name):
+            case intents.ReadMemory(name):
                 self._shown = name
                 await self._read(name)
-            case wishes.SaveMemory(name, expected, value):
+            case intents.SaveMemory(name, expected, value):
                 await self._change(name, expected, value, MemoryOutcome.SAVED)
-            case wishes.DeleteMemory(name):
+            case intents.DeleteMemory(name):
                 stored = await asyncio.to_thread(self._stored, name)
                 await self._change(name, stored, None, MemoryOutcome.DELETED)
-            case wishes.UndoMemoryChange():
+            case intents.UndoMemoryChange():
                 await self._undo()
-            case wishes.CloseMemory():
+            case intents.CloseMemory():
                 self._query = self._shown = None
             case _:
                 pass
@@ -105,17 +96,17 @@ class MemoryController:
     async def _undo(self) -> None:
         last = self._last
         if last is None:
-            self._tell(protocol.MemoryChangeUpdate(MemoryOutcome.FAILED, "There is nothing to undo."))
+            self._post(updates.MemoryChangeUpdate(MemoryOutcome.FAILED, "There is nothing to undo."))
             return
         await self._change(last.name, last.after, last.before, MemoryOutcome.RESTORED)
 
     async def _change(self, name: MemoryName, expected: str | None, value: str | None, outcome: MemoryOutcome) -> None:
         if await asyncio.to_thread(self._memory.replace, name.key, expected, value, name.scope):
             self._last = None if outcome is MemoryOutcome.RESTORED else _Change(name, expected, value)
-            self._tell(protocol.MemoryChangeUpdate(outcome, name=name, stored=value))
+            self._post(updates.MemoryChangeUpdate(outcome, name=name, stored=value))
         else:
             stored = await asyncio.to_thread(self._stored, name)
-            self._tell(protocol.MemoryChangeUpdate(MemoryOutcome.CONFLICT, name=name, stored=stored))
+            self._post(updates.MemoryChangeUpdate(MemoryOutcome.CONFLICT, name=name, stored=stored))
         if self._query is not None:
             await self._show()
 
@@ -126,7 +117,7 @@ class MemoryController:
             await self._read(self._shown)
 
     async def _list(self, query: MemoryQuery) -> None:
-        self._tell(protocol.MemoryListUpdate(await asyncio.to_thread(self._listing, query)))
+        self._post(updates.MemoryListUpdate(await asyncio.to_thread(self._listing, query)))
 
     def _listing(self, query: MemoryQuery) -> MemoryListing:
         page = self._memory.page(query.containing, scope=query.scope, limit=LISTED, signal=self._search.signal)
@@ -134,7 +125,7 @@ class MemoryController:
         return MemoryListing(query, tuple(_row(entry, now) for entry in page.entries), page.total)
 
     async def _read(self, name: MemoryName) -> None:
-        self._tell(protocol.MemoryTextUpdate(await asyncio.to_thread(self._text, name)))
+        self._post(updates.MemoryTextUpdate(await asyncio.to_thread(self._text, name)))
 
     def _text(self, name: MemoryName) -> MemoryText:
         value = self._stored(name)

@@ -1,4 +1,4 @@
-"""Opens the house behind the screen and stands between the two: events become news, wishes become deeds."""
+"""Opens the runtime behind the screen and connects the two: events become updates, intents become actions."""
 
 from __future__ import annotations
 
@@ -15,113 +15,101 @@ from ollm_tui.agent.events import (
     ToolResultEvent,
     UsageEvent,
 )
+from ollm_tui.config import ConfigError
 from ollm_tui.core.base.clock import Clock
-from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.options import Options
 from ollm_tui.runtime import Attendance, Configuration, Runtime, open_runtime
-from ollm_tui.tui import protocol
-from ollm_tui.tui.bindings import faults_of
-from ollm_tui.tui.controllers.commands_controller import CommandsController, StartError
+from ollm_tui.tui.bindings import key_errors
+from ollm_tui.tui.controllers.commands_controller import CommandsController, DetachedJobs
 from ollm_tui.tui.controllers.confirmations_controller import ConfirmationQueue, ConfirmationsController
 from ollm_tui.tui.controllers.conversation_controller import ConversationController
-from ollm_tui.tui.controllers.detached_jobs_controller import DetachedJobsController
 from ollm_tui.tui.controllers.jobs_controller import JobsController
 from ollm_tui.tui.controllers.memory_controller import MemoryController
 from ollm_tui.tui.controllers.status_controller import StatusController, TrustController
 from ollm_tui.tui.controllers.todos_controller import StoreWatcher, TodosController
-from ollm_tui.tui.controllers.turns_controller import ActivityTracker, TurnsController
+from ollm_tui.tui.controllers.turns_controller import TurnsController
 from ollm_tui.tui.conversation_entries import EntriesChanged, NoteEntry, NoteKind
-from ollm_tui.tui.panes.confirmations_pane import QueuePane
-from ollm_tui.tui.panes.conversation_pane import ConversationPane
-from ollm_tui.tui.panes.terminal_pane import TerminalPane
-from ollm_tui.tui.panes.todos_pane import TodoPane
-from ollm_tui.tui.protocol import Backend, Intent, MemoryIntent, Tell
-from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
-from ollm_tui.tui.screens.dashboard_screen import Dashboard
-from ollm_tui.tui.screens.jobs_screen import JobsScreen
-from ollm_tui.tui.screens.trust_screen import TrustScreen
-from ollm_tui.tui.terminal_references import with_references
+from ollm_tui.tui.protocol import Backend, PostUpdate, intents, updates
 from ollm_tui.tui.themes import load_themes
-from ollm_tui.tui.values import Activity, CommandTab, FileError, UnfinishedWork
-from ollm_tui.tui.widgets.prompt import Prompt
+from ollm_tui.tui.values import UnfinishedWork
 
 log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def open_house(options: Options, tell: Tell, clock: Clock) -> AsyncGenerator[Backend]:
-    """Assemble core and agent, and stay until the screen is left. Raises ConfigurationError."""
-    last_words: list[str] = []
-    async with open_runtime(options, Attendance.PERSON, clock=clock, report=last_words.append) as house:
-        bridge = RuntimeController(house, tell, clock, last_words)
-        await bridge.begin()
+async def open_backend(options: Options, post: PostUpdate, clock: Clock) -> AsyncGenerator[Backend]:
+    """Assemble core and agent until the screen is left. Raises ConfigurationError."""
+    closing_lines: list[str] = []
+    async with open_runtime(options, Attendance.PERSON, clock=clock, report=closing_lines.append) as runtime:
+        controller = RuntimeController(runtime, post, clock, closing_lines)
+        await controller.begin()
         if options.prompt:
-            bridge.handle(Prompt.Sent(options.prompt))
+            controller.handle(intents.SendMessage(options.prompt))
         try:
-            yield bridge
+            yield controller
         finally:
-            await bridge.close()
+            await controller.close()
 
 
 class RuntimeController:
-    """The one place that knows both sides. Everything it tells is a frozen value; every wish is done in a task."""
+    """Hands events and intents to the controller of their subject; slow work runs in tasks."""
 
-    def __init__(self, house: Runtime, tell: Tell, clock: Clock, last_words: list[str]) -> None:
-        self._house = house
-        self._tell = tell
-        self._core = house.core
-        self._folder = ConversationController()
-        self._activity = ActivityTracker(clock.monotonic)
-        self._queue = ConfirmationQueue(self._core.bus, clock.monotonic)
-        self._questions = ConfirmationsController(self._queue, self._core.executor, tell)
-        self._todos = TodosController(self._core.todos)
-        self._memory = MemoryController(self._core.memory, tell, clock)
-        self._watcher = StoreWatcher(self._core.store, self._core.todos, self._memory.changed)
-        self._turns = TurnsController(house.agent, self._turn_broke)
-        left = DetachedJobsController(self._core.jobs, lambda: self._commands_changed(self._commands.tabs()))
-        self._commands = CommandsController(
-            self._core.hub, left, self._core.configuration.workspace.root, self._commands_changed
-        )
-        self._jobs = JobsController(self._core.hub, self._core.jobs, left, tell, clock)
-        self._last_words = last_words
-        self._runs_on: tuple[str, ...] = ()
-        self._trust = TrustController(self._core, tell, self._policy_changed)
+    def __init__(self, runtime: Runtime, post: PostUpdate, clock: Clock, closing_lines: list[str]) -> None:
+        self._runtime = runtime
+        self._post = post
+        self._core = core = runtime.core
         self._tasks: set[asyncio.Task[None]] = set()
-        self._around = StatusController(house, tell)
-        self._folder.model = self._around.now.model
-        self._unsubscribe = house.stream.subscribe(self._on_event)
+        self._conversation = ConversationController()
+        self._turns = TurnsController(runtime.agent, post, clock.monotonic)
+        self._queue = ConfirmationQueue(core.bus, clock.monotonic)
+        self._confirmations = ConfirmationsController(self._queue, core.executor, post, self._start)
+        self._todos = TodosController(core.todos, post)
+        self._memory = MemoryController(core.memory, post, clock)
+        self._watcher = StoreWatcher(core.store, core.todos, self._memory.changed)
+        detached = DetachedJobs(core.jobs)
+        self._commands = CommandsController(core.hub, detached, core.configuration.workspace.root, post, self._start)
+        self._jobs = JobsController(core.hub, core.jobs, detached, post, clock)
+        self._trust = TrustController(core, post, self._policy_changed)
+        self._status = StatusController(runtime, post)
+        self._closing_lines = closing_lines
+        self._still_running: tuple[str, ...] = ()
+        self._conversation.model = self._status.now.model
+        self._unsubscribe = runtime.stream.subscribe(self._on_event)
 
     async def begin(self) -> None:
-        """Tell the screen how things stand."""
-        self._around.tell()
-        self._say_first_notices()
+        """Post how things stand."""
+        self._status.post()
+        self._note(*self._first_notes())
         self._note(*await self._jobs.first_notes())
-        self._tell(protocol.TodosUpdate(await self._todos.load()))
-        self._begin(self._watcher.run())
+        await self._todos.load()
+        self._start(self._watcher.run())
         settings = self._core.configuration.settings
         themes = await asyncio.to_thread(load_themes)
-        wanted = settings.ui.theme
-        chosen = protocol.ScreenSettings(
-            themes=tuple(themes.sound.values()),
-            theme=wanted,
-            keys=dict(settings.keys),
-            auto_open=settings.ui.auto_open,
-            allow_clipboard=settings.terminal.clipboard,
+        self._post(
+            updates.SettingsUpdate(
+                updates.ScreenSettings(
+                    themes=tuple(themes.valid.values()),
+                    theme=settings.ui.theme,
+                    keys=dict(settings.keys),
+                    auto_open=settings.ui.auto_open,
+                    allow_clipboard=settings.terminal.clipboard,
+                )
+            )
         )
-        self._tell(protocol.SettingsUpdate(chosen))
-        found = _faults_in(self._core.configuration)
-        self._tell_faults(*found, *themes.faults, *faults_of(settings.keys, "config.toml"))
+        wrong_keys = await asyncio.to_thread(key_errors, settings.keys, "config.toml")
+        self._post_errors(*self._core.configuration.errors, *themes.errors, *wrong_keys)
 
     async def close(self) -> None:
-        """Stop the turn, and listening."""
+        """Stop the turn and all that listens."""
         await self._turns.close()
         self._unsubscribe()
         self._commands.close()
-        self._runs_on = await self._jobs.close()
+        self._still_running = await self._jobs.close()
         for task in tuple(self._tasks):
             task.cancel()
 
     def unfinished(self) -> UnfinishedWork:
+        """Return what quitting now would end."""
         facts: list[str] = []
         if self._turns.busy:
             facts.append("A turn is running.")
@@ -136,170 +124,94 @@ class RuntimeController:
         return UnfinishedWork(tuple(facts), self._jobs.unfinished())
 
     async def leave_jobs(self) -> tuple[str, ...]:
-        return await self._jobs.leave_all()
+        """Detach the running jobs; return an error for each that could not be."""
+        return await self._jobs.detach_all()
 
     async def end_jobs(self) -> None:
-        self._last_words += await self._jobs.end_earlier()
+        """End the jobs that earlier dashboards left running."""
+        self._closing_lines += await self._jobs.end_earlier()
 
-    def last_words(self) -> tuple[str, ...]:
-        return (*self._last_words, *self._runs_on)
+    def closing_lines(self) -> tuple[str, ...]:
+        """Return the lines to print in the terminal once the dashboard has closed."""
+        return (*self._closing_lines, *self._still_running)
 
-    # -- events to news ----------------------------------------------------------------------------------------------
+    def handle(self, intent: intents.Intent) -> None:
+        """Hand an intent to the controller of its subject."""
+        match intent:
+            case intents.TurnIntent():
+                self._turns.handle(intent)
+            case intents.ConfirmationIntent():
+                self._confirmations.handle(intent)
+            case intents.CommandIntent():
+                self._commands.handle(intent)
+            case intents.JobIntent():
+                self._start(self._jobs.handle(intent))
+            case intents.TodoIntent():
+                self._start(self._todos.handle(intent))
+            case intents.MemoryIntent():
+                self._start(self._memory.handle(intent))
+            case intents.TrustIntent():
+                self._start(self._trust.handle(intent))
+            case intents.ChangeMode(mode):
+                self._status.change_mode(mode)
+            case intents.ReportFocus(focused):
+                self._watcher.focused = focused
+            case _:
+                log.warning("no controller takes %s", type(intent).__name__)
 
     def _on_event(self, event: Event) -> None:
         ordinal: int | None = None
         match event:
             case ConfirmationRequestedEvent():
-                ordinal = self._queue.asked(event)
+                ordinal = self._queue.add(event)
             case ConfirmationSettledEvent():
-                self._questions.settled(event)
+                self._confirmations.settled(event)
             case TodosChangedEvent():
-                rows = self._todos.rows_of(event)
-                if rows is not None:
-                    self._tell(protocol.TodosUpdate(rows))
+                self._todos.changed(event)
             case ToolResultEvent() if self._memory.open:
-                self._begin(self._memory.changed())
+                self._start(self._memory.changed())
             case UsageEvent():
-                self._around.tokens_used((event.prompt_tokens or 0) + (event.completion_tokens or 0))
+                self._status.tokens_used((event.prompt_tokens or 0) + (event.completion_tokens or 0))
             case _:
                 pass
-        for change in self._folder.fold(event, ordinal):
-            self._tell(protocol.ConversationUpdate(change))
+        for change in self._conversation.fold(event, ordinal):
+            self._post(updates.ConversationUpdate(change))
         if isinstance(event, (ConfirmationRequestedEvent, ConfirmationSettledEvent)):
-            self._questions.tell()
-        activity = self._activity.fold(event)
-        if activity is not None:
-            self._tell(activity)
+            self._confirmations.post_soon()
+        self._turns.follow(event)
 
-    def _commands_changed(self, commands: tuple[CommandTab, ...]) -> None:
-        self._tell(protocol.CommandsUpdate(commands))
-
-    def _turn_broke(self, error: BaseException) -> None:
-        log.error("a turn broke", exc_info=error)
-        self._tell(protocol.ActivityUpdate(Activity.FAILED, fault=f"{type(error).__name__}: {error}"))
-
-    # -- wishes to deeds ---------------------------------------------------------------------------------------------
-
-    def handle(self, intent: Intent) -> None:
-        match intent:
-            case Prompt.Sent(text, references):
-                if self._turns.busy:
-                    self._tell(protocol.ToastUpdate("Sent when this turn ends."))
-                self._turns.send(with_references(text, references))
-            case ConversationPane.Retry():
-                self._turns.retry()
-            case Dashboard.InterruptWanted():
-                self._interrupt()
-            case Dashboard.ModeWanted(mode):
-                self._around.change_mode(mode)
-            case ConfirmationScreen.Decided():
-                self._questions.decide(intent)
-            case QueuePane.Denied(item_ids):
-                self._questions.deny(item_ids)
-            case ConfirmationScreen.Looked(item_id):
-                self._questions.hold(item_id, held=True)
-                self._begin(self._questions.review(item_id, None))
-            case ConfirmationScreen.LookedAway(item_id):
-                self._questions.hold(item_id, held=False)
-            case ConfirmationScreen.CheckWanted(item_id, arguments):
-                self._begin(self._questions.review(item_id, arguments))
-            case TodoPane.Added() | TodoPane.Toggled() | TodoPane.Removed():
-                self._begin(self._change_todos(intent))
-            case Dashboard.TrustWanted():
-                self._begin(self._trust.look())
-            case TrustScreen.Trusted(shown):
-                self._begin(self._trust.trust(shown))
-            case MemoryIntent():
-                self._begin(self._memory.do(intent))
-            case Dashboard.FocusChanged(focused):
-                self._watcher.focused = focused
-            case _:
-                self._handle_command(intent)
-
-    def _handle_command(self, intent: Intent) -> None:
-        match intent:
-            case TerminalPane.ShellWanted(columns, lines, typed):
-                self._begin(self._open_shell(columns, lines, typed))
-            case TerminalPane.Attached(command_id, feed):
-                self._commands.attach(command_id, feed)
-            case TerminalPane.Detached(command_id):
-                self._commands.detach(command_id)
-            case TerminalPane.Typed(command_id, data):
-                self._commands.type(command_id, data)
-            case TerminalPane.Answered(command_id, data):
-                self._commands.answer(command_id, data)
-            case TerminalPane.Interrupted(command_id):
-                self._commands.interrupt(command_id)
-            case TerminalPane.TakenOver(command_id):
-                self._commands.take_over(command_id)
-            case TerminalPane.Sized(command_id, columns, lines):
-                self._commands.resize(command_id, columns, lines)
-            case JobsScreen.Watched(on):
-                self._jobs.watch(on=on)
-            case JobsScreen.Interrupted(job_id):
-                self._jobs.interrupt(job_id)
-            case JobsScreen.Ended(job_id):
-                self._begin(self._jobs.end(job_id))
-            case _:
-                log.warning("nobody knows what to do with %s", type(intent).__name__)
-
-    def _interrupt(self) -> None:
-        if self._turns.interrupt():
-            stopping = self._activity.stopping()
-            if stopping is not None:
-                self._tell(stopping)
-
-    async def _change_todos(self, wish: TodoPane.Added | TodoPane.Toggled | TodoPane.Removed) -> None:
-        try:
-            await self._todos.change(wish)
-        except ToolFailure as failure:
-            self._tell(protocol.ToastUpdate(failure.message, failed=True))
-
-    async def _open_shell(self, columns: int, lines: int, typed: str) -> None:
-        try:
-            await self._commands.open_shell(columns, lines, typed)
-        except StartError as failure:
-            self._tell(protocol.ShellErrorUpdate(str(failure)))
-
-    # -- small things ------------------------------------------------------------------------------------------------
-
-    def _begin(self, work: Coroutine[None, None, None]) -> None:
+    def _start(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._done)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("a wish could not be done", exc_info=error)
-            self._tell(protocol.ToastUpdate(f"That went wrong: {type(error).__name__}: {error}", failed=True))
-
-    def _tell_faults(self, *faults: FileError) -> None:
-        if faults:
-            self._tell(protocol.ConfigErrorsUpdate(faults))
-            self._note(*(NoteEntry(f"fault-{one.as_text()}", one.as_text(), NoteKind.ERROR) for one in faults))
+            log.error("an intent failed", exc_info=error)
+            self._post(updates.ToastUpdate(f"That went wrong: {type(error).__name__}: {error}", failed=True))
 
     def _policy_changed(self, configuration: Configuration) -> None:
-        """The policy was read anew: what is wrong with it is told as at the start."""
-        known = _faults_in(self._core.configuration)
-        self._tell_faults(*(fault for fault in _faults_in(configuration) if fault not in known))
-        self._around.policy_read(configuration.policy_error)
+        """Report what is wrong with a policy that was read again, as at the start."""
+        known = self._core.configuration.errors
+        self._post_errors(*(error for error in configuration.errors if error not in known))
+        self._status.policy_read(configuration.policy_error)
+
+    def _post_errors(self, *errors: ConfigError) -> None:
+        if errors:
+            self._post(updates.ConfigErrorsUpdate(errors))
+            self._note(*(NoteEntry(f"error-{one}", str(one), NoteKind.ERROR) for one in errors))
 
     def _note(self, *notes: NoteEntry) -> None:
         if notes:
-            self._tell(protocol.ConversationUpdate(EntriesChanged(tuple(notes))))
+            self._post(updates.ConversationUpdate(EntriesChanged(tuple(notes))))
 
-    def _say_first_notices(self) -> None:
-        texts = list(self._house.notices)
-        greeting = self._house.agent.provider.describe().greeting
-        if greeting:
-            self._note(NoteEntry("greeting", greeting, NoteKind.GREETING))
-        fault = self._core.configuration.policy_error
-        notes = [NoteEntry(f"first-{place}", text) for place, text in enumerate(texts)] + self._trust.first_notes()
-        if fault is not None:
-            notes.append(NoteEntry("policy-fault", f"Everything is denied: {fault}", NoteKind.ERROR))
-        self._note(*notes)
-
-
-def _faults_in(configuration: Configuration) -> list[FileError]:
-    return [FileError(one.source, one.line, one.message, one.remedy) for one in configuration.errors]
+    def _first_notes(self) -> list[NoteEntry]:
+        greeting = self._runtime.agent.provider.describe().greeting
+        notes = [NoteEntry("greeting", greeting, NoteKind.GREETING)] if greeting else []
+        notes += [NoteEntry(f"first-{at}", text) for at, text in enumerate(self._runtime.notices)]
+        notes += self._trust.first_notes()
+        error = self._core.configuration.policy_error
+        if error is not None:
+            notes.append(NoteEntry("policy-error", f"Everything is denied: {error}", NoteKind.ERROR))
+        return notes

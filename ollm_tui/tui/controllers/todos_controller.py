@@ -1,4 +1,4 @@
-"""The todo list for the screen, and a person's changes to it."""
+"""The todo list for the screen: the person's changes to it, and changes by other processes."""
 
 from __future__ import annotations
 
@@ -6,47 +6,55 @@ import asyncio
 from collections.abc import Callable, Coroutine
 
 from ollm_tui.agent.events import TodosChangedEvent
+from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.storage.background import watch_changes
 from ollm_tui.core.storage.store import Store
 from ollm_tui.core.todos.todo_list import TodoList
-from ollm_tui.tui.panes.todos_pane import TodoPane
-from ollm_tui.tui.values import TodoRow, TodoState
+from ollm_tui.tui.protocol import PostUpdate, intents, updates
 
 
 class TodosController:
-    """Changes go through the list and come back as events; an older revision than the last is dropped."""
+    """Changes the list; what came of it returns as an event, and only newer revisions are posted."""
 
-    def __init__(self, todos: TodoList) -> None:
+    def __init__(self, todos: TodoList, post: PostUpdate) -> None:
         self._todos = todos
+        self._post = post
         self._revision = -1
 
-    async def load(self) -> tuple[TodoRow, ...]:
-        """The list as it is now."""
+    async def load(self) -> None:
+        """Post the list as it is now. Raises StorageFailed."""
         state = await asyncio.to_thread(self._todos.state)
         self._revision = max(self._revision, state.revision)
-        return tuple(TodoRow(todo.id, todo.task, TodoState(todo.status.value)) for todo in state.todos)
+        self._post(updates.TodosUpdate(tuple(state.todos)))
 
-    def rows_of(self, event: TodosChangedEvent) -> tuple[TodoRow, ...] | None:
-        """The rows of an event; None when something newer is shown already."""
-        if event.revision < self._revision:
-            return None
-        self._revision = event.revision
-        return tuple(TodoRow(todo.id, todo.task, TodoState(todo.status)) for todo in event.todos)
+    def changed(self, event: TodosChangedEvent) -> None:
+        """Post the list of an event, unless a newer one is shown."""
+        if event.revision >= self._revision:
+            self._revision = event.revision
+            self._post(updates.TodosUpdate(tuple(event.todos)))
 
-    async def change(self, wish: TodoPane.Added | TodoPane.Toggled | TodoPane.Removed) -> None:
-        """Do what the person wishes. Raises TodoFailed and StorageFailed."""
-        match wish:
-            case TodoPane.Added(task):
-                await asyncio.to_thread(self._todos.add, task, by="user")
-            case TodoPane.Toggled(todo_id, done):
+    async def handle(self, intent: intents.TodoIntent) -> None:
+        """Change the list; report a failure."""
+        try:
+            await asyncio.to_thread(self._change, intent)
+        except ToolFailure as failure:
+            self._post(updates.ToastUpdate(failure.message, failed=True))
+
+    def _change(self, intent: intents.TodoIntent) -> None:
+        match intent:
+            case intents.AddTodo(task):
+                self._todos.add(task, by="user")
+            case intents.MarkTodo(todo_id, done):
                 change = self._todos.complete if done else self._todos.reopen
-                await asyncio.to_thread(change, todo_id, by="user")
-            case TodoPane.Removed(todo_id):
-                await asyncio.to_thread(self._todos.remove, todo_id, by="user")
+                change(todo_id, by="user")
+            case intents.RemoveTodo(todo_id):
+                self._todos.remove(todo_id, by="user")
+            case _:
+                pass
 
 
 class StoreWatcher:
-    """`memory_changed` is awaited on the event loop; the todo list announces its change by itself."""
+    """Watches the store for changes by other processes while the dashboard has the focus."""
 
     def __init__(
         self, store: Store, todos: TodoList, memory_changed: Callable[[], Coroutine[None, None, None]]
@@ -57,11 +65,11 @@ class StoreWatcher:
         self.focused = True
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Watch until cancelled."""
         loop = asyncio.get_running_loop()
 
         def on_change() -> None:
-            self._todos.refresh()
+            self._todos.refresh()  # announces a change by itself
             if not loop.is_closed():
                 asyncio.run_coroutine_threadsafe(self._memory_changed(), loop)
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.reactive import reactive
@@ -16,7 +16,8 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.protocol import Intent
+from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
+from ollm_tui.tui.protocol.intents import DenyConfirmations
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line
 from ollm_tui.tui.values import ConfirmationItem, ConfirmationQueueSnapshot, QueueState, RiskLevel
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
@@ -31,28 +32,24 @@ SUBJECT_CHARACTERS = 500
 """More than a row holds on any screen; a command may have a hundred thousand."""
 
 
+@register_keys(KeyGroup.LISTS, 1)
 class QueuePane(Vertical):
     """A view over the queue's snapshot. Opening a row asks for the review of that question."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "deny", "Deny", id="queue.deny", tooltip="Deny the marked question", show=False),
-        Binding("D", "deny_all", "Deny all", id="queue.deny_all", tooltip="Deny every open question", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = key_bindings(
+        ("n", "deny", "Deny", "queue.deny", "Deny the marked question"),
+        ("D", "deny_all", "Deny all", "queue.deny_all", "Deny every open question"),
+        show=False,
+    )
 
     queue: reactive[ConfirmationQueueSnapshot] = reactive(ConfirmationQueueSnapshot(), always_update=True)
-    policy_words: reactive[str] = reactive("ask")
+    policy: reactive[str] = reactive("ask")
 
     @dataclass
     class ReviewAsked(Message):
         """Open the confirmation on this question."""
 
         item_id: str
-
-    @dataclass
-    class Denied(Intent):
-        """Deny these questions."""
-
-        item_ids: tuple[str, ...]
 
     def __init__(self, now: Callable[[], float]) -> None:
         super().__init__(id="queue", classes="pane")
@@ -80,8 +77,8 @@ class QueuePane(Vertical):
         self._rows.display = bool(queue.items)
         self.draw_rows()
 
-    def watch_policy_words(self, words: str) -> None:
-        self._empty.update(f"Nothing to approve. policy: {visible(words)}")
+    def watch_policy(self, policy: str) -> None:
+        self._empty.update(f"Nothing to approve. policy: {visible(policy)}")
 
     def draw_rows(self) -> None:
         """Draw anew, since a second has passed or the queue changed."""
@@ -101,10 +98,10 @@ class QueuePane(Vertical):
     def action_deny(self) -> None:
         chosen = self.queue.find(self._rows.chosen_id or "")
         if chosen is not None and chosen.pending:
-            self.post_message(self.Denied((chosen.id,)))
+            self.post_message(DenyConfirmations((chosen.id,)))
 
     def action_deny_all(self) -> None:
-        self.post_message(self.Denied(tuple(item.id for item in self.queue.pending)))
+        self.post_message(DenyConfirmations(tuple(item.id for item in self.queue.pending)))
 
 
 def subject_of(item: ConfirmationItem) -> str:

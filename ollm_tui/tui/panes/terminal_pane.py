@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
+from textual.message import Message
 from textual.widget import Widget
 
-from ollm_tui.tui.panes import terminal_intents as wishes
+from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.panes.terminal_tabs import SHELL
 from ollm_tui.tui.panes.terminal_views import TerminalViews, short_path
-from ollm_tui.tui.terminal_references import excerpt_of
+from ollm_tui.tui.protocol.intents import (
+    InterruptCommand,
+    OpenShell,
+    ResizeTerminal,
+    SendReply,
+    TakeOverCommand,
+    TypeKeys,
+)
+from ollm_tui.tui.terminal_references import TerminalExcerpt, excerpt_of
 from ollm_tui.tui.values import CommandTab
 
 if TYPE_CHECKING:
@@ -21,36 +31,31 @@ if TYPE_CHECKING:
     from ollm_tui.tui.terminal.terminal_view import TerminalView
 
 
+@register_keys(KeyGroup.TERMINAL)
 class TerminalPane(TerminalViews):
     """What the person does with the terminals: typing, reading, searching, sending to the agent, taking over."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "turn(-1)", "Previous tab", id="terminal.previous", tooltip="Tab before", show=False),
-        Binding("right", "turn(1)", "Next tab", id="terminal.next", tooltip="Next tab", show=False),
-        Binding("enter", "restart", "Restart", id="terminal.restart", tooltip="Start the shell again", show=False),
-        Binding("i", "interrupt", "Interrupt", id="terminal.interrupt", tooltip="Interrupt the command", show=False),
-        Binding(
-            "t",
-            "take_over",
-            "Take over",
-            id="terminal.take_over",
-            tooltip="Go on with the agent's command yourself",
-            show=False,
-        ),
-        Binding("s", "send", "Send", id="terminal.send", tooltip="Put what is selected into the prompt", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = key_bindings(
+        ("left", "turn(-1)", "Previous tab", "terminal.previous", "Tab before"),
+        ("right", "turn(1)", "Next tab", "terminal.next", "Next tab"),
+        ("enter", "restart", "Restart", "terminal.restart", "Start the shell again"),
+        ("i", "interrupt", "Interrupt", "terminal.interrupt", "Interrupt the command"),
+        ("t", "take_over", "Take over", "terminal.take_over", "Go on with the agent's command yourself"),
+        ("s", "send", "Send", "terminal.send", "Put what is selected into the prompt"),
+        show=False,
+    )
 
-    ShellWanted = wishes.OpenShell
-    Attached = wishes.AttachTerminal
-    Detached = wishes.DetachTerminal
-    Typed = wishes.TypeKeys
-    Answered = wishes.SendReply
-    Interrupted = wishes.InterruptCommand
-    TakenOver = wishes.TakeOverCommand
-    Sized = wishes.ResizeTerminal
-    Left = wishes.FocusLeft
-    SelectionSent = wishes.SelectionSent
-    SelectionChanged = wishes.SelectionChanged
+    class Left(Message):
+        """The person wants out of the terminal."""
+
+    @dataclass
+    class SelectionSent(Message):
+        """Put the selected text into the prompt."""
+
+        excerpt: TerminalExcerpt
+
+    class SelectionChanged(Message):
+        """Text was selected, or no longer is."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__(now)
@@ -98,7 +103,7 @@ class TerminalPane(TerminalViews):
         self.choose(SHELL)
         data = f"{text}\n"
         if self._shell_id and _is_alive(self._commands.get(self._shell_id)):
-            self.post_message(self.Typed(self._shell_id, data.encode()))
+            self.post_message(TypeKeys(self._shell_id, data.encode()))
         else:
             self._start_shell(data)
 
@@ -133,12 +138,12 @@ class TerminalPane(TerminalViews):
 
     def action_interrupt(self) -> None:
         if self.agents_tab is not None:
-            self.post_message(self.Interrupted(self.agents_tab.id))
+            self.post_message(InterruptCommand(self.agents_tab.id))
 
     def action_take_over(self) -> None:
         tab = self.agents_tab
         if tab is not None and tab.alive:
-            self.post_message(self.TakenOver(tab.id))
+            self.post_message(TakeOverCommand(tab.id))
             self.notify("Yours now: no time limit ends it, and the agent waits for you.", markup=False)
             if self.view is not None:
                 self.view.end_reading()
@@ -157,19 +162,19 @@ class TerminalPane(TerminalViews):
         event.stop()
         command_id = self._command_of(event.view)
         if command_id:
-            self.post_message(self.Typed(command_id, event.data))
+            self.post_message(TypeKeys(command_id, event.data))
 
     def on_terminal_view_answer(self, event: TerminalView.Answer) -> None:
         event.stop()
         command_id = self._command_of(event.view)
         if command_id:
-            self.post_message(self.Answered(command_id, event.data))
+            self.post_message(SendReply(command_id, event.data))
 
     def on_terminal_view_resized(self, event: TerminalView.Resized) -> None:
         event.stop()
         command_id = self._command_of(event.view)
         if command_id:
-            self.post_message(self.Sized(command_id, event.columns, event.lines))
+            self.post_message(ResizeTerminal(command_id, event.columns, event.lines))
 
     def on_terminal_view_leave(self, event: TerminalView.Leave) -> None:
         event.stop()
@@ -209,7 +214,7 @@ class TerminalPane(TerminalViews):
         self._shell_asked = True
         self._hint.starting()
         size = self._views.get(SHELL, self._hint).outer_size
-        self.post_message(self.ShellWanted(max(20, size.width), max(2, size.height), typed))
+        self.post_message(OpenShell(max(20, size.width), max(2, size.height), typed))
 
     def _command_of(self, view: Widget) -> str:
         tab_id = self._tab_of(view)

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.widgets import Input, Static
+
+from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 
 if TYPE_CHECKING:
     from ollm_tui.tui.terminal.reading_view import ReadingView
@@ -16,17 +18,17 @@ if TYPE_CHECKING:
 MAX_QUERY = 200
 
 
+@register_keys(KeyGroup.READING, 1)
 class TerminalSearch(Horizontal):
     """Lies over the tabs, or over a line of the terminal: a program must not get another size because we seek."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "enter", "to_text", "Read on", id="search.done", tooltip="Search: to the hit, n and N go on", show=False
-        ),
-        Binding("up", "found(-1)", "Hit before", id="search.previous", tooltip="Search: hit before", show=False),
-        Binding("down", "found(1)", "Next hit", id="search.next", tooltip="Search: next hit", show=False),
-        Binding("escape", "close", "End search", id="search.close", tooltip="Search: end it", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = key_bindings(
+        ("enter", "to_text", "Read on", "search.done", "Search: to the hit, n and N go on"),
+        ("up", "found(-1)", "Hit before", "search.previous", "Search: hit before"),
+        ("down", "found(1)", "Next hit", "search.next", "Search: next hit"),
+        ("escape", "close", "End search", "search.close", "Search: end it"),
+        show=False,
+    )
 
     def __init__(self, view: ReadingView, sought: str) -> None:
         super().__init__(id="term-search")

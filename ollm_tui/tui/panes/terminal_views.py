@@ -17,8 +17,8 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.panes.terminal_intents import AttachTerminal, DetachTerminal, TypeKeys
 from ollm_tui.tui.panes.terminal_tabs import SHELL, shown_tabs
+from ollm_tui.tui.protocol.intents import AttachTerminal, DetachTerminal, TypeKeys
 from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.values import CommandMark, CommandTab
 from ollm_tui.tui.widgets.tab_strip import TabStrip

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.protocol import Intent
+from ollm_tui.core.todos.todo import Todo, TodoStatus
+from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
+from ollm_tui.tui.protocol.intents import AddTodo, MarkTodo, RemoveTodo
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line
-from ollm_tui.tui.values import TodoRow, TodoState
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
 
 if TYPE_CHECKING:
@@ -24,42 +24,25 @@ if TYPE_CHECKING:
 
 EMPTY = "No todos yet. The model keeps its plan here; press a to add one."
 STATE_ROLES = {
-    TodoState.PENDING: TextRole.PLAIN,
-    TodoState.IN_PROGRESS: TextRole.STRONG,
-    TodoState.COMPLETED: TextRole.MUTED,
-    TodoState.CANCELLED: TextRole.MUTED,
+    TodoStatus.PENDING: TextRole.PLAIN,
+    TodoStatus.IN_PROGRESS: TextRole.STRONG,
+    TodoStatus.COMPLETED: TextRole.MUTED,
+    TodoStatus.CANCELLED: TextRole.MUTED,
 }
 
 
+@register_keys(KeyGroup.LISTS, 2)
 class TodoPane(Vertical):
     """Shows rows; wishes go upward and come back as new rows."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "toggle_done", "Done", id="todo.toggle", tooltip="Mark the todo as done, or open", show=False),
-        Binding("a", "add", "Add", id="todo.add", tooltip="Add a todo", show=False),
-        Binding("d", "remove", "Delete", id="todo.delete", tooltip="Delete the marked todo", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = key_bindings(
+        ("space", "toggle_done", "Done", "todo.toggle", "Mark the todo as done, or open"),
+        ("a", "add", "Add", "todo.add", "Add a todo"),
+        ("d", "remove", "Delete", "todo.delete", "Delete the marked todo"),
+        show=False,
+    )
 
-    todos: reactive[tuple[TodoRow, ...]] = reactive(())
-
-    @dataclass
-    class Added(Intent):
-        """A new todo."""
-
-        task: str
-
-    @dataclass
-    class Toggled(Intent):
-        """Done, or open again."""
-
-        todo_id: str
-        done: bool
-
-    @dataclass
-    class Removed(Intent):
-        """Delete it."""
-
-        todo_id: str
+    todos: reactive[tuple[Todo, ...]] = reactive(())
 
     def __init__(self) -> None:
         super().__init__(id="todo", classes="pane")
@@ -80,8 +63,8 @@ class TodoPane(Vertical):
         """What to focus when somebody comes here."""
         return self._rows
 
-    def watch_todos(self, todos: tuple[TodoRow, ...]) -> None:
-        done = sum(todo.state is TodoState.COMPLETED for todo in todos)
+    def watch_todos(self, todos: tuple[Todo, ...]) -> None:
+        done = sum(todo.status is TodoStatus.COMPLETED for todo in todos)
         self.border_title = f"Todo {done}/{len(todos)}" if todos else "Todo"
         self._empty.display = not todos
         lines = [_todo_line(number, todo) for number, todo in enumerate(todos, 1)]
@@ -90,12 +73,12 @@ class TodoPane(Vertical):
     def action_toggle_done(self) -> None:
         todo = self._chosen
         if todo is not None:
-            self.post_message(self.Toggled(todo.id, todo.state is not TodoState.COMPLETED))
+            self.post_message(MarkTodo(todo.id, todo.status is not TodoStatus.COMPLETED))
 
     def action_remove(self) -> None:
         todo = self._chosen
         if todo is not None:
-            self.post_message(self.Removed(todo.id))
+            self.post_message(RemoveTodo(todo.id))
 
     def action_add(self) -> None:
         if self._input is None:
@@ -109,7 +92,7 @@ class TodoPane(Vertical):
         event.stop()
         task = event.value.strip()
         if task:
-            self.post_message(self.Added(task))
+            self.post_message(AddTodo(task))
         self._leave_input()
 
     @on(RowList.Opened)
@@ -122,7 +105,7 @@ class TodoPane(Vertical):
             self._leave_input()
 
     @property
-    def _chosen(self) -> TodoRow | None:
+    def _chosen(self) -> Todo | None:
         return next((todo for todo in self.todos if todo.id == self._rows.chosen_id), None)
 
     def _leave_input(self) -> None:
@@ -132,9 +115,9 @@ class TodoPane(Vertical):
             self._input = None
 
 
-def _todo_line(number: int, todo: TodoRow) -> StyledLine:
-    mark_role = TextRole.ACCENT if todo.state is TodoState.IN_PROGRESS else STATE_ROLES[todo.state]
+def _todo_line(number: int, todo: Todo) -> StyledLine:
+    mark_role = TextRole.ACCENT if todo.status is TodoStatus.IN_PROGRESS else STATE_ROLES[todo.status]
     before = f" {number} "
-    role = STATE_ROLES[todo.state]
-    hang = len(todo.state.mark + before)
-    return line((todo.state.mark, mark_role), (before, role), (visible(todo.task), role), hang=hang, prose=True)
+    role = STATE_ROLES[todo.status]
+    hang = len(todo.status.mark + before)
+    return line((todo.status.mark, mark_role), (before, role), (visible(todo.task), role), hang=hang, prose=True)

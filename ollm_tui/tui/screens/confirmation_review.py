@@ -1,4 +1,7 @@
-"""Connects the queue's snapshots with the pane, the conversation and the one confirmation, and opens that in time."""
+"""Shows the queue in pane, conversation and confirmation screen, and opens that screen in time.
+
+Of the dashboard it needs the panes alone, so that the dashboard can import it.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,15 @@ from ollm_tui.tui.values import ConfirmationQueueSnapshot, ReviewValue
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
-    from ollm_tui.tui.screens.dashboard_screen import Dashboard
+    from ollm_tui.tui.screens.pane_screen import PaneScreen
 
 
 class ConfirmationReview:
-    """Belongs to the dashboard. Keeps the last snapshot; holds no futures and decides nothing."""
+    """Keeps the last snapshot of the queue; holds no futures and decides nothing."""
 
-    def __init__(self, dashboard: Dashboard, now: Callable[[], float]) -> None:
+    def __init__(self, dashboard: PaneScreen, now: Callable[[], float]) -> None:
         self.queue = ConfirmationQueueSnapshot()
-        self.desk = AutoOpenTimer()
+        self.auto_open = AutoOpenTimer()
         self._dashboard = dashboard
         self._now = now
         self._last_key = float("-inf")
@@ -30,74 +33,76 @@ class ConfirmationReview:
         self._timer: Timer | None = None
 
     def take(self, queue: ConfirmationQueueSnapshot) -> None:
-        """Another snapshot: everybody who shows the queue gets it."""
-        grown = {item.id for item in queue.pending} - {item.id for item in self.queue.pending}
+        """Show another snapshot everywhere."""
+        added = {item.id for item in queue.pending} - {item.id for item in self.queue.pending}
         self.queue = queue
         self._dashboard.queue.queue = queue
         self._dashboard.chat.show_queue(queue)
         if self._open is not None:
             self._open.show_queue(queue)
         app = app_of(self._dashboard)
-        if grown and not app.app_focus:
+        if added and not app.app_focus:
             app.bell()
         self.consider()
 
     def show_review(self, item_id: str, review: ReviewValue, arguments: JsonObject | None) -> None:
+        """Hand a review to the confirmation screen."""
         if self._open is not None:
             self._open.show_review(item_id, review, arguments)
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Redraw the clocks."""
         self._dashboard.queue.draw_rows()
         if self._open is not None:
             self._open.draw()
 
     def window_returned(self) -> None:
-        """The window has the person's attention again."""
+        """Take it that the window is looked at again: disarm the confirmation, or open it."""
         if self._open is not None:
             self._open.rearm()
         self.consider()
 
     def key_pressed(self) -> None:
-        """The person types: what wants to open waits until they stop."""
+        """Note a key: nothing opens by itself until the person stops typing."""
         self._last_key = self._now()
 
     def consider(self) -> None:
-        """Open the confirmation if that disturbs nobody, or look again when it may not any more."""
+        """Open the confirmation if that disturbs nobody, or try again later."""
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
-        item_id = self.desk.unseen(tuple(item.id for item in self.queue.pending))
+        item_id = self.auto_open.unseen(tuple(item.id for item in self.queue.pending))
         if item_id is None:
             return
-        wait = self.desk.wait_before_opening(self._scene())
+        wait = self.auto_open.wait_before_opening(self._situation())
         if wait == 0.0:
             self.open(item_id)
         elif wait is not None:
             self._timer = self._dashboard.set_timer(wait + 0.01, self.consider)
 
     def open_oldest(self) -> None:
+        """Show the oldest open confirmation."""
         pending = self.queue.pending
         if pending:
             self.open(pending[0].id)
 
     def open(self, item_id: str) -> None:
-        """Show the confirmation on a question; there is only ever one."""
+        """Show a confirmation; there is one such screen at most."""
         from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 
         if self._open is not None or self.queue.find(item_id) is None:
             return
         self._open = ConfirmationScreen(self.queue, item_id, self._now)
-        self.desk.seen |= {item.id for item in self.queue.pending}
+        self.auto_open.seen |= {item.id for item in self.queue.pending}
         app_of(self._dashboard).push_screen(self._open, self._closed)
 
     def _closed(self, result: None) -> None:
         self._open = None
-        # What came while it was open stood in its "1 of 3"; a later is a later for all of them.
-        self.desk.seen |= {item.id for item in self.queue.pending}
+        # What came while it was open was counted in its "1 of 3": "later" holds for all of them.
+        self.auto_open.seen |= {item.id for item in self.queue.pending}
         self.consider()
 
-    def _scene(self) -> ScreenSituation:
+    def _situation(self) -> ScreenSituation:
         app = app_of(self._dashboard)
         return ScreenSituation(
             modal_open=app.screen is not self._dashboard,

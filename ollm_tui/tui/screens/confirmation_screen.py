@@ -6,19 +6,25 @@ Nothing is approved by Enter, by a key typed before the question could be read, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Input
 
+from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import ARM_SECONDS, DecisionGuard, Lasting, Standing
-from ollm_tui.tui.protocol import Intent
+from ollm_tui.tui.protocol.intents import (
+    DecideConfirmation,
+    HoldConfirmation,
+    ReleaseConfirmation,
+    ReviewArguments,
+)
 from ollm_tui.tui.screens.confirmation_box import ConfirmationBox
 from ollm_tui.tui.screens.confirmation_text import ConfirmationPhase, head_lines, key_lines, subtitle, title
 from ollm_tui.tui.values import ConfirmationQueueSnapshot, QueueState, Reach, ReviewValue, RiskLevel, RuleOffer
@@ -31,60 +37,29 @@ TIGHT_ROWS = 17
 """On fewer rows the keys take one line, and the head only its first."""
 
 
+@register_keys(KeyGroup.CONFIRMATION)
 class ConfirmationScreen(ModalScreen[None]):
     """Shows one question of the queue at a time. Decisions go upward; the queue's next snapshot moves it on."""
 
     # With priority a key acts in the app before the next one is looked at: keys of one burst take effect in their
     # order, and what follows `r` or `e` is already typed into the line or the form, which keep letters to themselves.
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(
-            Binding(key, action, name, id=f"confirm.{ident}", tooltip=tooltip, priority=True)
-            for key, action, name, ident, tooltip in (
-                ("y", "approve", "Approve", "approve", "Approve once; HIGH risk needs it twice"),
-                ("a", "remember('session')", "Session", "session", "Approve for this session"),
-                ("A", "remember('saved')", "Save rule", "rule", "Approve and save a rule"),
-                ("n", "deny", "Deny", "deny", "Deny"),
-                ("r", "reason", "Deny, why", "reason", "Deny and tell the model why"),
-                ("e", "edit", "Edit", "edit", "Change the arguments before approving"),
-                ("left_square_bracket", "step(-1)", "Previous", "previous", "Question before"),
-                ("right_square_bracket", "step(1)", "Next", "next", "Next question"),
-                ("D", "deny_all", "Deny all", "deny_all", "Deny every open question"),
-                ("ctrl+s", "commit", "Check", "commit", "Check changed arguments; save a rule"),
-                ("escape", "back", "Later", "later", "Decide later; the question stays"),
-            )
+        *key_bindings(
+            ("y", "approve", "Approve", "confirm.approve", "Approve once; HIGH risk needs it twice"),
+            ("a", "remember('session')", "Session", "confirm.session", "Approve for this session"),
+            ("A", "remember('saved')", "Save rule", "confirm.rule", "Approve and save a rule"),
+            ("n", "deny", "Deny", "confirm.deny", "Deny"),
+            ("r", "reason", "Deny, why", "confirm.reason", "Deny and tell the model why"),
+            ("e", "edit", "Edit", "confirm.edit", "Change the arguments before approving"),
+            ("left_square_bracket", "step(-1)", "Previous", "confirm.previous", "Question before"),
+            ("right_square_bracket", "step(1)", "Next", "confirm.next", "Next question"),
+            ("D", "deny_all", "Deny all", "confirm.deny_all", "Deny every open question"),
+            ("ctrl+s", "commit", "Check", "confirm.commit", "Check changed arguments; save a rule"),
+            ("escape", "back", "Later", "confirm.later", "Decide later; the question stays"),
+            priority=True,
         ),
-        Binding("tab", "swap", "Arguments", id="confirm.swap", tooltip="Show the effect or the arguments"),
+        *key_bindings(("tab", "swap", "Arguments", "confirm.swap", "Show the effect or the arguments")),
     ]
-
-    @dataclass
-    class Decided(Intent):
-        """The person's word on a question; `reach` and `rule` where it is to be remembered."""
-
-        item_id: str
-        approved: bool
-        reason: str | None = None
-        modified: JsonObject | None = None
-        reach: Reach | None = None
-        rule: str | None = None
-
-    @dataclass
-    class Looked(Intent):
-        """A question is being looked at: its clock should stop, and the core say what it knows."""
-
-        item_id: str
-
-    @dataclass
-    class LookedAway(Intent):
-        """It is not any more."""
-
-        item_id: str
-
-    @dataclass
-    class CheckWanted(Intent):
-        """What would the core say to these arguments?"""
-
-        item_id: str
-        arguments: JsonObject
 
     def __init__(self, queue: ConfirmationQueueSnapshot, item_id: str, now: Callable[[], float]) -> None:
         super().__init__()
@@ -198,7 +173,7 @@ class ConfirmationScreen(ModalScreen[None]):
         if self._phase is ConfirmationPhase.EDITING:
             arguments = self._box.form.parse()
             if arguments is not None:
-                self.post_message(self.CheckWanted(self.case.item.id, arguments))
+                self.post_message(ReviewArguments(self.case.item.id, arguments))
         elif self._phase is ConfirmationPhase.REMEMBER and self._offer is not None:
             shown = self._box.input.value.strip() if self._box.input.display else self._offer.text
             rule = shown if self._offer.editable else None
@@ -215,7 +190,7 @@ class ConfirmationScreen(ModalScreen[None]):
         if self._phase is ConfirmationPhase.READING:
             for item in self._queue.pending:
                 self._sent.add(item.id)
-                self.post_message(self.Decided(item.id, approved=False))
+                self.post_message(DecideConfirmation(item.id, approved=False))
 
     def action_swap(self) -> None:
         """The effect or the arguments; where a rule is shown, how far it would reach."""
@@ -261,7 +236,9 @@ class ConfirmationScreen(ModalScreen[None]):
         case = self.case
         case.sent = True
         self._sent.add(case.item.id)
-        self.post_message(self.Decided(case.item.id, approved, reason, case.edited if approved else None, reach, rule))
+        self.post_message(
+            DecideConfirmation(case.item.id, approved, reason, case.edited if approved else None, reach, rule)
+        )
         self._leave_form()
         self.draw()
 
@@ -271,13 +248,13 @@ class ConfirmationScreen(ModalScreen[None]):
         if item is None:
             return
         if item_id != self.case.item.id:
-            self.post_message(self.LookedAway(self.case.item.id))
+            self.post_message(ReleaseConfirmation(self.case.item.id))
         self.case = DecisionGuard(item, sent=item_id in self._sent)
         self._arguments_shown = False
         self._leave_form()
         self._show_effect()
         if item.pending:
-            self.post_message(self.Looked(item_id))
+            self.post_message(HoldConfirmation(item_id))
         self.rearm()
 
     def rearm(self) -> None:
@@ -301,7 +278,7 @@ class ConfirmationScreen(ModalScreen[None]):
         self._box.show_effect(self.case, arguments=self._arguments_shown, tight=self.has_class("-tight"))
 
     def _close(self) -> None:
-        self.post_message(self.LookedAway(self.case.item.id))
+        self.post_message(ReleaseConfirmation(self.case.item.id))
         # Dismissing a screen that is not on top would pop whatever is.
         if self.is_current:
             self.dismiss()

@@ -1,20 +1,20 @@
-"""The dashboard: panes in their places, focus, and the news of the house handed to whom it concerns."""
+"""The dashboard: hands updates to the panes they concern, and carries out its keys."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.timer import Timer
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui import protocol
+from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.layout import Pane
 from ollm_tui.tui.panes.confirmations_pane import QueuePane
-from ollm_tui.tui.protocol import Intent
+from ollm_tui.tui.protocol import updates
+from ollm_tui.tui.protocol.intents import AskForTrust, ChangeMode, Intent, InterruptTurn, WatchJobs
 from ollm_tui.tui.screens.confirmation_review import ConfirmationReview
 from ollm_tui.tui.screens.pane_screen import TerminalFocusScreen
 from ollm_tui.tui.styled_text import app_of
@@ -25,174 +25,149 @@ from ollm_tui.tui.widgets.transcript import Transcript
 if TYPE_CHECKING:
     from ollm_tui.tui.screens.jobs_screen import JobsScreen
 
-UNDER_TERMINAL = ("review", "leave_terminal")
-"""Actions whose keys stay with the app while a program has the keyboard."""
+ALWAYS_ACTIVE = ("review", "leave_terminal")
+"""Actions whose keys work while a program in the terminal has the keyboard."""
 
 
+@register_keys(KeyGroup.EVERYWHERE, 1)
 class Dashboard(TerminalFocusScreen):
-    """The one main screen. Knows panes and values; never bus, agent or store."""
+    """The main screen. Knows panes and values; never bus, agent or store."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f3", "jobs", "Jobs", id="jobs.list", tooltip="List the jobs: age, CPU, ports; end one", priority=True),
-        Binding("f4", "mode", "Mode", id="app.mode", tooltip="Next policy mode: ask, auto-edit, plan", priority=True),
-        Binding("f6", "pane(1)", "Next pane", id="pane.next", tooltip="Go to the next pane", priority=True),
-        Binding(
-            "shift+f6", "pane(-1)", "Pane before", id="pane.previous", tooltip="Go to the pane before", priority=True
-        ),
-        Binding("f7", "terminal_tab", "Next tab", id="terminal.tab", tooltip="Next tab of the terminal", priority=True),
-        Binding(
-            "f8", "review", "Review", id="queue.review", tooltip="Decide on the oldest open question", priority=True
-        ),
-        Binding("f9", "sidebar", "Sidebar", id="layout.sidebar", tooltip="Show or hide queue and todos", priority=True),
-        Binding(
-            "f10",
-            "zoom",
-            "Zoom",
-            id="layout.zoom",
-            tooltip="Give one pane the whole screen, or end that",
+        *key_bindings(
+            ("f3", "jobs", "Jobs", "jobs.list", "List the jobs: age, CPU, ports; end one"),
+            ("f4", "mode", "Mode", "app.mode", "Next policy mode: ask, auto-edit, plan"),
+            ("f6", "pane(1)", "Next pane", "pane.next", "Go to the next pane"),
+            ("shift+f6", "pane(-1)", "Pane before", "pane.previous", "Go to the pane before"),
+            ("f7", "terminal_tab", "Next tab", "terminal.tab", "Next tab of the terminal"),
+            ("f8", "review", "Review", "queue.review", "Decide on the oldest open question"),
+            ("f9", "sidebar", "Queue and todos", "layout.sidebar", "Show or hide queue and todos"),
+            ("f10", "zoom", "Zoom", "layout.zoom", "Give one pane the whole screen, or end that"),
+            (
+                "f5",
+                "read_terminal",
+                "Read terminal",
+                "terminal.read",
+                "Move over the terminal with keys: scroll, search, select",
+            ),
+            (
+                "f12",
+                "send_selection",
+                "Send selection",
+                "terminal.send_selection",
+                "Put what is selected in the terminal into the prompt",
+            ),
+            ("ctrl+t", "terminal", "Terminal", "terminal.focus", "Go to the terminal"),
             priority=True,
         ),
-        Binding(
-            "f5",
-            "read_terminal",
-            "Read terminal",
-            id="terminal.read",
-            tooltip="Move over the terminal with keys: scroll, search, select",
+        *key_bindings(
+            (
+                "ctrl+right_square_bracket",
+                "leave_terminal",
+                "Leave terminal",
+                "terminal.leave",
+                "From the terminal to the prompt; twice sends it",
+            ),
+        ),
+        *key_bindings(
+            ("ctrl+f", "search", "Search", "chat.search", "Search the chat, or the terminal you are in"),
+            ("ctrl+o", "fold", "Fold all", "chat.fold", "Open or fold all tool calls"),
             priority=True,
         ),
-        Binding(
-            "f12",
-            "send_selection",
-            "Send selection",
-            id="terminal.send_selection",
-            tooltip="Put what is selected in the terminal into the prompt",
-            priority=True,
-        ),
-        Binding("ctrl+t", "terminal", "Terminal", id="terminal.focus", tooltip="Go to the terminal", priority=True),
-        Binding(
-            "ctrl+right_square_bracket",
-            "leave_terminal",
-            "Leave terminal",
-            id="terminal.leave",
-            tooltip="From the terminal to the prompt; twice sends it",
-        ),
-        Binding(
-            "ctrl+f",
-            "search",
-            "Search",
-            id="chat.search",
-            tooltip="Search the chat, or the terminal you are in",
-            priority=True,
-        ),
-        Binding("ctrl+o", "fold", "Fold all", id="chat.fold", tooltip="Open or fold all tool calls", priority=True),
-        Binding("escape", "interrupt", "Interrupt", id="turn.interrupt", tooltip="Stop the running turn"),
+        *key_bindings(("escape", "interrupt", "Interrupt", "turn.interrupt", "Stop the running turn")),
     ]
-
-    @dataclass
-    class ModeWanted(Intent):
-        """Another policy mode; None for the next in the circle."""
-
-        mode: str | None
-
-    @dataclass
-    class InterruptWanted(Intent):
-        """Stop the running turn."""
-
-    @dataclass
-    class TrustWanted(Intent):
-        """Show the folder's own config file, and let it count if the person trusts it."""
-
-    @dataclass
-    class FocusChanged(Intent):
-        """The window has the person's attention, or lost it."""
-
-        focused: bool
 
     def __init__(self, now: Callable[[], float], *, blink: bool = True) -> None:
         super().__init__(now, blink=blink)
         self.reviewing = ConfirmationReview(self, now)
         self._started = 0.0
-        self._what = ""
+        self._activity_detail = ""
         self._ticker: Timer | None = None
         self._jobs: JobsScreen | None = None
 
     def on_mount(self) -> None:
+        """Arrange the panes for the size."""
         self._ticker = self.set_interval(1.0, self.tick, pause=True)
         self.rearrange(columns=self.size.width, rows=self.size.height)
 
-    # -- news --------------------------------------------------------------------------------------------------------
+    # -- updates -----------------------------------------------------------------------------------------------------
 
-    @on(protocol.Update)
-    def take(self, message: protocol.Update) -> None:
-        """Hand news to whom it concerns."""
-        match message:
-            case protocol.ConversationUpdate(change):
+    @on(updates.Update)
+    def take(self, update: updates.Update) -> None:
+        """Hand an update to the panes it concerns."""
+        match update:
+            case updates.ConversationUpdate(change):
                 self.chat.apply(change)
-            case protocol.QueueUpdate(queue):
+            case updates.QueueUpdate(queue):
                 self.reviewing.take(queue)
                 self._show_waiting()
-            case protocol.TodosUpdate(todos):
+            case updates.TodosUpdate(todos):
                 self.todo.todos = todos
                 self.draw_tabs()
-            case protocol.ActivityUpdate(activity, what, fault):
-                self._take_activity(activity, what, fault)
-            case protocol.StatusUpdate(around):
-                self._take_surroundings(around)
-            case protocol.CommandsUpdate(commands):
+            case updates.ActivityUpdate():
+                self._show_activity(update)
+            case updates.StatusUpdate(status):
+                self._show_status(status)
+            case updates.CommandsUpdate(commands):
                 self.term.show_commands(commands)
                 self.draw_tabs()
                 self._pace()
-            case protocol.JobsUpdate(jobs, unknown):
+            case updates.JobsUpdate(jobs, unknown):
                 if self._jobs is not None and self._jobs.is_attached:
                     self._jobs.show_jobs(jobs, unknown)
-            case protocol.ReviewUpdate(item_id, review, arguments):
+            case updates.ReviewUpdate(item_id, review, arguments):
                 self.reviewing.show_review(item_id, review, arguments)
-            case protocol.TrustQuestionUpdate(path, content):
+            case updates.ShellErrorUpdate(reason):
+                self.term.shell_failed(reason)
+            case _:
+                self._show_message(update)
+
+    def _show_message(self, update: updates.Update) -> None:
+        match update:
+            case updates.TrustQuestionUpdate(path, content):
                 self._ask_for_trust(path, content)
-            case protocol.ConfigErrorsUpdate(faults):
-                # Several would lie over half the screen; each is a note in the chat as well.
-                one = faults[0].as_text() if len(faults) == 1 else f"{len(faults)} faults in your files: see the chat."
-                self.notify(visible(one), severity="warning", timeout=15, markup=False)
-            case protocol.ShellErrorUpdate(why):
-                self.term.shell_failed(why)
-            case protocol.ToastUpdate(text, failed):
+            case updates.ConfigErrorsUpdate(errors):
+                # Several would cover half the screen; each is a note in the chat as well.
+                text = str(errors[0]) if len(errors) == 1 else f"{len(errors)} errors in your files: see the chat."
+                self.notify(visible(text), severity="warning", timeout=15, markup=False)
+            case updates.ToastUpdate(text, failed):
                 self.notify(visible(text), severity="error" if failed else "information", markup=False)
             case _:
                 pass
 
     @on(Intent)
     def _pass_on(self, intent: Intent) -> None:
-        """Wishes go to the app by hand: Textual ends the bubbling of what was made while this screen handled news."""
+        """Hand an intent to the app: Textual does not bubble what was posted while this screen handled a message."""
         intent.stop()
         app_of(self).post_message(intent)
 
     def tick(self) -> None:
-        """A second has passed while something runs or a question's clock does."""
+        """Redraw ages and clocks, each second while there are some."""
         self._show_detail()
         self.reviewing.tick()
         self.term.tick()
         self.chat.transcript.tick()
         self._show_waiting()
 
-    def _take_activity(self, activity: Activity, what: str, fault: str) -> None:
-        if activity is not self.status.activity or activity is Activity.RUNNING:
+    def _show_activity(self, update: updates.ActivityUpdate) -> None:
+        if update.activity is not self.status.activity or update.activity is Activity.RUNNING:
             self._started = self._now()
-        self._what = what
-        self.status.activity = activity
-        self.chat.fault = fault
+        self._activity_detail = update.detail
+        self.status.activity = update.activity
+        self.chat.error = update.error
         self._show_detail()
         self._pace()
         self.refresh_bindings()
 
-    def _take_surroundings(self, around: SessionStatus) -> None:
-        self.status.session = around
-        self.queue.policy_words = around.mode if not around.denied_because else "everything is denied"
-        words = [] if not around.model else [f"Model: {around.model}{'  (offline)' if around.offline else ''}"]
-        self.chat.welcome([*words, f"Workspace: {around.workspace}", f"Policy: {around.mode}"])
+    def _show_status(self, status: SessionStatus) -> None:
+        self.status.session = status
+        self.queue.policy = status.mode if not status.denied_because else "everything is denied"
+        model = [] if not status.model else [f"Model: {status.model}{'  (offline)' if status.offline else ''}"]
+        self.chat.welcome([*model, f"Workspace: {status.workspace}", f"Policy: {status.mode}"])
 
     def _show_detail(self) -> None:
         seconds = f"{int(self._now() - self._started)}s"
-        self.status.detail = " ".join(part for part in (self._what, seconds) if part)
+        self.status.detail = " ".join(part for part in (self._activity_detail, seconds) if part)
 
     def _show_waiting(self) -> None:
         queue = self.reviewing.queue
@@ -206,7 +181,7 @@ class Dashboard(TerminalFocusScreen):
         self.refresh_bindings()
 
     def _pace(self) -> None:
-        """Count seconds only while some are to be seen: an idle screen runs no timer."""
+        """Run the timer only while seconds are shown: an idle screen has none."""
         busy = self.status.activity not in (Activity.IDLE, Activity.FAILED)
         if self._ticker is not None:
             if busy or self.term.busy or self.reviewing.queue.next_deadline is not None:
@@ -217,7 +192,8 @@ class Dashboard(TerminalFocusScreen):
     # -- actions -----------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if self.term.captures_keys and action not in UNDER_TERMINAL:
+        """Return whether a key works now."""
+        if self.term.captures_keys and action not in ALWAYS_ACTIVE:
             return False
         match action:
             case "review":
@@ -232,24 +208,29 @@ class Dashboard(TerminalFocusScreen):
                 return True
 
     def action_mode(self) -> None:
-        self.post_message(self.ModeWanted(None))
+        """Change to the next policy mode."""
+        self.post_message(ChangeMode(None))
 
     def action_choose_mode(self, mode: str) -> None:
-        """Another mode by name; the one without questions is asked about first."""
+        """Change to a mode by name; yolo asks first."""
         if mode != "yolo":
-            self.post_message(self.ModeWanted(mode))
+            self.post_message(ChangeMode(mode))
             return
         from ollm_tui.tui.screens.yes_no_screen import YesNoScreen
 
         def settle(yes: bool | None) -> None:
             if yes:
-                self.post_message(self.ModeWanted("yolo"))
+                self.post_message(ChangeMode("yolo"))
 
-        facts = ("What the policy would ask about runs without a question.", "Denies and deletions' questions stay.")
+        facts = (
+            "What the policy would ask about runs without a question.",
+            "What is denied stays denied, and deletions still ask.",
+        )
         app_of(self).push_screen(YesNoScreen("Mode yolo?", facts, "let it run"), settle)
 
     def action_trust(self) -> None:
-        self.post_message(self.TrustWanted())
+        """Show the workspace's own config file and ask whether to trust it."""
+        self.post_message(AskForTrust())
 
     def _ask_for_trust(self, path: str, content: bytes) -> None:
         from ollm_tui.tui.screens.trust_screen import TrustScreen
@@ -260,6 +241,7 @@ class Dashboard(TerminalFocusScreen):
             self.notify("Something else is open. Close it, then /trust again.", markup=False)
 
     def action_jobs(self) -> None:
+        """Open the list of jobs."""
         from ollm_tui.tui.screens.jobs_screen import JobsScreen
 
         if self.is_current:
@@ -267,22 +249,24 @@ class Dashboard(TerminalFocusScreen):
             app_of(self).push_screen(self._jobs, self._jobs_closed)
 
     def _jobs_closed(self, job_id: str | None) -> None:
-        from ollm_tui.tui.screens.jobs_screen import JobsScreen
 
-        self.post_message(JobsScreen.Watched(False))
+        self.post_message(WatchJobs(False))
         self._jobs = None
         if job_id is not None:
             self.term.choose(job_id)
             self.go_to(Pane.TERM)
 
     def action_review(self) -> None:
+        """Open the oldest confirmation."""
         self.reviewing.open_oldest()
 
     def action_fold(self) -> None:
+        """Open or fold all tool calls."""
         self.chat.transcript.fold_all()
 
     def action_interrupt(self) -> None:
-        self.post_message(self.InterruptWanted())
+        """Stop the running turn."""
+        self.post_message(InterruptTurn())
 
     @on(QueuePane.ReviewAsked)
     def _review_asked(self, event: QueuePane.ReviewAsked) -> None:

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from ollm_tui.tui.bindings import key_groups, shown_key
+from ollm_tui.tui.bindings import KeyGroup, display_key, key_bindings, key_groups, register_keys
 from ollm_tui.tui.styled_text import StyledLine, TextRole, app_of, line
 from ollm_tui.tui.widgets.line_view import LineView
 
@@ -22,12 +22,13 @@ WORDS = (
 )
 
 
+@register_keys(KeyGroup.DIALOGS)
 class HelpScreen(ModalScreen[None]):
     """A scrollable list of keys by pane."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,f1,q", "close", "Close", id="help.close", tooltip="Close the help"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = key_bindings(
+        ("escape,f1,q", "close", "Close", "help.close", "Close the help")
+    )
 
     def __init__(self) -> None:
         super().__init__(name="help")
@@ -54,7 +55,7 @@ def help_lines(app: App[object]) -> Iterator[StyledLine]:
 
     def shown_keys(binding: Binding) -> str:
         keys = changed.get(binding.id or "", binding.key)
-        return " ".join(shown_key(app.get_key_display(Binding(key, ""))) for key in keys.split(","))
+        return " ".join(display_key(app.get_key_display(Binding(key, ""))) for key in keys.split(","))
 
     groups = [(title, [(shown_keys(binding), binding) for binding in bindings]) for title, bindings in key_groups()]
     wide = max(len(keys) for _, rows in groups for keys, _ in rows)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 
 from ollm_tui.core.base.escape import visible
+from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.durations import exact_age
-from ollm_tui.tui.protocol import Intent
+from ollm_tui.tui.protocol.intents import EndJob, InterruptJob, WatchJobs
 from ollm_tui.tui.screens.yes_no_screen import YesNoScreen
 from ollm_tui.tui.styled_text import StyledLine, TextRole, app_of, line
 from ollm_tui.tui.values import CommandMark, JobRow
@@ -41,33 +41,16 @@ class JobList(RowList):
             super().row_clicked(row_id, clicks)
 
 
+@register_keys(KeyGroup.JOBS)
 class JobsScreen(ModalScreen[str | None]):
     """Dismissed with the id of the job whose tab is wanted. Looked at by the house only while it is in sight."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("i", "interrupt", "Interrupt", id="jobs.interrupt", tooltip="Press ctrl+c in the marked job"),
-        Binding("x,delete", "end", "End", id="jobs.end", tooltip="End the marked job with all it started; asks"),
-        Binding("c", "copy", "Copy address", id="jobs.copy", tooltip="Copy where it listens; again for the next one"),
-        Binding("escape,f3,q", "close", "Close", id="jobs.close", tooltip="Close the list of jobs"),
-    ]
-
-    @dataclass
-    class Watched(Intent):
-        """The list has come into sight, or gone out of it."""
-
-        on: bool
-
-    @dataclass
-    class Interrupted(Intent):
-        """Ctrl+C for a job."""
-
-        job_id: str
-
-    @dataclass
-    class Ended(Intent):
-        """End a job with everything it started."""
-
-        job_id: str
+    BINDINGS: ClassVar[list[BindingType]] = key_bindings(
+        ("i", "interrupt", "Interrupt", "jobs.interrupt", "Press ctrl+c in the marked job"),
+        ("x,delete", "end", "End", "jobs.end", "End the marked job with all it started; asks"),
+        ("c", "copy", "Copy address", "jobs.copy", "Copy where it listens; again for the next one"),
+        ("escape,f3,q", "close", "Close", "jobs.close", "Close the list of jobs"),
+    )
 
     def __init__(self) -> None:
         super().__init__(name="jobs")
@@ -93,11 +76,11 @@ class JobsScreen(ModalScreen[str | None]):
 
     @on(events.ScreenResume)
     def _in_sight(self) -> None:
-        self.post_message(self.Watched(True))
+        self.post_message(WatchJobs(True))
 
     @on(events.ScreenSuspend)
     def _out_of_sight(self) -> None:
-        self.post_message(self.Watched(False))
+        self.post_message(WatchJobs(False))
 
     def show_jobs(self, jobs: tuple[JobRow, ...], unknown: str) -> None:
         """The jobs as they are now; `unknown` says what this system does not tell of them."""
@@ -130,7 +113,7 @@ class JobsScreen(ModalScreen[str | None]):
         elif job.state not in (CommandMark.RUNNING, CommandMark.WAITING):
             self.notify(f"{job.name} is over.", markup=False)
         else:
-            self.post_message(self.Interrupted(job.id))
+            self.post_message(InterruptJob(job.id))
             self.notify(f"^C sent to {job.name}.", markup=False)
 
     def action_end(self) -> None:
@@ -143,7 +126,7 @@ class JobsScreen(ModalScreen[str | None]):
 
         def settle(yes: bool | None) -> None:
             if yes:
-                self.post_message(self.Ended(job.id))
+                self.post_message(EndJob(job.id))
 
         facts = (job.command, "All its processes are asked to end, and forced after two seconds.")
         app_of(self).push_screen(YesNoScreen(f"End {job.name}?", facts, "end it"), settle)

@@ -12,9 +12,9 @@ from textual.widgets import Input
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.memory import MemoryScope
-from ollm_tui.tui import protocol as wishes
-from ollm_tui.tui.memory_values import MemoryListing, MemoryQuery, MemoryRow, MemoryText
+from ollm_tui.tui.protocol.intents import ListMemories, ReadMemory
 from ollm_tui.tui.styled_text import StyledLine, StyledSpan, TextRole, app_of, line
+from ollm_tui.tui.values import MemoryListing, MemoryQuery, MemoryRow, MemoryText
 from ollm_tui.tui.widgets.line_view import LongText
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
 from ollm_tui.tui.widgets.text_box import ClickTarget, TextBox
@@ -118,7 +118,7 @@ class MemoryBrowser(ModalScreen[None]):
             empty = "" if self._listing is None else NOTHING_FOUND if self._query.containing else NOTHING_KEPT
             self._shown.show_text(empty, role=TextRole.MUTED)
         elif self._text is None or self._text.name != marked.name:
-            self.post_message(wishes.ReadMemory(marked.name))
+            self.post_message(ReadMemory(marked.name))
 
     @on(RowList.Opened)
     def _opened(self, event: RowList.Opened) -> None:
@@ -142,7 +142,7 @@ class MemoryBrowser(ModalScreen[None]):
     def _ask(self, query: MemoryQuery) -> None:
         if query != self._query:
             self._query = query
-            self.post_message(wishes.ListMemories(query))
+            self.post_message(ListMemories(query))
 
     @property
     def _marked(self) -> MemoryRow | None:

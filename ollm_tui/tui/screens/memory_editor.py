@@ -16,8 +16,8 @@ from textual.widgets.text_area import Selection
 
 from ollm_tui.core.memory import MemoryScope
 from ollm_tui.tui.editable_text import Editable, written_out
-from ollm_tui.tui.memory_values import MemoryName
 from ollm_tui.tui.styled_text import TextRole, line
+from ollm_tui.tui.values import MemoryName
 from ollm_tui.tui.widgets.line_view import LongText
 from ollm_tui.tui.widgets.text_box import TextBox
 

@@ -13,15 +13,16 @@ from textual.content import Content
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.memory import MemoryScope
-from ollm_tui.tui import protocol
-from ollm_tui.tui import protocol as wishes
+from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.editable_text import Editable
 from ollm_tui.tui.layout import WIDE_COLUMNS
-from ollm_tui.tui.memory_values import MemoryListing, MemoryOutcome, MemoryText
+from ollm_tui.tui.protocol import updates
+from ollm_tui.tui.protocol.intents import CloseMemory, DeleteMemory, ListMemories, SaveMemory, UndoMemoryChange
 from ollm_tui.tui.screens.memory_browser import KeyHint, MemoryBrowser, key_lines, list_row, listed_words, size_words
 from ollm_tui.tui.screens.memory_editor import MemoryEditor
 from ollm_tui.tui.screens.yes_no_screen import YesNoScreen
 from ollm_tui.tui.styled_text import TextRole, app_of
+from ollm_tui.tui.values import MemoryListing, MemoryOutcome, MemoryText
 from ollm_tui.tui.widgets.text_box import TextBox
 
 READING = (
@@ -39,23 +40,27 @@ EDITING = (KeyHint("^S", "save", "save"), KeyHint("Esc", "back", "back"))
 CONFLICT = (EDITING[0], KeyHint("^T", "the other text, and back", "theirs"), EDITING[1])
 
 
+@register_keys(KeyGroup.MEMORY)
 class MemoryScreen(MemoryBrowser):
     """A view over what the bridge tells: list, whole text of the marked memory, or the editor in its place."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", "Back", id="memory.back", tooltip="Leave editor, search, memory", priority=True),
+        *key_bindings(("escape", "back", "Back", "memory.back", "Leave editor, search, memory"), priority=True),
         Binding("ctrl+n", "back", "Close", show=False, priority=True),
-        Binding("slash", "search", "Search", id="memory.search", tooltip="Search keys and texts"),
-        Binding("s", "scope", "Scope", id="memory.scope", tooltip="Show both scopes, the workspace's, the user's"),
-        Binding("e", "edit", "Edit", id="memory.edit", tooltip="Edit the marked memory"),
-        Binding("n", "new('workspace')", "New", id="memory.new", tooltip="A new memory for this workspace"),
-        Binding("N", "new('user')", "New for all", id="memory.new_user", tooltip="A new memory for all workspaces"),
-        Binding("d", "delete", "Delete", id="memory.delete", tooltip="Delete the marked memory, after a question"),
-        Binding("u", "undo", "Undo", id="memory.undo", tooltip="Undo your last change or deletion"),
-        Binding("c", "copy", "Copy", id="memory.copy", tooltip="Copy the text to the clipboard"),
-        Binding("ctrl+s", "save", "Save", id="memory.save", tooltip="Save what is edited", priority=True),
-        Binding(
-            "ctrl+t", "theirs", "Other text", id="memory.theirs", tooltip="The text stored meanwhile", priority=True
+        *key_bindings(
+            ("slash", "search", "Search", "memory.search", "Search keys and texts"),
+            ("s", "scope", "Scope", "memory.scope", "Show both scopes, the workspace's, the user's"),
+            ("e", "edit", "Edit", "memory.edit", "Edit the marked memory"),
+            ("n", "new('workspace')", "New", "memory.new", "A new memory for this workspace"),
+            ("N", "new('user')", "New for all", "memory.new_user", "A new memory for all workspaces"),
+            ("d", "delete", "Delete", "memory.delete", "Delete the marked memory, after a question"),
+            ("u", "undo", "Undo", "memory.undo", "Undo your last change or deletion"),
+            ("c", "copy", "Copy", "memory.copy", "Copy the text to the clipboard"),
+        ),
+        *key_bindings(
+            ("ctrl+s", "save", "Save", "memory.save", "Save what is edited"),
+            ("ctrl+t", "theirs", "Other text", "memory.theirs", "The text stored meanwhile"),
+            priority=True,
         ),
     ]
 
@@ -82,10 +87,10 @@ class MemoryScreen(MemoryBrowser):
     def on_mount(self) -> None:
         self._rows.focus()
         self._draw()
-        self.post_message(wishes.ListMemories(self._query))
+        self.post_message(ListMemories(self._query))
 
     def on_unmount(self) -> None:
-        app_of(self).post_message(wishes.CloseMemory())
+        app_of(self).post_message(CloseMemory())
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.width < WIDE_COLUMNS, "-narrow")
@@ -93,15 +98,15 @@ class MemoryScreen(MemoryBrowser):
 
     # -- news --------------------------------------------------------------------------------------------------------
 
-    def take(self, message: protocol.Update) -> None:
+    def take(self, message: updates.Update) -> None:
         match message:
-            case protocol.MemoryListUpdate(listing) if listing.query == self._query:
+            case updates.MemoryListUpdate(listing) if listing.query == self._query:
                 self._show_listing(listing)
-            case protocol.MemoryTextUpdate(text):
+            case updates.MemoryTextUpdate(text):
                 self._show_text(text)
-            case protocol.MemoryChangeUpdate():
+            case updates.MemoryChangeUpdate():
                 self._settle(message)
-            case protocol.QueueUpdate(queue):
+            case updates.QueueUpdate(queue):
                 self._waiting = len(queue.pending)
                 self._draw()
             case _:
@@ -129,7 +134,7 @@ class MemoryScreen(MemoryBrowser):
                 self._shown.show_text("(gone)" if text.value is None else "(empty)", role=TextRole.MUTED)
         self._draw()
 
-    def _settle(self, settled: protocol.MemoryChangeUpdate) -> None:
+    def _settle(self, settled: updates.MemoryChangeUpdate) -> None:
         name = visible(settled.name.key) if settled.name is not None else ""
         match settled.outcome:
             case MemoryOutcome.SAVED:
@@ -145,7 +150,7 @@ class MemoryScreen(MemoryBrowser):
             case MemoryOutcome.CONFLICT:
                 self._say(f"{name} was changed elsewhere meanwhile: nothing was done.", failed=True)
             case MemoryOutcome.FAILED:
-                self._say(settled.words, failed=True)
+                self._say(settled.message, failed=True)
         self._draw()
 
     # -- changing ----------------------------------------------------------------------------------------------------
@@ -200,7 +205,7 @@ class MemoryScreen(MemoryBrowser):
             self._say("Give it a key first: what the text is about.", failed=True)
             self._draw()
             return
-        self.post_message(wishes.SaveMemory(name, editor.expected, await editor.value()))
+        self.post_message(SaveMemory(name, editor.expected, await editor.value()))
 
     def action_theirs(self) -> None:
         if self._editor is not None:
@@ -215,12 +220,12 @@ class MemoryScreen(MemoryBrowser):
 
         def settle(yes: bool | None) -> None:
             if yes:
-                self.post_message(wishes.DeleteMemory(marked.name))
+                self.post_message(DeleteMemory(marked.name))
 
         app_of(self).push_screen(YesNoScreen("Delete this memory?", facts, "delete; u brings it back"), settle)
 
     def action_undo(self) -> None:
-        self.post_message(wishes.UndoMemoryChange())
+        self.post_message(UndoMemoryChange())
 
     def action_back(self) -> None:
         """Out of the editor, asking where that would lose something; out of the search; out of here."""

@@ -6,11 +6,12 @@ from enum import StrEnum
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from ollm_tui.core.base.escape import visible
+from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.durations import exact_age
 from ollm_tui.tui.screens.jobs_screen import NAME_CELLS, state_words
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line, spread
@@ -36,14 +37,15 @@ class QuitChoice(StrEnum):
     """Quit and let the jobs that can go on run on."""
 
 
+@register_keys(KeyGroup.DIALOGS, 2)
 class QuitScreen(ModalScreen[QuitChoice | None]):
     """Dismissed with None for staying. Enter does nothing."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer('end')", "End", id="leave.end", tooltip="Quit, and end all that still runs"),
-        Binding("l", "answer('leave')", "Leave", id="leave.running", tooltip="Quit, and leave the jobs running"),
-        Binding("escape,n", "answer('')", "Stay", id="leave.stay", tooltip="Stay here"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = key_bindings(
+        ("y", "answer('end')", "End", "leave.end", "Quit, and end all that still runs"),
+        ("l", "answer('leave')", "Leave", "leave.running", "Quit, and leave the jobs running"),
+        ("escape,n", "answer('')", "Stay", "leave.stay", "Stay here"),
+    )
 
     def __init__(self, unfinished: UnfinishedWork) -> None:
         super().__init__()

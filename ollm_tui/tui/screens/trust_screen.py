@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import on
@@ -15,7 +14,7 @@ from textual.screen import ModalScreen
 
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.tui.decisions import ARM_SECONDS
-from ollm_tui.tui.protocol import Intent
+from ollm_tui.tui.protocol.intents import TrustConfig
 from ollm_tui.tui.screens.yes_no_screen import YesNoScreen
 from ollm_tui.tui.styled_text import TextRole, line, lines_of
 from ollm_tui.tui.widgets.line_view import LineView
@@ -31,12 +30,6 @@ class TrustScreen(ModalScreen[None]):
     """Enter does nothing; a yes counts after a moment, and once the end of the text has been in sight."""
 
     BINDINGS: ClassVar[list[BindingType]] = YesNoScreen.BINDINGS
-
-    @dataclass
-    class Trusted(Intent):
-        """The person trusts the file as long as it says just this."""
-
-        shown: bytes
 
     def __init__(self, path: str, content: bytes, now: Callable[[], float]) -> None:
         super().__init__()
@@ -85,5 +78,5 @@ class TrustScreen(ModalScreen[None]):
         if yes:
             if not self._text.seen_end or self._now() - self._shown_at < ARM_SECONDS:
                 return
-            self.post_message(self.Trusted(self._content))
+            self.post_message(TrustConfig(self._content))
         self.dismiss()

@@ -5,23 +5,25 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 
 from ollm_tui.core.base.escape import visible
+from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.styled_text import TextRole, line
 from ollm_tui.tui.widgets.text_box import TextBox
 
 
+@register_keys(KeyGroup.DIALOGS, 1)
 class YesNoScreen(ModalScreen[bool]):
     """Dismissed with True for yes. Enter does nothing."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", "Yes", id="ask.yes", tooltip="Yes"),
-        Binding("escape,n", "answer(False)", "No", id="ask.no", tooltip="No"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = key_bindings(
+        ("y", "answer(True)", "Yes", "ask.yes", "Yes"),
+        ("escape,n", "answer(False)", "No", "ask.no", "No"),
+    )
 
     def __init__(self, title: str, facts: tuple[str, ...], yes: str) -> None:
         super().__init__()

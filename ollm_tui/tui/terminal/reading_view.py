@@ -9,6 +9,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.selection import Selection
 
+from ollm_tui.tui.bindings import KeyGroup, register_keys
 from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.terminal import view_messages
 from ollm_tui.tui.terminal.canvas import TerminalCanvas
@@ -25,6 +26,7 @@ def _key(keys: str, action: str, name: str, words: str, short: str = "") -> Bind
     return Binding(keys, action, short or words, id=f"terminal.{name}", tooltip=words, show=False)
 
 
+@register_keys(KeyGroup.READING)
 class ReadingView(TerminalCanvas):
     """A canvas; while `reader` is set, keys read and lines stay."""
 

@@ -13,7 +13,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ollm_tui.tui.bindings import shown_key
+from ollm_tui.tui.bindings import display_key
 from ollm_tui.tui.styled_text import RolePalette, TextRole, app_of, line
 
 ORDER = (
@@ -121,5 +121,5 @@ class KeyFooter(Widget):
 
 
 def _key_text(app: App[object], bound: ActiveBinding) -> str:
-    """Return a key as people read it: `F8`, `^P`, `Esc`."""
-    return shown_key(app.get_key_display(bound.binding))
+    """A key as people read it: `F8`, `^P`, `Esc`."""
+    return display_key(app.get_key_display(bound.binding))

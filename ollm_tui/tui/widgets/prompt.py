@@ -14,8 +14,9 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import TextArea
 
-from ollm_tui.tui.protocol import Intent
-from ollm_tui.tui.terminal_references import Reference, References, TerminalExcerpt
+from ollm_tui.tui.bindings import KeyGroup, register_keys
+from ollm_tui.tui.protocol.intents import SendMessage
+from ollm_tui.tui.terminal_references import References, TerminalExcerpt
 
 BLINK_SECONDS = 30.0
 """How long the cursor blinks after the last key; at rest the screen costs nothing."""
@@ -24,6 +25,7 @@ HISTORY = 200
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
+@register_keys(KeyGroup.PROMPT)
 class Prompt(TextArea):
     """Enter sends, ctrl+j breaks the line, up and down at the edges recall history."""
 
@@ -44,14 +46,6 @@ class Prompt(TextArea):
         ),
         Binding("ctrl+end", "scroll_chat(0)", "Follow", id="prompt.follow", tooltip="Go to the end", show=False),
     ]
-
-    @dataclass
-    class Sent(Intent):
-        """The person sent a message, a `/command` or a `!shell line`."""
-
-        text: str
-        references: tuple[Reference, ...] = ()
-        """Excerpts its tokens stand for."""
 
     @dataclass
     class ScrollAsked(Message):
@@ -103,7 +97,7 @@ class Prompt(TextArea):
         if not self._sent or self._sent[-1] != text:
             self._sent = [*self._sent, text][-HISTORY:]
         self._recalled = None
-        self.post_message(self.Sent(text, self._references.used_in(text)))
+        self.post_message(SendMessage(text, self._references.used_in(text)))
 
     def refer_to(self, excerpt: TerminalExcerpt) -> None:
         """Insert a token that stands for text of a terminal."""

@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message
 
+from ollm_tui.tui.bindings import KeyGroup, register_keys
 from ollm_tui.tui.styled_text import StyledLine, StyledSpan, TextRole, spread, wrap_all
 from ollm_tui.tui.widgets.line_view import LineView
 
@@ -50,6 +51,7 @@ def _aligned(row: StyledLine) -> StyledLine:
     return row
 
 
+@register_keys(KeyGroup.LISTS)
 class RowList(LineView):
     """Rows to move through; the cursor stays on its row's id while they change."""
 

@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.timer import Timer
 
+from ollm_tui.tui.bindings import KeyGroup, register_keys
 from ollm_tui.tui.conversation_entries import (
     AnswerGrew,
     CallEntry,
@@ -31,6 +32,7 @@ LIVE_SHARE = 4
 """After a painting that took t, pause at least this many t: keys come first."""
 
 
+@register_keys(KeyGroup.CHAT)
 class Transcript(ScrollSurface):
     """Entries in order; applies `Change`s and posts what a person does with entries."""
 

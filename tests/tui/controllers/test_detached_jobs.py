@@ -12,15 +12,14 @@ import pytest
 
 from ollm_tui.core.shell.detached_jobs import DetachedJob, JobRecord, JobRecords
 from ollm_tui.core.shell.output_log import BACKLOG
-from ollm_tui.core.shell.process_tree import birth_of
-from ollm_tui.core.shell.status import ProcessName
-from ollm_tui.tui.controllers.detached_jobs_controller import DetachedJobsController
+from ollm_tui.core.shell.process_tree import ProcessName, birth_of
+from ollm_tui.tui.controllers.commands_controller import DetachedJobs
 from ollm_tui.tui.values import CommandMark
 from tests.core.shell.conftest import until
 
 
-class Shelf:
-    """One left job, what its tab was fed, and how often a change was announced."""
+class Setup:
+    """One detached job, what its tab was fed, and how often a change was announced."""
 
     def __init__(self, folder: Path, process: asyncio.subprocess.Process, log: Path | None) -> None:
         self.process = process
@@ -39,15 +38,16 @@ class Shelf:
             log=None if log is None else str(log),
             detached=True,
         )
-        self.left = DetachedJobsController(JobRecords(folder / "jobs", folder), self._changed)
-        self.left.show([DetachedJob(record, (ProcessName(process.pid, "sleep"),))])
+        self.jobs = DetachedJobs(JobRecords(folder / "jobs", folder))
+        self.jobs.on_change = self._changed
+        self.jobs.show([DetachedJob(record, (ProcessName(process.pid, "sleep"),))])
 
     def open(self) -> None:
-        assert self.left.attach("5a5a", self._feed)
+        assert self.jobs.attach("5a5a", self._feed)
 
     @property
     def standing(self) -> CommandMark:
-        [tab] = self.left.tabs()
+        [tab] = self.jobs.tabs()
         assert (tab.id, tab.label, tab.alive) == ("5a5a", "j1 serve", False)
         return tab.state
 
@@ -59,13 +59,13 @@ class Shelf:
 
 
 @asynccontextmanager
-async def shelf(folder: Path, log: Path | None) -> AsyncIterator[Shelf]:
+async def setup(folder: Path, log: Path | None) -> AsyncIterator[Setup]:
     process = await asyncio.create_subprocess_exec("sleep", "60", start_new_session=True)
-    made = Shelf(folder, process, log)
+    made = Setup(folder, process, log)
     try:
         yield made
     finally:
-        made.left.close()
+        made.jobs.close()
         if process.returncode is None:
             process.kill()
         await process.wait()
@@ -74,7 +74,7 @@ async def shelf(folder: Path, log: Path | None) -> AsyncIterator[Shelf]:
 async def test_a_log_is_shown_and_followed_until_its_job_is_over(tmp_path: Path) -> None:
     log = tmp_path / "j1.log"
     log.write_bytes(b"\x1b[32mup\x1b[0m\r\n")
-    async with shelf(tmp_path, log) as here:
+    async with setup(tmp_path, log) as here:
         assert (here.standing, here.changes) == (CommandMark.LEFT, 1)
         here.open()
         await until(lambda: here.fed == b"\x1b[32mup\x1b[0m\r\n")
@@ -94,17 +94,17 @@ async def test_a_log_is_shown_and_followed_until_its_job_is_over(tmp_path: Path)
 async def test_a_log_that_is_no_longer_looked_at_is_no_longer_read(tmp_path: Path) -> None:
     log = tmp_path / "j1.log"
     log.write_bytes(b"up\n")
-    async with shelf(tmp_path, log) as here:
+    async with setup(tmp_path, log) as here:
         here.open()
         await until(lambda: here.fed)
-        here.left.detach("5a5a")
+        here.jobs.detach("5a5a")
         await until(lambda: not [task for task in asyncio.all_tasks() if "_follow" in repr(task)])
 
 
 async def test_of_a_long_log_the_end_is_shown_and_where_the_rest_is(tmp_path: Path) -> None:
     log = tmp_path / "j1.log"
     log.write_bytes(b"x" * 1000 + b"\n" + b"y" * (BACKLOG - 1))
-    async with shelf(tmp_path, log) as here:
+    async with setup(tmp_path, log) as here:
         here.open()
         await until(lambda: here.fed.endswith(b"y"))
         notice, _, shown = here.fed.partition(b"\r\n")
@@ -116,7 +116,7 @@ async def test_of_a_long_log_the_end_is_shown_and_where_the_rest_is(tmp_path: Pa
 async def test_a_log_that_cannot_be_read_is_said(tmp_path: Path, kind: str) -> None:
     (tmp_path / "secret").write_bytes(b"secret")
     (tmp_path / "link").symlink_to("secret")
-    async with shelf(tmp_path, None if kind == "none" else tmp_path / kind) as here:
+    async with setup(tmp_path, None if kind == "none" else tmp_path / kind) as here:
         here.open()
         await until(lambda: here.fed)
         assert (b"was not kept" if kind == "none" else b"cannot be read") in here.fed
@@ -124,7 +124,7 @@ async def test_a_log_that_cannot_be_read_is_said(tmp_path: Path, kind: str) -> N
 
 
 async def test_what_is_no_left_job_is_not_taken(tmp_path: Path) -> None:
-    async with shelf(tmp_path, None) as here:
-        assert not here.left.attach("j1", lambda data: None)
-        here.left.show([])
+    async with setup(tmp_path, None) as here:
+        assert not here.jobs.attach("j1", lambda data: None)
+        here.jobs.show([])
         assert here.standing is CommandMark.EXITED

@@ -1,4 +1,4 @@
-"""The bridge's parts on the real bus and stream: events become values, answers settle questions exactly once."""
+"""The controllers on the real bus and stream: events become values, answers settle questions exactly once."""
 
 from __future__ import annotations
 
@@ -35,31 +35,32 @@ from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.rules import PolicyConfig
 from ollm_tui.core.tools.registry import ToolRegistry
-from ollm_tui.tui import protocol
 from ollm_tui.tui.controllers.confirmations_controller import ConfirmationQueue, ConfirmationsController
 from ollm_tui.tui.controllers.conversation_controller import ConversationController, summary_of
 from ollm_tui.tui.controllers.turns_controller import ActivityTracker
 from ollm_tui.tui.conversation_entries import AnswerEntry, AnswerGrew, CallEntry, CallState, EntriesChanged, Entry
+from ollm_tui.tui.protocol import updates
+from ollm_tui.tui.protocol.intents import DenyConfirmations
 from ollm_tui.tui.values import Activity, ConfirmationQueueSnapshot, QueueState, Reach
 from tests.tui.pilot import HandClock
 
 
 class Bench:
-    """A bus and a stream under one hand-moved clock, with a keeper reading the stream."""
+    """A bus and a stream under one hand-moved clock, with a queue that follows the stream."""
 
     def __init__(self) -> None:
         self.clock = HandClock()
         self.bus = MessageBus(self.clock)
         self.stream = EventStream(self.bus, self.clock)
-        self.keeper = ConfirmationQueue(self.bus, self.clock.monotonic)
+        self.queue = ConfirmationQueue(self.bus, self.clock.monotonic)
         self.stream.subscribe(self._read)
 
     def _read(self, event: Event) -> None:
         match event:
             case ConfirmationRequestedEvent():
-                self.keeper.asked(event)
+                self.queue.add(event)
             case ConfirmationSettledEvent():
-                self.keeper.answered(event)
+                self.queue.settle(event)
             case _:
                 pass
 
@@ -73,12 +74,12 @@ class Bench:
 async def test_questions_are_numbered_for_the_session_and_never_anew() -> None:
     bench = Bench()
     first, second = await bench.ask(), await bench.ask()
-    items = bench.keeper.snapshot().pending
+    items = bench.queue.snapshot().pending
     assert [item.ordinal for item in items] == [1, 2]
-    bench.keeper.answer(items[0].id, approved=True)
-    bench.keeper.forget(items[0].id)
+    bench.queue.answer(items[0].id, approved=True)
+    bench.queue.forget(items[0].id)
     third = await bench.ask()
-    assert [item.ordinal for item in bench.keeper.snapshot().pending] == [2, 3]
+    assert [item.ordinal for item in bench.queue.snapshot().pending] == [2, 3]
     for task in (first, second, third):
         task.cancel()
 
@@ -86,8 +87,8 @@ async def test_questions_are_numbered_for_the_session_and_never_anew() -> None:
 async def test_an_answer_carries_reason_changes_and_what_to_remember() -> None:
     bench = Bench()
     task = await bench.ask()
-    item_id = bench.keeper.snapshot().pending[0].id
-    assert bench.keeper.answer(item_id, approved=True, modified={"command": "ls"}, reach=Reach.SESSION)
+    item_id = bench.queue.snapshot().pending[0].id
+    assert bench.queue.answer(item_id, approved=True, modified={"command": "ls"}, reach=Reach.SESSION)
     response = await task
     assert (response.modified_args, response.remember) == ({"command": "ls"}, RememberScope.SESSION)
 
@@ -96,34 +97,34 @@ async def test_an_answer_carries_reason_changes_and_what_to_remember() -> None:
 async def test_a_yes_that_races_with_the_time_out_settles_once(first: str) -> None:
     bench = Bench()
     task = await bench.ask(timeout=10.0)
-    item_id = bench.keeper.snapshot().pending[0].id
+    item_id = bench.queue.snapshot().pending[0].id
     bench.clock.seconds += 10.0
     expire: Callable[[], object] = bench.bus.expire_due
     if first == "answer":
-        assert bench.keeper.answer(item_id, approved=True)
+        assert bench.queue.answer(item_id, approved=True)
         expire()
         assert (await task).approved
-        assert bench.keeper.find(item_id).state is QueueState.APPROVED  # type: ignore[union-attr]  # it is kept
+        assert bench.queue.find(item_id).state is QueueState.APPROVED  # type: ignore[union-attr]  # it is kept
     else:
         expire()
-        assert not bench.keeper.answer(item_id, approved=True), "too late: it is denied already"
+        assert not bench.queue.answer(item_id, approved=True), "too late: it is denied already"
         with pytest.raises(ConfirmationTimeout):
             await task
-        assert bench.keeper.find(item_id).state is QueueState.EXPIRED  # type: ignore[union-attr]  # it is kept
+        assert bench.queue.find(item_id).state is QueueState.EXPIRED  # type: ignore[union-attr]  # it is kept
 
 
 async def test_holding_stops_the_clock_that_the_screen_shows() -> None:
     bench = Bench()
     task = await bench.ask(timeout=60.0)
-    (item,) = bench.keeper.snapshot().pending
+    (item,) = bench.queue.snapshot().pending
     assert item.deadline == bench.clock.monotonic() + 60.0
-    bench.keeper.hold(item.id, held=True)
-    (held,) = bench.keeper.snapshot().pending
+    bench.queue.hold(item.id, held=True)
+    (held,) = bench.queue.snapshot().pending
     assert held.held
     assert held.deadline is None
     bench.clock.seconds += 30
-    bench.keeper.hold(item.id, held=False)
-    (going,) = bench.keeper.snapshot().pending
+    bench.queue.hold(item.id, held=False)
+    (going,) = bench.queue.snapshot().pending
     assert going.deadline == bench.clock.monotonic() + 60.0
     task.cancel()
 
@@ -131,10 +132,10 @@ async def test_holding_stops_the_clock_that_the_screen_shows() -> None:
 async def test_a_question_that_did_not_change_is_the_same_object_in_the_next_snapshot() -> None:
     bench = Bench()
     tasks = [await bench.ask(timeout=60.0) for _ in range(3)]
-    before = bench.keeper.snapshot().items
+    before = bench.queue.snapshot().items
     bench.clock.seconds += 7
-    bench.keeper.hold(before[1].id, held=True)
-    after = bench.keeper.snapshot().items
+    bench.queue.hold(before[1].id, held=True)
+    after = bench.queue.snapshot().items
     assert [one is other for one, other in zip(before, after, strict=True)] == [True, False, True]
     for task in tasks:
         task.cancel()
@@ -142,14 +143,14 @@ async def test_a_question_that_did_not_change_is_the_same_object_in_the_next_sna
 
 async def test_many_questions_are_told_together_and_each_end_once_before_it_is_gone(tmp_path: Path) -> None:
     bench = Bench()
-    told: list[ConfirmationQueueSnapshot] = []
+    posted: list[ConfirmationQueueSnapshot] = []
 
-    def tell(message: protocol.Update) -> None:
-        assert isinstance(message, protocol.QueueUpdate)
-        told.append(message.queue)
+    def post(message: updates.Update) -> None:
+        assert isinstance(message, updates.QueueUpdate)
+        posted.append(message.queue)
 
     executor = ToolExecutor(ToolRegistry(), PolicyEngine(PolicyConfig()), bench.bus, Workspace(tmp_path))
-    desk = ConfirmationsController(bench.keeper, executor, tell)
+    controller = ConfirmationsController(bench.queue, executor, post, lambda work: work.close())
     answered: list[ConfirmationSettledEvent] = []
     bench.stream.subscribe(
         lambda event: answered.append(event) if isinstance(event, ConfirmationSettledEvent) else None
@@ -157,15 +158,15 @@ async def test_many_questions_are_told_together_and_each_end_once_before_it_is_g
     tasks: list[asyncio.Task[ConfirmationResponse]] = []
     for _ in range(100):
         tasks.append(await bench.ask())
-        desk.tell()
-    await eventually(lambda: bool(told) and len(told[-1].pending) == 100)
-    desk.deny([item.id for item in told[-1].items])
+        controller.post_soon()
+    await eventually(lambda: bool(posted) and len(posted[-1].pending) == 100)
+    controller.handle(DenyConfirmations(tuple(item.id for item in posted[-1].items)))
     for event in answered:
-        desk.settled(event)
-        desk.tell()
-    await eventually(lambda: not told[-1].items)
-    assert all(any(one.state is QueueState.DENIED for one in queue.items) for queue in told[-2:-1])
-    assert len(told) < 20
+        controller.settled(event)
+        controller.post_soon()
+    await eventually(lambda: not posted[-1].items)
+    assert all(any(one.state is QueueState.DENIED for one in queue.items) for queue in posted[-2:-1])
+    assert len(posted) < 20
     await asyncio.gather(*tasks)
 
 
@@ -179,21 +180,21 @@ async def eventually(happened: Callable[[], bool]) -> None:
 
 
 def fold(*events: Event) -> dict[str, Entry]:
-    folder, entries = ConversationController(model="m"), dict[str, Entry]()
+    controller, entries = ConversationController(model="m"), dict[str, Entry]()
     for event in events:
-        for change in folder.fold(event, ordinal=7):
+        for change in controller.fold(event, ordinal=7):
             if isinstance(change, EntriesChanged):
                 entries |= {entry.id: entry for entry in change.entries}
     return entries
 
 
 def test_a_streamed_answer_and_its_message_are_one_entry() -> None:
-    folder = ConversationController(model="m")
-    begun, *grown = folder.fold(TextDeltaEvent(text="Hel"))
+    controller = ConversationController(model="m")
+    begun, *grown = controller.fold(TextDeltaEvent(text="Hel"))
     assert isinstance(begun, EntriesChanged)
-    grown += folder.fold(TextDeltaEvent(text="lo"))
+    grown += controller.fold(TextDeltaEvent(text="lo"))
     assert [change.text for change in grown if isinstance(change, AnswerGrew)] == ["Hel", "lo"]
-    (final,) = folder.fold(AssistantMessageEvent(text="Hello"))
+    (final,) = controller.fold(AssistantMessageEvent(text="Hello"))
     assert isinstance(final, EntriesChanged)
     (entry,) = final.entries
     assert entry.id == begun.entries[0].id
@@ -264,30 +265,30 @@ def test_a_summary_names_what_a_call_is_about() -> None:
 
 
 def test_the_activity_follows_the_turn_and_stopping_outlasts_what_still_arrives() -> None:
-    folder = ActivityTracker(HandClock().monotonic)
+    tracker = ActivityTracker(HandClock().monotonic)
     call = ToolCallEvent(call_id="c", name="shell", arguments={}, origin=Origin.MODEL)
-    seen = [folder.fold(event) for event in (UserMessageEvent(text="x"), TextDeltaEvent(text="y"), call)]
-    assert [news.activity for news in seen if news] == [Activity.THINKING, Activity.STREAMING, Activity.RUNNING]
-    assert folder.stopping() is not None
-    assert folder.fold(TextDeltaEvent(text="late")) is None
-    ended = folder.fold(TurnFinishedEvent(status=TurnStatus.INTERRUPTED))
+    seen = [tracker.fold(event) for event in (UserMessageEvent(text="x"), TextDeltaEvent(text="y"), call)]
+    assert [update.activity for update in seen if update] == [Activity.THINKING, Activity.STREAMING, Activity.RUNNING]
+    assert tracker.stopping() is not None
+    assert tracker.fold(TextDeltaEvent(text="late")) is None
+    ended = tracker.fold(TurnFinishedEvent(status=TurnStatus.INTERRUPTED))
     assert ended is not None
     assert ended.activity is Activity.IDLE
 
 
 def test_what_a_person_approved_only_begins_to_run_then() -> None:
-    folder = ActivityTracker(HandClock().monotonic)
+    tracker = ActivityTracker(HandClock().monotonic)
     call = ToolCallEvent(call_id="c", name="shell", arguments={}, origin=Origin.MODEL)
     answer = ConfirmationSettledEvent(call_id="c", request_id="q", outcome=ConfirmationState.APPROVED, by="person")
-    before, again = folder.fold(call), folder.fold(answer)
+    before, again = tracker.fold(call), tracker.fold(answer)
     assert before == again
     assert again is not None and again.activity is Activity.RUNNING, "the status counts its seconds from here"
 
 
 def test_a_failed_turn_says_why_and_keeps_saying_it() -> None:
-    folder = ActivityTracker(HandClock().monotonic)
-    folder.fold(UserMessageEvent(text="x"))
-    folder.fold(ErrorEvent(error=TurnError(type="ProviderError", message="http://127.0.0.1:9 refused")))
-    news = folder.fold(TurnFinishedEvent(status=TurnStatus.FAILED))
-    assert news is not None
-    assert (news.activity, news.fault) == (Activity.FAILED, "http://127.0.0.1:9 refused")
+    tracker = ActivityTracker(HandClock().monotonic)
+    tracker.fold(UserMessageEvent(text="x"))
+    tracker.fold(ErrorEvent(error=TurnError(type="ProviderError", message="http://127.0.0.1:9 refused")))
+    update = tracker.fold(TurnFinishedEvent(status=TurnStatus.FAILED))
+    assert update is not None
+    assert (update.activity, update.error) == (Activity.FAILED, "http://127.0.0.1:9 refused")

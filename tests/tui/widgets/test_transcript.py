@@ -9,7 +9,7 @@ from rich.cells import chop_cells
 from rich.style import Style
 
 from ollm_tui.core.bus.confirmation import Preview
-from ollm_tui.tui import protocol, styled_text
+from ollm_tui.tui import styled_text
 from ollm_tui.tui.conversation_entries import (
     AnswerEntry,
     AnswerGrew,
@@ -20,6 +20,7 @@ from ollm_tui.tui.conversation_entries import (
     NoteEntry,
     UserEntry,
 )
+from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.styled_text import RolePalette, StyledLine, StyledSpan, TextRole, line
 from ollm_tui.tui.widgets import markdown_blocks, tool_call_view
 from ollm_tui.tui.widgets.block_painting import BlockPainter
@@ -169,7 +170,7 @@ def answer(text: str, name: str = "a", *, live: bool = False) -> EntriesChanged:
 
 async def stream(here: Stage, pieces: int) -> None:
     for number in range(pieces):
-        here.app.tell(protocol.ConversationUpdate(AnswerGrew("a", text=f"line {number}\n\n")))
+        here.app.post_update(updates.ConversationUpdate(AnswerGrew("a", text=f"line {number}\n\n")))
     shown = here.app.dashboard.chat.transcript
     await wait_until(here.pilot, lambda: f"line {pieces - 1}" in shown.document.items[-1].entry.text)  # type: ignore[union-attr]  # the last is an answer
     await here.settle()
@@ -177,7 +178,7 @@ async def stream(here: Stage, pieces: int) -> None:
 
 async def test_it_follows_a_growing_answer() -> None:
     async with stage() as here:
-        await here.tell(protocol.ConversationUpdate(answer("", live=True)))
+        await here.post(updates.ConversationUpdate(answer("", live=True)))
         await stream(here, 120)
         assert "line 119" in here.text
 
@@ -185,14 +186,14 @@ async def test_it_follows_a_growing_answer() -> None:
 async def test_scrolled_up_it_does_not_move_during_200_pieces_and_end_follows_again() -> None:
     async with stage() as here:
         old = "\n\n".join(f"old {number}" for number in range(80))
-        await here.tell(
-            protocol.ConversationUpdate(answer(old, "before")), protocol.ConversationUpdate(answer("", live=True))
+        await here.post(
+            updates.ConversationUpdate(answer(old, "before")), updates.ConversationUpdate(answer("", live=True))
         )
         await here.press("f6", "g")
         first = [one for one in here.text.splitlines() if "old" in one]
         await stream(here, 200)
         assert [one for one in here.text.splitlines() if "old" in one] == first
-        await here.tell(protocol.ConversationUpdate(EntriesChanged((NoteEntry("n", "news"),))))
+        await here.post(updates.ConversationUpdate(EntriesChanged((NoteEntry("n", "news"),))))
         assert "1 new below - End" in here.text
         await here.press("G")
         assert "line 199" in here.text
@@ -202,7 +203,7 @@ async def test_scrolled_up_it_does_not_move_during_200_pieces_and_end_follows_ag
 async def test_a_resize_keeps_what_is_read_in_the_top_row() -> None:
     async with stage() as here:
         long = "\n\n".join(f"paragraph {number} " + "word " * 30 for number in range(60))
-        await here.tell(protocol.ConversationUpdate(answer(long)))
+        await here.post(updates.ConversationUpdate(answer(long)))
         await here.press("f6", "pageup", "pageup")
         shown = here.app.dashboard.chat.transcript
         before = shown.document.position_at(shown.scroll_offset.y)
@@ -215,7 +216,7 @@ async def test_a_resize_keeps_what_is_read_in_the_top_row() -> None:
 async def test_ten_thousand_messages_are_painted_only_where_they_are_seen() -> None:
     async with stage() as here:
         entries = tuple(UserEntry(f"u{number}", f"message {number}") for number in range(10_000))
-        await here.tell(protocol.ConversationUpdate(ConversationCleared(entries)))
+        await here.post(updates.ConversationUpdate(ConversationCleared(entries)))
         assert "message 9999" in here.text
         document = here.app.dashboard.chat.transcript.document
         painted = sum(slot.strips is not None for item in document.items for slot in item.slots)
@@ -225,7 +226,7 @@ async def test_ten_thousand_messages_are_painted_only_where_they_are_seen() -> N
 async def test_a_call_is_folded_until_it_is_opened_and_copied_with_a_key() -> None:
     async with stage() as here:
         call = CallEntry("c", "shell", "pytest -q", CallState.OK, output="1 failed, 40 passed", duration_ms=2310)
-        await here.tell(protocol.ConversationUpdate(EntriesChanged((call,))))
+        await here.post(updates.ConversationUpdate(EntriesChanged((call,))))
         assert "pytest -q" in here.text
         assert "40 passed" not in here.text
         await here.press("f6", "j", "space")
@@ -238,7 +239,7 @@ async def test_what_waits_is_open_and_says_its_number_and_clock() -> None:
     async with stage() as here:
         await here.press("x")
         call = CallEntry("call-1", "edit_file", "cli/export.py", CallState.WAIT)
-        await here.tell(protocol.ConversationUpdate(EntriesChanged((call,))))
+        await here.post(updates.ConversationUpdate(EntriesChanged((call,))))
         await here.show_queue(question(deadline=here.clock.seconds + 47, timeout=60.0))
         assert "WAIT #1  0:47" in here.text
         assert "as_json" in here.text
@@ -252,7 +253,7 @@ async def test_each_second_only_what_is_in_sight_is_drawn_anew(monkeypatch: pyte
     async with stage() as here:
         await here.press("x")
         waiting = tuple(CallEntry(f"call-{number}", "ls", "", CallState.WAIT) for number in range(1, 401))
-        await here.tell(protocol.ConversationUpdate(EntriesChanged(waiting)))
+        await here.post(updates.ConversationUpdate(EntriesChanged(waiting)))
         end = here.clock.seconds + 47
         await here.show_queue(*(question(number, deadline=end, timeout=60.0) for number in range(1, 401)))
         touched: list[str] = []
@@ -288,8 +289,8 @@ async def test_what_a_waiting_call_would_do_is_laid_out_once_and_not_each_second
     monkeypatch.setattr(tool_call_view, "preview_lines", counted)
     async with stage() as here:
         await here.press("x")
-        await here.tell(
-            protocol.ConversationUpdate(EntriesChanged((CallEntry("call-1", "edit_file", "", CallState.WAIT),)))
+        await here.post(
+            updates.ConversationUpdate(EntriesChanged((CallEntry("call-1", "edit_file", "", CallState.WAIT),)))
         )
         await here.show_queue(question(deadline=here.clock.seconds + 47, timeout=60.0))
         for _ in range(5):
@@ -303,7 +304,7 @@ async def test_what_a_waiting_call_would_do_is_laid_out_once_and_not_each_second
 async def test_search_finds_backwards_and_says_when_there_is_nothing() -> None:
     async with stage(notifications=True) as here:
         many = tuple(UserEntry(f"u{number}", f"message {number}") for number in range(200))
-        await here.tell(protocol.ConversationUpdate(EntriesChanged(many)))
+        await here.post(updates.ConversationUpdate(EntriesChanged(many)))
         await here.press("ctrl+f", *"message 42", "enter")
         assert here.app.dashboard.chat.transcript.chosen_entry == many[42]
         assert "message 42" in here.text

@@ -1,0 +1,293 @@
+"""Messages from panes and screens: what the person wants done. Each controller takes one family of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+if TYPE_CHECKING:
+    from ollm_tui.core.base.results import JsonObject
+    from ollm_tui.tui.terminal_references import Reference
+    from ollm_tui.tui.values import MemoryName, MemoryQuery, Reach
+
+
+class Intent(Message):
+    """Base of all intents; they carry plain data."""
+
+
+@dataclass
+class ReportFocus(Intent):
+    """The terminal window got the keyboard focus, or lost it."""
+
+    focused: bool
+
+
+# -- conversation ------------------------------------------------------------------------------------------------------
+
+
+class TurnIntent(Intent):
+    """Base of the intents about turns."""
+
+
+@dataclass
+class SendMessage(TurnIntent):
+    """Send this message; `references` are the terminal excerpts that it names."""
+
+    text: str
+    references: tuple[Reference, ...] = ()
+
+
+class RetryTurn(TurnIntent):
+    """Send the last message again."""
+
+
+class InterruptTurn(TurnIntent):
+    """Stop the running turn."""
+
+
+# -- mode and trust ----------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class ChangeMode(Intent):
+    """Change the policy mode; None for the next one."""
+
+    mode: str | None
+
+
+class TrustIntent(Intent):
+    """Base of the intents about the workspace's own config file."""
+
+
+class AskForTrust(TrustIntent):
+    """Show the workspace's own config file and ask whether to trust it."""
+
+
+@dataclass
+class TrustConfig(TrustIntent):
+    """Trust the file as long as it says just what was shown."""
+
+    shown: bytes
+
+
+# -- confirmations -----------------------------------------------------------------------------------------------------
+
+
+class ConfirmationIntent(Intent):
+    """Base of the intents about confirmations."""
+
+
+@dataclass
+class DecideConfirmation(ConfirmationIntent):
+    """Settle a confirmation; `reach` and `rule` where the answer is to be remembered."""
+
+    item_id: str
+    approved: bool
+    reason: str | None = None
+    modified: JsonObject | None = None
+    reach: Reach | None = None
+    rule: str | None = None
+
+
+@dataclass
+class DenyConfirmations(ConfirmationIntent):
+    """Deny several confirmations."""
+
+    item_ids: tuple[str, ...]
+
+
+@dataclass
+class HoldConfirmation(ConfirmationIntent):
+    """Stop the clock of a confirmation that is being read, and review its call."""
+
+    item_id: str
+
+
+@dataclass
+class ReleaseConfirmation(ConfirmationIntent):
+    """Let the clock of a confirmation go on."""
+
+    item_id: str
+
+
+@dataclass
+class ReviewArguments(ConfirmationIntent):
+    """Judge the call of a confirmation with changed arguments."""
+
+    item_id: str
+    arguments: JsonObject
+
+
+# -- todos -------------------------------------------------------------------------------------------------------------
+
+
+class TodoIntent(Intent):
+    """Base of the intents about todos."""
+
+
+@dataclass
+class AddTodo(TodoIntent):
+    """Add a todo at the end of the list."""
+
+    task: str
+
+
+@dataclass
+class MarkTodo(TodoIntent):
+    """Mark a todo as done, or as open again."""
+
+    todo_id: str
+    done: bool
+
+
+@dataclass
+class RemoveTodo(TodoIntent):
+    """Delete a todo."""
+
+    todo_id: str
+
+
+# -- commands and their terminals --------------------------------------------------------------------------------------
+
+
+class CommandIntent(Intent):
+    """Base of the intents about commands and their terminals."""
+
+
+@dataclass
+class OpenShell(CommandIntent):
+    """Start the person's shell at this size in cells, and type `typed` into it."""
+
+    columns: int
+    lines: int
+    typed: str = ""
+
+
+@dataclass
+class AttachTerminal(CommandIntent):
+    """Send the bytes of a command to `feed`, which takes them in any thread."""
+
+    command_id: str
+    feed: Callable[[bytes], None]
+
+
+@dataclass
+class DetachTerminal(CommandIntent):
+    """Stop sending the bytes of a command."""
+
+    command_id: str
+
+
+@dataclass
+class TypeKeys(CommandIntent):
+    """Send what the person typed to a command. Never printed: a password may be among it."""
+
+    command_id: str
+    data: bytes = field(repr=False)
+
+
+@dataclass
+class SendReply(CommandIntent):
+    """Send what the terminal itself answers to a command."""
+
+    command_id: str
+    data: bytes
+
+
+@dataclass
+class InterruptCommand(CommandIntent):
+    """Send ctrl+c to a command."""
+
+    command_id: str
+
+
+@dataclass
+class TakeOverCommand(CommandIntent):
+    """Hand a command of the agent over to the person."""
+
+    command_id: str
+
+
+@dataclass
+class ResizeTerminal(CommandIntent):
+    """Give a command's terminal another size in cells."""
+
+    command_id: str
+    columns: int
+    lines: int
+
+
+# -- jobs --------------------------------------------------------------------------------------------------------------
+
+
+class JobIntent(Intent):
+    """Base of the intents about jobs."""
+
+
+@dataclass
+class WatchJobs(JobIntent):
+    """Start or stop updating the list of jobs."""
+
+    on: bool
+
+
+@dataclass
+class InterruptJob(JobIntent):
+    """Send ctrl+c to a job."""
+
+    job_id: str
+
+
+@dataclass
+class EndJob(JobIntent):
+    """End a job with everything it started."""
+
+    job_id: str
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+class MemoryIntent(Intent):
+    """Base of the intents about the memory."""
+
+
+@dataclass
+class ListMemories(MemoryIntent):
+    """List the memories that match, now and after each change."""
+
+    query: MemoryQuery
+
+
+@dataclass
+class ReadMemory(MemoryIntent):
+    """Read the whole text of a memory, now and after each change."""
+
+    name: MemoryName
+
+
+@dataclass
+class SaveMemory(MemoryIntent):
+    """Replace `expected` (None for nothing) by `value`, unless another text is stored."""
+
+    name: MemoryName
+    expected: str | None
+    value: str
+
+
+@dataclass
+class DeleteMemory(MemoryIntent):
+    """Delete a memory."""
+
+    name: MemoryName
+
+
+class UndoMemoryChange(MemoryIntent):
+    """Undo the person's last change."""
+
+
+class CloseMemory(MemoryIntent):
+    """Stop listing: the memory screen was closed."""

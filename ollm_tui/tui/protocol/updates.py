@@ -1,0 +1,170 @@
+"""Messages from the backend to the screen: frozen values, safe to post from any task or thread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from ollm_tui.tui.values import Activity
+
+if TYPE_CHECKING:
+    from textual.theme import Theme
+
+    from ollm_tui.config import ConfigError
+    from ollm_tui.core.base.results import JsonObject
+    from ollm_tui.core.todos.todo import Todo
+    from ollm_tui.tui.conversation_entries import Change
+    from ollm_tui.tui.values import (
+        CommandTab,
+        ConfirmationQueueSnapshot,
+        JobRow,
+        MemoryListing,
+        MemoryName,
+        MemoryOutcome,
+        MemoryText,
+        ReviewValue,
+        SessionStatus,
+    )
+
+
+class Update(Message):
+    """Base of all updates."""
+
+
+@dataclass
+class ConversationUpdate(Update):
+    """The conversation changed."""
+
+    change: Change
+
+
+@dataclass
+class QueueUpdate(Update):
+    """The queue of confirmations as it is now."""
+
+    queue: ConfirmationQueueSnapshot
+
+
+@dataclass
+class ReviewUpdate(Update):
+    """The review of a confirmation's call, or of that call with changed `arguments`."""
+
+    item_id: str
+    review: ReviewValue
+    arguments: JsonObject | None = None
+
+
+@dataclass
+class TodosUpdate(Update):
+    """The todo list as it is now."""
+
+    todos: tuple[Todo, ...]
+
+
+@dataclass
+class ActivityUpdate(Update):
+    """What the turn does; `detail` names the running tool or the rate, `error` says why it failed."""
+
+    activity: Activity
+    detail: str = ""
+    error: str = ""
+
+
+@dataclass
+class StatusUpdate(Update):
+    """Model, workspace, mode and tokens as they are now."""
+
+    status: SessionStatus
+
+
+@dataclass
+class CommandsUpdate(Update):
+    """The commands that have or had a terminal."""
+
+    commands: tuple[CommandTab, ...]
+
+
+@dataclass
+class ShellErrorUpdate(Update):
+    """The person's shell could not be started."""
+
+    reason: str
+
+
+@dataclass
+class JobsUpdate(Update):
+    """The jobs as they are now; `unknown` says what the system does not tell about them."""
+
+    jobs: tuple[JobRow, ...]
+    unknown: str = ""
+
+
+@dataclass
+class TrustQuestionUpdate(Update):
+    """Ask whether to trust the workspace's own config file as it is now."""
+
+    path: str
+    content: bytes
+
+
+class MemoryUpdate(Update):
+    """Base of the updates for the memory screen."""
+
+
+@dataclass
+class MemoryListUpdate(MemoryUpdate):
+    """The memories that were asked for, as they are now."""
+
+    listing: MemoryListing
+
+
+@dataclass
+class MemoryTextUpdate(MemoryUpdate):
+    """The whole text of one memory, as it is now."""
+
+    text: MemoryText
+
+
+@dataclass
+class MemoryChangeUpdate(MemoryUpdate):
+    """How a change by the person ended; `stored` is the text there is now, None for none."""
+
+    outcome: MemoryOutcome
+    message: str = ""
+    name: MemoryName | None = None
+    stored: str | None = None
+
+
+@dataclass
+class ConfigErrorsUpdate(Update):
+    """Errors in the person's files."""
+
+    errors: tuple[ConfigError, ...]
+
+
+@dataclass(frozen=True)
+class ScreenSettings:
+    """The settings that concern the screen, with the valid themes."""
+
+    themes: tuple[Theme, ...] = ()
+    theme: str = ""
+    keys: dict[str, str] = field(default_factory=dict[str, str])
+    auto_open: str = "idle"
+    allow_clipboard: bool = False
+
+
+@dataclass
+class SettingsUpdate(Update):
+    """The settings were loaded; taken by the app."""
+
+    settings: ScreenSettings
+
+
+@dataclass
+class ToastUpdate(Update):
+    """A short message that needs no answer."""
+
+    text: str
+    failed: bool = False
