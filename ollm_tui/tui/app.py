@@ -19,9 +19,8 @@ from textual.screen import Screen
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.escape import visible
 from ollm_tui.options import Options
-from ollm_tui.tui import start
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys, register_loader
-from ollm_tui.tui.first_frame import DEFAULT_THEME, first_frame
+from ollm_tui.tui.first_frame import DEFAULT_THEME, collect_garbage, end_start, first_frame, release_lost_terminal
 from ollm_tui.tui.key_order import KeyOrder
 from ollm_tui.tui.protocol import Backend, OpenBackend, updates
 from ollm_tui.tui.protocol.intents import Intent, InterruptTurn, ReportFocus, RetryTurn, SendMessage
@@ -110,7 +109,7 @@ class DashboardApp(App[int]):
 
         def hung_up(number: int, frame: object) -> None:
             # At once, not from the loop: the SIGCONT that comes along makes Textual write to the terminal.
-            start.release_lost_terminal()
+            release_lost_terminal()
             loop.call_soon_threadsafe(self._leave_on_signal)
 
         signals.signal(signals.SIGHUP, hung_up)
@@ -133,7 +132,7 @@ class DashboardApp(App[int]):
         try:
             async with await self._import_backend() as backend:
                 self._backend = backend
-                self.set_timer(COLLECT_AFTER_SECONDS, start.end_start)
+                self.set_timer(COLLECT_AFTER_SECONDS, end_start)
                 for intent in self._queued:
                     backend.handle(intent)
                 self._queued.clear()
@@ -141,7 +140,7 @@ class DashboardApp(App[int]):
         except Exception as error:
             log.exception("the backend failed")
             self._broken = True
-            start.end_start()
+            end_start()
             self.post_update(updates.ActivityUpdate(Activity.FAILED, error=f"{type(error).__name__}: {error}"))
         finally:
             if self._backend is not None:
@@ -154,7 +153,7 @@ class DashboardApp(App[int]):
             return self._open_backend(self.post_update)
         # Models, providers and the store take as long to import as the screen itself: not before it, not on its loop.
         # The garbage of the first frame (1.4 MB) makes room for them.
-        start.collect_garbage()
+        collect_garbage()
         from importlib import import_module
 
         await asyncio.to_thread(import_module, "ollm_tui.tui.controllers.runtime_controller")

@@ -1,11 +1,14 @@
-"""What the first frame has to know of the settings, read without loading the settings' models.
+"""The start up to the first frame: the settings it needs, read without pydantic, and its garbage.
 
-Whatever is faulty here counts as not said; the settings themselves tell about it once they are loaded.
+A wrong value counts as not given here; the settings report it once they are loaded.
 """
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
+import termios
 import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -30,7 +33,7 @@ class FirstFrame:
 
 
 def first_frame(options: Options) -> FirstFrame:
-    """From flags, then `OLLM_UI__*` variables, then `[ui]` of the person's file."""
+    """Return flags, else `OLLM_UI__*` variables, else `[ui]` of the person's file."""
     table = _ui_table(options)
     theme = options.theme or os.environ.get("OLLM_UI__THEME") or table.get("theme")
     return FirstFrame(
@@ -51,10 +54,38 @@ def _ui_table(options: Options) -> dict[str, object]:
     return cast("dict[str, object]", table) if isinstance(table, dict) else {}  # TOML's keys are strings
 
 
-def _switch(flag: bool | None, variable: str, filed: object, *, default: bool) -> bool:
-    said = os.environ.get(variable, "").lower()
+def _switch(flag: bool | None, variable: str, value: object, *, default: bool) -> bool:
+    given = os.environ.get(variable, "").lower()
     if flag is not None:
         return flag
-    if said in TRUE or said in FALSE:
-        return said in TRUE
-    return filed if isinstance(filed, bool) else default
+    if given in TRUE or given in FALSE:
+        return given in TRUE
+    return value if isinstance(value, bool) else default
+
+
+def release_lost_terminal() -> None:
+    """Write to the null device from now on if the terminal was closed."""
+    # Textual's writer ends with its first failure, and whoever has more to write then waits for it for ever.
+    try:
+        termios.tcgetattr(sys.__stderr__ or 2)
+    except (termios.error, OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (1, 2):
+            os.dup2(nowhere, stream)
+        os.close(nowhere)
+
+
+def collect_garbage() -> None:
+    """Collect the garbage of the start once; objects that live now live to the end.
+
+    Does nothing in an app that was not started by `run_dashboard`.
+    """
+    if not gc.isenabled():
+        gc.collect()
+        gc.freeze()
+
+
+def end_start() -> None:
+    """Switch the garbage collector on again."""
+    collect_garbage()
+    gc.enable()

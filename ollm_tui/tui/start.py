@@ -1,15 +1,12 @@
 """Starts the dashboard: imports and first frame without the garbage collector, which would find little.
 
-Measured: a sixth of the time from start to first frame. `DashboardApp` calls `collect_garbage` after the first frame
-and `end_start` once its backend is ready.
+Measured: a sixth of the time from start to first frame. A file of its own, as it has to run before the app is imported.
 """
 
 from __future__ import annotations
 
 import gc
-import os
 import sys
-import termios
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -32,31 +29,3 @@ def run_dashboard(options: Options) -> int:
         return code
     finally:
         gc.enable()
-
-
-def release_lost_terminal() -> None:
-    """Write to the null device from now on if the terminal was closed."""
-    # Textual's writer ends with its first failure, and whoever has more to write then waits for it for ever.
-    try:
-        termios.tcgetattr(sys.__stderr__ or 2)
-    except (termios.error, OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        for stream in (1, 2):
-            os.dup2(nowhere, stream)
-        os.close(nowhere)
-
-
-def collect_garbage() -> None:
-    """Collect the garbage of the start once; objects that live now live to the end.
-
-    Does nothing in an app that was not started by `run_dashboard`.
-    """
-    if not gc.isenabled():
-        gc.collect()
-        gc.freeze()
-
-
-def end_start() -> None:
-    """Switch the garbage collector on again."""
-    collect_garbage()
-    gc.enable()

@@ -12,7 +12,6 @@ from textual.color import Color, ColorParseError
 
 from ollm_tui.config import ConfigError
 from ollm_tui.core.base.toml_lines import line_of_key
-from ollm_tui.tui.themes import ThemeError
 
 
 def _real_color(value: str) -> str:
@@ -54,14 +53,14 @@ class ThemeFile(BaseModel):
     variables: dict[str, ColorText] = Field(default_factory=dict[str, str])
 
 
-def validated(text: str, path: Path) -> dict[str, object]:
-    """Return the file's tables. Raises ThemeError with the line of the first error."""
+def validated(text: str, path: Path) -> dict[str, object] | ConfigError:
+    """Return the file's tables, or the first error with its line."""
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"line (\d+)", str(error))
         number = int(found[1]) if found else None
-        raise ThemeError(ConfigError(str(path), f"is not TOML: {error}", "Correct that line.", number)) from None
+        return ConfigError(str(path), f"is not TOML: {error}", "Correct that line.", number)
     try:
         ThemeFile.model_validate(tables)
     except ValidationError as error:
@@ -69,5 +68,5 @@ def validated(text: str, path: Path) -> dict[str, object]:
         keys = [str(part) for part in first["loc"]]
         message = f"{'.'.join(keys) or 'the file'}: {first['msg'].removeprefix('Value error, ')}"
         remedy = "Colours are written like #6cb6ff; the keys are name, dark, [colors] and [variables]."
-        raise ThemeError(ConfigError(str(path), message, remedy, line_of_key(text, keys))) from None
+        return ConfigError(str(path), message, remedy, line_of_key(text, keys))
     return tables

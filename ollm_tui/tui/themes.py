@@ -80,7 +80,10 @@ def read_theme(path: Path) -> Theme:
     except OSError as error:
         reason = error.strerror or str(error)
         raise ThemeError(ConfigError(str(path), f"cannot be read: {reason}", "Check its permissions.")) from None
-    return _built(validated(text, path), path.stem)
+    tables = validated(text, path)
+    if isinstance(tables, ConfigError):
+        raise ThemeError(tables)
+    return _built(tables, path.stem)
 
 
 def _built(tables: dict[str, object], stem: str) -> Theme:

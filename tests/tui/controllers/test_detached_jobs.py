@@ -12,7 +12,8 @@ import pytest
 
 from ollm_tui.core.shell.detached_jobs import DetachedJob, JobRecord, JobRecords
 from ollm_tui.core.shell.output_log import BACKLOG
-from ollm_tui.core.shell.process_tree import ProcessName, birth_of
+from ollm_tui.core.shell.process_tree import birth_of
+from ollm_tui.core.shell.status import ProcessName
 from ollm_tui.tui.controllers.commands_controller import DetachedJobs
 from ollm_tui.tui.values import CommandMark
 from tests.core.shell.conftest import until
