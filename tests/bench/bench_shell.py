@@ -22,7 +22,7 @@ from pathlib import Path
 from ptyprocess import PtyProcess
 
 from ollm_tui.core.base.abort import AbortController
-from ollm_tui.core.shell.hub import CommandHub, CommandRequest, arrival
+from ollm_tui.core.shell.hub import CommandHub, CommandRequest, awaitable_of
 from ollm_tui.core.shell.shell_service import ShellService
 
 BALLAST = 400_000_000
@@ -53,7 +53,7 @@ async def starting(hub: CommandHub, folder: Path) -> None:
     async def ours() -> None:
         live = await hub.start(CommandRequest("true", folder, attended=True))
         costs["ours, until it runs"].append(time.perf_counter() - began)
-        await arrival(live.done)
+        await awaitable_of(live.done)
 
     async def by_fork() -> None:
         process = PtyProcess.spawn(["/bin/bash", "--noprofile", "--norc", "-c", "true"], env=environment)

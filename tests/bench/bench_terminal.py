@@ -16,7 +16,7 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
-from ollm_tui.core.shell.hub import CommandHub, arrival
+from ollm_tui.core.shell.hub import CommandHub, awaitable_of
 from tests.bench.bench_shell import drain
 from tests.tui.terminal.live import LiveTerminal
 
@@ -41,7 +41,7 @@ async def flooded(app: LiveTerminal, late: list[float]) -> float:
     seconds = time.perf_counter() - began
     over.set()
     await beating
-    await arrival(command.done)
+    await awaitable_of(command.done)
     return seconds
 
 
@@ -58,7 +58,7 @@ async def interrupted(app: LiveTerminal, pilot: Pilot[None]) -> float:
     await pilot.pause(0.4)
     began = time.perf_counter()
     await pilot.press("ctrl+c")
-    await arrival(command.done)
+    await awaitable_of(command.done)
     return time.perf_counter() - began
 
 

@@ -1,0 +1,1 @@
+"""Running commands: processes, terminals, output, jobs."""

@@ -21,7 +21,7 @@ from signal import Signals
 from typing import TypeAlias
 
 from ollm_tui.core.shell.command_loop import CommandLoop
-from ollm_tui.core.shell.detached_jobs import start_keeper
+from ollm_tui.core.shell.detached_jobs import start_job_host
 from ollm_tui.core.shell.output_log import Broadcast
 from ollm_tui.core.shell.process_tree import ProcessTree
 from ollm_tui.core.shell.pty_process import ChildProcess, StartError
@@ -75,17 +75,19 @@ class RunningCommand:
         self.wanted_end: CommandEnding | None = None
         self._wake_write = -1
         self._child: ChildProcess | None = None
-        self._family: ProcessTree | None = None
-        self._ladder_climbed = False
-        self._leaving: tuple[Callable[[Path], None], Future[None]] | None = None
-        self._left = False
+        self._tree: ProcessTree | None = None
+        self._terminated = False
+        self._detaching: tuple[Callable[[Path], None], Future[None]] | None = None
+        self._detached = False
         self._thread = threading.Thread(target=self._run, name=f"command {status.id}", daemon=True)
 
     @property
     def status(self) -> CommandStatus:
+        """Return how it stands."""
         return self._status
 
     def begin(self) -> None:
+        """Start its thread."""
         self._thread.start()
 
     def write(self, data: bytes) -> bool:
@@ -105,7 +107,7 @@ class RunningCommand:
         return True
 
     def interrupt(self) -> None:
-        """What the person's Ctrl+C does."""
+        """Interrupt the command as the person's Ctrl+C does."""
         child = self._child
         if child is None or not self._status.running:
             return
@@ -117,7 +119,7 @@ class RunningCommand:
                 self._change_user_input(lambda user_input: replace(user_input, interrupted=True))
 
     def take_over(self) -> bool:
-        """The person goes on with an agent's command themselves: nothing but them ends it any more, no limit and no
+        """Let the person go on with an agent's command: only they end it from now on, no limit and no
         interrupted turn. False when it is over, or theirs anyway."""
         if not self._status.running or self._status.kind is CommandKind.PERSON:
             return False
@@ -127,6 +129,7 @@ class RunningCommand:
         return True
 
     def resize(self, columns: int, lines: int) -> None:
+        """Tell its terminal the size of the view."""
         with self._lock:
             if self._child is not None and self._wake_write >= 0 and self._child.terminal is not None:
                 with suppress(OSError, termios.error):
@@ -143,19 +146,19 @@ class RunningCommand:
         self.limits = replace(self.limits, wall=None)
         self._change(background=True)
 
-    def leave(self, enter: Callable[[Path], None]) -> Future[None]:
-        """Let the command go on without this process: from here on a keeper writes its output into its log.
+    def detach(self, enter: Callable[[Path], None]) -> Future[None]:
+        """Let the command go on without this process: from here on a host process writes its output into its log.
 
         `enter` is called with that log just before; what it raises, an OSError, calls the whole off. Nothing is
         changed then, and the future says why. The command's own limits end with this process.
         """
         result: Future[None] = Future()
         with self._lock:
-            self._leaving = (enter, result)
+            self._detaching = (enter, result)
             over = self._wake_write < 0
         if over:
             self._thread.join()
-            self.given_away()
+            self.handed_over()
         else:
             self._wake()
         return result
@@ -163,19 +166,19 @@ class RunningCommand:
     @property
     def needs_end(self) -> bool:
         """Whether anything of it may still run or read."""
-        return not self._left and (self._thread.is_alive() or bool(self._status.leftovers))
+        return not self._detached and (self._thread.is_alive() or bool(self._status.leftovers))
 
     def end_leftovers(self) -> tuple[ProcessName, ...]:
         """After `done`: end what the command left running, and return what outlived that. Blocks."""
         self.end()
         self._thread.join()
-        if self._family is None or not self._status.leftovers or self._ladder_climbed:
+        if self._tree is None or not self._status.leftovers or self._terminated:
             return self._status.leftovers
-        ladder = Termination(self._family, grace=self._grace)
-        ladder.climb()
-        if self._status.leftovers != ladder.survivors:
-            self._change(leftovers=ladder.survivors)
-        return ladder.survivors
+        termination = Termination(self._tree, grace=self._grace)
+        termination.run_to_end()
+        if self._status.leftovers != termination.survivors:
+            self._change(leftovers=termination.survivors)
+        return termination.survivors
 
     def _wake(self) -> None:
         with self._lock:
@@ -200,10 +203,12 @@ class RunningCommand:
     # What the pump asks and tells, in the command's thread.
 
     def waits_for_input(self, waiting: bool) -> None:
+        """Note whether it waits for input."""
         if self._status.waiting_for_input != waiting:
             self._change(waiting_for_input=waiting)
 
     def typed_by_person(self, data: bytes, modes: LineModes) -> None:
+        """Note what the person typed and how the terminal treated it."""
         if modes.echo:
             self._typed_lines.feed(data)
         interrupts = modes.signals and b"\x03" in data
@@ -224,6 +229,7 @@ class RunningCommand:
         ending: CommandEnding | None,
         leftovers: tuple[ProcessName, ...],
     ) -> None:
+        """Note that it is complete."""
         self._change(
             phase=CommandPhase.KILLED if signal or ending else CommandPhase.EXITED,
             ended=time.monotonic(),
@@ -235,26 +241,28 @@ class RunningCommand:
         )
         self.done.set_result(self._status)
 
-    def new_ladder(self, family: ProcessTree) -> Termination:
+    def new_termination(self, tree: ProcessTree) -> Termination:
+        """Return how to terminate its processes."""
         asking = ASKING_A_SHELL if self._status.kind is CommandKind.PERSON else ASKING
-        return Termination(family, asking, self._grace)
+        return Termination(tree, asking, self._grace)
 
-    def given_away(self) -> bool:
+    def handed_over(self) -> bool:
+        """Hand a detached job to its host; return whether somebody else reads on."""
         with self._lock:
-            leaving, self._leaving = self._leaving, None
-        if leaving is not None:
-            enter, result = leaving
+            detaching, self._detaching = self._detaching, None
+        if detaching is not None:
+            enter, result = detaching
             try:
                 log, room = self.output.to_disk()
                 enter(log)
                 if self._child is not None and self._wake_write >= 0:
-                    start_keeper(self._child.end, log, self._child.pid, room)
+                    start_job_host(self._child.end, log, self._child.pid, room)
             except OSError as error:
                 result.set_exception(error)
             else:
-                self._left = True
+                self._detached = True
                 result.set_result(None)
-        return self._left
+        return self._detached
 
     def _not_started(self, failure: StartError | OSError) -> None:
         if isinstance(failure, OSError):
@@ -278,20 +286,20 @@ class RunningCommand:
             return
         os.set_blocking(wake, False)
         os.set_blocking(wake_write, False)
-        family = ProcessTree(child.pid, self.mark)
+        tree = ProcessTree(child.pid, self.mark)
         with self._lock:
-            self._child, self._family, self._wake_write = child, family, wake_write
+            self._child, self._tree, self._wake_write = child, tree, wake_write
         self._change(pid=child.pid, on_terminal=child.terminal is not None)
         self.started.set_result(None)
         try:
-            pump = CommandLoop(self, child, family, wake, watch_prompts=self._status.kind is CommandKind.AGENT)
+            pump = CommandLoop(self, child, tree, wake, watch_prompts=self._status.kind is CommandKind.AGENT)
             pump.run()
             if pump.survivors is not None:
-                self._ladder_climbed = True
+                self._terminated = True
                 self._change(leftovers=pump.survivors)
         except Exception:  # a defect here must not leave a command running that nobody reads
             log.exception("Command %s is no longer read; it is ended", self._status.id)
-            self.new_ladder(family).climb()
+            self.new_termination(tree).run_to_end()
             if not self.done.done():
                 self.settle(None, None, CommandEnding.KILLED, ())
         finally:
@@ -299,12 +307,12 @@ class RunningCommand:
                 self._wake_write = -1
             os.close(wake)
             os.close(wake_write)
-            self.given_away()
-            if self._left:
-                child.leave()
+            self.handed_over()
+            if self._detached:
+                child.release()
             else:
                 child.close()
-            if self._status.leftovers and not self._left:
+            if self._status.leftovers and not self._detached:
                 with suppress(OSError):  # it may still be left running; then its log has to be there
                     self.output.to_disk()
             self.output.close()

@@ -50,30 +50,48 @@ class CommandLoopOwner(Protocol):
     """What the loop serves; its methods may be used by other threads at the same time."""
 
     @property
-    def limits(self) -> TimeLimits: ...
+    def limits(self) -> TimeLimits:
+        """The limits that hold now."""
+        ...
+
     @property
-    def wanted_end(self) -> CommandEnding | None: ...
+    def wanted_end(self) -> CommandEnding | None:
+        """Why it is to be ended, if it is."""
+        ...
+
     @property
-    def output(self) -> Broadcast: ...
+    def output(self) -> Broadcast:
+        """Where its output goes."""
+        ...
+
     @property
     def typed(self) -> deque[TerminalInput]:
         """What is still to be written; filled by others at its right end."""
         ...
 
     def typed_by_person(self, data: bytes, modes: LineModes) -> None:
-        """The person's bytes that have just been written, and what the terminal made of them."""
+        """Note bytes of the person that were written, and how the terminal treated them."""
         ...
 
-    def waits_for_input(self, waiting: bool) -> None: ...
+    def waits_for_input(self, waiting: bool) -> None:
+        """Note whether it waits for input."""
+        ...
+
     def settle(
         self,
         exit_code: int | None,
         signal: str | None,
         ending: CommandEnding | None,
         leftovers: tuple[ProcessName, ...],
-    ) -> None: ...
-    def new_ladder(self, family: ProcessTree) -> Termination: ...
-    def given_away(self) -> bool:
+    ) -> None:
+        """Note that it is complete."""
+        ...
+
+    def new_termination(self, tree: ProcessTree) -> Termination:
+        """Return how to terminate its processes."""
+        ...
+
+    def handed_over(self) -> bool:
         """Whether somebody else reads on from here; asked between two pieces of output."""
         ...
 
@@ -82,11 +100,11 @@ class CommandLoop:
     """Runs once, in the command's thread. `wake` is a descriptor that becomes readable when the owner has news."""
 
     def __init__(
-        self, owner: CommandLoopOwner, child: ChildProcess, family: ProcessTree, wake: int, *, watch_prompts: bool
+        self, owner: CommandLoopOwner, child: ChildProcess, tree: ProcessTree, wake: int, *, watch_prompts: bool
     ) -> None:
         self._owner = owner
         self._child = child
-        self._family = family
+        self._tree = tree
         self._selector = selectors.PollSelector() if sys.platform == "linux" else selectors.SelectSelector()
         self._more = select.poll()
         self._wake = wake
@@ -95,7 +113,7 @@ class CommandLoop:
         self._ended_at: float | None = None
         self._at_end_of_output = False
         self._settled = False
-        self._ladder: Termination | None = None
+        self._termination: Termination | None = None
         self._ending: CommandEnding | None = None
         self._begun = self._last_output = self._last_activity = time.monotonic()
         self._cpu: int | None = None
@@ -112,7 +130,7 @@ class CommandLoop:
             self._selector.register(self._leader, selectors.EVENT_READ)
         try:
             wait = 0.0
-            while not self._finished() and not self._owner.given_away():
+            while not self._finished() and not self._owner.handed_over():
                 for key, events in self._selector.select(wait):
                     self._attend(key.fd, events)
                 wait = min(_LONGEST_WAIT, max(0.0, self._step() - time.monotonic()))
@@ -124,10 +142,10 @@ class CommandLoop:
     @property
     def survivors(self) -> tuple[ProcessName, ...] | None:
         """Who outlived the command's end; None where its end was never asked for."""
-        return None if self._ladder is None or not self._ladder.done else self._ladder.survivors
+        return None if self._termination is None or not self._termination.done else self._termination.survivors
 
     def _finished(self) -> bool:
-        return self._settled and (self._at_end_of_output or (self._ladder is not None and self._ladder.done))
+        return self._settled and (self._at_end_of_output or (self._termination is not None and self._termination.done))
 
     def _attend(self, descriptor: int, events: int) -> None:
         if descriptor == self._wake:
@@ -148,13 +166,13 @@ class CommandLoop:
         if self._returncode is None and self._leader is None:
             self._reap()
             due.append(now + _REAP_EVERY)
-        if self._ladder is None:
+        if self._termination is None:
             ending = self._owner.wanted_end or self._overrun(now)
             if ending is not None:
                 self._ending = ending if self._returncode is None else None
-                self._ladder = self._owner.new_ladder(self._family)
-        if self._ladder is not None and not self._ladder.done:
-            due.append(self._ladder.step(now))
+                self._termination = self._owner.new_termination(self._tree)
+        if self._termination is not None and not self._termination.done:
+            due.append(self._termination.step(now))
         if not self._settled:
             due += [self._settle_when_complete(now), *self._limits_due()]
             due.append(self._look_for_prompt(now))
@@ -226,7 +244,7 @@ class CommandLoop:
         if self._returncode is None:
             return
         self._ended_at = time.monotonic()
-        self._family.leader_ended()
+        self._tree.leader_ended()
         if self._leader is not None:
             self._selector.unregister(self._leader)
             os.close(self._leader)
@@ -234,8 +252,8 @@ class CommandLoop:
 
     def _settle_when_complete(self, now: float) -> float:
         """Settle if the command is complete; returns when to look again."""
-        if self._ladder is not None:
-            if not self._ladder.done:
+        if self._termination is not None:
+            if not self._termination.done:
                 return _NEVER
             if self._returncode is None:
                 self._reap()
@@ -244,7 +262,7 @@ class CommandLoop:
         # A leader that even SIGKILL does not end is not waited for.
         ended = now - LONGEST_DRAIN if self._ended_at is None else self._ended_at
         complete_at = min(max(ended, self._last_output) + QUIET, ended + LONGEST_DRAIN)
-        leftovers = self._family.members() if self._at_end_of_output or now >= complete_at else []
+        leftovers = self._tree.members() if self._at_end_of_output or now >= complete_at else []
         if now < complete_at and not (self._at_end_of_output and not leftovers):
             # What still runs may be on its way out, too.
             return min(complete_at, now + QUIET / 3) if self._at_end_of_output else complete_at
@@ -255,7 +273,7 @@ class CommandLoop:
         return _NEVER
 
     def _limits_due(self) -> list[float]:
-        if self._ladder is not None or self._returncode is not None:
+        if self._termination is not None or self._returncode is not None:
             return []
         limits = self._owner.limits
         due: list[float] = []
@@ -299,14 +317,14 @@ class CommandLoop:
         return CommandEnding.IDLE
 
     def _processor_ticks(self) -> int:
-        return sum(process.cpu for process in self._family.members())
+        return sum(process.cpu for process in self._tree.members())
 
     def _look_for_prompt(self, now: float) -> float:
         if self._returncode is not None:
             return _NEVER
         if now >= self._look_for_prompt_at and self._child.terminal is not None:
             # Looking also makes members known that will have cut all ties by the time they are to be ended.
-            waiting = reads_terminal(self._child.end, self._child.terminal, self._family.members())
+            waiting = reads_terminal(self._child.end, self._child.terminal, self._tree.members())
             if self._child.takes_input:
                 self._owner.waits_for_input(waiting)
             elif waiting:
@@ -327,7 +345,7 @@ def _exit_code_of(returncode: int) -> tuple[int, str | None]:
 
 
 def _watch_leader(pid: int) -> int | None:
-    """A descriptor that becomes readable when the process ends; None where the system has none."""
+    """Return a descriptor that becomes readable when the process ends; None where the system has none."""
     if sys.platform != "linux":
         return None
     try:

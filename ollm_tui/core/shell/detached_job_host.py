@@ -22,7 +22,7 @@ _AGAIN = 1.0
 """Seconds until the next look at a terminal that nobody has open, while the job's leader still runs."""
 
 
-def keep(leader: int, room: int) -> None:
+def copy_output(leader: int, room: int) -> None:
     """Copy until there is nothing left to come."""
     while True:
         try:
@@ -62,14 +62,14 @@ def _runs(pid: int) -> bool:
 
 
 def main() -> None:
-    """The program."""
+    """Run the program."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     os.set_blocking(0, True)
     os.write(2, READY)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     os.close(nowhere)
-    keep(int(sys.argv[1]), int(sys.argv[2]))
+    copy_output(int(sys.argv[1]), int(sys.argv[2]))
 
 
 if __name__ == "__main__":

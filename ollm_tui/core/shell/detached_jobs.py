@@ -1,7 +1,7 @@
-"""Commands on disk: what runs is written down, so that whoever starts here next can name what outlived its start.
+"""Jobs that outlive the program: a record of each on disk, and the start of its host process.
 
-An agent's command is entered when it starts and struck out when it is over. A job that is left running on purpose stays
-entered, and so does whatever ran when the program was killed.
+An agent's command is recorded from its start to its end. A detached job stays recorded, and so does what ran
+when the program was killed.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from ollm_tui.core.shell.status import CommandKind, CommandPhase, CommandStatus,
 from ollm_tui.core.shell.termination import GRACE, Termination
 
 NOT_WRITTEN = "(a command line with a secret in it)"
-"""Stands for a command that must not be on disk."""
+"""Replaces a command that must not be on disk."""
 
 log = logging.getLogger(__name__)
 
 
 class JobRecord(BaseModel):
-    """What is known of a job that may outlive its starter. `born` and `owner_born` tell reused pids apart."""
+    """A job that may outlive its starter. `born` and `owner_born` tell reused pids apart."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -51,12 +51,12 @@ class JobRecord(BaseModel):
     log: str | None = None
     """Where its output is; none while it was in memory only."""
     detached: bool = False
-    """Left running on purpose."""
+    """Whether it was left running on purpose."""
 
 
 @dataclass(frozen=True)
 class DetachedJob:
-    """A job of a process that is gone, and who of it still runs."""
+    """A job of an earlier process, and which of its processes still run."""
 
     record: JobRecord
     members: tuple[ProcessName, ...]
@@ -95,7 +95,7 @@ class JobRecords:
     # Of this process
 
     def update(self, status: CommandStatus, mark: str) -> None:
-        """Enter an agent's command or strike it out, as its state says. Trouble with the disk is no trouble of its."""
+        """Record a running agent's command, or remove it once it is over; disk errors are logged."""
         going_on = status.kind is CommandKind.AGENT and status.unfinished and bool(status.pid)
         try:
             if going_on and mark not in self._entered:
@@ -106,14 +106,14 @@ class JobRecords:
             log.warning("Command %s is not written down: %s", status.id, error)
 
     def mark_detached(self, status: CommandStatus, mark: str, output: Path | None) -> JobRecord:
-        """Enter a job as left running on purpose. Raises OSError."""
+        """Record a job as detached on purpose. Raises OSError."""
         known = self._entered.get(mark) or self._record(status, mark)
         record = known.model_copy(update={"log": None if output is None else _text(output), "detached": True})
         self._write(record)
         return record
 
     def unmark_detached(self, record: JobRecord) -> None:
-        """It was not left after all."""
+        """Undo `mark_detached`."""
         with suppress(OSError):
             self._write(record.model_copy(update={"detached": False}))
 
@@ -126,7 +126,7 @@ class JobRecords:
     # Of those before
 
     def detached(self) -> list[DetachedJob]:
-        """The jobs of this workspace that were left running or whose starter is gone, oldest first, as they stand."""
+        """Return this workspace's jobs that are detached or whose starter is gone, oldest first."""
         found: list[DetachedJob] = []
         for record in self._records():
             if record.workspace == self._workspace and (record.detached or not _owner_runs(record)):
@@ -135,18 +135,18 @@ class JobRecords:
         return sorted(found, key=lambda job: job.record.started)
 
     def process_tree(self, record: JobRecord) -> ProcessTree:
-        """The processes of an earlier job, to be looked for in one thread."""
-        return ProcessTree.found_again(record.pid, record.born, record.mark)
+        """Return the processes of an earlier job, to be looked for in one thread."""
+        return ProcessTree.of_earlier_process(record.pid, record.born, record.mark)
 
     def end(self, record: JobRecord, grace: float = GRACE) -> tuple[ProcessName, ...]:
-        """End an earlier job with all it started; returns who could not be ended. Blocks up to `grace` and a bit."""
-        ladder = Termination(self.process_tree(record), grace=grace)
-        ladder.climb()
-        if not ladder.survivors:
+        """End an earlier job; return the processes that could not be ended. Blocks up to `grace` and a bit."""
+        termination = Termination(self.process_tree(record), grace=grace)
+        termination.run_to_end()
+        if not termination.survivors:
             self.remove(record.mark)
-        return ladder.survivors
+        return termination.survivors
 
-    # Within
+    # Internals
 
     def _record(self, status: CommandStatus, mark: str) -> JobRecord:
         return JobRecord(
@@ -179,7 +179,7 @@ class JobRecords:
 
 
 def _text(value: str | Path) -> str:
-    """A path or command line with every byte that is no UTF-8 made readable."""
+    """Return a path or command line with every byte that is no UTF-8 made readable."""
     return os.fsencode(value).decode("utf-8", "backslashreplace")
 
 
@@ -188,13 +188,13 @@ def _owner_runs(record: JobRecord) -> bool:
 
 
 PATIENCE = 10.0
-"""Seconds that a keeper gets to stand."""
+"""Seconds that a host process gets to start."""
 
 
-def start_keeper(end: int, log: Path, leader: int, room: int) -> None:
-    """Have the output that comes out of `end` appended to `log`, up to `room` bytes, whatever becomes of this process.
+def start_job_host(end: int, log: Path, leader: int, room: int) -> None:
+    """Start the process that appends the output of `end` to `log`, up to `room` bytes.
 
-    Whoever called this reads `end` no more. Blocks until the keeper stands. Raises OSError where it does not.
+    It outlives this process; the caller must read `end` no more. Blocks until it runs. Raises OSError.
     """
     ours, theirs = os.pipe()
     try:

@@ -1,4 +1,4 @@
-"""What the model reads of a terminal's output: the text that stays, progress bars folded, control sequences dropped.
+"""Folding terminal output into text for the model: progress bars and control sequences resolved.
 
 A line model and not a screen: lines are as long as the program made them, tabs stay tabs, and what has scrolled
 off can no longer change, so memory is bounded whatever comes.
@@ -77,7 +77,7 @@ class FoldedText:
             self._take(text)
 
     def rest(self) -> str:
-        """The text after the settled one, as it stands now."""
+        """Return the text after the settled one, as it stands now."""
         rows = self._rows if self._main is None else [*self._main[0], *self._rows]
         return "\n".join(map(rendered, rows))
 
@@ -165,7 +165,7 @@ class FoldedText:
         return start
 
     def _after_string(self, ending: re.Pattern[str], text: str) -> str:
-        """What follows a title, a link or another string sequence; nothing while it has not ended."""
+        """Return what follows a title, a link or another string sequence; nothing while it has not ended."""
         found = ending.search(text)
         if found is not None:
             self._string_end, self._string_length = None, 0
@@ -284,10 +284,7 @@ class FoldedText:
 
     def _sequence(self, final: str, params: str) -> None:
         if params[:1] in ("?", "<", "=", ">"):
-            if params[0] == "?" and final in "hl":
-                modes = {int(mode) for mode in params[1:].split(";") if mode.isdecimal()}
-                if modes & _ALTERNATE:
-                    self._switch_screen(final == "h")
+            self._private_mode(final, params)
             return
         numbers = [int(part) if part.isdecimal() else 0 for part in params.split(";")]
         first = numbers[0]
@@ -315,8 +312,14 @@ class FoldedText:
             case _:
                 self._edit(final, first, count, column)
 
+    def _private_mode(self, final: str, params: str) -> None:
+        if params[0] == "?" and final in "hl":
+            modes = {int(mode) for mode in params[1:].split(";") if mode.isdecimal()}
+            if modes & _ALTERNATE:
+                self._switch_screen(final == "h")
+
     def _edit(self, final: str, first: int, count: int, column: int) -> None:
-        """The sequences that change text instead of moving."""
+        """Handle the sequences that change text instead of moving."""
         row = self._rows[self._row]
         match final:
             case "K" if first == 0:
@@ -372,7 +375,7 @@ def _is_plain(data: bytes) -> bool:
 
 
 def fold(data: bytes) -> str:
-    """The whole of an output as text."""
+    """Return the whole of an output as text."""
     pieces: list[str] = []
     folded = FoldedText(pieces.append)
     folded.feed(data)

@@ -1,7 +1,4 @@
-"""Every live command by id: the one door to their output, their input and their end.
-
-Raw terminal bytes go through here and nowhere else; what the model reads is folded elsewhere.
-"""
+"""Every running command by id: its output, input, size and end."""
 
 from __future__ import annotations
 
@@ -39,8 +36,8 @@ __all__ = [
     "StartError",
     "TimeLimits",
     "UnknownCommandError",
-    "arrival",
-    "ended",
+    "awaitable_of",
+    "end_and_wait",
 ]
 
 KEPT_AFTER_END = 50
@@ -78,9 +75,8 @@ class CommandRequest:
 class CommandHub:
     """All commands of this process. Belongs to one event loop; the listeners of `attach` are called in other threads.
 
-    `folder` is where long logs go; without one a temporary folder is used and removed at the end. `passed` names
-    variables that commands get although they look like secrets. With `records` jobs are written down and may be left
-    running.
+    `folder` takes long logs; the default is temporary. `passed` names variables that commands get although they
+    look like secrets. With `records` jobs are recorded and can be detached.
     """
 
     def __init__(
@@ -106,18 +102,18 @@ class CommandHub:
         self._listeners: list[OnStatus] = []
         self._closed = False
 
-    # Looking
+    # Reading
 
     def list(self) -> tuple[CommandStatus, ...]:
         """All commands that run or are still kept, in order of start."""
         return tuple(command.status for command in self._commands.values())
 
     def status(self, command_id: str) -> CommandStatus:
-        """Raises UnknownCommand, as everything here that takes an id."""
+        """Return how a command stands. Raises UnknownCommandError, as everything that takes an id."""
         return self.find(command_id).status
 
     def find(self, command_id: str) -> RunningCommand:
-        """The command itself, for what runs in the core."""
+        """Return the command itself, for code in the core."""
         command = self._commands.get(command_id)
         if command is None:
             known = ", ".join(self._commands) or "none has been started"
@@ -137,7 +133,7 @@ class CommandHub:
     # Starting
 
     async def start(self, request: CommandRequest, on_bytes: OnBytes | None = None) -> RunningCommand:
-        """Start an agent's command; `on_bytes` gets every byte from the first. Raises StartFailed."""
+        """Start an agent's command; `on_bytes` gets every byte from the first. Raises StartError."""
         mark = secrets.token_hex(8)
         environment = command_environment(
             self._own_environment(),
@@ -164,7 +160,7 @@ class CommandHub:
         return await self._begin(status, start, mark, request.limits, on_bytes)
 
     async def open_person_shell(self, columns: int, lines: int, cwd: Path | None = None) -> str:
-        """Start the person's own shell in `cwd` (else where this process is); returns its id. Raises StartFailed."""
+        """Start the person's own shell in `cwd` (else where this process is); returns its id. Raises StartError."""
         mark = secrets.token_hex(8)
         environment = person_environment(self._own_environment(), mark)
         shell = usual_shell(environment)
@@ -201,10 +197,11 @@ class CommandHub:
         return self.find(command_id).type(data)
 
     def take_over(self, command_id: str) -> bool:
-        """The person goes on with the agent's command themselves; False when it is over or their own."""
+        """Let the person go on with the agent's command; return False if it is over or theirs."""
         return self.find(command_id).take_over()
 
     def resize(self, command_id: str, columns: int, lines: int) -> None:
+        """Tell the command's terminal the size of the view."""
         self.find(command_id).resize(columns, lines)
 
     def interrupt(self, command_id: str) -> None:
@@ -216,7 +213,7 @@ class CommandHub:
         command = self.find(command_id)
         if command.status.running:
             command.end(CommandEnding.KILLED)
-            await arrival(command.done)
+            await awaitable_of(command.done)
         if command.status.leftovers:
             await asyncio.to_thread(command.end_leftovers)
         return command.status
@@ -224,7 +221,7 @@ class CommandHub:
     async def detach(self, command_id: str) -> JobRecord:
         """Let a job go on when this process ends, its output going into a log; the hub then knows it no more.
 
-        Raises CannotLeave, and then nothing has changed.
+        Raises CannotDetachError, and then nothing has changed.
         """
         command = self.find(command_id)
         status, records = command.status, self._records
@@ -233,9 +230,9 @@ class CommandHub:
         entered: list[JobRecord] = []
         try:
             left = await asyncio.to_thread(
-                command.leave, lambda log: entered.append(records.mark_detached(command.status, command.mark, log))
+                command.detach, lambda log: entered.append(records.mark_detached(command.status, command.mark, log))
             )
-            await arrival(left)
+            await awaitable_of(left)
         except OSError as error:
             for record in entered:
                 await asyncio.to_thread(records.unmark_detached, record)
@@ -244,15 +241,15 @@ class CommandHub:
         return entered[0]
 
     def process_tree(self, command_id: str) -> ProcessTree:
-        """The command's processes, to be looked for by whoever asks, in one thread. Reads the disk."""
+        """Return the command's processes, for use in one thread. Reads the disk."""
         command = self.find(command_id)
-        family = ProcessTree(command.status.pid, command.mark)
+        tree = ProcessTree(command.status.pid, command.mark)
         if not command.status.running:
-            family.leader_ended()
-        return family
+            tree.leader_ended()
+        return tree
 
     def unfinished(self) -> tuple[CommandStatus, ...]:
-        """What `close` will end: commands that run, and those whose processes went on."""
+        """Return what `close` will end: commands with processes that may still run."""
         return tuple(status for status in self.list() if status.unfinished)
 
     async def close(self) -> tuple[ProcessName, ...]:
@@ -268,7 +265,7 @@ class CommandHub:
             self._scratch = None
         return tuple(process for group in survivors for process in group)
 
-    # Within
+    # Internals
 
     async def _begin(
         self,
@@ -282,7 +279,7 @@ class CommandHub:
             raise StartError("The commands of this process are being ended; nothing new is started.")
         loop = asyncio.get_running_loop()
 
-        def tell(status: CommandStatus) -> None:
+        def publish(status: CommandStatus) -> None:
             # From the command's thread; the loop may be gone when the last command ends.
             if self._records is not None:
                 self._records.update(status, mark)
@@ -292,15 +289,15 @@ class CommandHub:
                 log.debug("Nobody is left to hear of command %s", status.id)
 
         output = Broadcast(OutputLog(self.log_folder, status.id), status.id, on_bytes)
-        command = RunningCommand(status, start, mark, output, limits, tell, self._grace)
+        command = RunningCommand(status, start, mark, output, limits, publish, self._grace)
         self._commands[status.id] = command
         try:
             command.begin()
-            failure = await arrival(command.started)
+            failure = await awaitable_of(command.started)
         except RuntimeError as error:
             failure = StartError(f"{error}. The command was not started.")
         except asyncio.CancelledError:
-            await ended(command)
+            await end_and_wait(command)
             raise
         if failure is not None:
             del self._commands[status.id]
@@ -339,22 +336,22 @@ class CommandHub:
         return self._scratch
 
 
-async def ended(command: RunningCommand) -> None:
-    """End a command whose call is given up, and wait until that is reached: the ladder takes seconds at most.
+async def end_and_wait(command: RunningCommand) -> None:
+    """End a command whose call is given up, and wait until that is reached: which takes seconds at most.
 
-    Whoever gives the waiting up, too, is heard afterwards: a call that is over has left nothing running.
+    A cancelled wait is raised afterwards: a call that is over has left nothing running.
     """
     command.end(CommandEnding.ABORTED)
     again: asyncio.CancelledError | None = None
     while not command.done.done():
         try:
-            await arrival(command.done)
+            await awaitable_of(command.done)
         except asyncio.CancelledError as cancelled:
             again = cancelled
     if again is not None:
         raise again
 
 
-def arrival(future: Future[T]) -> asyncio.Future[T]:
-    """The result of a command's future, to be awaited; giving up the wait leaves the command's own alone."""
+def awaitable_of(future: Future[T]) -> asyncio.Future[T]:
+    """Wrap a command's future to be awaited; a cancelled wait does not cancel it."""
     return asyncio.shield(asyncio.wrap_future(future))

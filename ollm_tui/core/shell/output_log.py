@@ -26,7 +26,9 @@ log = logging.getLogger(__name__)
 class LogDirectory(Protocol):
     """Gives the place for logs; made when the first one is needed."""
 
-    def __call__(self) -> Path: ...
+    def __call__(self) -> Path:
+        """Return the directory."""
+        ...
 
 
 class LogFile:
@@ -67,7 +69,7 @@ class LogFile:
             return b""
 
     def make_sure(self, size: int) -> Path:
-        """The file, with `size` bytes in it or as many as it may take. Raises OSError where that is not so."""
+        """Return the file, with `size` bytes in it or as many as it may take. Raises OSError where that is not so."""
         if self.path is None and not self._failed:
             self._open()
         if self.path is None or self.size < min(size, self._most):
@@ -80,6 +82,7 @@ class LogFile:
         return self._most - self.size
 
     def close(self) -> None:
+        """Close the file."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -109,6 +112,7 @@ class OutputLog:
         return self._file.path
 
     def append(self, data: bytes) -> None:
+        """Add bytes; long outputs go to disk."""
         if not self._on_disk and self._recent_size + len(data) > BACKLOG:
             self._spill()
         if self._on_disk:
@@ -129,14 +133,14 @@ class OutputLog:
         return self._file.make_sure(self.size), self._file.room
 
     def backlog(self) -> bytes:
-        """The last bytes, from the start of a line where some were left out."""
+        """Return the last bytes, from the start of a line where some were left out."""
         recent = b"".join(self._recent)
         if self._recent_size == self.size:
             return recent
         return recent[recent.find(b"\n") + 1 :]
 
     def pieces(self, start: int) -> Iterator[bytes]:
-        """The bytes from `start` to what is the end now; what is kept nowhere is passed over.
+        """Return the bytes from `start` to what is the end now; what is kept nowhere is passed over.
 
         Going through them needs no lock.
         """
@@ -154,6 +158,7 @@ class OutputLog:
             yield rest
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
     def _spill(self) -> None:
@@ -181,6 +186,7 @@ class Capture:
         self._wanted = 0
 
     def take(self, text: str) -> None:
+        """Take the next text."""
         self._feed(text)
         self._room -= len(text)
         self._early.append(text)
@@ -197,6 +203,7 @@ class Capture:
         return KeptOutput(path, str(path) if whole else f"{path} (the first {self._file.size} of {self._wanted} bytes)")
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
     def _spill(self) -> None:
@@ -254,15 +261,17 @@ class Broadcast:
         return lambda: self.detach(listener)
 
     def detach(self, listener: OnBytes) -> None:
+        """Stop handing bytes to a listener."""
         with self._lock:
             self._listeners = tuple(other for other in self._listeners if other is not listener)
 
     def pieces(self, start: int) -> Iterator[bytes]:
-        """What was written from byte `start` up to now, in pieces. Reads the disk."""
+        """Return what was written from byte `start` up to now, in pieces. Reads the disk."""
         with self._order:
             return self._kept.pieces(start)
 
     def publish(self, data: bytes) -> None:
+        """Keep bytes and hand them to all listeners."""
         with self._order:
             self._kept.append(data)
             for listener in self._listeners:

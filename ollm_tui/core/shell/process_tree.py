@@ -1,4 +1,4 @@
-"""Which processes belong to a command: its session, what its members started, and what carries its mark.
+"""The processes of a command: its session, their descendants, and whatever carries its mark.
 
 Killing the leader's group does not reach job-control children (each job has a group of its own), and `setsid`
 leaves the session altogether; so a command's processes are found, not assumed (001 R5.3).
@@ -55,7 +55,7 @@ def running_processes() -> list[ProcessInfo]:
 
 
 def birth_of(pid: int) -> str:
-    """What tells a process from every other that has its number, before or after; empty where it does not run."""
+    """Return what identifies a process beyond its reusable pid; empty if it does not run."""
     if sys.platform != "linux":
         told = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
         return told.stdout.strip()
@@ -84,20 +84,20 @@ class ProcessTree:
         """Members seen so far, by pid, with their start: children that left the session stay ours."""
 
     @classmethod
-    def found_again(cls, leader: int, born: str, mark: str) -> ProcessTree:
-        """The family of a command that another process started; `born` is the `birth_of` its leader then.
+    def of_earlier_process(cls, leader: int, born: str, mark: str) -> ProcessTree:
+        """Return the family of a command that another process started; `born` is the `birth_of` its leader then.
 
         A leader that is gone leaves its number to others: then only what carries the mark counts.
         """
-        family = cls(leader, mark)
+        tree = cls(leader, mark)
         if not born or birth_of(leader) != born:
-            family._session, family._leader_runs, family._since = None, False, 0
-        return family
+            tree._session, tree._leader_runs, tree._since = None, False, 0
+        return tree
 
-    def members(self, everyone: Sequence[ProcessInfo] | None = None) -> list[ProcessInfo]:
-        """The members that run now, or those among `everyone`, for who has just looked."""
-        if everyone is not None:
-            members = self._found_among(everyone)
+    def members(self, processes: Sequence[ProcessInfo] | None = None) -> list[ProcessInfo]:
+        """Return the members that run now, or those among `everyone` if given."""
+        if processes is not None:
+            members = self._found_among(processes)
         else:
             # Who is started while the list is being read can be missing in it.
             members = self._found_among(running_processes()) or self._found_among(running_processes())
@@ -143,12 +143,12 @@ class ProcessTree:
             return False
         return True
 
-    def _found_among(self, everyone: Sequence[ProcessInfo]) -> list[ProcessInfo]:
-        members = [process for process in everyone if self._is_member(process)]
+    def _found_among(self, processes: Sequence[ProcessInfo]) -> list[ProcessInfo]:
+        members = [process for process in processes if self._is_member(process)]
         taken = {process.pid for process in members}
         grown = True
         while grown:
-            children = [p for p in everyone if p.parent in taken and p.pid not in taken and p.started >= self._since]
+            children = [p for p in processes if p.parent in taken and p.pid not in taken and p.started >= self._since]
             members += children
             taken.update(child.pid for child in children)
             grown = bool(children)
@@ -192,7 +192,7 @@ def _environment_of(pid: int) -> list[bytes]:
 
 
 def _processes_by_ps() -> list[ProcessInfo]:
-    """The same without /proc: no start times and no marks, so only sessions and descent tell."""
+    """List processes without /proc: no start times and no marks, only sessions and parents."""
     listing = subprocess.run(
         ["ps", "-A", "-o", "pid=,ppid=,pgid=,stat=,time=,comm="], capture_output=True, text=True, check=False
     ).stdout

@@ -50,9 +50,9 @@ class ListeningAddress(NamedTuple):
 
 
 def listening_addresses(pids: Collection[int]) -> dict[int, tuple[str, ...]]:
-    """The addresses that each of `pids` listens on, by port; who listens on none is left out.
+    """Return the addresses that each of `pids` listens on, by port; who listens on none is left out.
 
-    Reads the disk or runs a program, so not for the event loop. Raises PortsUnknown.
+    Reads the disk or runs a program, so not for the event loop. Raises PortsUnknownError.
     """
     if not pids:
         return {}
@@ -99,7 +99,7 @@ def _by_lsof(pids: Collection[int]) -> dict[int, set[ListeningAddress]]:
     numbers = ",".join(map(str, sorted(pids)))
     try:
         # It exits with 1 when one of the processes has no such socket; what it printed is right all the same.
-        told = subprocess.run(
+        listed = subprocess.run(
             [program, "-nP", "-w", "-a", "-p", numbers, "-i", "-F", "pPnT"],
             capture_output=True,
             text=True,
@@ -109,29 +109,32 @@ def _by_lsof(pids: Collection[int]) -> dict[int, set[ListeningAddress]]:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PortsUnknownError(f"listening ports are not known: {error}") from None
-    return _read_lsof(told.stdout)
+    return _read_lsof(listed.stdout)
 
 
 def _read_lsof(listing: str) -> dict[int, set[ListeningAddress]]:
-    """What `lsof -F pPnT` prints: a line `p` and a pid, then for each socket of it a line `P` and its protocol, a line
-    `n` and its address (both ends where it is connected), and lines `T` on its state."""
+    """Read what `lsof -F pPnT` prints.
+
+    That is a line `p` and a pid, then for each of its sockets a line `P` and the protocol, a line `n` and the
+    address (both ends where it is connected), and lines `T` on its state.
+    """
     found: dict[int, set[ListeningAddress]] = {}
     current: set[ListeningAddress] = set()
-    udp, place = False, None
+    udp, listening = False, None
     for row in listing.splitlines():
         if row.startswith("p"):
             current = found.setdefault(int(row[1:]), set())
         elif row.startswith("P"):
             udp = row == "PUDP"
         elif row.startswith("n"):
-            place = _place_of(row[1:], "/udp" if udp else "")
-        if place is not None and row.startswith("n" if udp else "TST=LISTEN"):
-            current.add(place)
+            listening = _address_named(row[1:], "/udp" if udp else "")
+        if listening is not None and row.startswith("n" if udp else "TST=LISTEN"):
+            current.add(listening)
     return found
 
 
-def _place_of(name: str, protocol: str) -> ListeningAddress | None:
-    """The place that lsof names; None for a connection, which has two."""
+def _address_named(name: str, protocol: str) -> ListeningAddress | None:
+    """Return the place that lsof names; None for a connection, which has two."""
     host, _, port = name.rpartition(":")
     shown = "0.0.0.0" if host == "*" else host.strip("[]").partition("%")[0]
     try:
@@ -161,18 +164,18 @@ class UsageReading:
     unknown: str = ""
 
 
-def server_of(port: int, families: Mapping[str, ProcessTree]) -> str | None:
-    """The id of the job that has a process listening at `port`; None also where the system does not tell.
+def server_of(port: int, trees: Mapping[str, ProcessTree]) -> str | None:
+    """Return the id of the job that has a process listening at `port`; None also where the system does not tell.
 
     Takes milliseconds: not for the event loop.
     """
-    everyone = running_processes()
-    members = {job: {process.pid for process in family.members(everyone)} for job, family in families.items()}
+    processes = running_processes()
+    members = {job: {process.pid for process in tree.members(processes)} for job, tree in trees.items()}
     try:
         addresses = listening_addresses({pid for pids in members.values() for pid in pids})
     except PortsUnknownError:
         return None
-    serving = {pid for pid, told in addresses.items() if any(address.endswith(f":{port}") for address in told)}
+    serving = {pid for pid, listed in addresses.items() if any(address.endswith(f":{port}") for address in listed)}
     return next((job for job, pids in members.items() if pids & serving), None)
 
 
@@ -184,11 +187,11 @@ class UsageWatcher:
         """Ticks of each process, by pid and start, at the last look at its job."""
         self._looked_at = 0.0
 
-    def look(self, families: Mapping[str, ProcessTree]) -> UsageReading:
+    def look(self, trees: Mapping[str, ProcessTree]) -> UsageReading:
         """At the families, by id of their job."""
         now = time.monotonic()
-        everyone = running_processes()
-        members = {job: family.members(everyone) for job, family in families.items()}
+        processes = running_processes()
+        members = {job: tree.members(processes) for job, tree in trees.items()}
         unknown = ""
         addresses: dict[int, tuple[str, ...]] = {}
         try:

@@ -42,7 +42,10 @@ class ChildProcess(Protocol):
     """A started process and our end of its terminal or pipe."""
 
     @property
-    def pid(self) -> int: ...
+    def pid(self) -> int:
+        """The pid of the leader."""
+        ...
+
     @property
     def end(self) -> int:
         """Our descriptor: non-blocking; read for output, written for input."""
@@ -59,14 +62,14 @@ class ChildProcess(Protocol):
         ...
 
     def reap(self) -> int | None:
-        """The exit code if the process has ended, -n for signal n; never waits."""
+        """Return the exit code if the process has ended, -n for signal n; never waits."""
         ...
 
     def close(self) -> None:
         """Close `end`; may take a tenth of a second, so not on the event loop."""
         ...
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Close `end` and forget the process, which goes on."""
         ...
 
@@ -82,16 +85,20 @@ class CommandProcess:
 
     @property
     def pid(self) -> int:
+        """The pid of the leader."""
         return self.process.pid
 
     def reap(self) -> int | None:
+        """Return the exit code if it has ended; never wait."""
         return self.process.poll()
 
     def close(self) -> None:
+        """Close our end."""
         with suppress(OSError):
             os.close(self.end)
 
-    def leave(self) -> None:
+    def release(self) -> None:
+        """Let the process go on without us."""
         self.close()
         # Else `subprocess` warns that it still runs, which is just what is wanted.
         self.process.returncode = 0
@@ -110,7 +117,7 @@ def start_command(
     With `with_input` its standard input is its terminal, which is also its controlling one, so that prompts work.
     Without, standard input is empty and there is no controlling terminal: whatever asks there fails at once instead
     of waiting for nobody; output still goes to a terminal, which keeps it in order and unbuffered.
-    Where the system gives no terminal, output comes through a pipe and input is empty. Raises StartFailed.
+    Where the system gives no terminal, output comes through a pipe and input is empty. Raises StartError.
     """
     try:
         master, slave, name = _open_terminal()

@@ -1,4 +1,4 @@
-"""Running a command to its end and reading a job: what tools do with commands, in text and within limits (001 R5)."""
+"""Commands as tools run and read them: as text, within limits (001 R5)."""
 
 from __future__ import annotations
 
@@ -17,61 +17,61 @@ from ollm_tui.core.base.output import ExcerptBuffer, Truncated
 from ollm_tui.core.base.results import UpdateOutput
 from ollm_tui.core.shell.command import RunningCommand
 from ollm_tui.core.shell.folded_text import FoldedText
-from ollm_tui.core.shell.hub import CommandHub, CommandRequest, CommandStatus, arrival, ended
+from ollm_tui.core.shell.hub import CommandHub, CommandRequest, CommandStatus, awaitable_of, end_and_wait
 from ollm_tui.core.shell.output_log import Capture
 
 
 class OutputDelta:
-    """What there is to tell of a folded text since the last time: pieces to be appended, never taken back.
+    """The new part of a folded text since the last time; parts are appended, never taken back.
 
-    A line that was told and changed afterwards is not told again before it is complete; lines further up never are.
+    A line that was sent and changed afterwards is sent again once complete; lines further up never are.
     """
 
     MOST = 65_536
-    """Characters kept between two tellings; of a flood only the end is told."""
+    """Characters kept between two updates; of a flood only the end is sent."""
 
     def __init__(self) -> None:
         self._queue: list[str] = []
         self._queued = 0
         self._dropped = 0
-        self._lines_told = 0
-        """Lines after the settled text that have been told in full."""
-        self._told = ""
-        """What has been told of the line after these."""
+        self._lines_sent = 0
+        """Lines after the settled text that have been sent in full."""
+        self._sent = ""
+        """What has been sent of the line after these."""
 
     def settle(self, text: str) -> None:
-        """Take text that can no longer change."""
+        """Add text that can no longer change."""
         self._queue.append(text)
         self._queued += len(text)
         if self._queued > 2 * self.MOST:
             kept = "".join(self._queue)[-self.MOST :]
             self._dropped += self._queued - len(kept)
             self._queue, self._queued = [kept], len(kept)
-            self._lines_told, self._told = 0, ""
+            self._lines_sent, self._sent = 0, ""
 
     def take(self, rest: str, *, final: bool = False) -> str:
-        """The new text, `rest` being what may still change; empty when there is nothing to tell yet."""
+        """Return the new text, if any; `rest` is what may still change."""
         current = "".join(self._queue) + rest
         start = 0
-        for _ in range(self._lines_told):
+        for _ in range(self._lines_sent):
             start = current.find("\n", start) + 1
             if start == 0:
                 start = len(current)
                 break
         new = current[start:]
-        if new.startswith(self._told):
-            new = new[len(self._told) :]
+        if new.startswith(self._sent):
+            new = new[len(self._sent) :]
         elif "\n" in new or final:
             new = "\n" + new
         else:
             settled_lines = sum(text.count("\n") for text in self._queue)
             self._queue, self._queued = [], 0
-            self._lines_told = max(0, self._lines_told - settled_lines)
+            self._lines_sent = max(0, self._lines_sent - settled_lines)
             return ""
         if self._dropped:
             new = f"[... {self._dropped} characters not shown here ...]\n{new}"
         self._queue, self._queued, self._dropped = [], 0, 0
-        self._lines_told, self._told = rest.count("\n"), rest[rest.rfind("\n") + 1 :]
+        self._lines_sent, self._sent = rest.count("\n"), rest[rest.rfind("\n") + 1 :]
         return new
 
 
@@ -91,7 +91,7 @@ _UNFINISHED = re.compile(
 
 
 @dataclass(frozen=True)
-class Told:
+class OutputExcerpt:
     """An output as the model reads it, and where all of it is when that is only an excerpt."""
 
     text: Truncated
@@ -103,7 +103,7 @@ class CommandOutcome:
     """What came of a command. With `state.running` it goes on in the background. `seconds` is how long it ran."""
 
     status: CommandStatus
-    output: Told
+    output: OutputExcerpt
     seconds: float
 
 
@@ -112,11 +112,11 @@ class JobOutput:
     """A part of a job's output; `next` is the byte the following part starts at."""
 
     status: CommandStatus
-    output: Told
+    output: OutputExcerpt
     next: int
 
 
-class JobReading:
+class OutputReader:
     """Folds a command's bytes as they come: fed in the command's thread, asked in the event loop."""
 
     def __init__(self, hub: CommandHub, name: str, max_chars: int, max_lines: int) -> None:
@@ -131,6 +131,7 @@ class JobReading:
         self.on_bytes: Callable[[], None] | None = None
 
     def feed(self, data: bytes) -> None:
+        """Take the next bytes."""
         with self._lock:
             if not self._finished:
                 self._folded.feed(data)
@@ -139,12 +140,12 @@ class JobReading:
             self.on_bytes()
 
     def new_text(self) -> str:
-        """What can be told since the last time."""
+        """Return the new text since the last time."""
         with self._lock:
             return self._new.take("" if self._finished else self._folded.rest(), final=self._finished)
 
-    def finish(self, *, to_be_continued: bool = False) -> Told:
-        """All of it; further bytes are ignored. Where another reading goes on, it starts with a whole character."""
+    def finish(self, *, to_be_continued: bool = False) -> OutputExcerpt:
+        """Return all of it and ignore further bytes. Where reading goes on, it starts with a whole character."""
         with self._lock:
             if not self._finished:
                 if to_be_continued:
@@ -154,7 +155,9 @@ class JobReading:
             text = self._buffer.excerpt()
             kept = self._capture.finish() if text.truncated else None
             self._capture.close()
-            return Told(text) if kept is None else Told(self._buffer.excerpt(kept.described), kept.path)
+            return (
+                OutputExcerpt(text) if kept is None else OutputExcerpt(self._buffer.excerpt(kept.described), kept.path)
+            )
 
     def _settle(self, text: str) -> None:
         self._capture.take(text)
@@ -162,23 +165,23 @@ class JobReading:
 
 
 class _Updates:
-    """Hands new text to a callback in the event loop: the first at once, then at intervals, the last for certain."""
+    """Hands new text to a callback in the event loop: at once, then at intervals, and at the end."""
 
-    def __init__(self, reading: JobReading, update_output: UpdateOutput) -> None:
+    def __init__(self, reader: OutputReader, update_output: UpdateOutput) -> None:
         self._loop = asyncio.get_running_loop()
-        self._reading = reading
+        self._reader = reader
         self._update_output = update_output
         self._asked = False
         self._last = 0.0
         self._handle: asyncio.TimerHandle | None = None
-        reading.on_bytes = self._notice
+        reader.on_bytes = self._notice
 
     def finish(self) -> None:
         """After the reading's end: tell the rest."""
-        self._reading.on_bytes = None
+        self._reader.on_bytes = None
         if self._handle is not None:
             self._handle.cancel()
-        self._tell()
+        self._send()
 
     def _notice(self) -> None:
         if not self._asked:
@@ -187,16 +190,16 @@ class _Updates:
                 self._loop.call_soon_threadsafe(self._schedule)
             except RuntimeError:
                 # The loop has ended before the command.
-                self._reading.on_bytes = None
+                self._reader.on_bytes = None
 
     def _schedule(self) -> None:
-        if self._reading.on_bytes is not None:
-            self._handle = self._loop.call_later(max(0.0, self._last + UPDATE_EVERY - self._loop.time()), self._tell)
+        if self._reader.on_bytes is not None:
+            self._handle = self._loop.call_later(max(0.0, self._last + UPDATE_EVERY - self._loop.time()), self._send)
 
-    def _tell(self) -> None:
+    def _send(self) -> None:
         self._asked = False
         self._last = self._loop.time()
-        text = self._reading.new_text()
+        text = self._reader.new_text()
         if text:
             self._update_output(text)
 
@@ -218,28 +221,28 @@ class ShellService:
     ) -> CommandOutcome:
         """Run to the end, or for `move_after` seconds and then on in the background.
 
-        What the person takes over is waited for as long as they are at it. Raises StartFailed; OperationCancelled with
+        What the person takes over is waited for as long as they are at it. Raises StartError; OperationCancelled with
         the output so far when the signal aborts, the command being ended unless it is the person's by then.
         """
         signal.throw_if_aborted()
-        reading = self._reading("shell")
-        updates = None if update_output is None else _Updates(reading, update_output)
+        reader = self._reader("shell")
+        updates = None if update_output is None else _Updates(reader, update_output)
         began = time.monotonic()
-        command = await self.hub.start(request, reading.feed)
+        command = await self.hub.start(request, reader.feed)
         try:
             await self._end_unless_moved(command, signal, move_after)
         except OperationCancelled as cancelled:
-            partial = reading.finish(to_be_continued=command.status.running).text.content
+            partial = reader.finish(to_be_continued=command.status.running).text.content
             if command.status.running:
                 partial += f"\n[{command.status.id} goes on: the person has taken it over]"
             raise OperationCancelled(signal.reason, partial=partial) from cancelled
         finally:
-            command.output.detach(reading.feed)
-            told = await asyncio.to_thread(reading.finish, to_be_continued=command.status.running)
-            command.read_to = reading.taken
+            command.output.detach(reader.feed)
+            excerpt = await asyncio.to_thread(reader.finish, to_be_continued=command.status.running)
+            command.read_to = reader.taken
             if updates is not None:
                 updates.finish()
-        return CommandOutcome(command.status, told, time.monotonic() - began)
+        return CommandOutcome(command.status, excerpt, time.monotonic() - began)
 
     async def start_job(self, request: CommandRequest, signal: AbortSignal) -> CommandOutcome:
         """Start in the background and watch for a moment whether it stays up; with what it wrote in that moment.
@@ -251,21 +254,21 @@ class ShellService:
         command = await self.hub.start(request)
         with suppress(TimeoutError):
             await self._end_of(command, signal, FAILED_START_WITHIN)
-        told, _ = await asyncio.to_thread(self._fold, command, 0)
-        return CommandOutcome(command.status, told, time.monotonic() - began)
+        excerpt, _ = await asyncio.to_thread(self._fold, command, 0)
+        return CommandOutcome(command.status, excerpt, time.monotonic() - began)
 
     async def read(self, command_id: str, since: int | None, wait: float, signal: AbortSignal) -> JobOutput:
-        """The output from byte `since` (else from where the last reading ended); waits up to `wait` seconds for some.
+        """Return the output from byte `since`, else what is new; wait up to `wait` seconds for some.
 
-        Raises UnknownCommand; OperationCancelled on abort, which leaves the job alone.
+        Raises UnknownCommandError; OperationCancelled on abort, which leaves the job alone.
         """
         command = self.hub.find(command_id)
         start = command.read_to if since is None else since
         if wait > 0 and command.status.running and command.output.size <= start:
             await signal.guard(_more_output(command, start, wait))
         status = command.status
-        told, command.read_to = await asyncio.to_thread(self._fold, command, start)
-        return JobOutput(status, told, command.read_to)
+        excerpt, command.read_to = await asyncio.to_thread(self._fold, command, start)
+        return JobOutput(status, excerpt, command.read_to)
 
     async def _end_unless_moved(self, command: RunningCommand, signal: AbortSignal, move_after: float | None) -> None:
         """Wait for the end, or until it moves to the background; what the person has taken over does not move."""
@@ -281,29 +284,29 @@ class ShellService:
         """Wait for the end; whoever gives up the wait ends the command, unless the person has taken it over. Raises
         TimeoutError after `seconds`."""
         try:
-            await signal.guard(asyncio.wait_for(arrival(command.done), seconds))
+            await signal.guard(asyncio.wait_for(awaitable_of(command.done), seconds))
         except (OperationCancelled, asyncio.CancelledError):
             if command.status.user_input.took_over:
                 await asyncio.to_thread(command.move_to_background)
             else:
-                await ended(command)
+                await end_and_wait(command)
             raise
 
-    def _reading(self, name: str) -> JobReading:
-        return JobReading(self.hub, name, self._max_chars, self._max_lines)
+    def _reader(self, name: str) -> OutputReader:
+        return OutputReader(self.hub, name, self._max_chars, self._max_lines)
 
-    def _fold(self, command: RunningCommand, start: int) -> tuple[Told, int]:
+    def _fold(self, command: RunningCommand, start: int) -> tuple[OutputExcerpt, int]:
         running = command.status.running
-        reading = self._reading(command.status.id)
+        reader = self._reader(command.status.id)
         end = start
         for piece in ending_whole(command.output.pieces(start), keep_unfinished=running):
-            reading.feed(piece)
+            reader.feed(piece)
             end += len(piece)
-        return reading.finish(), end
+        return reader.finish(), end
 
 
 def ending_whole(pieces: Iterator[bytes], *, keep_unfinished: bool) -> Iterator[bytes]:
-    """The pieces of an output, the last one without what has only begun, where more is to come."""
+    """Return the pieces of an output, the last one without what has only begun, where more is to come."""
     last = b""
     for piece in pieces:
         if last:
@@ -318,12 +321,12 @@ async def _more_output(command: RunningCommand, start: int, seconds: float) -> N
     loop = asyncio.get_running_loop()
     more = asyncio.Event()
 
-    def heard(_: bytes) -> None:
+    def on_bytes(_: bytes) -> None:
         if command.output.size > start:
             loop.call_soon_threadsafe(more.set)
 
-    detach = command.output.attach(heard)
-    waits = [asyncio.ensure_future(more.wait()), arrival(command.done)]
+    detach = command.output.attach(on_bytes)
+    waits = [asyncio.ensure_future(more.wait()), awaitable_of(command.done)]
     try:
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if more.is_set() and command.status.running:

@@ -1,4 +1,4 @@
-"""Ending a command for good: all its processes, asked first, then forced; who outlives that is named (001 R5.3)."""
+"""Terminating a command: SIGTERM, then SIGKILL, for all its processes (001 R5.3)."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _LOOK_EVERY = 0.03
 
 
 class Termination:
-    """SIGTERM, then SIGKILL, one step at a time: its owner goes on reading output in between."""
+    """SIGTERM, then SIGKILL, step by step, so that its owner can read output in between."""
 
-    def __init__(self, family: ProcessTree, asking: tuple[Signals, ...] = ASKING, grace: float = GRACE) -> None:
-        self._family = family
+    def __init__(self, tree: ProcessTree, asking: tuple[Signals, ...] = ASKING, grace: float = GRACE) -> None:
+        self._tree = tree
         self._asking = asking
         self._grace = grace
         self._asked_at: float | None = None
@@ -40,24 +40,24 @@ class Termination:
         self.survivors: tuple[ProcessName, ...] = ()
 
     def step(self, now: float) -> float:
-        """Do what is due; returns the monotonic time of the next look."""
-        members = self._family.members()
+        """Do what is due; return the monotonic time of the next step."""
+        members = self._tree.members()
         if self._asked_at is None:
             self._asked_at = now
-            self._family.send(self._asking, members)
+            self._tree.send(self._asking, members)
         elif not members:
             self._unseen_until = self._unseen_until or now + UNSEEN
-            self.done = not self._family.force_unseen() or now >= self._unseen_until
+            self.done = not self._tree.force_unseen() or now >= self._unseen_until
         elif self._forced_at is not None and now >= self._forced_at + PATIENCE:
             self.done = True
             self.survivors = tuple(ProcessName(process.pid, process.name) for process in members)
         elif now >= self._asked_at + self._grace:
             # Every time: a process may have started another in between.
             self._forced_at = now if self._forced_at is None else self._forced_at
-            self._family.send((Signals.SIGKILL,), members)
+            self._tree.send((Signals.SIGKILL,), members)
         return now + _LOOK_EVERY
 
-    def climb(self) -> None:
-        """All steps at once; blocks for up to `grace` and a bit, so not on the event loop."""
+    def run_to_end(self) -> None:
+        """Run all steps; blocks for up to `grace` and a bit, so not on the event loop."""
         while not self.done:
             time.sleep(max(0.0, self.step(time.monotonic()) - time.monotonic()))

@@ -15,24 +15,24 @@ _TAB = 8
 
 
 def rendered(row: Row) -> str:
-    """The row as text."""
+    """Return the row as text."""
     return row if isinstance(row, str) else "".join(row)
 
 
 def column_at_end(row: Row) -> int:
-    """The column after the row's last character."""
+    """Return the column after the row's last character."""
     if isinstance(row, str) and not _one_cell_each(row):
         return len(cells_of(row, 0))
     return len(row)
 
 
 def with_cells(row: Row) -> list[str]:
-    """The row as cells; a new list."""
+    """Return the row as cells; a new list."""
     return cells_of(row, 0) if isinstance(row, str) else list(row)
 
 
 def cells_of(text: str, column: int) -> list[str]:
-    """The cells that `text` takes when it starts in `column`."""
+    """Return the cells that `text` takes when it starts in `column`."""
     if _one_cell_each(text):
         return list(text)
     cells: list[str] = []
@@ -50,7 +50,7 @@ def cells_of(text: str, column: int) -> list[str]:
 
 
 def overwritten(row: Row, column: int, text: str) -> tuple[Row, int]:
-    """The row after `text` was written over it from `column`, and the column after it."""
+    """Return the row after `text` was written over it from `column`, and the column after it."""
     if isinstance(row, str) and _one_cell_each(row) and _one_cell_each(text):
         after = column + len(text)
         return row[:column].ljust(column) + text + row[after:], after

@@ -1,4 +1,4 @@
-"""The person's hand in an agent's command: that they typed, interrupted or took it over, as the model is told."""
+"""The person's input to a command: keys, typed lines, and prompts that wait for it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.shell.process_tree import ProcessInfo
 
 KEPT_LINES = 10
-"""Typed lines that are told; of more, the last ones."""
+"""Typed lines that are reported; of more, the last ones."""
 
 KEPT_CHARACTERS = 200
-"""Characters of one typed line that are told."""
+"""Characters of one typed line that are reported."""
 
 _LOCAL_MODES = 3
 """Where termios.tcgetattr keeps the flag word that has ECHO and ISIG."""
@@ -50,6 +50,7 @@ class TypedLines:
         self._line = ""
 
     def feed(self, data: bytes) -> None:
+        """Take the next keys."""
         for character in _KEY.sub("", self._decoder.decode(data)):
             if character in "\r\n":
                 self._done.append(self._line)

@@ -1,4 +1,4 @@
-"""The person's own interactive shell: started through ptyprocess, with marks that tell prompts, commands and folders.
+"""The person's own interactive shell, with marks for prompts, commands and directories.
 
 The marks are OSC 133 (prompt A, command line B, output C, end with exit code D) and OSC 7 (the working directory);
 the person's own start files are read first.
@@ -64,24 +64,28 @@ class UserShell:
 
     @property
     def terminal(self) -> str | None:
+        """The name of its terminal."""
         return f"the terminal of {self.pid}"
 
     def reap(self) -> int | None:
+        """Return the exit code if it has ended; never wait."""
         if self._process.isalive():
             return None
         signal = self._process.signalstatus
         return -signal if signal is not None else self._process.exitstatus
 
     def close(self) -> None:
+        """End the shell. Blocks."""
         with suppress(OSError, PtyProcessError):
             self._process.close(force=True)
 
-    def leave(self) -> None:
+    def release(self) -> None:
+        """Refuse: the person's shell ends with the program."""
         raise AssertionError("the person's shell ends with the program")
 
 
 def usual_shell(environment: Mapping[str, str]) -> str:
-    """The person's shell: $SHELL, else the one of the account, else bash."""
+    """Return the person's shell: $SHELL, else the one of the account, else bash."""
     for candidate in (environment.get("SHELL", ""), _account_shell(), BASH, "/bin/sh"):
         if candidate and os.access(candidate, os.X_OK):
             return candidate
@@ -91,7 +95,7 @@ def usual_shell(environment: Mapping[str, str]) -> str:
 def start_person_shell(
     shell: str, cwd: Path, environment: Mapping[str, str], columns: int, lines: int, folder: Path
 ) -> UserShell:
-    """Start `shell` interactively; start files for the marks are written into `folder`. Raises StartFailed."""
+    """Start `shell` interactively; start files for the marks are written into `folder`. Raises StartError."""
     environment = dict(environment)
     argv = [shell, "-i"]
     try:

@@ -1,4 +1,4 @@
-"""Todos as values: what an item is, which one a reference means, and how a whole list is written over another."""
+"""Todos as values: items, references to them, and writing a whole list over another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ollm_tui.core.base.escape import quoted_unless_plain
 
 
 class TodoStatus(StrEnum):
-    """Where a todo stands."""
+    """The state of a todo."""
 
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
@@ -77,7 +77,7 @@ class TodoListState:
 
 @dataclass(frozen=True)
 class Replacement:
-    """What writing a whole list did beyond what it says itself."""
+    """What writing a whole list did besides."""
 
     todos: tuple[Todo, ...]
     kept: tuple[Todo, ...] = ()
@@ -89,14 +89,14 @@ class Replacement:
 
 
 def halted(todos: Sequence[Todo]) -> list[Todo]:
-    """Nothing in progress any more."""
+    """Return the list with nothing in progress."""
     return [
         replace(todo, status=TodoStatus.PENDING) if todo.status is TodoStatus.IN_PROGRESS else todo for todo in todos
     ]
 
 
 def find_todo(todos: Sequence[Todo], reference: str) -> int:
-    """The index of the item meant: by id, else 1-based index, else exact text, else unique beginning, else part."""
+    """Return an item's index by id, 1-based index, exact text, unique beginning, or part."""
     asked = reference.strip()
     folded = asked.casefold()
     for index, todo in enumerate(todos):
@@ -119,13 +119,14 @@ def find_todo(todos: Sequence[Todo], reference: str) -> int:
 
 
 def unknown_todo(reference: str, todos: Sequence[Todo]) -> TodoFailed:
-    """No item of that name; says which there are."""
+    """Return the error of a reference that fits no item; it lists the ids."""
     known = ", ".join(todo.id for todo in todos)
     remedy = f"The ids are: {known}." if known else "The list is empty; add a todo first."
     return TodoFailed(f"No todo {quoted_unless_plain(reference)}. {remedy}", {"validIds": [todo.id for todo in todos]})
 
 
 def merged(todos: Sequence[Todo], drafts: Sequence[TodoDraft], new_id: Callable[[], str], moment: str) -> Replacement:
+    """Return the list after writing `drafts` over `todos`. Raises TodoFailed."""
     meant = _meant(todos, drafts)
     written: list[Todo] = []
     reworded: list[tuple[Todo, Todo]] = []
@@ -156,20 +157,20 @@ def merged(todos: Sequence[Todo], drafts: Sequence[TodoDraft], new_id: Callable[
 
 
 def _meant(todos: Sequence[Todo], drafts: Sequence[TodoDraft]) -> list[Todo | None]:
-    """For each draft the item it names, or None for a new one. Ids first, so that a text cannot take a named item."""
+    """Find the item that each draft names, if any; ids first, so that a text cannot take a named item."""
     by_id = {todo.id: todo for todo in todos}
     taken: set[str] = set()
     meant: list[Todo | None] = []
-    for place, draft in enumerate(drafts, 1):
+    for position, draft in enumerate(drafts, 1):
         if not draft.task:
-            raise TodoFailed(f"Todo {place} of the list has no text. Give it as task.")
+            raise TodoFailed(f"Todo {position} of the list has no text. Give it as task.")
         todo = None
         if draft.id is not None:
             todo = by_id.get(draft.id.strip().casefold())
             if todo is None:
                 raise unknown_todo(draft.id, todos)
             if todo.id in taken:
-                raise TodoFailed(f"{todo.id} stands twice in the list. Name each id once; leave id out for new todos.")
+                raise TodoFailed(f"{todo.id} is in the list twice. Name each id once; leave id out for new todos.")
             taken.add(todo.id)
         meant.append(todo)
     for index, draft in enumerate(drafts):

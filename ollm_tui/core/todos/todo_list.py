@@ -1,4 +1,4 @@
-"""The todo list of a workspace: one open list, shared by model, person and other processes (001 R11.5-R11.9)."""
+"""The todo list of a workspace, shared by model, person and other processes (001 R11.5-R11.9)."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ class TodoList:
         self._announced = -1
 
     def state(self) -> TodoListState:
-        """The list with its revision, as one consistent moment. What was read first needs no announcement."""
+        """Return the list with its revision. What was read first needs no announcement."""
         state = self._read()
         if self._announced < 0:
             self._announced = state.revision
         return state
 
     def list(self) -> tuple[Todo, ...]:
-        """All items in their order (000 Property 56)."""
+        """Return all items in their order (000 Property 56)."""
         return self.state().todos
 
     def add(self, task: str, *, by: Author = "model", status: TodoStatus = TodoStatus.PENDING) -> Todo:
@@ -104,7 +104,7 @@ class TodoList:
         return self._set_status(reference, TodoStatus.COMPLETED, by)
 
     def cancel(self, reference: str, *, by: Author = "model") -> Todo:
-        """Give an item up, but leave it to be seen."""
+        """Cancel an item; it stays in the list."""
         return self._set_status(reference, TodoStatus.CANCELLED, by)
 
     def reopen(self, reference: str, *, by: Author = "model") -> Todo:
@@ -146,9 +146,9 @@ class TodoList:
         return gone
 
     def archive_when_done(self, *, by: Author = "user") -> bool:
-        """Take the list away if every item is finished, so that a new task starts with an empty one."""
+        """Archive the list if every item is finished, so that a new task starts with an empty one."""
         if not _all_done(self._read().todos):
-            return False  # nobody is kept waiting for the file, and one that may not be written does no harm
+            return False  # without waiting for a lock, or failing on a file that may not be written
         with self._changing(by) as change:
             done = _all_done(change.todos)
             if done:
@@ -156,7 +156,7 @@ class TodoList:
         return done
 
     def replace(self, drafts: Sequence[TodoDraft], *, by: Author = "model") -> Replacement:
-        """Write the whole list. Unfinished items that it does not name are never lost: they are kept at its end.
+        """Write the whole list; unfinished items that it does not name are kept at its end.
 
         An item is named by its id, or by its exact text. Raises TodoFailed for an unknown or doubled id, an empty
         text, or more than one item in progress; nothing has changed then.
@@ -167,17 +167,17 @@ class TodoList:
         return outcome
 
     def would_replace(self, drafts: Sequence[TodoDraft]) -> Replacement:
-        """What `replace` would do or raise now, without doing it; new items have made-up ids."""
+        """Return what `replace` would do, or raise what it would; new items have made-up ids."""
         numbers = count(1)
         return merged(self.list(), drafts, lambda: f"new{next(numbers)}", iso_time(self._clock.now()))
 
     def find(self, reference: str) -> Todo:
-        """The item that an id, a 1-based index or a unique text means."""
+        """Return the item that an id, a 1-based index or a unique text means."""
         todos = self.list()
         return todos[find_todo(todos, reference)]
 
     def archived(self, limit: int = 100) -> tuple[Todo, ...]:
-        """The items that left the list last, newest first."""
+        """Return the items that left the list last, newest first."""
         with self._store.read(SCHEMA) as db:
             rows = db.execute(
                 "SELECT number, task, status, created_at FROM todo_archive WHERE workspace = ? "
@@ -187,7 +187,7 @@ class TodoList:
             return tuple(_todo(*row) for row in rows)
 
     def refresh(self) -> bool:
-        """Announce a change that another process has made; for the store's watcher. Says whether there was one."""
+        """Announce a change that another process made; return whether there was one."""
         state = self._read()
         if state.revision == self._announced:
             return False
@@ -208,7 +208,7 @@ class TodoList:
 
     @contextmanager
     def _changing(self, by: Author) -> Generator[_Change]:
-        """Hands out the list to be changed in place; writes and announces the difference, if there is one."""
+        """Yield the list to be changed in place; write and announce the difference, if any."""
         with self._store.write(SCHEMA) as db:
             rows = _Rows(db, self._workspace)
             before = rows.state()
@@ -285,7 +285,7 @@ class _Rows:
 
 
 _STATUSES = {status.value: status for status in TodoStatus}
-"""Looked up for every row: calling the enumeration takes four times as long."""
+"""Looked up for every row: calling the enum takes four times as long."""
 
 
 def _todo(number: int, task: str, status: str, created_at: str) -> Todo:

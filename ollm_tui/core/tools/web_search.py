@@ -11,7 +11,7 @@ from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.query import Query
-from ollm_tui.core.web.search_providers.search_provider import SearchProvider
+from ollm_tui.core.web.client import SearchProvider
 from ollm_tui.core.web.untrusted_text import UNTRUSTED_NOTE, WebResult
 
 DEFAULT_RESULTS = 5

@@ -1,0 +1,1 @@
+"""Fetching and reading web pages."""

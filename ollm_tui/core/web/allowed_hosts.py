@@ -26,6 +26,7 @@ class AllowedDomain:
     port: int | None = None
 
     def covers(self, url: WebUrl) -> bool:
+        """Return whether the entry covers a URL."""
         if (url.port not in USUAL_PORTS) if self.port is None else (url.port != self.port):
             return False
         return url.host.endswith(f".{self.host}") if self.below else url.host == self.host
@@ -39,14 +40,14 @@ class AllowedDomains:
     """All usable entries, and what is listed while the session lasts; `faults` says what is wrong with the others."""
 
     def __init__(self, entries: Iterable[str] = ()) -> None:
-        self.faults: list[str] = []
+        self.errors: list[str] = []
         self._domains: list[AllowedDomain] = []
         self._session: set[LocalServer] = set()
         for entry in entries:
             try:
                 self._domains.append(parse_domain(entry))
             except ValueError as error:
-                self.faults.append(str(error))
+                self.errors.append(str(error))
 
     def cover(self, url: WebUrl) -> bool:
         """Whether a GET of `url` runs unasked in the preset `balanced`."""
@@ -123,6 +124,7 @@ class LocalServer:
 
     @property
     def on_this_machine(self) -> bool:
+        """Whether all its addresses are loopback."""
         return all(address.is_loopback for address in self.addresses)
 
     def is_at(self, url: WebUrl, address: IPAddress | None) -> bool:
@@ -131,7 +133,7 @@ class LocalServer:
 
 
 def local_server(url: WebUrl) -> LocalServer | None:
-    """The server that a person could list to have `url` fetched; None where it is public, or may never be fetched.
+    """Return the server to list so that `url` may be fetched; None if it is public or never allowed.
 
     Only what is known without a look-up: a literal private or loopback address, and `localhost`. Any other name can
     mean another address the next time it is asked.

@@ -41,7 +41,7 @@ _OTHERS = frozenset({"euc_jp", "iso2022_jp", "hz"})
 
 
 def declared_charset(content_type: str) -> str | None:
-    """The charset parameter of a Content-Type header."""
+    """Return the charset parameter of a Content-Type header."""
     found = _CHARSET.search(content_type)
     return found[1].lower() if found else None
 
@@ -52,7 +52,7 @@ def media_type(content_type: str) -> str:
 
 
 def decode_text(data: bytes, content_type: str) -> str:
-    """The text of a body; bytes that its encoding cannot hold become U+FFFD. Never fails."""
+    """Return the text of a body; bytes that its encoding cannot hold become U+FFFD. Never fails."""
     for bom, name in _BOMS:
         if data.startswith(bom):
             return data.decode(name, "replace").removeprefix("\ufeff")
@@ -76,7 +76,7 @@ def decode_text(data: bytes, content_type: str) -> str:
 
 
 def _usable(label: str | None) -> str | None:
-    """A codec for text by its label; none of those that Python has for other things (rot13, zlib, utf-7)."""
+    """Return a codec for text by its label; none of those that Python has for other things (rot13, zlib, utf-7)."""
     if label is None:
         return None
     label = label.strip().lower()

@@ -1,4 +1,4 @@
-"""Python programs of our own in a process that can be killed: for what may take for ever or all the memory."""
+"""Running our own Python code in a child process that can be killed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class ChildRunError(Exception):
 async def run_python(
     arguments: Sequence[str], given: bytes, signal: AbortSignal, *, passed: Collection[str] = ()
 ) -> bytes:
-    """What a program writes when it reads `given`. Killed with all it started when aborted or cancelled.
+    """Return what a program writes when it reads `given`; kill its processes when aborted.
 
     It imports nothing from the folder we are in (that is the workspace, and not trusted), and of the environment it
-    sees what commands see, and the variables in `passed`. Raises ChildFailed, OperationCancelled.
+    sees what commands see, and the variables in `passed`. Raises ChildRunError, OperationCancelled.
     """
     environment = cleaned(os.environ) | {name: os.environ[name] for name in passed if name in os.environ}
     child = await asyncio.create_subprocess_exec(

@@ -25,14 +25,45 @@ from ollm_tui.core.web.urls import WebUrl, refuse_address, refuse_literal, resol
 if TYPE_CHECKING:
     import httpcore
 
-    from ollm_tui.core.web.search_providers.search_provider import SearchProvider
     from ollm_tui.core.web.transport import GuardedTransport, Resolver
+
+
+SEARCH_SECONDS = 20.0
+"""How long one search may take."""
 
 
 class AllowList(Protocol):
     """Whether a URL may lead to a private or loopback address: to `address`, or to any while none is known."""
 
-    def __call__(self, url: WebUrl, address: IPAddress | None = None) -> bool: ...
+    def __call__(self, url: WebUrl, address: IPAddress | None = None) -> bool:
+        """Return whether it may."""
+        ...
+
+
+@dataclass(frozen=True)
+class SearchHit:
+    """One search result as its provider wrote it; cleaned by `normalised`."""
+
+    title: str
+    url: str
+    snippet: str = ""
+
+
+class SearchProvider(Protocol):
+    """Finds pages by words."""
+
+    @property
+    def name(self) -> str:
+        """What people call it: "SearXNG at http://127.0.0.1:8888"."""
+        ...
+
+    async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[SearchHit]:
+        """Return about `count` results, best first.
+
+        Raises SearchFailed for rate limits, blocks, refusals and answers that cannot be read; UrlNotAllowed,
+        OperationCancelled.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -71,7 +102,7 @@ class WebAccess:
         self.clock = clock or SystemClock()
         self.limits = limits or WebLimits()
         self.cache = PageCache(self.clock)
-        self.politeness = HostThrottle(self.clock)
+        self.throttle = HostThrottle(self.clock)
         self._resolver = resolver
         self._backend = backend
 
@@ -80,7 +111,7 @@ class WebAccess:
         return self.domains.cover(url)
 
     def refuse(self, url: WebUrl) -> None:
-        """Raises UrlNotAllowed where the address alone shows that nobody can approve it."""
+        """Raise UrlNotAllowed where the address alone shows that nobody can approve it."""
         refuse_literal(url, listed=self.domains.list_local(url))
 
     async def fetch(
@@ -113,13 +144,13 @@ class WebAccess:
 
     async def _fetch_in_time(self, request: WebRequest, signal: AbortSignal, listed: AllowList) -> WebResponse:
         started = self.clock.monotonic()
-        trip = _Trip(self, request, listed)
+        exchange = _Exchange(self, request, listed)
         try:
             async with asyncio.timeout(request.timeout):
-                return await signal.guard(trip.make(self._resolver, self._backend))
+                return await signal.guard(exchange.make(self._resolver, self._backend))
         except TimeoutError:
             elapsed = self.clock.monotonic() - started
-            raise timed_out(trip.url, request.timeout, elapsed) from None
+            raise timed_out(exchange.url, request.timeout, elapsed) from None
 
     def _listed(self, own: WebUrl | None, approved: LocalServer | None) -> AllowList:
         def listed(url: WebUrl, address: IPAddress | None = None) -> bool:
@@ -130,7 +161,7 @@ class WebAccess:
         return listed
 
 
-class _Trip:
+class _Exchange:
     """One request with its redirects."""
 
     def __init__(self, web: WebAccess, request: WebRequest, listed: AllowList) -> None:
@@ -166,11 +197,11 @@ class _Trip:
         import httpx
 
         url = self.url
-        politeness = self._web.politeness
+        throttle = self._web.throttle
         listed = self._listed(url)
         server = url.host_and_port if listed else url.host  # each port of a machine nearby is a server of its own
         try:
-            async with politeness.turn(server, spaced=not listed):
+            async with throttle.turn(server, spaced=not listed):
                 response = await self._exchange(connections)
         except httpcore.TimeoutException as error:
             raise _too_slow(url, error, self._web.limits) from None
@@ -182,7 +213,7 @@ class _Trip:
             raise _failed(url, str(error), "Ask for a smaller part of it.") from None
         except ResponseBodyError as error:
             raise _failed(url, str(error)) from None
-        politeness.heed(server, response.status, response.headers)
+        throttle.note_answer(server, response.status, response.headers)
         return response
 
     async def _exchange(self, connections: GuardedTransport) -> WebResponse:
@@ -253,6 +284,7 @@ class _Trip:
 
 
 def timed_out(url: WebUrl, limit: float, elapsed: float) -> FetchTimeout:
+    """Return the error of a request over its time limit; both times in seconds."""
     details: dict[str, JsonValue] = {"url": url.text, "limitSeconds": limit, "elapsedSeconds": round(elapsed, 3)}
     return FetchTimeout(
         f"{url.text}: no complete answer within the limit of {limit:g} s (gave up after {elapsed:.1f} s). "

@@ -65,7 +65,7 @@ class SelectorNotFoundError(Exception):
     """A selector that fits nothing on the page."""
 
 
-def selector_fault(selector: str) -> str | None:
+def selector_error(selector: str) -> str | None:
     """Why no page could be asked for it; None for a usable one."""
     try:
         page = parse_html(_ANY_PAGE)
@@ -92,7 +92,7 @@ def extract_selected(html: str, selector: str, base_url: str) -> str:
 
 
 def extract_main(html: str, base_url: str) -> str:
-    """The main part of a page as Markdown, with its title on top; empty where there is no text at all."""
+    """Return the main part of a page as Markdown, with its title on top; empty where there is no text at all."""
     page = _seen_page(html)
     if page is None:
         return ""
@@ -104,7 +104,7 @@ def extract_main(html: str, base_url: str) -> str:
 
 
 def _seen_page(html: str) -> Page | None:
-    """A page without what its readers do not see: that is where instructions to a model are hidden."""
+    """Return a page without what its readers do not see: that is where instructions to a model are hidden."""
     page = parse_text(html, COLOURED_TAGS, is_gutter_class)
     if page is not None:
         without_text = [node for tag in _NO_TEXT for node in page.root.iter(tag)]
@@ -132,7 +132,7 @@ def _main_text(page: Page, html: str, base: str) -> str:
 
 
 def _container(page: Page) -> Node | None:
-    """The page's own main part: by its meaning (the longest), else by a name that common generators use (the only)."""
+    """Return the main part: the longest by meaning, else the only one by a usual name."""
     root = page.root
     meant = [*root.iter("main"), *(node for node in page.noted if node.get("role") == "main")]
     if meant:
@@ -160,7 +160,7 @@ def _holds_text(node: Node) -> bool:
 
 
 def _readable_part(html: str) -> Node | None:
-    """What readability takes for the article; None where it finds none."""
+    """Return what readability takes for the article; None where it finds none."""
     page = _seen_page(html) if len(html) <= READABILITY_CHARS else None
     if page is None:
         return None

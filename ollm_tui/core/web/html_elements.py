@@ -50,7 +50,7 @@ class PreformattedCode(str):
 
 
 def code_block(pre: Node, above: Sequence[Node]) -> PreformattedCode | None:
-    """A `pre` as Markdown; None where it holds no text. `above` is what it lies in, outermost first."""
+    """Return a `pre` as Markdown; None where it holds no text. `above` is what it lies in, outermost first."""
     text = _code_text(pre)
     if not text.strip():
         return None
@@ -60,7 +60,10 @@ def code_block(pre: Node, above: Sequence[Node]) -> PreformattedCode | None:
 
 
 def _code_text(pre: Node) -> str:
-    """What a browser shows of a `pre`, without line numbers and buttons; the line end right behind the tag is none."""
+    """Return what a browser shows of a `pre`, without line numbers and buttons.
+
+    The line end right behind the tag does not count.
+    """
     inside = list(pre.iter())
     if _NO_PLAIN_TEXT.isdisjoint({node.tag for node in inside}):
         classes = {node.get("class") for node in inside}
@@ -195,7 +198,7 @@ class Links:
         self._room = ROOM
 
     def resolved(self, href: str) -> str:
-        """The absolute web or mail address; empty for scripts, data, what is no address, and once ROOM is used up."""
+        """Return the absolute web or mail address; empty for anything else, and once ROOM is used up."""
         if self._room < 0:
             return ""
         known = self._known.get(href)

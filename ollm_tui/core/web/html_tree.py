@@ -108,12 +108,12 @@ def outermost(found: list[Node]) -> list[Node]:
 
 
 def parents_of(page: Page) -> dict[Node, Node]:
-    """What each element of a page lies in."""
+    """Return what each element of a page lies in."""
     return {child: parent for parent in page.root.iter() for child in parent}
 
 
 def above(node: Node, parents: Mapping[Node, Node]) -> list[Node]:
-    """What an element lies in, outermost first."""
+    """Return what an element lies in, outermost first."""
     found: list[Node] = []
     while (parent := parents.get(node)) is not None:
         found.append(parent)
@@ -126,7 +126,7 @@ def _folded_length(text: str | None) -> int:
 
 
 def to_html(node: Node) -> str:
-    """What stands in a node. Raises RecursionError for a tree nested deeper than any page needs."""
+    """Return what stands in a node. Raises RecursionError for a tree nested deeper than any page needs."""
     return "".join(ElementTree.tostring(child, encoding="unicode", method="html") for child in node)
 
 

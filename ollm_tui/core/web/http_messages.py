@@ -98,15 +98,17 @@ class WebResponse:
 
     @property
     def content_type(self) -> str:
+        """The Content-Type header."""
         return self.headers.get("content-type", "")
 
     @property
     def media_type(self) -> str:
+        """The media type without parameters."""
         return media_type(self.content_type)
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """Raises InvalidArguments for headers that are malformed, too many, or ours to set."""
+    """Raise InvalidArguments for headers that are malformed, too many, or ours to set."""
     size = 0
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name):
@@ -126,7 +128,7 @@ def carries_credentials(header: str) -> bool:
 
 
 def reason_of(status: int, phrase: str = "") -> str:
-    """What a status means in words: the server's own, else the standard's."""
+    """Return what a status means in words: the server's own, else the standard's."""
     said = visible(phrase.strip())[:100]
     if said:
         return said

@@ -76,7 +76,7 @@ def reach_of(address: IPAddress) -> AddressReach:
 
 
 def parse_address(text: str) -> IPAddress | None:
-    """The address that `text` (from a resolver) spells; None where it is none or carries a zone."""
+    """Return the address that `text` (from a resolver) spells; None where it is none or carries a zone."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -90,7 +90,7 @@ def looks_numeric(host: str) -> bool:
 
 
 def parse_number_host(host: str) -> IPv4Address:
-    """An IPv4 address in any spelling that resolvers take: dotted, short, decimal, octal, hexadecimal.
+    """Return an IPv4 address in any spelling that resolvers take: dotted, short, decimal, octal, hexadecimal.
 
     Raises ValueError where the parts fit no address.
     """
@@ -106,7 +106,7 @@ def parse_number_host(host: str) -> IPv4Address:
 
 
 def parse_v6(text: str) -> IPv6Address:
-    """What stands between brackets in a URL. Raises ValueError, for a zone id too."""
+    """Return what stands between brackets in a URL. Raises ValueError, for a zone id too."""
     try:
         address = IPv6Address(text)
     except AddressValueError as error:

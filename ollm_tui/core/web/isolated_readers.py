@@ -36,7 +36,7 @@ def needs_process(html: str, selector: str | None) -> bool:
 
 
 async def read_large(html: str, selector: str | None, base_url: str, signal: AbortSignal) -> str:
-    """What `extract_main` or `extract_selected` makes of a page. No time limit of its own: killed when cancelled.
+    """Return what `extract_main` or `extract_selected` makes of a page; killed when cancelled.
 
     Raises NoMatch, ValueError for a selector that cannot be used, PageUnreadable, OperationCancelled.
     """
@@ -45,7 +45,7 @@ async def read_large(html: str, selector: str | None, base_url: str, signal: Abo
         said = await run_python(["-c", _CODE, _HOME], asked, signal)
     except ChildRunError:
         raise UnreadablePageError("it is too large or too deep to be read") from None
-    outcome, text = await signal.in_thread(page_process.understood, said)
+    outcome, text = await signal.in_thread(page_process.parse_answer, said)
     match outcome:
         case page_process.PageOutcome.TEXT:
             return text

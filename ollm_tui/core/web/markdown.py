@@ -47,7 +47,7 @@ _MAX_INDENTS = 16
 
 
 def to_markdown(element: Node, base_url: str, above: Sequence[Node] = ()) -> str:
-    """The content of `element` as Markdown; links are made absolute by `base_url`. Empty where there is no text.
+    """Return the content of `element` as Markdown; links are made absolute by `base_url`. Empty where there is no text.
 
     `above` is what the element lies in, outermost first: it may tell the language of code. Raises RecursionError for a
     tree nested deeper than any page needs.
@@ -326,7 +326,7 @@ def _add(out: list[str], blocks: list[str], joint: str) -> None:
 
 
 def _cells_of_layout(node: Node) -> Iterator[Node]:
-    """The cells of a table that only lays out a page, and tables that stand in it outside of any cell."""
+    """Return the cells of a table that only lays out a page, and tables that stand in it outside of any cell."""
     for child in node:
         if child.tag in ("td", "th", "caption", "table"):
             yield child

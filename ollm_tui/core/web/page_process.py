@@ -24,18 +24,18 @@ class PageOutcome(StrEnum):
 
 
 def question(html: str, selector: str | None, base_url: str) -> bytes:
-    """What the process is given."""
+    """Return what the process is given."""
     return f"{json.dumps([selector, base_url])}\n{html}".encode("utf-8", "replace")
 
 
-def understood(said: bytes) -> tuple[PageOutcome, str]:
-    """What the process answered."""
+def parse_answer(said: bytes) -> tuple[PageOutcome, str]:
+    """Return what the process answered."""
     outcome, _, text = said.decode("utf-8").partition("\n")
     return PageOutcome(outcome), text
 
 
 def answer() -> None:
-    """The process itself."""
+    """Run the process."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     asked, _, html = sys.stdin.buffer.read().decode("utf-8").partition("\n")
     outcome, text = _read(html, *json.loads(asked))

@@ -43,10 +43,10 @@ class ReadableContent:
 
 
 def check_selector(selector: str) -> None:
-    """Raises InvalidArguments where no page could be asked for it."""
-    from ollm_tui.core.web.extraction import selector_fault
+    """Raise InvalidArguments where no page could be asked for it."""
+    from ollm_tui.core.web.extraction import selector_error
 
-    fault = selector_fault(selector)
+    fault = selector_error(selector)
     if fault is not None:
         raise InvalidArguments(
             f"selector: {visible(selector)!r} is no CSS selector that can be used: {visible(fault)}."
@@ -56,7 +56,7 @@ def check_selector(selector: str) -> None:
 async def read_page(
     response: WebResponse, selector: str | None, downloads: Path | None, signal: AbortSignal
 ) -> ReadableContent:
-    """The readable form of an answer. Raises FetchFailed where a selector fits nothing or does not apply.
+    """Return the readable form of an answer. Raises FetchFailed where a selector fits nothing or does not apply.
 
     Parsing is done in threads, of large pages in a process; FetchTimeout where it takes longer than `READING_SECONDS`.
     """
@@ -90,7 +90,7 @@ async def _read(
 
 
 async def read_raw(response: WebResponse, downloads: Path | None, signal: AbortSignal) -> ReadableContent:
-    """The body as the server sent it, as text where it is text."""
+    """Return the body as the server sent it, as text where it is text."""
     if kind_of(response) in ("binary", "pdf"):
         return await _read_bytes(response, "binary", downloads, signal)
     text = await signal.in_thread(decode_text, response.body, response.content_type)

@@ -25,11 +25,11 @@ class Unpacker(Protocol):
     """Undoes one layer of content encoding."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """The unpacked form of the next bytes, in bounded pieces. Raises BodyFault."""
+        """Return the unpacked form of the next bytes, in bounded pieces. Raises ResponseBodyError."""
         ...
 
     def finish(self) -> None:
-        """Raises BodyFault where the data ended too early."""
+        """Raise ResponseBodyError where the data ended too early."""
         ...
 
 
@@ -37,7 +37,7 @@ class BoundedBody:
     """Collects a body of at most `limit` bytes, counted after unpacking and before."""
 
     def __init__(self, limit: int, content_encoding: str, content_length: str | None) -> None:
-        """Raises BodyFault for an encoding we did not offer, and for a body that says itself that it is too long."""
+        """Raise ResponseBodyError for an encoding we did not offer, or too long a declared length."""
         self._limit = limit
         self._packed_size = 0
         self._whole = bytearray()
@@ -48,6 +48,7 @@ class BoundedBody:
                 raise BodyTooLargeError(f"the body has {declared:,} bytes, more than the limit of {limit:,}")
 
     def feed(self, data: bytes) -> None:
+        """Take the next bytes. Raises ResponseBodyError."""
         self._packed_size += len(data)
         self._check(self._packed_size)  # nothing can be packed without end, too
         for piece in self._unpacker.feed(data):
@@ -55,6 +56,7 @@ class BoundedBody:
             self._check(len(self._whole))
 
     def finish(self) -> bytes:
+        """Return the whole body. Raises ResponseBodyError."""
         self._unpacker.finish()
         return bytes(self._whole)
 
@@ -64,7 +66,7 @@ class BoundedBody:
 
 
 def unpacker_for(content_encoding: str) -> Unpacker:
-    """For the value of a Content-Encoding header. Raises BodyFault for two layers and for what we did not offer."""
+    """Return the unpacker for a Content-Encoding. Raises ResponseBodyError for two layers, or one we did not offer."""
     layers = [layer for part in content_encoding.lower().split(",") if (layer := part.strip()) not in ("", "identity")]
     match layers:
         case []:

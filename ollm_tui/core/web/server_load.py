@@ -1,4 +1,4 @@
-"""Not being a burden: few requests at once to a host, a pause between them, and waits that a server asked for."""
+"""Limits on the load of a server: a page cache, and few, spaced requests to a host."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class PageCache:
         self._pages: OrderedDict[str, WebResponse] = OrderedDict()
 
     def get(self, url: str) -> WebResponse | None:
+        """Return the page unless it is too old."""
         page = self._pages.get(url)
         if page is None:
             return None
@@ -89,8 +90,8 @@ class HostThrottle:
                 now = self._clock.monotonic()
                 if state.rests_until > now:
                     raise FetchFailed(
-                        f"{host} answered that it gets too many requests and asked to be left alone for "
-                        f"{state.rests_until - now:.0f} s more. Use what you have, or try another source.",
+                        f"{host} answered that it gets too many requests and asked for a pause of "
+                        f"{state.rests_until - now:.0f} s. Use what you have, or try another source.",
                         {"host": host, "reason": "rate limited"},
                     )
                 if spaced:
@@ -102,7 +103,7 @@ class HostThrottle:
         finally:
             state.users -= 1
 
-    def heed(self, host: str, status: int, headers: Mapping[str, str]) -> None:
+    def note_answer(self, host: str, status: int, headers: Mapping[str, str]) -> None:
         """Take note of a server that asks for a pause (429 or 503 with Retry-After)."""
         if status not in (429, 503):
             return

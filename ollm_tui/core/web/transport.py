@@ -29,7 +29,9 @@ SocketOption = tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple
 class Resolver(Protocol):
     """Looks a name up once; all answers, best first, as text. Raises OSError."""
 
-    async def __call__(self, host: str, port: int) -> Sequence[str]: ...
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        """Return the addresses of a host."""
+        ...
 
 
 Judge = Callable[[str, int, IPAddress], None]
@@ -37,7 +39,7 @@ Judge = Callable[[str, int, IPAddress], None]
 
 
 async def system_resolver(host: str, port: int) -> Sequence[str]:
-    """What getaddrinfo says, in a thread."""
+    """Resolve a host with getaddrinfo, in a thread."""
     loop = asyncio.get_running_loop()
     answers = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     return list(dict.fromkeys(str(answer[4][0]) for answer in answers))
@@ -60,7 +62,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[SocketOption] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Raises what the judge raises unless every answer passes; else tries the answers in turn."""
+        """Raise what the judge raises unless every answer passes; else tries the answers in turn."""
         try:
             async with asyncio.timeout(timeout):
                 answers = await self._resolved(host, port)
@@ -71,9 +73,11 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[SocketOption] | None = None
     ) -> httpcore.AsyncNetworkStream:
+        """Refuse: no socket files."""
         raise httpcore.ConnectError("local sockets are not fetched from")
 
     async def sleep(self, seconds: float) -> None:
+        """Sleep for some seconds."""
         await asyncio.sleep(seconds)
 
     async def _resolved(self, host: str, port: int) -> list[str]:
@@ -95,7 +99,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
     async def _first_reachable(
         self, answers: list[str], port: int, timeout: float | None
     ) -> httpcore.AsyncNetworkStream:
-        """A share of the time for each, so that one dead address does not use up all of it."""
+        """Give each a share of the time, so that one dead address does not use up all of it."""
         failure: Exception | None = None
         for index, address in enumerate(answers):
             share = None if timeout is None else timeout / min(2, len(answers) - index)
@@ -115,6 +119,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request."""
         url = request.url
         answer = await self._pool.handle_async_request(
             httpcore.Request(
@@ -133,6 +138,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
+        """Close the connections."""
         await self._pool.aclose()
 
 
@@ -151,13 +157,14 @@ class PiecewiseBody(httpx.AsyncByteStream):
                 await asyncio.sleep(0)  # what has arrived already is handed out without a pause
 
     async def aclose(self) -> None:
+        """Close the connections."""
         await self._answer.aclose()
 
 
 def new_request(
     method: str, url: str, headers: Mapping[str, str], content: bytes | None, *, connect: float, read: float
 ) -> httpx.Request:
-    """A request that the transport sends as it is: no environment (proxies, .netrc), no cookies, no redirects.
+    """Return a request that the transport sends as it is: no environment (proxies, .netrc), no cookies, no redirects.
 
     An httpx client would read each Location by itself, and fail by its own lights on one that we refuse.
     """
@@ -167,5 +174,5 @@ def new_request(
 
 @cache
 def new_ssl_context() -> ssl.SSLContext:
-    """The usual trust, and that of SSL_CERT_FILE; takes tens of milliseconds, so it is made in a thread and kept."""
+    """Create the usual TLS context; takes tens of milliseconds, so use a thread."""
     return httpx.create_ssl_context()

@@ -23,6 +23,7 @@ class WebResult(ToolResult):
     """Where the content came from, for the frame's first line."""
 
     def for_model(self) -> str:
+        """Return the text with the marks around what is foreign."""
         if not self.ok:
             return super().for_model()
         mark = hashlib.sha256(self.llm_content.encode("utf-8", "replace")).hexdigest()[:12]

@@ -42,6 +42,7 @@ class WebUrl:
 
     @property
     def host_and_port(self) -> str:
+        """The host and port as in a URL."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
@@ -60,6 +61,7 @@ class WebUrl:
 
 
 def is_local_name(host: str) -> bool:
+    """Return whether a host name is of the local network."""
     return "." not in host or host.endswith(_LOCAL_SUFFIXES)
 
 
@@ -102,7 +104,7 @@ def resolve_redirect(base: WebUrl, location: str) -> WebUrl:
 
 
 def refuse_literal(url: WebUrl, *, listed: bool) -> None:
-    """Raises UrlNotAllowed where the host alone shows that it may not be reached.
+    """Raise UrlNotAllowed where the host alone shows that it may not be reached.
 
     `listed`: the settings name this host and port, which lifts the refusal of private ones, never of the others.
     """
@@ -115,7 +117,7 @@ def refuse_literal(url: WebUrl, *, listed: bool) -> None:
 
 
 def refuse_address(url: WebUrl, address: IPAddress, *, listed: bool) -> None:
-    """Raises UrlNotAllowed for an address that this URL may not lead to."""
+    """Raise UrlNotAllowed for an address that this URL may not lead to."""
     reach = reach_of(address)
     if reach is AddressReach.PUBLIC or (reach is AddressReach.LOCAL and listed):
         return
@@ -128,6 +130,7 @@ def refuse_address(url: WebUrl, address: IPAddress, *, listed: bool) -> None:
 
 
 def listing_hint(url: WebUrl) -> str:
+    """Return how to list a server."""
     return (
         "It is fetched only where the person lists it with its port: "
         f'[web] allow_domains = ["{url.host_and_port}"] in the policy.'
@@ -143,7 +146,7 @@ def _malformed(given: str, reason: str) -> ToolFailure:
 
 
 def _split_scheme(given: str) -> tuple[str, str]:
-    """The scheme, and what follows its `//`."""
+    """Return the scheme, and what follows its `//`."""
     if given.startswith("//"):
         return "https", given[2:]
     if _BARE_WITH_PORT.match(given):
@@ -202,7 +205,7 @@ def _parse_host(given: str, text: str) -> tuple[str, IPAddress | None]:
 
 
 def ascii_host(text: str) -> str:
-    """A host name as it is looked up: lower-case, IDNA-encoded, without trailing dot. Raises ValueError."""
+    """Return a host name as it is looked up: lower-case, IDNA-encoded, without trailing dot. Raises ValueError."""
     if not text.isascii():
         import idna  # only for names that need it
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.core.fence.environment import NOBODY_ANSWERS, cleaned, command_environment, is_never_passed
-from ollm_tui.core.shell.hub import CommandHub, CommandRequest, arrival
+from ollm_tui.core.shell.hub import CommandHub, CommandRequest, awaitable_of
 from tests.core.shell.conftest import Bench, bench_in, data_of
 
 SECRET_NAMES = [
@@ -211,7 +211,7 @@ def test_no_variable_of_the_never_lists_reaches_a_child(
         hub = CommandHub(folder / "logs", environment=variables)
         # Read before bash adds its own: what was handed to the process.
         live = await hub.start(CommandRequest("cat", folder, argv=["/bin/cp", "/proc/self/environ", str(witness)]))
-        assert (await arrival(live.done)).exit_code == 0
+        assert (await awaitable_of(live.done)).exit_code == 0
         await hub.close()
 
     asyncio.run(run())

@@ -18,7 +18,7 @@ from ollm_tui.core.shell.hub import (
     CommandStatus,
     StartError,
     UnknownCommandError,
-    arrival,
+    awaitable_of,
 )
 from ollm_tui.core.shell.output_log import BACKLOG
 from tests.core.shell.conftest import Bench, alive, data_of, in_session, runs_in, until
@@ -64,7 +64,7 @@ async def test_waiting_for_input_is_told_whoever_in_the_line_reads(bench: Bench,
     live = await bench.hub.start(CommandRequest(command, bench.root, attended=True))
     await until(lambda: live.status.waiting_for_input)
     live.end()
-    assert not (await arrival(live.done)).waiting_for_input
+    assert not (await awaitable_of(live.done)).waiting_for_input
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ async def test_who_attaches_late_sees_what_was_there_and_all_that_follows(bench:
     for screen in screens[10:]:
         bench.hub.attach("c1", screen)
         await asyncio.sleep(0.001)
-    await arrival(live.done)
+    await awaitable_of(live.done)
     expected = b"early\r\n" + b"".join(b"%d\r\n" % number for number in range(1, 20_001))
     assert [screen.data == expected for screen in screens] == [True] * 20
     after = Screen()
@@ -141,7 +141,7 @@ async def test_who_has_detached_hears_nothing_and_who_fails_harms_nobody(bench: 
     bench.hub.attach("c1", faulty)
     bench.hub.attach("c1", well)
     (bench.root / "go").touch()
-    assert (await arrival(live.done)).exit_code == 0
+    assert (await awaitable_of(live.done)).exit_code == 0
     assert gone.data == b""
     assert well.data.startswith(b"1\r\n2\r\n")
 
@@ -165,14 +165,14 @@ async def test_ctrl_c_ends_the_foreground_and_only_that(bench: Bench) -> None:
     live = await bench.hub.start(CommandRequest("bash -c 'sleep 30'; echo after", bench.root, attended=True))
     await until(lambda: live.status.pid and runs_in(live.status.pid, "sleep"))
     bench.hub.interrupt("c1")
-    state = await arrival(live.done)
+    state = await awaitable_of(live.done)
     assert state.exit_code == 130
     alone = await bench.hub.start(
         CommandRequest("trap 'echo caught; exit 9' INT; echo ready; while :; do sleep 0.05; done", bench.root)
     )
     await until(lambda: alone.output.size)
     bench.hub.interrupt("c2")
-    assert (await arrival(alone.done)).exit_code == 9
+    assert (await awaitable_of(alone.done)).exit_code == 9
 
 
 async def test_a_resize_reaches_the_program(bench: Bench) -> None:
@@ -185,7 +185,7 @@ async def test_a_resize_reaches_the_program(bench: Bench) -> None:
     bench.hub.resize("c1", 77, 33)
     await until(lambda: b"33 77" in screen.data)
     live.end()
-    await arrival(live.done)
+    await awaitable_of(live.done)
     bench.hub.resize("c1", 80, 24)
 
 
@@ -216,7 +216,7 @@ async def test_finished_commands_are_kept_until_newer_ones_are_over(tmp_path: Pa
     hub = CommandHub(tmp_path, keep=3)
     for _ in range(5):
         live = await hub.start(CommandRequest("echo kept", tmp_path))
-        await arrival(live.done)
+        await awaitable_of(live.done)
     await until(lambda: len(hub.list()) == 3)
     assert [state.id for state in hub.list()] == ["c3", "c4", "c5"]
     screen = Screen()
@@ -238,7 +238,7 @@ async def test_a_command_that_can_not_be_started_leaves_no_entry(tmp_path: Path)
 async def test_a_hub_without_a_folder_leaves_none_behind() -> None:
     hub = CommandHub()
     live = await hub.start(CommandRequest("seq 1 200000", Path("/")))
-    await arrival(live.done)
+    await awaitable_of(live.done)
     folder = hub.log_folder()
     assert len(list(folder.iterdir())) == 1
     await hub.close()
@@ -257,7 +257,7 @@ async def test_a_full_disk_ends_the_log_and_not_the_command(tmp_path: Path) -> N
     blocked.touch()
     hub = CommandHub(blocked / "logs")
     live = await hub.start(CommandRequest("seq 1 200000", tmp_path))
-    state = await arrival(live.done)
+    state = await awaitable_of(live.done)
     assert state.exit_code == 0
     assert live.output.size > 1_000_000
     await hub.close()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.shell.hub import CommandEnding, CommandHub, CommandPhase, CommandRequest, TimeLimits, arrival
+from ollm_tui.core.shell.hub import CommandEnding, CommandHub, CommandPhase, CommandRequest, TimeLimits, awaitable_of
 from ollm_tui.core.shell.process_tree import ProcessInfo, ProcessTree
 from ollm_tui.core.shell.termination import GRACE, PATIENCE, Termination
 from tests.core.shell.conftest import Bench, data_of, in_session, own_descriptors, until
@@ -49,7 +49,7 @@ async def test_what_survives_even_sigkill_is_named() -> None:
 
     process = await asyncio.create_subprocess_exec("sleep", "30", start_new_session=True)
     ladder = Termination(Unreachable(process.pid, "no-mark"), grace=0.1)
-    await asyncio.to_thread(ladder.climb)
+    await asyncio.to_thread(ladder.run_to_end)
     assert [(survivor.pid, survivor.name) for survivor in ladder.survivors] == [(process.pid, "sleep")]
     process.kill()
     await process.wait()
@@ -68,7 +68,7 @@ async def test_who_is_looked_at_late_is_forced_before_being_named() -> None:
     ladder.step(2_000.0)
     assert not ladder.done
     assert await process.wait() == -signal.SIGKILL
-    await asyncio.to_thread(ladder.climb)
+    await asyncio.to_thread(ladder.run_to_end)
     assert ladder.survivors == ()
 
 
@@ -79,7 +79,7 @@ async def test_what_no_look_ever_sees_is_ended_through_its_group() -> None:
 
     process = await asyncio.create_subprocess_exec("sleep", "30", start_new_session=True)
     ladder = Termination(Blind(process.pid, "no-mark"), grace=0.1)
-    await asyncio.to_thread(ladder.climb)
+    await asyncio.to_thread(ladder.run_to_end)
     async with asyncio.timeout(10):
         assert await process.wait() == -signal.SIGKILL
     assert ladder.survivors == ()
@@ -109,7 +109,7 @@ async def test_the_configured_idle_limit_spares_who_computes(bench: Bench) -> No
     async def ending(command: str) -> CommandEnding | None:
         limits = TimeLimits(wall=3, idle=1, idle_counts_cpu=True)
         live = await bench.hub.start(CommandRequest(command, bench.root, limits=limits))
-        return (await arrival(live.done)).ending
+        return (await awaitable_of(live.done)).ending
 
     assert await ending("while :; do :; done") is CommandEnding.TIMED_OUT
     assert await ending("sleep 30") is CommandEnding.IDLE
@@ -147,7 +147,7 @@ async def test_300_commands_leave_no_zombie_no_descriptor_and_no_thread(tmp_path
 
     async def one(number: int) -> None:
         live = await hub.start(CommandRequest(f"echo {number} | cat", tmp_path, attended=number % 2 == 0))
-        assert (await arrival(live.done)).exit_code == 0
+        assert (await awaitable_of(live.done)).exit_code == 0
 
     for number in range(5):
         await one(number)

@@ -507,7 +507,7 @@ async def test_a_host_that_asks_for_a_pause_is_left_alone_and_others_are_not(ser
     web = access(server, world=world, clock=clock)
     with pytest.raises(HttpFailure, match="HTTP 429"):
         await call(WEB_FETCH, web, url="http://busy.example/")
-    with pytest.raises(FetchFailed, match="left alone for 30 s"):
+    with pytest.raises(FetchFailed, match="asked for a pause of 30 s"):
         await call(WEB_FETCH, web, url="http://busy.example/other")
     assert (await call(WEB_FETCH, web, url="http://calm.example/other")).llm_content == "fine"
     clock.seconds += 31
@@ -533,11 +533,11 @@ async def test_requests_to_one_host_start_apart_and_few_at_once() -> None:
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    politeness = HostThrottle(clock, sleep)
+    throttle = HostThrottle(clock, sleep)
 
     async def visit(host: str) -> None:
         nonlocal together, most
-        async with politeness.turn(host):
+        async with throttle.turn(host):
             together += 1
             most = max(most, together)
             await asyncio.sleep(0.01)

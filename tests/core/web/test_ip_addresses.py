@@ -129,7 +129,7 @@ def test_what_cannot_be_listed_is_a_fault_and_lists_nothing(entry: str) -> None:
     with pytest.raises(ValueError, match="allow_domains"):
         parse_domain(entry)
     domains = AllowedDomains([entry])
-    assert len(domains.faults) == 1
+    assert len(domains.errors) == 1
     assert not domains.cover(parse_url("https://example.org/"))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.shell.hub import CommandHub, arrival
+from ollm_tui.core.shell.hub import CommandHub, awaitable_of
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 from tests.tui.terminal.live import LiveTerminal
 
@@ -41,7 +41,7 @@ async def test_the_pane_lives_and_a_reset_makes_it_usable(hub: CommandHub, write
     async with app.run_test(size=(80, 24)), asyncio.timeout(30):
         flood = await app.start(WRITERS[writer])
         turns = 0
-        over = arrival(flood.done)
+        over = awaitable_of(flood.done)
         while not over.done():  # the event loop turns while the flood is taken in
             await asyncio.sleep(0.001)
             turns += 1
@@ -50,7 +50,7 @@ async def test_the_pane_lives_and_a_reset_makes_it_usable(hub: CommandHub, write
         assert app.view.engine.parse_errors == 0
         reset = await app.start(r"printf '\030\033\\\033cusable'")
         await app.until_shown("usable")
-        assert (await arrival(reset.done)).exit_code == 0
+        assert (await awaitable_of(reset.done)).exit_code == 0
         screen = app.view.engine.screen
         assert list(app.view.visible_text()) == ["usable", *[""] * 23]
         assert (screen.cursor.y, screen.cursor.x, screen.cursor.hidden) == (0, 6, False)

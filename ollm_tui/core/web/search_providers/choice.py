@@ -9,10 +9,9 @@ from enum import StrEnum
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import SearchFailed, ToolFailure
-from ollm_tui.core.web.client import WebAccess
+from ollm_tui.core.web.client import SearchHit, SearchProvider, WebAccess
 from ollm_tui.core.web.search_providers.ddgs_provider import Ddgs
 from ollm_tui.core.web.search_providers.json_providers import Brave, SearXNG, Tavily
-from ollm_tui.core.web.search_providers.search_provider import SearchHit, SearchProvider
 
 HOW_TO_CONFIGURE = (
     "Set [web] searxng_url, brave_key or tavily_key in config.toml, or install the keyless provider: "
@@ -47,9 +46,11 @@ class UnconfiguredProvider:
 
     @property
     def name(self) -> str:
+        """What people call it."""
         return "no search provider"
 
     async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[SearchHit]:
+        """Raise SearchFailed with the reason."""
         raise SearchFailed(f"No search provider: {self.reason}. {HOW_TO_CONFIGURE}", {"reason": "not configured"})
 
 

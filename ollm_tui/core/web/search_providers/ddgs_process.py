@@ -63,6 +63,7 @@ def encrypted_only() -> None:
 
 
 def main() -> None:
+    """Run the process."""
     if sys.platform != "win32":
         import resource
 

@@ -15,8 +15,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import SearchFailed
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.web.child_process import ChildRunError, run_python
-from ollm_tui.core.web.client import WebAccess
-from ollm_tui.core.web.search_providers.search_provider import SEARCH_SECONDS, SearchHit
+from ollm_tui.core.web.client import SEARCH_SECONDS, SearchHit, WebAccess
 
 ENGINE_SECONDS = 8.0
 """What each engine gets; several are asked, some of them one after the other."""
@@ -74,6 +73,7 @@ class Ddgs:
         self._query = query or ask_ddgs
 
     async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[SearchHit]:
+        """Search in a child process. Raises SearchFailed."""
         outcome = await self._query(query, max(count, 10), signal)
         if not outcome.results and not outcome.searched:
             raise _failed(_why(outcome), outcome)

@@ -11,9 +11,8 @@ from pydantic import JsonValue
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, SearchFailed
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.web.client import WebAccess
+from ollm_tui.core.web.client import SEARCH_SECONDS, SearchHit, WebAccess
 from ollm_tui.core.web.http_messages import HttpMethod, WebRequest, WebResponse
-from ollm_tui.core.web.search_providers.search_provider import SEARCH_SECONDS, SearchHit
 from ollm_tui.core.web.urls import WebUrl, parse_url
 
 
@@ -27,7 +26,7 @@ async def ask_json(
     body: JsonValue = None,
     own: WebUrl | None = None,
 ) -> dict[str, JsonValue]:
-    """The object a provider answers with. Raises SearchFailed that names the provider and the remedy."""
+    """Return the object a provider answers with. Raises SearchFailed that names the provider and the remedy."""
     request = WebRequest(
         url=url,
         method=HttpMethod.GET if body is None else HttpMethod.POST,
@@ -50,7 +49,7 @@ async def ask_json(
 
 
 def results_of(answer: Mapping[str, JsonValue], provider: str, url: WebUrl, *path: str) -> list[dict[str, JsonValue]]:
-    """The list of results below `path`. Raises SearchFailed where there is something else."""
+    """Return the list of results below `path`. Raises SearchFailed where there is something else."""
     value: JsonValue = dict(answer)
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
@@ -60,6 +59,7 @@ def results_of(answer: Mapping[str, JsonValue], provider: str, url: WebUrl, *pat
 
 
 def text_under(result: Mapping[str, JsonValue], name: str) -> str:
+    """Return the text under a name, else an empty one."""
     value = result.get(name)
     return value if isinstance(value, str) else ""
 
@@ -114,6 +114,7 @@ class Brave:
         self._url = parse_url(url)
 
     async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[SearchHit]:
+        """Ask the provider. Raises SearchFailed."""
         asked = urlencode({"q": query[:400], "count": min(_MOST, max(count, 5))})
         url = parse_url(f"{self._url.text}?{asked}")
         headers = {"x-subscription-token": self._key}
@@ -137,6 +138,7 @@ class Tavily:
         self._url = parse_url(url)
 
     async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[SearchHit]:
+        """Ask the provider. Raises SearchFailed."""
         answer = await ask_json(
             web,
             self.name,
@@ -160,15 +162,17 @@ class SearXNG:
     """The server that `[web] searxng_url` names; it may be on this machine or in the local network."""
 
     def __init__(self, url: str) -> None:
-        """Raises ToolFailure for an address that is none."""
+        """Raise ToolFailure for an address that is none."""
         given = url if "://" in url else f"http://{url}"
         self._base = parse_url(given.rstrip("/").removesuffix("/search"))
 
     @property
     def name(self) -> str:
+        """What people call it."""
         return f"SearXNG at {self._base.scheme}://{self._base.host_and_port}"
 
     async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[SearchHit]:
+        """Ask the provider. Raises SearchFailed."""
         found: list[SearchHit] = []
         for page in range(1, MAX_PAGES + 1):
             more = await self._page(web, query, page, signal)

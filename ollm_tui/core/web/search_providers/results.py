@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from ollm_tui.core.base.errors import ToolFailure
-from ollm_tui.core.web.search_providers.search_provider import SearchHit
+from ollm_tui.core.web.client import SearchHit
 from ollm_tui.core.web.urls import parse_url
 
 MAX_TITLE = 300
@@ -42,7 +42,7 @@ def normalised(found: Iterable[SearchHit], limit: int) -> list[SearchHit]:
 
 
 def clean_url(url: str) -> str | None:
-    """The address itself: unwrapped from a search engine's redirect, without tracking; None where it is none."""
+    """Return the address itself: unwrapped from a search engine's redirect, without tracking; None where it is none."""
     url = html.unescape(url.strip())
     if url.startswith("//"):
         url = f"https:{url}"
@@ -59,7 +59,7 @@ def clean_url(url: str) -> str | None:
 
 
 def page_identity(url: str) -> str:
-    """What two addresses of the same page have in common."""
+    """Return what two addresses of the same page have in common."""
     parts = urlsplit(url)
     host = parts.netloc.lower().removeprefix("www.").removesuffix(":443").removesuffix(":80")
     query = urlencode(sorted(parse_qsl(parts.query, keep_blank_values=True)))
