@@ -29,7 +29,7 @@ from ollm_tui.core.base.errors import InvalidArguments, OperationCancelled
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.tools.aliases import ALIASES
-from ollm_tui.core.tools.schema import SchemaFormat, function_schema
+from ollm_tui.core.tools.schema import SchemaFormat, function_schema, returns_schema
 from ollm_tui.runtime import Attendance, Core
 
 HINT = "; --yes approves"
@@ -43,6 +43,7 @@ def run_command(argv: list[str]) -> int:
     listing.add_argument("--json", action="store_true", help="one JSON object a line")
     schema = actions.add_parser("schema", help="schemas for a model, one a line", allow_abbrev=False)
     schema.add_argument("--format", choices=[form.value for form in SchemaFormat], default=SchemaFormat.OLLM.value)
+    schema.add_argument("--returns", action="store_true", help="schemas of what the tools return as data")
     call = actions.add_parser("call", help="call a tool", allow_abbrev=False)
     call.add_argument("name", nargs="?", help="the tool")
     call.add_argument("arguments", nargs="?", help="its arguments as JSON; - reads them from stdin")
@@ -63,7 +64,9 @@ async def _describe(given: Namespace) -> int:
     async with core_for_command(options_of(given), Attendance.NOBODY, judging_only=True) as core:
         tools = [tool for tool in core.registry.list() if core.executor.policy.is_available(tool)]
         for tool in tools:
-            if given.action == "schema":
+            if given.action == "schema" and given.returns:
+                print_json({"name": tool.name, "returns": returns_schema(tool)})
+            elif given.action == "schema":
                 print_json(function_schema(tool, SchemaFormat(given.format)))
             elif given.json:
                 aliases: list[JsonValue] = [alias.name for alias in ALIASES.values() if tool.name in alias.tools]

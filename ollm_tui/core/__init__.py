@@ -1,88 +1,123 @@
 """Tool and policy core: a library of its own. It draws nothing and knows no model (contract section 7).
 
-The names are loaded when they are first asked for: whoever needs one room need not pay for the whole house.
+What it exports is loaded when first asked for, so that a program pays only for what it uses.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ollm_tui.core.base.abort import AbortController, AbortSignal
-    from ollm_tui.core.base.output import OutputFormatter, TruncationConfig
-    from ollm_tui.core.base.results import ToolError, ToolResult
-    from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationRequest, ConfirmationResponse
-    from ollm_tui.core.bus.message_bus import MessageBus
-    from ollm_tui.core.bus.states import Risk
-    from ollm_tui.core.execution.executor import ToolExecutor
-    from ollm_tui.core.fence.workspace import Workspace
-    from ollm_tui.core.policy.engine import PolicyEngine
-    from ollm_tui.core.policy.rules import PolicyCondition, PolicyConfig, PolicyDecision, PolicyRule
-    from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
-    from ollm_tui.core.tools.context import ToolContext
-    from ollm_tui.core.tools.registry import ToolRegistry
+    # fmt: off
+    # isort: off
+    from ollm_tui.core.base.abort import AbortController as AbortController, AbortSignal as AbortSignal
+    from ollm_tui.core.base.errors import (
+        BinaryFile as BinaryFile, ConfirmationCancelled as ConfirmationCancelled,
+        ConfirmationDenied as ConfirmationDenied, ConfirmationTimeout as ConfirmationTimeout,
+        EditNoChange as EditNoChange, EditTargetAmbiguous as EditTargetAmbiguous,
+        EditTargetNotFound as EditTargetNotFound, EncodingFailure as EncodingFailure, FetchFailed as FetchFailed,
+        FetchTimeout as FetchTimeout, FileChanged as FileChanged, FileEditFailed as FileEditFailed,
+        FileExists as FileExists, FileNotFound as FileNotFound, FileReadFailed as FileReadFailed,
+        FileTooLarge as FileTooLarge, FileWriteFailed as FileWriteFailed, GlobFailed as GlobFailed,
+        GrepFailed as GrepFailed, HttpFailure as HttpFailure, Internal as Internal,
+        InvalidArguments as InvalidArguments, InvalidPath as InvalidPath, IsADirectory as IsADirectory,
+        LsFailed as LsFailed, MemoryFailed as MemoryFailed, NoPermission as NoPermission, NoSpace as NoSpace,
+        NotADirectory as NotADirectory, OperationCancelled as OperationCancelled, PolicyDenied as PolicyDenied,
+        SandboxUnavailable as SandboxUnavailable, SearchFailed as SearchFailed,
+        ShellExecutionFailed as ShellExecutionFailed, ShellIdleTimeout as ShellIdleTimeout,
+        ShellTimeout as ShellTimeout, StorageFailed as StorageFailed, TodoFailed as TodoFailed,
+        ToolFailure as ToolFailure, ToolNotFound as ToolNotFound, ToolTimeout as ToolTimeout,
+        UrlNotAllowed as UrlNotAllowed,
+    )
+    from ollm_tui.core.base.output import OutputFormatter as OutputFormatter, TruncationConfig as TruncationConfig
+    from ollm_tui.core.base.results import (
+        JsonObject as JsonObject, ToolData as ToolData, ToolError as ToolError, ToolResult as ToolResult,
+        UpdateOutput as UpdateOutput,
+    )
+    from ollm_tui.core.bus.confirmation import (
+        CommandPreview as CommandPreview, ConfirmationDetails as ConfirmationDetails,
+        ConfirmationRequest as ConfirmationRequest, ConfirmationResponse as ConfirmationResponse,
+        DeletionPreview as DeletionPreview, DiffPreview as DiffPreview, FileToDelete as FileToDelete,
+        Preview as Preview, TextPreview as TextPreview, UrlPreview as UrlPreview,
+    )
+    from ollm_tui.core.bus.message_bus import MessageBus as MessageBus
+    from ollm_tui.core.bus.states import (
+        CallOutcome as CallOutcome, CallState as CallState, Confirmation as Confirmation,
+        ConfirmationState as ConfirmationState, Origin as Origin, RememberScope as RememberScope, Risk as Risk,
+    )
+    from ollm_tui.core.execution.executor import ExecutorOptions as ExecutorOptions, ToolExecutor as ToolExecutor
+    from ollm_tui.core.execution.permission import AutoAnswer as AutoAnswer
+    from ollm_tui.core.fence.workspace import Access as Access, Workspace as Workspace
+    from ollm_tui.core.memory import Memory as Memory
+    from ollm_tui.core.policy.engine import PolicyEngine as PolicyEngine
+    from ollm_tui.core.policy.rules import (
+        Mode as Mode, PolicyCondition as PolicyCondition, PolicyConfig as PolicyConfig,
+        PolicyDecision as PolicyDecision, PolicyRule as PolicyRule,
+    )
+    from ollm_tui.core.shell.hub import CommandHub as CommandHub
+    from ollm_tui.core.todos.todo_list import TodoList as TodoList
+    from ollm_tui.core.tools.base import (
+        CallFacts as CallFacts, Effect as Effect, Parameters as Parameters, Question as Question,
+        SessionOffer as SessionOffer, Tool as Tool, ToolGroup as ToolGroup, ToolInvocation as ToolInvocation,
+        TouchedPath as TouchedPath,
+    )
+    from ollm_tui.core.tools.builtin import builtin_tools as builtin_tools
+    from ollm_tui.core.tools.context import Limits as Limits, ToolContext as ToolContext
+    from ollm_tui.core.tools.registry import ToolRegistry as ToolRegistry
+    from ollm_tui.core.web.client import WebAccess as WebAccess
+    # isort: on
+    # fmt: on
 
-_HOMES = {
-    "AbortController": "ollm_tui.core.base.abort",
-    "AbortSignal": "ollm_tui.core.base.abort",
-    "OutputFormatter": "ollm_tui.core.base.output",
-    "TruncationConfig": "ollm_tui.core.base.output",
-    "ToolError": "ollm_tui.core.base.results",
-    "ToolResult": "ollm_tui.core.base.results",
-    "Workspace": "ollm_tui.core.fence.workspace",
-    "MessageBus": "ollm_tui.core.bus.message_bus",
-    "ConfirmationDetails": "ollm_tui.core.bus.confirmation",
-    "ConfirmationRequest": "ollm_tui.core.bus.confirmation",
-    "ConfirmationResponse": "ollm_tui.core.bus.confirmation",
-    "Risk": "ollm_tui.core.bus.confirmation",
-    "ToolExecutor": "ollm_tui.core.execution.executor",
-    "PolicyEngine": "ollm_tui.core.policy.engine",
-    "PolicyCondition": "ollm_tui.core.policy.rules",
-    "PolicyConfig": "ollm_tui.core.policy.rules",
-    "PolicyDecision": "ollm_tui.core.policy.rules",
-    "PolicyRule": "ollm_tui.core.policy.rules",
-    "Effect": "ollm_tui.core.tools.base",
-    "Parameters": "ollm_tui.core.tools.base",
-    "Tool": "ollm_tui.core.tools.base",
-    "ToolContext": "ollm_tui.core.tools.base",
-    "ToolGroup": "ollm_tui.core.tools.base",
-    "ToolInvocation": "ollm_tui.core.tools.base",
-    "ToolRegistry": "ollm_tui.core.tools.registry",
+_EXPORTS = {
+    "base.abort": "AbortController AbortSignal",
+    "base.errors": """
+        BinaryFile ConfirmationCancelled ConfirmationDenied ConfirmationTimeout EditNoChange EditTargetAmbiguous
+        EditTargetNotFound EncodingFailure FetchFailed FetchTimeout FileChanged FileEditFailed FileExists
+        FileNotFound FileReadFailed FileTooLarge FileWriteFailed GlobFailed GrepFailed HttpFailure Internal
+        InvalidArguments InvalidPath IsADirectory LsFailed MemoryFailed NoPermission NoSpace NotADirectory
+        OperationCancelled PolicyDenied SandboxUnavailable SearchFailed ShellExecutionFailed ShellIdleTimeout
+        ShellTimeout StorageFailed TodoFailed ToolFailure ToolNotFound ToolTimeout UrlNotAllowed
+    """,
+    "base.output": "OutputFormatter TruncationConfig",
+    "base.results": "JsonObject ToolData ToolError ToolResult UpdateOutput",
+    "bus.confirmation": """
+        CommandPreview ConfirmationDetails ConfirmationRequest ConfirmationResponse DeletionPreview DiffPreview
+        FileToDelete Preview TextPreview UrlPreview
+    """,
+    "bus.message_bus": "MessageBus",
+    "bus.states": "CallOutcome CallState Confirmation ConfirmationState Origin RememberScope Risk",
+    "execution.executor": "ExecutorOptions ToolExecutor",
+    "execution.permission": "AutoAnswer",
+    "fence.workspace": "Access Workspace",
+    "memory": "Memory",
+    "policy.engine": "PolicyEngine",
+    "policy.rules": "Mode PolicyCondition PolicyConfig PolicyDecision PolicyRule",
+    "shell.hub": "CommandHub",
+    "todos.todo_list": "TodoList",
+    "tools.base": """
+        CallFacts Effect Parameters Question SessionOffer Tool ToolGroup ToolInvocation TouchedPath
+    """,
+    "tools.builtin": "builtin_tools",
+    "tools.context": "Limits ToolContext",
+    "tools.registry": "ToolRegistry",
+    "web.client": "WebAccess",
 }
+"""Module below this one to the names that are exported from it."""
 
-__all__ = [
-    "AbortController",
-    "AbortSignal",
-    "ConfirmationDetails",
-    "ConfirmationRequest",
-    "ConfirmationResponse",
-    "Effect",
-    "MessageBus",
-    "OutputFormatter",
-    "Parameters",
-    "PolicyCondition",
-    "PolicyConfig",
-    "PolicyDecision",
-    "PolicyEngine",
-    "PolicyRule",
-    "Risk",
-    "Tool",
-    "ToolContext",
-    "ToolError",
-    "ToolExecutor",
-    "ToolGroup",
-    "ToolInvocation",
-    "ToolRegistry",
-    "ToolResult",
-    "TruncationConfig",
-    "Workspace",
-]
+_MODULES = {name: f"{__name__}.{module}" for module, names in _EXPORTS.items() for name in names.split()}
+
+__all__ = [*_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]  # noqa: PLE0604  # names, and the imports say them, too
 
 
 def __getattr__(name: str) -> object:
-    """PEP 562: load the module that `name` lives in."""
-    home = _HOMES.get(name)
-    if home is None:
+    """Load the module that exports `name` (PEP 562)."""
+    module = _MODULES.get(name)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: object = getattr(import_module(home), name)
+    found: object = getattr(import_module(module), name)
     globals()[name] = found
     return found
+
+
+def __dir__() -> list[str]:
+    """Return the exported names, too."""
+    return sorted({*globals(), *_MODULES})

@@ -70,7 +70,7 @@ class OutputFormatter:
         """Keep the beginning: lines first, then characters, then an indicator (000 Property 43).
 
         Lines are what `\\n` separates. Characters are counted in the lines that were kept; the indicator counts
-        for neither.
+        for neither. Never cuts inside a grapheme: one that does not fit goes whole.
         """
         kept, lines_omitted, chars_omitted = text, 0, 0
         if config.max_lines is not None and text:
@@ -79,8 +79,9 @@ class OutputFormatter:
             if lines_omitted:
                 kept = "\n".join(lines[: config.max_lines])
         if config.max_chars is not None and len(kept) > config.max_chars:
-            chars_omitted = len(kept) - config.max_chars
-            kept = kept[: config.max_chars]
+            cut = boundary_before(kept, config.max_chars)
+            chars_omitted = len(kept) - cut
+            kept = kept[:cut]
         if not lines_omitted and not chars_omitted:
             return Truncated(text, truncated=False)
         omitted = _said(lines_omitted, chars_omitted)

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, final
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
@@ -194,7 +195,8 @@ class Tool(Generic[P]):
     invocation: type[ToolInvocation[P]]
     risk: Risk
     """How much a call can hurt in general; `risk_of_call` knows about one."""
-    returns: type[ToolData] | None = None
+    returns: type[ToolData] | UnionType | None = None
+    """The model of `data`, or the union of several."""
     requires_approval: bool | Callable[[P], bool] = False
     risk_of_call: Callable[[Mapping[str, JsonValue]], Risk] | None = None
     """The risk by the arguments under their wire names, where it depends on them."""

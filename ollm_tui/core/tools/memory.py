@@ -177,4 +177,5 @@ MEMORY = Tool(
     parameters=MemoryParameters,
     invocation=MemoryInvocation,
     risk=Risk.LOW,
+    returns=MemoryData | MemoryKeysData,
 )

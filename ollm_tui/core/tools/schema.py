@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pydantic import BaseModel, JsonValue
 
-from ollm_tui.core.base.results import JsonObject
+from ollm_tui.core.base.results import JsonObject, ToolData
 
 if TYPE_CHECKING:
     from ollm_tui.core.tools.base import AnyTool
@@ -46,6 +46,34 @@ def compact_schema(model: type[BaseModel]) -> JsonObject:
     Optional means "not required", which small models understand.
     """
     return _copied(_compact_schema(model))
+
+
+def returns_schema(tool: AnyTool) -> JsonObject:
+    """Return the JSON Schema of a tool's `data`, as programs get it; empty where it returns none."""
+    if tool.returns is None:
+        return {}
+    from pydantic import TypeAdapter  # only programs ask for this
+
+    model = cast("type[ToolData]", tool.returns)  # a union is one for the adapter, too
+    schema: JsonObject = TypeAdapter(model).json_schema(mode="serialization")
+    _allow_absent(schema)
+    return schema
+
+
+def _allow_absent(node: JsonValue) -> None:
+    """Take what may be null from what is required: nothing stands where there is nothing."""
+    match node:
+        case {"properties": dict(properties), "required": list(required)}:
+            node["required"] = [name for name in required if not _is_nullable(properties.get(str(name)))]
+        case _:
+            pass
+    for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        _allow_absent(child)
+
+
+def _is_nullable(schema: JsonValue) -> bool:
+    choices = schema.get("anyOf") if isinstance(schema, dict) else None
+    return isinstance(choices, list) and {"type": "null"} in choices
 
 
 def parameters_in_words(model: type[BaseModel]) -> str:

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import ShellExecutionFailed
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.shell.hub import CommandPhase, CommandStatus
@@ -30,7 +31,7 @@ class ShellKillData(ToolData):
 
 class ShellKillInvocation(ToolInvocation[ShellKillParameters]):
     def get_description(self) -> str:
-        return f"End {self.params.id}"
+        return f"End {visible(self.params.id)}"
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
         _own_command(self.context, self.params.id)

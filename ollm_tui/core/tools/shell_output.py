@@ -6,6 +6,7 @@ from pydantic import Field
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import InvalidArguments
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.output import NO_OUTPUT
 from ollm_tui.core.base.results import Artifact, ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.bus.states import Risk
@@ -35,7 +36,7 @@ class ShellOutputData(ToolData):
 
 class ShellOutputInvocation(ToolInvocation[ShellOutputParameters]):
     def get_description(self) -> str:
-        return f"Read the output of {self.params.id}"
+        return f"Read the output of {visible(self.params.id)}"
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
         agents_command(self.context, self.params.id)

@@ -41,19 +41,23 @@ class TestTruncate:
         if not result.truncated:
             assert (result.content, result.omitted) == (text, None)
             return
-        shown = kept[:max_chars] if too_many_chars else kept
+        shown = kept[: boundary_before(kept, max_chars)] if too_many_chars and max_chars is not None else kept
         assert result.content == f"{shown}\n\n[Output truncated: {result.omitted} omitted]"
         missing = {unit: int(count) for count, unit in re.findall(r"(\d+) (lines|characters)", result.omitted or "")}
         expected = {}
         if too_many_lines and max_lines is not None:
             expected["lines"] = len(lines) - max_lines
         if too_many_chars and max_chars is not None:
-            expected["characters"] = len(kept) - max_chars
+            expected["characters"] = len(kept) - len(shown)
         assert missing == expected
 
     def test_counts_characters_in_the_kept_lines_only(self) -> None:
         result = OutputFormatter.truncate("abcdef\nghi\njkl", TruncationConfig(max_chars=4, max_lines=1))
         assert result.content == "abcd\n\n[Output truncated: 2 lines and 2 characters omitted]"
+
+    def test_a_grapheme_that_does_not_fit_goes_whole(self) -> None:
+        result = OutputFormatter.truncate("ae\u0301\U0001f469\u200d\U0001f467b", TruncationConfig(max_chars=2))
+        assert result.content == "a\n\n[Output truncated: 6 characters omitted]"
 
     def test_zero_keeps_nothing(self) -> None:
         assert OutputFormatter.truncate("abc", TruncationConfig(max_chars=0)).content == (

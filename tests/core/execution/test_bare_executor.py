@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from pydantic import JsonValue
 
+from ollm_tui.cli import main
 from ollm_tui.core import MessageBus, PolicyConfig, PolicyEngine, ToolExecutor, Workspace
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.states import Risk
@@ -13,9 +17,22 @@ from ollm_tui.core.execution.executor import ExecutorOptions
 from ollm_tui.core.execution.permission import AutoAnswer
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.tools.builtin import BUILTIN_TOOLS, builtin_tools
+from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.http_fetch import HTTP_FETCH
 from ollm_tui.core.tools.registry import ToolRegistry
-from tests.core.web.server import running_server
+from ollm_tui.core.tools.schema import returns_schema
+from ollm_tui.core.web.client import WebAccess
+from tests.core.web.server import reply, running_server
+
+KINDS: dict[str, Any] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "null": type(None),
+}
 
 CALLS: list[tuple[str, JsonObject]] = [
     ("write_file", {"path": "a.txt", "content": "one\n"}),
@@ -37,6 +54,44 @@ CALLS: list[tuple[str, JsonObject]] = [
     ("write_todos", {"action": "add", "task": "t"}),
     ("delete_file", {"path": "b.txt"}),
 ]
+
+
+def faults(value: JsonValue, schema: JsonObject, root: JsonObject, where: str = "data") -> list[str]:
+    """Say where a value breaks a schema, as far as the schemas of the tools go."""
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        target: Any = root
+        for part in reference.removeprefix("#/").split("/"):
+            target = target[part]
+        return faults(value, target, root, where)
+    for choices in (schema.get("anyOf"), schema.get("oneOf")):
+        if isinstance(choices, list):
+            found = [faults(value, choice, root, where) for choice in choices if isinstance(choice, dict)]
+            return min(found, key=len)
+    if "const" in schema and value != schema["const"]:
+        return [f"{where}: not {schema['const']}"]
+    enum = schema.get("enum")
+    if isinstance(enum, list) and value not in enum:
+        return [f"{where}: not one of {enum}"]
+    kind = schema.get("type")
+    if isinstance(kind, str) and not isinstance(value, KINDS[kind]):
+        return [f"{where}: {value!r} is no {kind}"]
+    found = []
+    if isinstance(value, list):
+        items = schema.get("items")
+        for number, item in enumerate(value):
+            found += faults(item, items, root, f"{where}[{number}]") if isinstance(items, dict) else []
+    if isinstance(value, dict):
+        members: Any = schema.get("properties", {})
+        more = schema.get("additionalProperties", True)
+        found += [f"{where}: lacks {name}" for name in cast(list[str], schema.get("required", [])) if name not in value]
+        for name, member in value.items():
+            expected = members.get(name, more)
+            if expected is False:
+                found.append(f"{where}: has {name}")
+            elif isinstance(expected, dict):
+                found += faults(member, expected, root, f"{where}.{name}")
+    return found
 
 
 def bare(root: Path, auto_answer: AutoAnswer = AutoAnswer.NOBODY) -> ToolExecutor:
@@ -68,6 +123,49 @@ async def test_every_builtin_tool_runs_without_services(tmp_path: Path, monkeypa
         "web_search": "SearchError",
     }
     assert dict(results)["memory_get"].llm_content == "v"
+
+
+async def test_what_every_tool_returns_fits_its_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    root = tmp_path / "workspace"
+    root.mkdir()
+    more: list[tuple[str, JsonObject]] = [
+        ("memory", {"action": "get", "key": "k"}),
+        ("memory", {"action": "list"}),
+        ("ls", {"recursive": True}),
+        ("read_file", {"path": "c.txt"}),
+    ]
+    checked: set[str] = set()
+    async with running_server() as server:
+        server.answers["*"] = reply("<p>hello</p>")
+        web = WebAccess([f"127.0.0.1:{server.port}"])
+        options = ExecutorOptions(context=ToolContext(bus=MessageBus(), web=web), auto_answer=AutoAnswer.YES)
+        requests: list[tuple[str, JsonObject]] = [
+            (name, {"url": f"{server.origin}/"}) for name in ("web_fetch", "http_fetch")
+        ]
+        async with ToolExecutor(
+            bare(root).registry, bare(root).policy, MessageBus(), Workspace(root), False, options
+        ) as run:
+            for name, arguments in [*CALLS[:-1], *more, *requests, *CALLS[-1:]]:
+                tool = run.registry.get(name)
+                if tool is None:
+                    continue
+                result = await run.execute(name, arguments)
+                data = result.on_stdout().get("data")
+                if data is not None:
+                    schema = returns_schema(tool)
+                    assert faults(data, schema, schema) == [], (name, data)
+                    checked.add(name)
+    assert checked == {tool.name for tool in BUILTIN_TOOLS} - {"web_search"}
+
+
+def test_schemas_of_what_is_returned_name_the_parts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tool", "schema", "--returns"]) == 0
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    schemas = {line["name"]: line["returns"] for line in printed}
+    assert schemas.keys() == {tool.name for tool in BUILTIN_TOOLS}
+    assert "entries" in schemas["ls"]["properties"] and "matches" in schemas["grep"]["properties"]
+    assert [part["$ref"] for part in schemas["memory"]["anyOf"]] == ["#/$defs/MemoryData", "#/$defs/MemoryKeysData"]
 
 
 async def test_what_was_made_on_demand_ends_with_the_executor(tmp_path: Path) -> None:

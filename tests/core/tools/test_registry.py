@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
 from ollm_tui.core import (
+    AbortController,
+    ConfirmationDetails,
     Effect,
+    JsonObject,
     MessageBus,
     Parameters,
     Risk,
     Tool,
+    ToolContext,
     ToolGroup,
     ToolInvocation,
     ToolRegistry,
     ToolResult,
+    Workspace,
 )
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import InvalidArguments, ToolNotFound
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import UpdateOutput
 from ollm_tui.core.tools.argument_repair import mend
 from ollm_tui.core.tools.builtin import BUILTIN_TOOLS
@@ -304,3 +311,77 @@ def test_schemas_of_all_tools_hold_no_noise(each: Tool[Parameters]) -> None:
     text = json.dumps(function_schema(each, SchemaFormat.OPENAI))
     for noise in ("$ref", "$defs", "anyOf", '"title"', "additionalProperties", '"null"'):
         assert noise not in text
+
+
+TEXT = st.text(min_size=1, max_size=30)
+
+
+@st.composite
+def sound_calls(draw: st.DrawFn) -> tuple[str, JsonObject]:
+    """A call of a built-in tool with arguments that its schema takes."""
+    text, path = draw(TEXT), draw(st.sampled_from(["a.txt", "sub/ä b", ".", "*.py", "-x", "a\nb"]))
+    calls: dict[str, JsonObject] = {
+        "read_file": {"path": path},
+        "read_many_files": {"paths": [path, "b"]},
+        "write_file": {"path": path, "content": text},
+        "edit_file": {"path": path, "edits": [{"target": text, "replacement": "x"}]},
+        "delete_file": {"path": path},
+        "move_file": {"from": path, "to": "other"},
+        "glob": {"pattern": "*.py", "directory": path},
+        "grep": {"pattern": "x", "directory": path},
+        "ls": {"path": path},
+        "shell": {"command": draw(st.sampled_from(["ls -l", "echo 'a b' | cat", "rm -rf /"]))},
+        "shell_output": {"id": text},
+        "shell_kill": {"id": text},
+        "web_fetch": {"url": f"https://example.org/{draw(st.integers())}"},
+        "http_fetch": {"url": "https://example.org/", "method": draw(st.sampled_from(["GET", "POST", "DELETE"]))},
+        "web_search": {"query": f"x{text}"},
+        "memory": {"action": "set", "key": f"k{text}", "value": text},
+        "memory_get": {"key": f"k{text}"},
+        "memory_search": {"query": f"x{text}"},
+        "write_todos": {"action": "add", "task": f"x{text}"},
+    }
+    assert calls.keys() == {each.name for each in BUILTIN_TOOLS}
+    name = draw(st.sampled_from(sorted(calls)))
+    return name, calls[name]
+
+
+def invocation_of(call: tuple[str, JsonObject]) -> ToolInvocation[Any]:
+    each = next(each for each in BUILTIN_TOOLS if each.name == call[0])
+    return each.create_invocation(call[1], ToolContext(bus=MessageBus(), workspace=Workspace(".")))
+
+
+SOUND = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@given(sound_calls())
+@SOUND
+def test_property_45_every_call_describes_itself_in_a_readable_line(call: tuple[str, JsonObject]) -> None:
+    """000 Property 45."""
+    described = invocation_of(call).get_description()
+    assert described.strip() and described == visible(described)
+
+
+@given(sound_calls())
+@SOUND
+def test_property_46_every_call_names_the_paths_and_resources_it_affects(call: tuple[str, JsonObject]) -> None:
+    """000 Property 46."""
+    name, arguments = call
+    locations = invocation_of(call).tool_locations()
+    assert all(isinstance(each, str) for each in locations)  # pyright: ignore[reportUnnecessaryIsInstance]  # the property
+    given = [arguments[key] for key in ("path", "from", "to", "directory", "url") if key in arguments]
+    assert set(given) <= set(locations)
+    assert (not locations) == (name.startswith(("memory", "shell_", "write_todos", "web_search")))
+
+
+@given(sound_calls())
+@SOUND
+def test_property_47_every_call_asks_with_details_or_not_at_all(call: tuple[str, JsonObject]) -> None:
+    """000 Property 47."""
+    invocation = invocation_of(call)
+    asked = asyncio.run(invocation.should_confirm_execute(AbortController().signal))
+    if asked is not False:
+        assert isinstance(asked, ConfirmationDetails)  # pyright: ignore[reportUnnecessaryIsInstance]  # the property
+        assert (asked.tool_name, asked.description) == (invocation.tool.name, invocation.get_description())
+    if invocation.tool.needs_approval(invocation.params):
+        assert asked is not False
