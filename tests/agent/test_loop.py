@@ -34,9 +34,9 @@ from ollm_tui.agent.providers.scripted import ScriptedProvider
 from ollm_tui.core import ConfirmationResponse
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.options import Options
 from ollm_tui.runtime import Attendance, Runtime, open_runtime
+from ollm_tui.testing import Answer, answer_confirmations
 
 
 @asynccontextmanager
@@ -52,15 +52,6 @@ async def conversation(
         runtime.stream.subscribe(events.append)
         runtime.begin()
         yield runtime, events
-
-
-def answer_all(runtime: Runtime, **answer: object) -> None:
-    def answer_one(notice: Notice) -> None:
-        if isinstance(notice, ConfirmationRequested):
-            response = ConfirmationResponse.model_validate({"id": notice.confirmation.request.id, **answer})
-            asyncio.get_running_loop().call_soon(runtime.core.bus.respond_to_confirmation, response)
-
-    runtime.core.bus.subscribe(answer_one)
 
 
 def call(name: str, **arguments: object) -> JsonObject:
@@ -145,7 +136,7 @@ async def test_a_later_call_may_depend_on_an_earlier_one(tmp_path: Path) -> None
     edit = call("edit_file", path="new.txt", edits=[{"target": "one", "replacement": "two"}])
     script: list[JsonObject] = [{"text": "", "toolCalls": [call("write_file", path="new.txt", content="one\n"), edit]}]
     async with conversation(tmp_path, script) as (runtime, _):
-        answer_all(runtime, approved=True)
+        answer_confirmations(runtime.core.bus, Answer(), Answer())
         assert await runtime.agent.run_turn("go") is TurnStatus.COMPLETED
     assert (tmp_path / "ws" / "new.txt").read_text() == "two\n"
 

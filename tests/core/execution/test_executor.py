@@ -45,6 +45,7 @@ from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.policy.rules import Decision, Mode, Operator
 from ollm_tui.core.tools.base import CallFacts, Question, TouchedPath
 from ollm_tui.core.tools.context import Limits, ToolContext
+from ollm_tui.testing import Answer, answer_confirmations
 
 
 class NoteParameters(Parameters):
@@ -115,21 +116,6 @@ def executor(
     return ToolExecutor(registry, policy, bus or MessageBus(), Workspace(tmp_path), attended, ExecutorOptions(**more))  # type: ignore[arg-type]  # keyword options passed through
 
 
-def answering(bus: MessageBus, *answers: JsonObject) -> list[ConfirmationRequested]:
-    """Answer the questions of this bus, one after the other; returns what was asked."""
-    asked: list[ConfirmationRequested] = []
-    queue = list(answers)
-
-    def answer(notice: Notice) -> None:
-        if isinstance(notice, ConfirmationRequested):
-            asked.append(notice)
-            response = ConfirmationResponse.model_validate({"id": notice.confirmation.request.id, **queue.pop(0)})
-            asyncio.get_running_loop().call_soon(bus.respond_to_confirmation, response)
-
-    bus.subscribe(answer)
-    return asked
-
-
 async def test_an_allowed_call_runs_unasked(tmp_path: Path) -> None:
     house = executor(tmp_path, "allow")
     result = await house.execute("note", {"text": "hello"})
@@ -150,10 +136,10 @@ async def test_a_denied_call_does_not_run_and_says_why(tmp_path: Path) -> None:
 
 async def test_an_approved_call_runs(tmp_path: Path) -> None:
     house = executor(tmp_path)
-    asked = answering(house.bus, {"approved": True})
+    asked = answer_confirmations(house.bus, Answer())
     result = await house.execute("note", {"text": "hello"}, call_id="c1")
     assert result.ok and NoteInvocation.ran == ["hello"]
-    request = asked[0].confirmation.request
+    request = asked[0]
     assert (request.call_id, request.details.tool_name, request.details.risk) == ("c1", "note", Risk.MEDIUM)
     assert request.details.args == {"text": "hello", "ownQuestion": False}
     assert "policy rule 1" in request.reason
@@ -167,7 +153,7 @@ def test_the_reason_of_a_denial_reaches_the_model_word_for_word(
     async def scenario() -> None:
         NoteInvocation.ran = []
         house = executor(tmp_path_factory.getbasetemp())
-        answering(house.bus, {"approved": False, "reason": reason})
+        answer_confirmations(house.bus, Answer(False, reason=reason))
         result = await house.execute("note", {"text": "hello"})
         assert result.error is not None
         assert (result.error.type, result.error.code) == ("ConfirmationDenied", "USER_DENIED")
@@ -179,16 +165,16 @@ def test_the_reason_of_a_denial_reaches_the_model_word_for_word(
 
 async def test_changed_arguments_are_judged_and_asked_about_again(tmp_path: Path) -> None:
     house = executor(tmp_path)
-    asked = answering(house.bus, {"approved": True, "modifiedArgs": {"text": "better"}}, {"approved": True})
+    asked = answer_confirmations(house.bus, Answer(modified_args={"text": "better"}), Answer())
     result = await house.execute("note", {"text": "hello"})
     assert result.ok and NoteInvocation.ran == ["better"]
-    assert [each.confirmation.request.details.args["text"] for each in asked] == ["hello", "better"]
-    assert asked[1].confirmation.request.replaces == asked[0].confirmation.request.id
+    assert [each.details.args["text"] for each in asked] == ["hello", "better"]
+    assert asked[1].replaces == asked[0].id
 
 
 async def test_changed_arguments_that_do_not_fit_are_a_validation_error(tmp_path: Path) -> None:
     house = executor(tmp_path)
-    answering(house.bus, {"approved": True, "modifiedArgs": {"text": 5}})
+    answer_confirmations(house.bus, Answer(modified_args={"text": 5}))
     result = await house.execute("note", {"text": "hello"})
     assert result.error is not None and result.error.type == "ValidationError"
     assert NoteInvocation.ran == []
@@ -202,10 +188,10 @@ async def test_what_changed_since_it_was_shown_is_asked_about_again(tmp_path: Pa
             NoteInvocation.state = "changed"
 
     house.bus.subscribe(change)
-    asked = answering(house.bus, {"approved": True}, {"approved": True})
+    asked = answer_confirmations(house.bus, Answer(), Answer())
     result = await house.execute("note", {"text": "hello"})
     assert result.ok and NoteInvocation.ran == ["hello"]
-    assert len(asked) == 2 and asked[1].confirmation.request.replaces == asked[0].confirmation.request.id
+    assert len(asked) == 2 and asked[1].replaces == asked[0].id
 
 
 @pytest.mark.parametrize(
@@ -230,7 +216,7 @@ async def test_yes_never_changes_a_deny(tmp_path: Path) -> None:
 
 async def test_the_tools_own_question_holds_under_every_rule_and_mode(tmp_path: Path) -> None:
     house = executor(tmp_path, "allow", mode=Mode.YOLO)
-    asked = answering(house.bus, {"approved": False})
+    asked = answer_confirmations(house.bus, Answer(False))
     result = await house.execute("note", {"text": "x", "ownQuestion": True})
     assert len(asked) == 1 and NoteInvocation.ran == [] and not result.ok
 
@@ -246,9 +232,9 @@ async def test_a_path_outside_fails_whatever_anybody_says(tmp_path: Path) -> Non
 
 async def test_protected_files_ask_and_denied_ones_stay_denied(tmp_path: Path) -> None:
     house = executor(tmp_path, "allow", mode=Mode.YOLO)
-    asked = answering(house.bus, {"approved": True})
+    asked = answer_confirmations(house.bus, Answer())
     assert (await house.execute("note", {"text": "x", "path": ".env"})).ok
-    assert ".env" in asked[0].confirmation.request.reason
+    assert ".env" in asked[0].reason
     denied = await house.execute("note", {"text": "x", "path": ".ollm/config.toml"})
     assert denied.error is not None and denied.error.code == "POLICY_DENIED"
 
@@ -448,7 +434,7 @@ async def test_a_review_runs_nothing_and_names_every_fault(tmp_path: Path) -> No
 async def test_each_call_is_recorded_without_its_arguments(tmp_path: Path) -> None:
     records: list[CallRecord] = []
     house = executor(tmp_path, on_record=records.append)
-    answering(house.bus, {"approved": False})
+    answer_confirmations(house.bus, Answer(False))
     await house.execute("note", {"text": "a secret"}, call_id="c1")
     assert [each.event.value for each in records] == ["decided", "settled", "finished"]
     record = records[-1]

@@ -16,11 +16,9 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.cli import main
-from ollm_tui.core import ConfirmationResponse
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.execution.calls import CallRecord
 from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog
@@ -28,8 +26,9 @@ from ollm_tui.core.policy.engine import Layer
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options
-from ollm_tui.runtime import Attendance, Core, configure, open_core
+from ollm_tui.runtime import Attendance, configure, open_core
 from ollm_tui.runtime.core import audit_entry
+from ollm_tui.testing import Answer, answer_confirmations
 
 POLICY = '[[rules]]\ntool = "write_file"\naction = "ask"\n\n[[rules]]\ntool = "ls"\naction = "deny"\n'
 WRITE: JsonObject = {"path": "a.txt", "content": "a secret"}
@@ -51,20 +50,9 @@ def entries() -> list[AuditEntry]:
         store.close()
 
 
-def answering(core: Core, *answers: JsonObject) -> None:
-    queue = list(answers)
-
-    def answer(notice: Notice) -> None:
-        if isinstance(notice, ConfirmationRequested):
-            response = ConfirmationResponse.model_validate({"id": notice.confirmation.request.id, **queue.pop(0)})
-            asyncio.get_running_loop().call_soon(core.bus.respond_to_confirmation, response)
-
-    core.bus.subscribe(answer)
-
-
 async def test_a_call_leaves_its_decision_its_settlement_and_its_end(options: Options) -> None:
     async with open_core(configure(options), Attendance.PERSON) as core:
-        answering(core, {"approved": True})
+        answer_confirmations(core.bus, Answer())
         result = await core.executor.execute("file_write", WRITE, call_id="c1", origin=Origin.MODEL)
         assert result.ok, result
     decided, settled, finished = entries()
@@ -83,7 +71,7 @@ async def test_a_call_leaves_its_decision_its_settlement_and_its_end(options: Op
 
 async def test_nothing_of_the_arguments_is_kept(options: Options) -> None:
     async with open_core(configure(options), Attendance.PERSON) as core:
-        answering(core, {"approved": False, "reason": "a secret too"})
+        answer_confirmations(core.bus, Answer(False, reason="a secret too"))
         await core.executor.execute("write_file", WRITE)
     assert len(entries()) == 3
     assert b"a secret" not in (data_dir() / "ollm.db").read_bytes()
@@ -115,7 +103,7 @@ async def test_denials_cancellations_and_calls_that_never_were_are_kept_too(opti
 async def test_changed_arguments_are_a_decision_of_their_own(options: Options) -> None:
     async with open_core(configure(options), Attendance.PERSON) as core:
         changed = {"path": "a.txt", "content": "better"}
-        answering(core, {"approved": True, "modifiedArgs": changed}, {"approved": True})
+        answer_confirmations(core.bus, Answer(modified_args=changed), Answer())
         assert (await core.executor.execute("write_file", WRITE)).ok
     found = entries()
     assert [each.event.value for each in found] == ["decided", "settled", "decided", "settled", "finished"]
