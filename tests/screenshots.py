@@ -20,12 +20,13 @@ from textual.pilot import Pilot
 
 from ollm_tui.agent.providers.scripted import TOUR
 from ollm_tui.options import Options
+from ollm_tui.testing import FakeClock
+from ollm_tui.testing.dashboard_harness import screen_text, wait_until
 from ollm_tui.tui.app import DashboardApp
 from ollm_tui.tui.decisions import ARM_SECONDS
 from ollm_tui.tui.layout import Pane
 from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 from ollm_tui.tui.screens.pane_screen import LEAVE_SECONDS
-from tests.tui.pilot import HandClock, screen_text, wait_until
 
 PATIENCE = 60.0
 """Seconds to wait for what the tour shows next."""
@@ -93,7 +94,7 @@ async def tour(size: tuple[int, int], theme: str) -> Pictures:
         return pictures
 
 
-class CountingClock(HandClock):
+class CountingClock(FakeClock):
     """Moves with each moment that the conversation records, and never by itself: what is shown of time is exact."""
 
     def now(self) -> datetime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
@@ -67,6 +68,6 @@ def scripted_provider(*replies: Reply, model: str = "script") -> ScriptedProvide
     return ScriptedProvider(parse_script(script_values(replies)), model=model)
 
 
-def script_values(replies: tuple[Reply, ...]) -> list[JsonValue]:
+def script_values(replies: Sequence[Reply]) -> list[JsonValue]:
     """Return the replies as a script file has them."""
     return [{"text": reply} if isinstance(reply, str) else reply for reply in replies]

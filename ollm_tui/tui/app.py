@@ -85,7 +85,8 @@ class DashboardApp(App[int]):
         self.dashboard = Dashboard(self.clock.monotonic, blink=blink and not self._first.reduced_motion)
         self.animation_level = "none"
         self._open_backend = open_backend
-        self._backend: Backend | None = None
+        self.backend: Backend | None = None
+        """What stands behind the screen; None until it is open."""
         self._queued: list[Intent] = []
         self._memory: MemoryScreen | None = None
         self._broken = False
@@ -119,7 +120,7 @@ class DashboardApp(App[int]):
         signals.signal(signals.SIGHUP, signals.SIG_DFL)
 
     def _leave_on_signal(self) -> None:
-        self.run_worker(self._leave(EXIT_ON_SIGNAL), name="leave on signal", exit_on_error=False)
+        self.run_worker(self.leave(EXIT_ON_SIGNAL), name="leave on signal", exit_on_error=False)
 
     # -- the backend -------------------------------------------------------------------------------------------------
 
@@ -131,7 +132,7 @@ class DashboardApp(App[int]):
         """Keep the backend open until the app is left; its errors do not take the screen down."""
         try:
             async with await self._import_backend() as backend:
-                self._backend = backend
+                self.backend = backend
                 self.set_timer(COLLECT_AFTER_SECONDS, end_start)
                 for intent in self._queued:
                     backend.handle(intent)
@@ -143,9 +144,9 @@ class DashboardApp(App[int]):
             end_start()
             self.post_update(updates.ActivityUpdate(Activity.FAILED, error=f"{type(error).__name__}: {error}"))
         finally:
-            if self._backend is not None:
-                self.closing_lines = self._backend.closing_lines()
-            self._backend = None
+            if self.backend is not None:
+                self.closing_lines = self.backend.closing_lines()
+            self.backend = None
             self._backend_closed.set()
 
     async def _import_backend(self) -> AbstractAsyncContextManager[Backend]:
@@ -195,8 +196,8 @@ class DashboardApp(App[int]):
 
     def _pass_on(self, intent: Intent) -> None:
         """Queue intents until the backend is ready."""
-        if self._backend is not None:
-            self._backend.handle(intent)
+        if self.backend is not None:
+            self.backend.handle(intent)
         else:
             self._queued.append(intent)
 
@@ -296,9 +297,9 @@ class DashboardApp(App[int]):
 
     async def action_leave(self) -> None:
         """Quit; while something is live, ask first."""
-        unfinished = self._backend.unfinished() if self._backend is not None else None
+        unfinished = self.backend.unfinished() if self.backend is not None else None
         if not unfinished:
-            await self._leave()
+            await self.leave()
             return
         from ollm_tui.tui.screens.quit_screen import QuitScreen
 
@@ -307,22 +308,22 @@ class DashboardApp(App[int]):
 
     async def _leave_as(self, how: QuitChoice | None) -> None:
         """Quit in the way that was chosen; stay when jobs cannot be left running."""
-        if how is None or self._backend is None:
+        if how is None or self.backend is None:
             return
         if how == "leave":
-            failures = await self._backend.leave_jobs()
+            failures = await self.backend.leave_jobs()
             for failure in failures:
                 self.notify(visible(failure), severity="error", markup=False, timeout=15)
             if failures:
                 return
         else:
-            await self._backend.end_jobs()
-        await self._leave()
+            await self.backend.end_jobs()
+        await self.leave()
 
-    async def _leave(self, code: int = 0) -> None:
+    async def leave(self, code: int = 0) -> None:
         """Close the backend, which saves, and then the screen."""
         self._leaving.set()
-        if self._backend is not None:
+        if self.backend is not None:
             self.notify("Closing ...", markup=False)
             try:
                 await asyncio.wait_for(self._backend_closed.wait(), 10)

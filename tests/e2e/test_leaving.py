@@ -32,7 +32,7 @@ async def folder(tmp_path: Path) -> AsyncIterator[Path]:
     (tmp_path / "script.json").write_text(json.dumps(script))
     yield folder
     book = JobRecords(state_dir() / "jobs", folder.resolve())
-    for job in await asyncio.to_thread(book.earlier):
+    for job in await asyncio.to_thread(book.detached):
         await asyncio.to_thread(book.end, job.record, 0.3)
 
 

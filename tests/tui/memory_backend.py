@@ -13,9 +13,9 @@ from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.memory import Memory, MemoryScope
 from ollm_tui.core.storage.store import Store
 from ollm_tui.runtime import core
+from ollm_tui.testing.dashboard_harness import DashboardHarness, open_dashboard
 from ollm_tui.tui.screens.memory_screen import MemoryScreen
 from tests.tui.pilot import wait_until
-from tests.tui.test_whole import Life, life
 
 
 @pytest.fixture
@@ -45,19 +45,19 @@ def memory(outside: Store, workspace: Path) -> Memory:
 
 
 @asynccontextmanager
-async def opened(workspace: Path, size: tuple[int, int] = (120, 40)) -> AsyncGenerator[Life]:
+async def opened(workspace: Path, size: tuple[int, int] = (120, 40)) -> AsyncGenerator[DashboardHarness]:
     """The dashboard with the memory open and its first text read."""
-    async with life(workspace) as here:
+    async with open_dashboard(workspace) as here:
         if size != (120, 40):
             await here.pilot.resize_terminal(*size)
         await here.pilot.press("ctrl+n")
         await wait_until(here.pilot, lambda: isinstance(here.app.screen, MemoryScreen))
-        await here.see("remembered")
+        await here.wait_for("remembered")
         yield here
 
 
-async def editing(here: Life) -> TextArea:
-    await here.see("^S save")
+async def editing(here: DashboardHarness) -> TextArea:
+    await here.wait_for("^S save")
     area = here.app.screen.query_one("#memory-area", TextArea)
     await wait_until(
         here.pilot, lambda: area.has_focus or here.app.screen.query("#memory-key:focus").first() is not None

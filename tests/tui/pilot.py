@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from textual.events import Key
@@ -16,6 +14,8 @@ from ollm_tui.core.bus.confirmation import CommandPreview, DiffPreview
 from ollm_tui.core.files.diff import diff_texts
 from ollm_tui.core.todos.todo import Todo, TodoStatus
 from ollm_tui.options import Options
+from ollm_tui.testing import FakeClock
+from ollm_tui.testing.dashboard_harness import screen_text, wait_until
 from ollm_tui.tui.app import DashboardApp
 from ollm_tui.tui.protocol import Backend, PostUpdate, updates
 from ollm_tui.tui.protocol.intents import DecideConfirmation, Intent
@@ -32,19 +32,6 @@ from ollm_tui.tui.values import (
 )
 
 I = TypeVar("I", bound=Intent)  # noqa: E741  # the kind of intent that is looked for
-
-
-class HandClock:
-    """Stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.seconds = 1_000.0
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    def now(self) -> datetime:
-        return datetime(2026, 1, 31, 10, 41, tzinfo=UTC) + timedelta(seconds=self.seconds - 1_000.0)
 
 
 class Recorder:
@@ -79,7 +66,7 @@ class Recorder:
 class Stage:
     """An app under test with its recorder and clock; `post` posts updates as the controllers would."""
 
-    def __init__(self, app: DashboardApp, pilot: Pilot[int], backend: Recorder, clock: HandClock) -> None:
+    def __init__(self, app: DashboardApp, pilot: Pilot[int], backend: Recorder, clock: FakeClock) -> None:
         self.app, self.pilot, self.backend, self.clock = app, pilot, backend, clock
 
     async def post(self, *messages: updates.Update) -> None:
@@ -131,7 +118,7 @@ async def stage(
     size: tuple[int, int] = (120, 40), *, notifications: bool = False, options: Options | None = None
 ) -> AsyncGenerator[Stage]:
     """A dashboard whose backend is open, with nothing in it."""
-    backend, clock = Recorder(), HandClock()
+    backend, clock = Recorder(), FakeClock()
     opened: list[PostUpdate] = []
 
     @asynccontextmanager
@@ -145,22 +132,6 @@ async def stage(
         here = Stage(app, pilot, backend, clock)
         await here.post(updates.StatusUpdate(SessionStatus("qwen3-coder:30b", "~/src/app", "ask")))
         yield here
-
-
-async def wait_until(pilot: Pilot[int], predicate: Callable[[], bool], seconds: float = 20.0) -> None:
-    """Wait for something to become true; fails with what it waited for."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
-    while not predicate():
-        assert loop.time() < end, f"waited {seconds} s in vain"
-        await pilot.pause(0.01)
-
-
-def screen_text(app: DashboardApp) -> str:
-    strips = app.screen._compositor.render_strips()  # textual offers no public way to read the cells
-    lines = [strip.text for strip in strips]
-    assert len(lines) in (0, app.size.height), "a screen that was just opened has no cells yet, else all"
-    return "\n".join(line.rstrip() for line in lines)
 
 
 def question(

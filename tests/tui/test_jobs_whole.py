@@ -12,11 +12,13 @@ import pytest
 
 from ollm_tui.core.base.app_dirs import state_dir
 from ollm_tui.core.shell.detached_jobs import JobRecords
+from ollm_tui.options import Options
+from ollm_tui.testing import Reply, tool_call
+from ollm_tui.testing.dashboard_harness import DashboardHarness, open_dashboard
 from ollm_tui.tui.screens.jobs_screen import JobsScreen
 from ollm_tui.tui.screens.quit_screen import QuitScreen
 from tests.core.shell.conftest import alive
 from tests.tui.pilot import wait_until
-from tests.tui.test_whole import Life, Script, calls, life
 
 LISTEN = (
     "import socket, sys, time; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True);"
@@ -32,45 +34,45 @@ async def workspace(tmp_path: Path) -> AsyncIterator[Path]:
     folder.mkdir()
     yield folder
     book = JobRecords(state_dir() / "jobs", folder.resolve())
-    for job in await asyncio.to_thread(book.earlier):
+    for job in await asyncio.to_thread(book.detached):
         await asyncio.to_thread(book.end, job.record, 0.3)
 
 
-def job(command: str) -> Script:
-    return [calls("shell", command=command, background=True), {"text": "It is up."}]
+def job(command: str) -> list[Reply]:
+    return [tool_call("shell", command=command, background=True), {"text": "It is up."}]
 
 
-def pid_shown(here: Life) -> int:
+def pid_shown(here: DashboardHarness) -> int:
     found = re.search(r"pid (\d+)", here.text)
     assert found is not None
     return int(found[1])
 
 
 async def test_a_job_is_listed_with_its_port_and_ended_from_the_list(workspace: Path) -> None:
-    async with life(workspace, job(SERVER), mode="yolo") as here:
-        await here.say("go")
-        await here.see("It is up.")
+    async with open_dashboard(workspace, job(SERVER), options=Options(mode="yolo")) as here:
+        await here.send("go")
+        await here.wait_for("It is up.")
         await here.pilot.press("f3")
-        await here.see("listens on 127.0.0.1:")
-        await here.see(" % ")
+        await here.wait_for("listens on 127.0.0.1:")
+        await here.wait_for(" % ")
         pid = pid_shown(here)
         await here.pilot.press("x")
-        await here.see("End j1?")
+        await here.wait_for("End j1?")
         await here.pilot.press("y")
         await wait_until(here.pilot, lambda: not alive(pid))
-        await here.see("KILLED")
+        await here.wait_for("KILLED")
         assert isinstance(here.app.screen, JobsScreen)
 
 
 async def test_ctrl_c_reaches_a_job_and_its_tab_opens(workspace: Path) -> None:
     command = "trap 'echo caught' INT; echo up; while :; do sleep 0.05; done"
-    async with life(workspace, job(command), mode="yolo") as here:
-        await here.say("go")
-        await here.see("It is up.")
+    async with open_dashboard(workspace, job(command), options=Options(mode="yolo")) as here:
+        await here.send("go")
+        await here.wait_for("It is up.")
         await here.pilot.press("f3")
-        await here.see("RUN")
+        await here.wait_for("RUN")
         await here.pilot.press("i", "enter")
-        await here.see("caught")
+        await here.wait_for("caught")
         assert here.app.dashboard.term.captures_keys
 
 
@@ -80,20 +82,20 @@ def watching() -> list[str]:
 
 
 async def test_nothing_is_looked_at_once_the_list_is_closed(workspace: Path) -> None:
-    async with life(workspace, job("sleep 60"), mode="yolo") as here:
-        await here.say("go")
-        await here.see("It is up.")
+    async with open_dashboard(workspace, job("sleep 60"), options=Options(mode="yolo")) as here:
+        await here.send("go")
+        await here.wait_for("It is up.")
         await here.pilot.press("f3")
-        await here.see("pid ")
+        await here.wait_for("pid ")
         assert watching()
         await here.pilot.press("escape")
         await wait_until(here.pilot, lambda: not watching())
 
 
 async def test_a_job_that_is_left_runs_on_and_the_next_dashboard_tells_of_it(workspace: Path) -> None:
-    async with life(workspace, job(SERVER), mode="yolo") as here:
-        await here.say("go")
-        await here.see("It is up.")
+    async with open_dashboard(workspace, job(SERVER), options=Options(mode="yolo")) as here:
+        await here.send("go")
+        await here.wait_for("It is up.")
         await here.pilot.press("ctrl+q")
         await wait_until(here.pilot, lambda: isinstance(here.app.screen, QuitScreen))
         await here.pilot.press("l")
@@ -105,16 +107,16 @@ async def test_a_job_that_is_left_runs_on_and_the_next_dashboard_tells_of_it(wor
     assert alive(pid)
     size = log.stat().st_size
 
-    async with life(workspace) as here:
-        await here.see("Still running since you left: j1")
+    async with open_dashboard(workspace) as here:
+        await here.wait_for("Still running since you left: j1")
         assert log.stat().st_size > size
         await here.pilot.press("f3")
-        await here.see("LEFT RUNNING")
-        await here.see("listens on 127.0.0.1:")
+        await here.wait_for("LEFT RUNNING")
+        await here.wait_for("listens on 127.0.0.1:")
         assert pid_shown(here) == pid
         await here.pilot.press("enter")
-        await here.see("[j1 ")
-        await here.see("tick")
+        await here.wait_for("[j1 ")
+        await here.wait_for("tick")
         size = log.stat().st_size
         await wait_until(here.pilot, lambda: log.stat().st_size > size)
         assert not here.app.dashboard.term.captures_keys
@@ -124,23 +126,25 @@ async def test_a_job_that_is_left_runs_on_and_the_next_dashboard_tells_of_it(wor
         "without being asked again, but named"
     )
 
-    async with life(workspace) as here:
-        await here.see("Still running since you left")
+    async with open_dashboard(workspace) as here:
+        await here.wait_for("Still running since you left")
         await here.pilot.press("f3")
-        await here.see("LEFT RUNNING")
+        await here.wait_for("LEFT RUNNING")
         await here.pilot.press("x", "y")
         await wait_until(here.pilot, lambda: not alive(pid))
-        await here.see("No jobs.")
-    async with life(workspace) as here:
+        await here.wait_for("No jobs.")
+    async with open_dashboard(workspace) as here:
         await here.pilot.pause(0.2)
         assert "since you left" not in here.text
     assert here.app.closing_lines == ()
 
 
 async def test_a_left_job_that_ended_meanwhile_is_told_of_once(workspace: Path) -> None:
-    async with life(workspace, job("until [ -e stop ]; do sleep 0.05; done; echo bye"), mode="yolo") as here:
-        await here.say("go")
-        await here.see("It is up.")
+    async with open_dashboard(
+        workspace, job("until [ -e stop ]; do sleep 0.05; done; echo bye"), options=Options(mode="yolo")
+    ) as here:
+        await here.send("go")
+        await here.wait_for("It is up.")
         await here.pilot.press("ctrl+q", "l")
         await wait_until(here.pilot, lambda: bool(here.app.closing_lines))
     log = Path(here.app.closing_lines[1].partition(" goes on in ")[2])
@@ -148,24 +152,24 @@ async def test_a_left_job_that_ended_meanwhile_is_told_of_once(workspace: Path) 
     async with asyncio.timeout(5):
         while not log.read_text().endswith("bye\n"):
             await asyncio.sleep(0.02)
-    async with life(workspace) as here:
-        await here.see("Ended since you left: j1 until")
-    async with life(workspace) as here:
+    async with open_dashboard(workspace) as here:
+        await here.wait_for("Ended since you left: j1 until")
+    async with open_dashboard(workspace) as here:
         await here.pilot.pause(0.2)
         assert "since you left" not in here.text
 
 
 async def test_quitting_that_ends_jobs_ends_and_names_them_all(workspace: Path) -> None:
-    script: Script = [
-        calls("shell", command="trap '' TERM; setsid sleep 95 & wait; wait", background=True),
-        calls("shell", command="setsid sleep 96 >/dev/null 2>&1 &"),
+    script: list[Reply] = [
+        tool_call("shell", command="trap '' TERM; setsid sleep 95 & wait; wait", background=True),
+        tool_call("shell", command="setsid sleep 96 >/dev/null 2>&1 &"),
         {"text": "Both up."},
     ]
-    async with life(workspace, script, mode="yolo") as here:
-        await here.say("go")
-        await here.see("Both up.")
+    async with open_dashboard(workspace, script, options=Options(mode="yolo")) as here:
+        await here.send("go")
+        await here.wait_for("Both up.")
         await here.pilot.press("ctrl+q")
-        await here.see("setsid sleep 96")
+        await here.wait_for("setsid sleep 96")
         await here.pilot.press("y")
         await wait_until(here.pilot, lambda: bool(here.app.closing_lines))
     assert len(here.app.closing_lines) == 2, here.app.closing_lines

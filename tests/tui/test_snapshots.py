@@ -19,6 +19,7 @@ from ollm_tui.core.bus.confirmation import DiffPreview
 from ollm_tui.core.files.diff import diff_texts
 from ollm_tui.core.todos.todo import TodoStatus
 from ollm_tui.options import Options
+from ollm_tui.testing import FakeClock
 from ollm_tui.tui.app import DashboardApp
 from ollm_tui.tui.conversation_entries import (
     AnswerEntry,
@@ -48,7 +49,6 @@ from ollm_tui.tui.values import (
 )
 from tests.tui.pilot import (
     SHELL,
-    HandClock,
     Recorder,
     Stage,
     agents_command,
@@ -90,7 +90,7 @@ class Camera:
 
     def take(self, size: Size, play: Play, theme: str = "ollm-dark") -> bool:
         """Whether the picture is the one that is kept."""
-        backend, clock = Recorder(), HandClock()
+        backend, clock = Recorder(), FakeClock()
         opened: list[PostUpdate] = []
 
         @asynccontextmanager

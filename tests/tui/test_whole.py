@@ -4,75 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pydantic import JsonValue
-from textual.pilot import Pilot
 from textual.widgets import TextArea
 
 from ollm_tui.options import Options
-from ollm_tui.tui.app import DashboardApp
-from ollm_tui.tui.decisions import Standing
+from ollm_tui.testing import Reply, tool_call
+from ollm_tui.testing.dashboard_harness import open_dashboard
 from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
-from ollm_tui.tui.values import Activity
-from tests.tui.pilot import screen_text, wait_until
-
-Script = list[dict[str, JsonValue]]
-
-
-def calls(name: str, **arguments: JsonValue) -> dict[str, JsonValue]:
-    return {"text": "", "toolCalls": [{"name": name, "arguments": dict(arguments)}]}
-
-
-class Life:
-    """The running app of a test."""
-
-    def __init__(self, app: DashboardApp, pilot: Pilot[int]) -> None:
-        self.app, self.pilot = app, pilot
-
-    @property
-    def text(self) -> str:
-        return screen_text(self.app)
-
-    async def see(self, words: str) -> None:
-        await wait_until(self.pilot, lambda: words in self.text)
-
-    async def say(self, text: str) -> None:
-        await self.pilot.press(*text, "enter")
-
-    async def modal(self) -> ConfirmationScreen:
-        """Wait until the confirmation is open and armed."""
-        await wait_until(self.pilot, lambda: isinstance(self.app.screen, ConfirmationScreen))
-        screen = self.app.screen
-        assert isinstance(screen, ConfirmationScreen)
-        now = self.app.clock.monotonic
-        await wait_until(self.pilot, lambda: screen.case.standing(now()) is Standing.READY)
-        return screen
-
-    async def idle(self) -> None:
-        idle = (Activity.IDLE, Activity.FAILED)
-        await wait_until(self.pilot, lambda: self.app.dashboard.status.activity in idle)
-
-
-@asynccontextmanager
-async def life(folder: Path, script: Script | None = None, **options: object) -> AsyncGenerator[Life]:
-    """The dashboard in `folder` with this script as its model."""
-    given = Options(workspace=folder, provider="offline", theme="ollm-dark")
-    if script is not None:
-        path = folder.parent / "script.json"
-        path.write_text(json.dumps(script))
-        given = replace(given, provider="scripted", script=path)
-    app = DashboardApp(replace(given, **options), blink=False)
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        # The dashboard opens before its house stands.
-        here = Life(app, pilot)
-        await wait_until(pilot, lambda: app._backend is not None)
-        yield here
-        await app._leave()
+from tests.tui.pilot import wait_until
 
 
 @pytest.fixture
@@ -83,73 +24,73 @@ def workspace(tmp_path: Path) -> Path:
     return folder
 
 
-EDIT = calls("edit_file", path="a.txt", edits=[{"target": "two", "replacement": "zwei"}])
+EDIT = tool_call("edit_file", path="a.txt", edits=[{"target": "two", "replacement": "zwei"}])
 
 
 async def test_an_approved_edit_is_made_and_the_answer_shown(workspace: Path) -> None:
-    async with life(workspace, [EDIT, {"text": "That is **done**."}]) as here:
-        await here.say("go")
-        await here.modal()
+    async with open_dashboard(workspace, [EDIT, {"text": "That is **done**."}]) as here:
+        await here.send("go")
+        await here.wait_for_confirmation()
         assert "+ zwei" in here.text
         assert (workspace / "a.txt").read_text() == "one\ntwo\n"
         await here.pilot.press("y")
-        await here.see("That is done.")
+        await here.wait_for("That is done.")
         assert (workspace / "a.txt").read_text() == "one\nzwei\n"
         assert not isinstance(here.app.screen, ConfirmationScreen)
 
 
 async def test_the_reason_of_a_denial_reaches_the_model(workspace: Path) -> None:
-    script: Script = [EDIT, {"expect": {"lastToolResultContains": "write it in French"}, "text": "Understood."}]
-    async with life(workspace, script) as here:
-        await here.say("go")
-        await here.modal()
+    script: list[Reply] = [EDIT, {"expect": {"lastToolResultContains": "write it in French"}, "text": "Understood."}]
+    async with open_dashboard(workspace, script) as here:
+        await here.send("go")
+        await here.wait_for_confirmation()
         await here.pilot.press("r", *"write it in French", "enter")
-        await here.see("Understood.")
+        await here.wait_for("Understood.")
         assert "DENIED" in here.text
         assert (workspace / "a.txt").read_text() == "one\ntwo\n"
 
 
 async def test_changed_arguments_are_asked_about_again_and_are_what_runs(workspace: Path) -> None:
-    async with life(workspace, [EDIT, {"text": "Done."}]) as here:
-        await here.say("go")
-        await here.modal()
+    async with open_dashboard(workspace, [EDIT, {"text": "Done."}]) as here:
+        await here.send("go")
+        await here.wait_for_confirmation()
         await here.pilot.press("e")
         area = here.app.screen.query_one("#confirm-area", TextArea)
         area.text = json.dumps({"path": "a.txt", "edits": [{"target": "one", "replacement": "eins"}]})
         await here.pilot.press("ctrl+s")
-        await here.see("EDITED")
+        await here.wait_for("EDITED")
         assert "+ eins" in here.text
-        await here.modal()
+        await here.wait_for_confirmation()
         await here.pilot.press("y")
-        await here.see("Again")
-        await here.modal()
+        await here.wait_for("Again")
+        await here.wait_for_confirmation()
         await here.pilot.press("y")
-        await here.see("Done.")
+        await here.wait_for("Done.")
         assert (workspace / "a.txt").read_text() == "eins\ntwo\n"
 
 
 async def test_arguments_that_cannot_run_are_refused_in_the_form(workspace: Path) -> None:
-    async with life(workspace, [EDIT, {"text": "Done."}]) as here:
-        await here.say("go")
-        await here.modal()
+    async with open_dashboard(workspace, [EDIT, {"text": "Done."}]) as here:
+        await here.send("go")
+        await here.wait_for_confirmation()
         await here.pilot.press("e")
         area = here.app.screen.query_one("#confirm-area", TextArea)
         area.text = json.dumps({"path": "/etc/passwd", "edits": [{"target": "root", "replacement": "x"}]})
         await here.pilot.press("ctrl+s")
-        await here.see("! ")
+        await here.wait_for("! ")
         await wait_until(here.pilot, lambda: "/etc/passwd" in here.text and "outside" in here.text.lower())
         await here.pilot.press("escape", "n")
-        await here.see("Done.")
+        await here.wait_for("Done.")
 
 
 async def test_a_question_that_expires_denies_and_says_so(workspace: Path, own_folders: Path) -> None:
     config = own_folders / ".config" / "ollm-tui" / "config.toml"
     config.parent.mkdir(parents=True)
     config.write_text('[confirm]\ntimeout = 0.3\n[ui]\nauto_open = "never"\n')
-    async with life(workspace, [EDIT, {"text": "Done."}]) as here:
-        await here.say("go")
-        await here.see("EXPIRED")
-        await here.see("Done.")
+    async with open_dashboard(workspace, [EDIT, {"text": "Done."}]) as here:
+        await here.send("go")
+        await here.wait_for("EXPIRED")
+        await here.wait_for("Done.")
         assert (workspace / "a.txt").read_text() == "one\ntwo\n"
 
 
@@ -157,40 +98,40 @@ async def test_looking_at_a_question_holds_its_clock(workspace: Path, own_folder
     config = own_folders / ".config" / "ollm-tui" / "config.toml"
     config.parent.mkdir(parents=True)
     config.write_text("[confirm]\ntimeout = 3\n")
-    async with life(workspace, [EDIT, {"text": "Done."}]) as here:
-        await here.say("go")
-        await here.modal()
-        await here.see("HELD")
+    async with open_dashboard(workspace, [EDIT, {"text": "Done."}]) as here:
+        await here.send("go")
+        await here.wait_for_confirmation()
+        await here.wait_for("HELD")
         await here.pilot.pause(3.2)
         await here.pilot.press("y")
-        await here.see("Done.")
+        await here.wait_for("Done.")
         assert (workspace / "a.txt").read_text() == "one\nzwei\n"
 
 
 async def test_a_person_types_into_the_terminal_of_the_agents_command(workspace: Path) -> None:
     command = "read x; echo got-$x > out.txt; cat out.txt"
     script = [
-        calls("shell", command=command),
+        tool_call("shell", command=command),
         {"expect": {"lastToolResultContains": 'terminal: "bread"'}, "text": "Thanks."},
     ]
-    async with life(workspace, script) as here:
-        await here.say("go")
-        screen = await here.modal()
+    async with open_dashboard(workspace, script) as here:
+        await here.send("go")
+        screen = await here.wait_for_confirmation()
         assert command in here.text
         await here.pilot.press(*("y",) * (2 if screen.case.risk.value == "high" else 1))
-        await here.see("agent: read x")
+        await here.wait_for("agent: read x")
         await here.pilot.press("ctrl+t")
         await wait_until(here.pilot, lambda: here.app.dashboard.term.captures_keys)
         await here.pilot.press(*"bread", "enter")
-        await here.see("got-bread")
-        await here.see("Thanks.")
+        await here.wait_for("got-bread")
+        await here.wait_for("Thanks.")
         assert (workspace / "out.txt").read_text() == "got-bread\n"
 
 
 async def test_a_selection_of_the_shells_output_reaches_the_model(workspace: Path) -> None:
-    script: Script = [{"expect": {"lastUserMessageContains": "| sum-23\n[end of @term1]"}, "text": "I see it."}]
-    async with life(workspace, script) as here:
-        await here.say("!echo sum-$((20+3))")
+    script: list[Reply] = [{"expect": {"lastUserMessageContains": "| sum-23\n[end of @term1]"}, "text": "I see it."}]
+    async with open_dashboard(workspace, script) as here:
+        await here.send("!echo sum-$((20+3))")
         # The prompt that follows marks the end of the output.
         await wait_until(here.pilot, lambda: bool(re.search("\n\u2502sum-23 *\u2502?\n\u2502[^ \u2502]", here.text)))
         await here.pilot.press("f5")
@@ -199,23 +140,23 @@ async def test_a_selection_of_the_shells_output_reaches_the_model(workspace: Pat
         await wait_until(here.pilot, lambda: view.reader is not None)
         await here.pilot.press("left_square_bracket", "o", "s")
         await wait_until(here.pilot, lambda: "@term1 (1 line)" in here.app.dashboard.prompt.text)
-        await here.say("what is that?")
-        await here.see("I see it.")
+        await here.send("what is that?")
+        await here.wait_for("I see it.")
 
 
 async def test_a_command_taken_over_outlives_the_interrupted_turn(workspace: Path) -> None:
     command = "read x; echo got-$x > out.txt"
-    async with life(workspace, [calls("shell", command=command), {"text": "Never said."}]) as here:
-        await here.say("go")
-        screen = await here.modal()
+    async with open_dashboard(workspace, [tool_call("shell", command=command), {"text": "Never said."}]) as here:
+        await here.send("go")
+        screen = await here.wait_for_confirmation()
         await here.pilot.press(*("y",) * (2 if screen.case.risk.value == "high" else 1))
-        await here.see("agent: read x")
+        await here.wait_for("agent: read x")
         await here.pilot.press("f5")
         await wait_until(here.pilot, lambda: here.app.dashboard.term.has_focus_within)
         await here.pilot.press("t")
-        await here.see("YOURS")
+        await here.wait_for("YOURS")
         await here.pilot.press("ctrl+right_square_bracket", "escape")
-        await here.see("Interrupted.")
+        await here.wait_for("Interrupted.")
         await here.pilot.press("ctrl+t")
         await wait_until(here.pilot, lambda: here.app.dashboard.term.captures_keys)
         await here.pilot.press(*"late", "enter")
@@ -228,14 +169,14 @@ def _text(workspace: Path) -> str:
 
 
 async def test_the_persons_shell_starts_on_first_focus_and_runs_what_the_prompt_sends(workspace: Path) -> None:
-    async with life(workspace) as here:
-        await here.see("Shell starts on first focus")
-        await here.say("!echo sum-$((20+3))")
-        await here.see("sum-23")
+    async with open_dashboard(workspace) as here:
+        await here.wait_for("Shell starts on first focus")
+        await here.send("!echo sum-$((20+3))")
+        await here.wait_for("sum-23")
         await here.pilot.press("ctrl+t")
         await wait_until(here.pilot, lambda: here.app.dashboard.term.captures_keys)
         await here.pilot.press(*"pwd", "enter")
-        await here.see("ws")
+        await here.wait_for("ws")
         await here.pilot.press("f1", "f6")
         assert here.app.screen is here.app.dashboard, "a program has the keyboard"
         await here.pilot.press("ctrl+right_square_bracket")
@@ -243,41 +184,41 @@ async def test_the_persons_shell_starts_on_first_focus_and_runs_what_the_prompt_
 
 
 async def test_the_todo_list_follows_the_model_and_the_person(workspace: Path) -> None:
-    script = [calls("write_todos", todos=[{"task": "read it"}, {"task": "write it"}]), {"text": "Planned."}]
-    async with life(workspace, script) as here:
-        await here.say("plan")
-        await here.see("[ ] 2 write it")
-        await here.idle()
+    script = [tool_call("write_todos", todos=[{"task": "read it"}, {"task": "write it"}]), {"text": "Planned."}]
+    async with open_dashboard(workspace, script) as here:
+        await here.send("plan")
+        await here.wait_for("[ ] 2 write it")
+        await here.wait_for_idle()
         await here.pilot.press("f6", "f6", "f6")
         await wait_until(here.pilot, lambda: here.app.dashboard.todo.has_focus_within)
         await here.pilot.press("space")
-        await here.see("[x] 1 read it")
+        await here.wait_for("[x] 1 read it")
         await here.pilot.press("a", *"rest", "enter")
-        await here.see("[ ] 3 rest")
+        await here.wait_for("[ ] 3 rest")
         await here.pilot.press("k", "k", "d")
         pane = here.app.dashboard.todo
         await wait_until(here.pilot, lambda: [todo.task for todo in pane.todos] == ["write it", "rest"])
 
 
 async def test_modes_go_round_and_auto_edit_asks_no_more(workspace: Path) -> None:
-    async with life(workspace, [EDIT, {"text": "Done."}]) as here:
+    async with open_dashboard(workspace, [EDIT, {"text": "Done."}]) as here:
         await here.pilot.press("f4")
-        await here.see("policy: auto-edit")
-        await here.say("go")
-        await here.see("Done.")
+        await here.wait_for("policy: auto-edit")
+        await here.send("go")
+        await here.wait_for("Done.")
         assert (workspace / "a.txt").read_text() == "one\nzwei\n"
 
 
 async def test_yolo_is_only_had_by_name_and_after_a_question(workspace: Path) -> None:
-    async with life(workspace) as here:
+    async with open_dashboard(workspace) as here:
         await here.pilot.press("f4", "f4", "f4")
-        await here.see("policy: ask")
-        await here.say("/mode yolo")
-        await here.see("runs without a question")
+        await here.wait_for("policy: ask")
+        await here.send("/mode yolo")
+        await here.wait_for("runs without a question")
         await here.pilot.press("enter")
         assert "policy: ask" in here.text
         await here.pilot.press("y")
-        await here.see("policy: yolo")
+        await here.wait_for("policy: yolo")
 
 
 async def test_a_faulty_policy_denies_everything_and_says_why_and_where(
@@ -286,12 +227,12 @@ async def test_a_faulty_policy_denies_everything_and_says_why_and_where(
     monkeypatch.chdir(tmp_path)
     policy = Path("policy.toml")  # a long path would be broken between two lines of the screen
     policy.write_text('preset = "balanced"\nsurprise = 1\n')
-    script = [calls("read_file", path="a.txt"), {"text": "I could not."}]
-    async with life(workspace, script, policy_file=policy) as here:
-        await here.see("DENIES ALL")
-        await here.see("policy.toml")
-        await here.say("go")
-        await here.see("DENIED")
+    script = [tool_call("read_file", path="a.txt"), {"text": "I could not."}]
+    async with open_dashboard(workspace, script, options=Options(policy_file=policy)) as here:
+        await here.wait_for("DENIES ALL")
+        await here.wait_for("policy.toml")
+        await here.send("go")
+        await here.wait_for("DENIED")
 
 
 async def test_faults_of_config_and_theme_files_are_on_the_screen(workspace: Path, own_folders: Path) -> None:
@@ -299,18 +240,20 @@ async def test_faults_of_config_and_theme_files_are_on_the_screen(workspace: Pat
     (folder / "themes").mkdir(parents=True)
     (folder / "themes" / "bad.toml").write_text('name = "bad"\n[colors]\nprimary = "nocolour"\n')
     (folder / "config.toml").write_text('[keys]\n"queue.revew" = "f9"\n')
-    async with life(workspace) as here:
+    async with open_dashboard(workspace) as here:
         await here.pilot.resize_terminal(200, 40)  # the folder's name alone is longer than a line otherwise
-        await here.see("bad.toml:3")
-        await here.see("queue.revew")
+        await here.wait_for("bad.toml:3")
+        await here.wait_for("queue.revew")
         assert here.app.is_running
 
 
 async def test_a_server_that_is_down_is_named_and_r_tries_again(workspace: Path) -> None:
-    async with life(workspace, provider="openai", base_url="http://127.0.0.1:9/v1", model="m") as here:
-        await here.say("hello there")
-        await here.see("127.0.0.1:9")
-        await here.idle()
+    async with open_dashboard(
+        workspace, options=Options(provider="openai", base_url="http://127.0.0.1:9/v1", model="m")
+    ) as here:
+        await here.send("hello there")
+        await here.wait_for("127.0.0.1:9")
+        await here.wait_for_idle()
         assert here.text.splitlines()[0].startswith(" ERROR")
         assert "hello there" in here.text
         await here.pilot.press("f6")
@@ -323,18 +266,18 @@ async def test_escape_stops_the_turn_and_its_question_goes(workspace: Path, own_
     config = own_folders / ".config" / "ollm-tui" / "config.toml"
     config.parent.mkdir(parents=True)
     config.write_text('[ui]\nauto_open = "never"\n')
-    async with life(workspace, [EDIT, {"text": "Done."}]) as here:
-        await here.say("go")
-        await here.see("WAITING 1")
+    async with open_dashboard(workspace, [EDIT, {"text": "Done."}]) as here:
+        await here.send("go")
+        await here.wait_for("WAITING 1")
         await here.pilot.press("escape")
-        await here.see("Interrupted.")
+        await here.wait_for("Interrupted.")
         assert "WAITING" not in here.text.splitlines()[0]
         assert (workspace / "a.txt").read_text() == "one\ntwo\n"
 
 
 async def test_without_a_model_it_says_so_in_the_status_and_in_a_first_message(workspace: Path) -> None:
-    async with life(workspace) as here:
-        await here.see("No AI model is connected")
+    async with open_dashboard(workspace) as here:
+        await here.wait_for("No AI model is connected")
         assert here.text.splitlines()[0].startswith(" OFFLINE")
 
 
@@ -346,11 +289,13 @@ async def test_a_program_writes_the_clipboard_only_where_the_settings_allow_it(
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(f"[terminal]\nclipboard = {str(allowed).lower()}\n")
     command = r"printf '\033]52;c;?\007\033]52;c;%s\007' $(printf 'from afar' | base64); echo drawn; read x"
-    async with life(workspace, [calls("shell", command=command), {"text": "Done."}], mode="yolo") as here:
-        await here.say("go")
-        await here.see("drawn")
+    async with open_dashboard(
+        workspace, [tool_call("shell", command=command), {"text": "Done."}], options=Options(mode="yolo")
+    ) as here:
+        await here.send("go")
+        await here.wait_for("drawn")
         if allowed:
             await wait_until(here.pilot, lambda: here.app.clipboard == "from afar")
-            await here.see("put 9 characters on the clipboard")
+            await here.wait_for("put 9 characters on the clipboard")
         await here.pilot.pause(0.1)
         assert here.app.clipboard == ("from afar" if allowed else "")

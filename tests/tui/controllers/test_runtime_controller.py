@@ -35,6 +35,7 @@ from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.rules import PolicyConfig
 from ollm_tui.core.tools.registry import ToolRegistry
+from ollm_tui.testing import FakeClock
 from ollm_tui.tui.controllers.confirmations_controller import ConfirmationQueue, ConfirmationsController
 from ollm_tui.tui.controllers.conversation_controller import ConversationController, summary_of
 from ollm_tui.tui.controllers.turns_controller import ActivityTracker
@@ -42,14 +43,13 @@ from ollm_tui.tui.conversation_entries import AnswerEntry, AnswerGrew, CallEntry
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import DenyConfirmations
 from ollm_tui.tui.values import Activity, ConfirmationQueueSnapshot, QueueState, Reach
-from tests.tui.pilot import HandClock
 
 
 class Bench:
     """A bus and a stream under one hand-moved clock, with a queue that follows the stream."""
 
     def __init__(self) -> None:
-        self.clock = HandClock()
+        self.clock = FakeClock()
         self.bus = MessageBus(self.clock)
         self.stream = EventStream(self.bus, self.clock)
         self.queue = ConfirmationQueue(self.bus, self.clock.monotonic)
@@ -265,7 +265,7 @@ def test_a_summary_names_what_a_call_is_about() -> None:
 
 
 def test_the_activity_follows_the_turn_and_stopping_outlasts_what_still_arrives() -> None:
-    tracker = ActivityTracker(HandClock().monotonic)
+    tracker = ActivityTracker(FakeClock().monotonic)
     call = ToolCallEvent(call_id="c", name="shell", arguments={}, origin=Origin.MODEL)
     seen = [tracker.fold(event) for event in (UserMessageEvent(text="x"), TextDeltaEvent(text="y"), call)]
     assert [update.activity for update in seen if update] == [Activity.THINKING, Activity.STREAMING, Activity.RUNNING]
@@ -277,7 +277,7 @@ def test_the_activity_follows_the_turn_and_stopping_outlasts_what_still_arrives(
 
 
 def test_what_a_person_approved_only_begins_to_run_then() -> None:
-    tracker = ActivityTracker(HandClock().monotonic)
+    tracker = ActivityTracker(FakeClock().monotonic)
     call = ToolCallEvent(call_id="c", name="shell", arguments={}, origin=Origin.MODEL)
     answer = ConfirmationSettledEvent(call_id="c", request_id="q", outcome=ConfirmationState.APPROVED, by="person")
     before, again = tracker.fold(call), tracker.fold(answer)
@@ -286,7 +286,7 @@ def test_what_a_person_approved_only_begins_to_run_then() -> None:
 
 
 def test_a_failed_turn_says_why_and_keeps_saying_it() -> None:
-    tracker = ActivityTracker(HandClock().monotonic)
+    tracker = ActivityTracker(FakeClock().monotonic)
     tracker.fold(UserMessageEvent(text="x"))
     tracker.fold(ErrorEvent(error=TurnError(type="ProviderError", message="http://127.0.0.1:9 refused")))
     update = tracker.fold(TurnFinishedEvent(status=TurnStatus.FAILED))
