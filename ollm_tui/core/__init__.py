@@ -40,8 +40,9 @@ if TYPE_CHECKING:
         Preview as Preview, TextPreview as TextPreview, UrlPreview as UrlPreview,
     )
     from ollm_tui.core.bus.message_bus import MessageBus as MessageBus
+    from ollm_tui.core.bus.notices import Confirmation as Confirmation
     from ollm_tui.core.bus.states import (
-        CallOutcome as CallOutcome, CallState as CallState, Confirmation as Confirmation,
+        CallOutcome as CallOutcome, CallState as CallState,
         ConfirmationState as ConfirmationState, Origin as Origin, RememberScope as RememberScope, Risk as Risk,
     )
     from ollm_tui.core.execution.executor import ExecutorOptions as ExecutorOptions, ToolExecutor as ToolExecutor
@@ -84,7 +85,8 @@ _EXPORTS = {
         FileToDelete Preview TextPreview UrlPreview
     """,
     "bus.message_bus": "MessageBus",
-    "bus.states": "CallOutcome CallState Confirmation ConfirmationState Origin RememberScope Risk",
+    "bus.notices": "Confirmation",
+    "bus.states": "CallOutcome CallState ConfirmationState Origin RememberScope Risk",
     "execution.executor": "ExecutorOptions ToolExecutor",
     "execution.permission": "AutoAnswer",
     "fence.workspace": "Access Workspace",

@@ -15,8 +15,8 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.clock import Clock, IdSource, RandomIds, SystemClock, iso_time
 from ollm_tui.core.base.errors import ConfirmationCancelled, ConfirmationTimeout
 from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationRequest, ConfirmationResponse
-from ollm_tui.core.bus.notices import ConfirmationHeld, ConfirmationRequested, ConfirmationSettled, Notice
-from ollm_tui.core.bus.states import Confirmation, ConfirmationState, Origin
+from ollm_tui.core.bus.notices import Confirmation, ConfirmationHeld, ConfirmationRequested, ConfirmationSettled, Notice
+from ollm_tui.core.bus.states import ConfirmationState, Origin
 
 log = logging.getLogger(__name__)
 

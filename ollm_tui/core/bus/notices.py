@@ -1,15 +1,57 @@
-"""What the core can say while it works; the agent's stream wraps these into events."""
+"""Confirmations as they stand, and what the core says while it works; light, as the first frame draws with them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from ollm_tui.core.bus.confirmation import ConfirmationResponse
-from ollm_tui.core.bus.states import Confirmation
+from ollm_tui.core.bus.states import ConfirmationState
 
 if TYPE_CHECKING:
+    from ollm_tui.core.bus.confirmation import ConfirmationRequest, ConfirmationResponse
     from ollm_tui.core.todos.todo_list import Todo
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """A confirmation in the queue or just settled: the request and how it stands.
+
+    `ordinal` is its number in the session, from 1. `deadline` is in seconds on the bus's monotonic clock; None without
+    a limit, while `held`, and once settled.
+    """
+
+    request: ConfirmationRequest
+    ordinal: int
+    state: ConfirmationState = ConfirmationState.PENDING
+    deadline: float | None = None
+    held: bool = False
+    """Its clock is stopped, since somebody looks at it."""
+    settled_by: str = ""
+    """`user`, `timeout`, `signal`, or whoever settled it."""
+
+    @property
+    def id(self) -> str:
+        """The request's id."""
+        return self.request.id
+
+    @property
+    def call_id(self) -> str:
+        """The id of the call that it is about."""
+        return self.request.call_id
+
+    @property
+    def pending(self) -> bool:
+        """Whether it still waits for its answer."""
+        return self.state is ConfirmationState.PENDING
+
+    @property
+    def asked_again(self) -> bool:
+        """Whether it follows one whose arguments or subject changed after it was shown."""
+        return self.request.replaces is not None
+
+    def seconds_left(self, now: float) -> float | None:
+        """Return the seconds until it expires; None without a running clock."""
+        return None if self.deadline is None else max(0.0, self.deadline - now)
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ollm_tui.core.bus.confirmation import ConfirmationRequest
 
 
 class Risk(StrEnum):
@@ -88,45 +83,3 @@ _OUTCOMES = {
     "ConfirmationCancelled": CallOutcome.CANCELLED,
     "OperationCancelled": CallOutcome.CANCELLED,
 }
-
-
-@dataclass(frozen=True)
-class Confirmation:
-    """A confirmation in the queue or just settled: the request and how it stands.
-
-    `ordinal` is its number in the session, from 1. `deadline` is in seconds on the bus's monotonic clock; None without
-    a limit, while `held`, and once settled.
-    """
-
-    request: ConfirmationRequest
-    ordinal: int
-    state: ConfirmationState = ConfirmationState.PENDING
-    deadline: float | None = None
-    held: bool = False
-    """Its clock is stopped, since somebody looks at it."""
-    settled_by: str = ""
-    """`user`, `timeout`, `signal`, or whoever settled it."""
-
-    @property
-    def id(self) -> str:
-        """The request's id."""
-        return self.request.id
-
-    @property
-    def call_id(self) -> str:
-        """The id of the call that it is about."""
-        return self.request.call_id
-
-    @property
-    def pending(self) -> bool:
-        """Whether it still waits for its answer."""
-        return self.state is ConfirmationState.PENDING
-
-    @property
-    def asked_again(self) -> bool:
-        """Whether it follows one whose arguments or subject changed after it was shown."""
-        return self.request.replaces is not None
-
-    def seconds_left(self, now: float) -> float | None:
-        """Return the seconds until it expires; None without a running clock."""
-        return None if self.deadline is None else max(0.0, self.deadline - now)

@@ -52,7 +52,7 @@ TRANSITIONS: Mapping[CallState, Mapping[Transition, CallState]] = {
 """Beside these, FINISH and CANCEL lead from everywhere but DONE to DONE."""
 
 
-class IllegalTransition(RuntimeError):
+class IllegalTransitionError(RuntimeError):
     """A transition that the call's state does not have; carries both."""
 
     def __init__(self, state: CallState, transition: Transition) -> None:
@@ -62,10 +62,10 @@ class IllegalTransition(RuntimeError):
 
 
 def next_state(state: CallState, transition: Transition) -> CallState:
-    """Return the state that `transition` leads to. Raises IllegalTransition."""
+    """Return the state that `transition` leads to. Raises IllegalTransitionError."""
     if transition in (Transition.FINISH, Transition.CANCEL) and state is not CallState.DONE:
         return CallState.DONE
     try:
         return TRANSITIONS[state][transition]
     except KeyError:
-        raise IllegalTransition(state, transition) from None
+        raise IllegalTransitionError(state, transition) from None

@@ -111,7 +111,7 @@ class CallContext:
     state: CallState = CallState.PROPOSED
 
     def advance(self, transition: Transition) -> None:
-        """Move to the next state. Raises IllegalTransition."""
+        """Move to the next state. Raises IllegalTransitionError."""
         self.state = next_state(self.state, transition)
 
     async def my_turn(self) -> None:

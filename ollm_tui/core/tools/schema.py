@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from pydantic import BaseModel, JsonValue
 
 from ollm_tui.core.base.results import JsonObject, ToolData
 
 if TYPE_CHECKING:
-    from ollm_tui.core.tools.base import AnyTool
+    from types import UnionType
 
 _NOISE = frozenset({"title", "additionalProperties", "$defs"})
 _BOUNDS = frozenset(
@@ -28,7 +28,20 @@ class SchemaFormat(StrEnum):
     ANTHROPIC = "anthropic"
 
 
-def function_schema(tool: AnyTool, form: SchemaFormat = SchemaFormat.OLLM) -> JsonObject:
+class SchemaSource(Protocol):
+    """What schemas are made from; every tool is one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def parameters(self) -> type[BaseModel]: ...
+    @property
+    def returns(self) -> type[ToolData] | UnionType | None: ...
+
+
+def function_schema(tool: SchemaSource, form: SchemaFormat = SchemaFormat.OLLM) -> JsonObject:
     """One tool's schema in the form asked for; a copy that the caller may change."""
     parameters = compact_schema(tool.parameters)
     match form:
@@ -48,7 +61,7 @@ def compact_schema(model: type[BaseModel]) -> JsonObject:
     return _copied(_compact_schema(model))
 
 
-def returns_schema(tool: AnyTool) -> JsonObject:
+def returns_schema(tool: SchemaSource) -> JsonObject:
     """Return the JSON Schema of a tool's `data`, as programs get it; empty where it returns none."""
     if tool.returns is None:
         return {}

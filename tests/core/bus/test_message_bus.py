@@ -327,5 +327,5 @@ TestBusMachine.settings = settings(
 
 def test_the_states_load_without_the_models() -> None:
     """The first frame draws with them."""
-    script = "import sys, ollm_tui.core.bus.states; sys.exit('pydantic' in sys.modules)"
+    script = "import sys, ollm_tui.core.bus.states, ollm_tui.core.bus.notices; sys.exit('pydantic' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

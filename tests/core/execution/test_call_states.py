@@ -3,7 +3,7 @@
 import pytest
 
 from ollm_tui.core.bus.states import CallOutcome, CallState
-from ollm_tui.core.execution.call_states import TRANSITIONS, IllegalTransition, Transition, next_state
+from ollm_tui.core.execution.call_states import TRANSITIONS, IllegalTransitionError, Transition, next_state
 
 ENDS = (Transition.FINISH, Transition.CANCEL)
 
@@ -35,7 +35,7 @@ def test_every_transition_leads_where_the_table_says_or_raises(state: CallState,
     if expected is not None:
         assert next_state(state, transition) is expected
         return
-    with pytest.raises(IllegalTransition) as raised:
+    with pytest.raises(IllegalTransitionError) as raised:
         next_state(state, transition)
     assert (raised.value.state, raised.value.transition) == (state, transition)
 
@@ -48,7 +48,7 @@ def test_nothing_runs_that_was_not_judged_or_approved() -> None:
 def test_changed_arguments_are_validated_and_judged_again() -> None:
     asked = (Transition.VALIDATE, Transition.JUDGE, Transition.ASK)
     assert walk(*asked, Transition.EDIT) is CallState.PROPOSED
-    with pytest.raises(IllegalTransition):
+    with pytest.raises(IllegalTransitionError):
         walk(*asked, Transition.EDIT, Transition.RUN)
     assert walk(*asked, Transition.EDIT, *asked, Transition.APPROVE, Transition.RUN) is CallState.RUNNING
 
@@ -60,7 +60,7 @@ def test_a_stale_approval_is_asked_about_again() -> None:
 
 def test_the_end_is_final() -> None:
     for transition in Transition:
-        with pytest.raises(IllegalTransition):
+        with pytest.raises(IllegalTransitionError):
             next_state(CallState.DONE, transition)
 
 
