@@ -88,5 +88,5 @@ def test_the_theme_is_found_where_the_page_says(own_folders: Path) -> None:
     folder = own_folders / ".config" / "ollm-tui" / "themes"
     folder.mkdir(parents=True)
     write_files("extending/theme", folder)
-    code = "from ollm_tui.tui.themes import load_themes; print('evening' in load_themes().sound)"
+    code = "from ollm_tui.tui.themes import load_themes; print('evening' in load_themes().valid)"
     assert run(folder, "-c", code) == "True\n"
