@@ -1,1 +1,1 @@
-"""Controllers: between the runtime and the screen, a file for each subject."""
+"""Controllers: between runtime and screen, one file for each subject."""

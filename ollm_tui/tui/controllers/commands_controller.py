@@ -1,4 +1,4 @@
-"""Commands as tabs of the terminal pane, and the bytes between them and their terminal views."""
+"""Commands as terminal tabs, and the bytes between command and view."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from ollm_tui.tui.protocol import PostUpdate, intents, updates
 from ollm_tui.tui.values import CommandMark, CommandTab
 
 POLL_SECONDS = 1.0
-"""Between two readings of a log that is followed: another process writes it and tells nobody."""
+"""Time between two reads of a followed log, which another process writes."""
 
 
 class CommandsController:
-    """Carries out what terminals ask for. Raw bytes go from the hub's threads straight into a view's engine."""
+    """Handler of terminal intents.
+
+    Raw bytes go from the hub's threads straight into a view's engine.
+    """
 
     def __init__(
         self,
@@ -49,11 +52,11 @@ class CommandsController:
         self._detached.close()
 
     def running(self) -> int:
-        """Return how many commands of the agent a turn waits for; quitting would end them."""
+        """Return how many commands of the agent quitting would end."""
         return sum(state.running and not state.is_job for state in self._hub.list() if state.kind is CommandKind.AGENT)
 
     def handle(self, intent: intents.CommandIntent) -> None:
-        """Carry out an intent; what it is about may be gone by now."""
+        """Carry out an intent; ignore one whose command is gone."""
         match intent:
             case intents.OpenShell():
                 self._start(self._open_shell(intent))
@@ -91,7 +94,7 @@ class CommandsController:
             self._hub.type(command_id, intent.typed.encode())
 
     def _attach(self, command_id: str, feed: Callable[[bytes], None]) -> None:
-        """Give a view the command's bytes, earlier ones first."""
+        """Attach a view to the command's bytes, earlier ones first."""
         self._detach(command_id)
         if self._detached.attach(command_id, feed):
             return
@@ -112,7 +115,10 @@ class CommandsController:
 
 
 class DetachedJobs:
-    """The jobs that earlier dashboards left running. A log is followed once its tab is opened; nobody types."""
+    """Jobs that earlier dashboards left running; read-only.
+
+    A log is followed once its tab is opened.
+    """
 
     def __init__(self, records: JobRecords) -> None:
         self._store = records
@@ -145,7 +151,7 @@ class DetachedJobs:
         )
 
     def attach(self, job_id: str, feed: Callable[[bytes], None]) -> bool:
-        """Give a view the job's log and what is added to it; False where it is none of these jobs."""
+        """Attach a view to a job's growing log; False for other ids."""
         record = self._records.get(job_id)
         if record is not None:
             self.detach(job_id)
@@ -172,7 +178,7 @@ class DetachedJobs:
         running, at = True, None
         try:
             while running:
-                # Looked for before the last reading, so that nothing it wrote in between is missed.
+                # Checked before the read, so that output written just before the end is not missed.
                 running = bool(await asyncio.to_thread(processes.members))
                 at = await asyncio.to_thread(_feed_from, log, at, feed)
                 await asyncio.sleep(POLL_SECONDS)
@@ -185,7 +191,10 @@ class DetachedJobs:
 
 
 def _feed_from(log: Path, start: int | None, feed: Callable[[bytes], None]) -> int:
-    """Feed the log from a byte on, at first from near its end; return where it ends. Raises OSError."""
+    """Feed the log from a byte on; return where it ends.
+
+    A start of None means near the end. Raises OSError.
+    """
     size = log.stat().st_size
     if start is None:
         start = max(0, size - BACKLOG)
@@ -198,12 +207,12 @@ def _feed_from(log: Path, start: int | None, feed: Callable[[bytes], None]) -> i
 
 
 def _remark(words: str) -> bytes:
-    """Return a line of ours to stand among a program's output."""
+    """Return a message of the dashboard, for a view of program output."""
     return f"[{visible(words)}]\r\n".encode()
 
 
 def mark_of(state: CommandStatus) -> CommandMark:
-    """Where a command stands, for the screen."""
+    """Return the state of a command as the screen shows it."""
     if state.running and state.waiting_for_input:
         return CommandMark.WAITING
     marks = {

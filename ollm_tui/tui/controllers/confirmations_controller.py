@@ -1,4 +1,4 @@
-"""Confirmations: the bus's queue as snapshots for the screen, and the person's decisions back to the bus."""
+"""Confirmations: snapshots for the screen, and answers for the message bus."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LINGER_SECONDS = 5.0
 
 
 class ConfirmationQueue:
-    """Numbers the confirmations of a session and knows how each ended. Holds no futures."""
+    """Numbered confirmations of a session and how each ended."""
 
     def __init__(self, bus: MessageBus, now: Callable[[], float]) -> None:
         self._bus = bus
@@ -44,7 +44,7 @@ class ConfirmationQueue:
         return self._count
 
     def settle(self, event: ConfirmationSettledEvent) -> bool:
-        """Note how a confirmation ended. True when nobody answered it, so that it should linger."""
+        """Record how a confirmation ended; return True if nobody answered it."""
         item = self._items.get(event.request_id)
         if item is None:
             return False
@@ -60,11 +60,11 @@ class ConfirmationQueue:
         return self._items.get(item_id)
 
     def snapshot(self) -> ConfirmationQueueSnapshot:
-        """Return the queue as it is now; a confirmation that did not change is the same object as before."""
+        """Return the queue; an unchanged confirmation stays the same object."""
         return ConfirmationQueueSnapshot(tuple(self._timed(item) for item in list(self._items.values())))
 
     def hold(self, item_id: str, *, held: bool) -> None:
-        """Stop the clock of a confirmation, or let it go on."""
+        """Stop the clock of a confirmation, or start it again."""
         if held:
             self._bus.hold(item_id)
         else:
@@ -103,7 +103,7 @@ class ConfirmationQueue:
 
 
 def review_value(review: CallReview) -> ReviewValue:
-    """Return the core's review as the screen reads it."""
+    """Return the core's review as a value for the screen."""
     offers: tuple[RuleOffer, ...] = ()
     if review.offer is not None:
         text, also = review.offer.text, review.offer.also_allows
@@ -144,11 +144,11 @@ def _state(outcome: ConfirmationState) -> QueueState:
 
 
 POST_INTERVAL = 0.1
-"""Seconds between two snapshots, at least: all panes are drawn again for each."""
+"""Least seconds between two snapshots: each one redraws all panes."""
 
 
 class ConfirmationsController:
-    """Settles, holds and reviews confirmations, and posts the queue whenever it has changed."""
+    """Handler of confirmation intents; posts the queue after each change."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class ConfirmationsController:
         self._scheduled = False
         self._posted_at = float("-inf")
         self._settled: list[str] = []
-        """Answered ones; they leave the queue once a snapshot has shown how they ended."""
+        """Answered confirmations, removed once a snapshot has shown the outcome."""
 
     def handle(self, intent: intents.ConfirmationIntent) -> None:
         """Decide, deny, hold, release or review."""
@@ -186,7 +186,10 @@ class ConfirmationsController:
                 pass
 
     def post_soon(self) -> None:
-        """Post one snapshot for all that changes until then: a thousand confirmations may change at once."""
+        """Schedule one snapshot for all changes until it is posted.
+
+        A thousand confirmations may change at once.
+        """
         if not self._scheduled:
             self._scheduled = True
             loop = asyncio.get_running_loop()

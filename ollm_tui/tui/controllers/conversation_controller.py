@@ -1,4 +1,4 @@
-"""Folds the stream's events into what the conversation shows; the same for a live turn and for a replayed log."""
+"""Events of the stream as changes of the conversation, live or replayed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from ollm_tui.tui.conversation_entries import (
 )
 
 OUTPUT_KEPT = 20_000
-"""Characters of a running call's output that are kept for its block; the whole is in its terminal tab."""
+"""Characters of a running call's output kept for its block; its terminal tab has all of it."""
 
 SUBJECTS = ("path", "command", "pattern", "url", "query", "from", "action", "key", "id", "language")
 """Arguments that say best what a call is about, best first."""
@@ -57,7 +57,7 @@ ENDINGS = {
 
 @dataclass
 class ConversationController:
-    """Remembers what is open: the answer that grows and the calls that run."""
+    """Builder of conversation entries; keeps the live answer and running calls."""
 
     model: str = ""
     _live: AnswerEntry | None = None
@@ -68,7 +68,7 @@ class ConversationController:
     _count: int = 0
 
     def fold(self, event: Event, ordinal: int | None = None) -> list[Change]:
-        """What an event changes. `ordinal` is the queue's number for a question that is asked."""
+        """Return what an event changes; `ordinal` numbers a requested confirmation."""
         match event:
             case SessionStartedEvent():
                 self.model = event.model or event.provider
@@ -80,28 +80,40 @@ class ConversationController:
                 return self._grow(event)
             case AssistantMessageEvent():
                 return self._finish_answer(event)
-            case ToolCallEvent():
-                return [self._put(self._begun(event))]
-            case ToolOutputEvent():
-                return self._output(event)
+            case ToolCallEvent() | ToolOutputEvent() | ToolResultEvent() | ConfirmationSettledEvent():
+                return self._fold_call(event)
             case ConfirmationRequestedEvent():
                 return self._asked(event, ordinal)
-            case ConfirmationSettledEvent():
-                return self._answered(event)
-            case ToolResultEvent():
-                return self._returned(event)
             case UsageEvent():
                 return self._used(event)
-            case MemoryRecalledEvent():
-                return [_changed(NoteEntry(self._new_id("note"), f"{event.summary} (^N to read)", body=event.text))]
-            case NoticeEvent():
-                return [self._note(event.text, NoteKind.NOTICE)]
-            case ErrorEvent():
-                return [self._note(f"{event.error.type}: {event.error.message}", NoteKind.ERROR)]
+            case MemoryRecalledEvent() | NoticeEvent() | ErrorEvent():
+                return [self._fold_note(event)]
             case TurnFinishedEvent():
                 return self._turn_over(event.status)
             case _:
                 return []
+
+    def _fold_call(
+        self, event: ToolCallEvent | ToolOutputEvent | ToolResultEvent | ConfirmationSettledEvent
+    ) -> list[Change]:
+        match event:
+            case ToolCallEvent():
+                return [self._put(self._begun(event))]
+            case ToolOutputEvent():
+                return self._output(event)
+            case ToolResultEvent():
+                return self._returned(event)
+            case ConfirmationSettledEvent():
+                return self._answered(event)
+
+    def _fold_note(self, event: MemoryRecalledEvent | NoticeEvent | ErrorEvent) -> EntriesChanged:
+        match event:
+            case MemoryRecalledEvent():
+                return _changed(NoteEntry(self._new_id("note"), f"{event.summary} (^N to read)", body=event.text))
+            case NoticeEvent():
+                return self._note(event.text, NoteKind.NOTICE)
+            case ErrorEvent():
+                return self._note(f"{event.error.type}: {event.error.message}", NoteKind.ERROR)
 
     def _grow(self, event: TextDeltaEvent | ReasoningDeltaEvent) -> list[Change]:
         changes: list[Change] = []
@@ -181,7 +193,7 @@ class ConversationController:
 
     def _turn_over(self, status: TurnStatus) -> list[Change]:
         changes: list[Change] = []
-        if self._live is not None:  # a turn that broke off without a message: what came is kept
+        if self._live is not None:  # the turn ended without a message; its partial answer stays
             self._live = None
         if status is TurnStatus.INTERRUPTED:
             changes.append(self._note("Interrupted.", NoteKind.NOTICE))
@@ -200,7 +212,7 @@ class ConversationController:
 
 
 def summary_of(arguments: JsonObject) -> str:
-    """What a call is about, from its arguments as the model sent them."""
+    """Return the argument that says best what a call is about."""
     names = [name for name in SUBJECTS if name in arguments] or list(arguments)[:1]
     if not names:
         return ""
@@ -230,6 +242,6 @@ def _moment(time: str) -> datetime | None:
 
 
 def _clock(time: str) -> str:
-    """Hours and minutes where the person is."""
+    """Return hours and minutes in the local time zone."""
     moment = _moment(time)
     return "" if moment is None else moment.astimezone().strftime("%H:%M")

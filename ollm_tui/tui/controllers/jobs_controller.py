@@ -1,4 +1,4 @@
-"""Jobs: watched while their list is open, ended, detached when the dashboard quits, found again at the next start."""
+"""Jobs: listed, ended, detached at quit and found at the next start."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ollm_tui.tui.protocol import PostUpdate, intents, updates
 from ollm_tui.tui.values import CommandMark, JobRow
 
 POLL_SECONDS = 1.0
-"""Between two readings of the jobs while their list is open."""
+"""Time between two readings of the jobs while their list is open."""
 
 HOW_TO_END = "In this folder, ollm-tui lists what still runs under /jobs and can end it."
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class JobsController:
-    """Knows the jobs of this dashboard from the hub, and those that outlived an earlier one from their records."""
+    """Handler of job intents, for jobs of this and earlier dashboards."""
 
     def __init__(
         self, hub: CommandHub, records: JobRecords, detached: DetachedJobs, post: PostUpdate, clock: Clock
@@ -80,7 +80,10 @@ class JobsController:
                 await asyncio.wait_for(self._changed.wait(), POLL_SECONDS)
 
     def _read(self, jobs: list[CommandStatus]) -> UsageReading:
-        """Read what all jobs use; runs in a thread, which alone uses the process trees."""
+        """Read what all jobs use; runs in a thread.
+
+        Only that thread uses the process trees.
+        """
         self._earlier = tuple(job for job in self._records.detached() if job.running)
         families: dict[str, ProcessTree] = {}
         for job in jobs:
@@ -105,7 +108,7 @@ class JobsController:
         return (*earlier, *(_row(job, usage.get(job.id)) for job in self._jobs()))
 
     async def _end(self, job_id: str) -> None:
-        """End a job of this or an earlier dashboard, and report the result."""
+        """End a job of any dashboard, and report the result."""
         earlier = next((job.record for job in self._earlier if job.record.mark == job_id), None)
         try:
             if earlier is not None:
@@ -125,7 +128,7 @@ class JobsController:
     # -- at start and quit -------------------------------------------------------------------------------------------
 
     async def first_notes(self) -> list[NoteEntry]:
-        """Return what became of jobs that outlived an earlier dashboard, and forget those that have ended."""
+        """Return notes about earlier jobs; remove the records of ended ones."""
         found = await asyncio.to_thread(self._records.detached)
         self._earlier = tuple(job for job in found if job.running)
         self._detached.show(self._earlier)
@@ -139,12 +142,18 @@ class JobsController:
         return notes
 
     def unfinished(self) -> tuple[JobRow, ...]:
-        """Return the running jobs to decide on before quitting; none where all were detached before."""
+        """Return the running jobs to decide on before quitting.
+
+        Returns none where all were detached before.
+        """
         rows = self._rows()
         return tuple(row for row in rows if row.alive) if any(row.alive and not row.earlier for row in rows) else ()
 
     async def detach_all(self) -> tuple[str, ...]:
-        """Detach every job that can be; return an error for each that failed and runs here as before."""
+        """Detach every job that can be; return the errors.
+
+        A job that could not be detached runs on as before.
+        """
         failures: list[str] = []
         for job in self._jobs():
             if job.unfinished and job.can_detach:
@@ -155,12 +164,12 @@ class JobsController:
         return tuple(failures)
 
     async def end_earlier(self) -> tuple[str, ...]:
-        """End the jobs that earlier dashboards left running; return what could not be ended."""
+        """End the jobs of earlier dashboards; return what could not be ended."""
         groups = await asyncio.gather(*(asyncio.to_thread(self._records.end, job.record) for job in self._earlier))
         return tuple(f"could not be ended: {visible(str(one))}" for group in groups for one in group)
 
     async def close(self) -> tuple[str, ...]:
-        """Stop watching; return lines about all that still runs, for the person's terminal."""
+        """Stop watching; return lines about jobs that still run."""
         self._set_watching(on=False)
         running = [job for job in await asyncio.to_thread(self._records.detached) if job.running]
         words = [line for job in running for line in _closing_lines(job)]
@@ -186,7 +195,7 @@ def _row(job: CommandStatus, usage: ProcessUsage | None) -> JobRow:
 
 
 def _pid(leader: int, running: list[int]) -> int:
-    """Return the leader's pid, or where that is gone the first process that still runs."""
+    """Return the leader's pid, or the first running process without one."""
     return leader if leader in running or not running else running[0]
 
 

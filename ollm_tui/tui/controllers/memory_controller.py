@@ -1,4 +1,4 @@
-"""The memory for the screen: lists, texts, and changes that never overwrite a text the person has not seen."""
+"""The memory for the screen; changes never overwrite a text not shown."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ollm_tui.tui.protocol import PostUpdate, intents, updates
 from ollm_tui.tui.values import MemoryListing, MemoryName, MemoryOutcome, MemoryQuery, MemoryRow, MemoryText
 
 LISTED = 500
-"""Rows of the list at most; the search finds the others."""
+"""Most rows of the list; the search finds the others."""
 
 _FIRST_LINE_CHARS = 200
 
 
 @dataclass(frozen=True)
 class _Change:
-    """The person's last change, for undo: the text before and after, None for none."""
+    """Last change of the person, for undo; None stands for no text."""
 
     name: MemoryName
     before: str | None
@@ -31,7 +31,7 @@ class _Change:
 
 
 class MemoryController:
-    """Carries out the memory screen's intents one after the other, and posts what others change."""
+    """Handler of memory intents, one at a time."""
 
     def __init__(self, memory: Memory, post: PostUpdate, clock: Clock) -> None:
         self._memory = memory
@@ -49,7 +49,10 @@ class MemoryController:
         return self._query is not None
 
     async def handle(self, intent: intents.MemoryIntent) -> None:
-        """Carry out an intent and post the result; a newer search ends the one that still runs."""
+        """Carry out an intent and post the result.
+
+        A newer search aborts the one that still runs.
+        """
         if isinstance(intent, intents.ListMemories):
             self._search.abort()
             self._search = AbortController()
@@ -62,7 +65,7 @@ class MemoryController:
                 self._post(updates.MemoryChangeUpdate(MemoryOutcome.FAILED, failure.message))
 
     async def changed(self) -> None:
-        """Post the open list and text again: somebody else may have changed them."""
+        """Post the open list and text again after changes by others."""
         if self._query is None:
             return
         async with self._one_at_a_time:

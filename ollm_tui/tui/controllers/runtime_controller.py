@@ -1,4 +1,4 @@
-"""Opens the runtime behind the screen and connects the two: events become updates, intents become actions."""
+"""The runtime behind the screen: events become updates, intents become actions."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def open_backend(options: Options, post: PostUpdate, clock: Clock) -> Asyn
 
 
 class RuntimeController:
-    """Hands events and intents to the controller of their subject; slow work runs in tasks."""
+    """Dispatcher of events and intents; slow work runs in tasks."""
 
     def __init__(self, runtime: Runtime, post: PostUpdate, clock: Clock, closing_lines: list[str]) -> None:
         self._runtime = runtime
@@ -77,7 +77,7 @@ class RuntimeController:
         self._unsubscribe = runtime.stream.subscribe(self._on_event)
 
     async def begin(self) -> None:
-        """Post how things stand."""
+        """Post the initial state."""
         self._status.post()
         self._note(*self._first_notes())
         self._note(*await self._jobs.first_notes())
@@ -100,7 +100,7 @@ class RuntimeController:
         self._post_errors(*self._core.configuration.errors, *themes.errors, *wrong_keys)
 
     async def close(self) -> None:
-        """Stop the turn and all that listens."""
+        """Stop the turn and all subscriptions."""
         await self._turns.close()
         self._unsubscribe()
         self._commands.close()
@@ -124,7 +124,7 @@ class RuntimeController:
         return UnfinishedWork(tuple(facts), self._jobs.unfinished())
 
     async def leave_jobs(self) -> tuple[str, ...]:
-        """Detach the running jobs; return an error for each that could not be."""
+        """Detach the running jobs; return the errors."""
         return await self._jobs.detach_all()
 
     async def end_jobs(self) -> None:
@@ -132,7 +132,7 @@ class RuntimeController:
         self._closing_lines += await self._jobs.end_earlier()
 
     def closing_lines(self) -> tuple[str, ...]:
-        """Return the lines to print in the terminal once the dashboard has closed."""
+        """Return the lines to print once the dashboard has closed."""
         return (*self._closing_lines, *self._still_running)
 
     def handle(self, intent: intents.Intent) -> None:
@@ -192,7 +192,7 @@ class RuntimeController:
             self._post(updates.ToastUpdate(f"That went wrong: {type(error).__name__}: {error}", failed=True))
 
     def _policy_changed(self, configuration: Configuration) -> None:
-        """Report what is wrong with a policy that was read again, as at the start."""
+        """Report new errors of a policy that was read again."""
         known = self._core.configuration.errors
         self._post_errors(*(error for error in configuration.errors if error not in known))
         self._status.policy_read(configuration.policy_error)

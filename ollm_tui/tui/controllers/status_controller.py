@@ -1,4 +1,4 @@
-"""The status line's facts and the policy mode, and whether the workspace's own config file is trusted."""
+"""The status line, the policy mode and trust in the repository's configuration."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ollm_tui.tui.protocol import PostUpdate, intents, updates
 from ollm_tui.tui.values import SessionStatus
 
 MODE_CYCLE = (Mode.ASK, Mode.AUTO_EDIT, Mode.PLAN)
-"""The modes of F4; yolo is chosen by name only."""
+"""Modes that F4 cycles through; yolo is chosen by name only."""
 
 
 class StatusController:
-    """Holds the session's status and posts it whole after each change."""
+    """Status of the session, posted whole after each change."""
 
     def __init__(self, runtime: Runtime, post: PostUpdate) -> None:
         self._executor = runtime.core.executor
@@ -41,15 +41,15 @@ class StatusController:
         self._post(updates.StatusUpdate(self.now))
 
     def tokens_used(self, count: int) -> None:
-        """Take the usage that the model server reported; 0 counts as not reported."""
+        """Set the usage that the server reported; 0 means not reported."""
         self._change(replace(self.now, tokens_used=count or self.now.tokens_used))
 
     def policy_read(self, error: str | None) -> None:
-        """Take the state of the policy; with an error everything is denied."""
+        """Set the state of the policy; with an error everything is denied."""
         self._change(replace(self.now, denied_because=error or ""))
 
     def change_mode(self, name: str | None) -> None:
-        """Change to the mode of that name, or to the next of MODE_CYCLE."""
+        """Change to the mode of that name, or to the next."""
         if name is None:
             at = MODE_CYCLE.index(self._executor.mode) if self._executor.mode in MODE_CYCLE else -1
             self._executor.mode = MODE_CYCLE[(at + 1) % len(MODE_CYCLE)]
@@ -63,7 +63,7 @@ class StatusController:
 
 
 def _short(path: Path) -> str:
-    """Return a directory as people write it: `~/src/app`."""
+    """Return a directory with `~` for the home directory."""
     try:
         return f"~/{path.relative_to(Path.home())}"
     except ValueError:
@@ -79,7 +79,7 @@ COUNTS = (
 
 
 class TrustController:
-    """Shows the file and trusts it; `changed` is called with every configuration that is read again."""
+    """Handler of trust intents; `changed` receives each configuration read again."""
 
     def __init__(self, core: Core, post: PostUpdate, changed: Callable[[Configuration], None]) -> None:
         self._executor = core.executor
@@ -90,7 +90,7 @@ class TrustController:
         self._changed = changed
 
     def first_notes(self) -> list[NoteEntry]:
-        """Return what to say at the start: a file that is there and does not count."""
+        """Return a note about a configuration file that is not trusted."""
         match self._configuration.trust:
             case TrustState.UNTRUSTED:
                 how = "is this folder's own config file. It does not count yet"
@@ -111,7 +111,7 @@ class TrustController:
                 pass
 
     async def _ask(self) -> None:
-        """Show the file and ask; where it is trusted already, let it count."""
+        """Show the file and ask; apply it if it is trusted already."""
         try:
             own = await asyncio.to_thread(TrustStore.of_user().check, self._workspace)
         except ValueError as error:
@@ -126,7 +126,7 @@ class TrustController:
                 self._post(updates.TrustQuestionUpdate(str(REPOSITORY_CONFIG), own.content))
 
     async def _trust(self, shown: bytes) -> None:
-        """Trust the file if it still says what was shown, and let it count at once."""
+        """Trust the file if it is as shown, and apply it."""
         try:
             state = await asyncio.to_thread(TrustStore.of_user().trust, self._workspace, shown)
         except (OSError, ValueError) as error:
@@ -150,7 +150,7 @@ class TrustController:
             )
             return
         fresh, start = read.with_readable(self._outputs), self._configuration
-        # With an error everything is denied, what was approved before as well.
+        # With an error everything is denied, earlier approvals included.
         keep = fresh.policy_error is None
 
         def change(now: PolicyEngine) -> PolicyEngine:

@@ -1,4 +1,4 @@
-"""The todo list for the screen: the person's changes to it, and changes by other processes."""
+"""The todo list for the screen, with changes by other processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from ollm_tui.tui.protocol import PostUpdate, intents, updates
 
 
 class TodosController:
-    """Changes the list; what came of it returns as an event, and only newer revisions are posted."""
+    """Handler of todo intents; posts newer revisions only.
+
+    The result of a change returns as an event.
+    """
 
     def __init__(self, todos: TodoList, post: PostUpdate) -> None:
         self._todos = todos
@@ -54,7 +57,7 @@ class TodosController:
 
 
 class StoreWatcher:
-    """Watches the store for changes by other processes while the dashboard has the focus."""
+    """Watcher of changes by other processes while the dashboard has focus."""
 
     def __init__(
         self, store: Store, todos: TodoList, memory_changed: Callable[[], Coroutine[None, None, None]]

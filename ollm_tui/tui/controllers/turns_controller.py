@@ -1,4 +1,4 @@
-"""Turns of the agent, one after the other: messages that wait, interrupting, and what the turn is doing."""
+"""Turns of the agent: queued messages, interrupts and current activity."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class TurnsController:
-    """Runs one turn at a time; messages that come meanwhile wait in order."""
+    """Handler of turn intents: one turn runs, later messages are queued."""
 
     def __init__(self, agent: Agent, post: PostUpdate, now: Callable[[], float]) -> None:
         self._agent = agent
@@ -103,7 +103,7 @@ class TurnsController:
 
 
 class ActivityTracker:
-    """Folds events into what the turn is doing."""
+    """Tracker of what the turn is doing, from its events."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -115,7 +115,10 @@ class ActivityTracker:
         self._error = ""
 
     def fold(self, event: Event) -> ActivityUpdate | None:
-        """Return the new activity; None when it is the same. An approved call begins to run, so it counts as new."""
+        """Return the new activity; None when it is the same.
+
+        An approved call begins to run, so it counts as new.
+        """
         activity = self._next(event)
         if activity is None or (activity == self._current and not isinstance(event, ConfirmationSettledEvent)):
             return None

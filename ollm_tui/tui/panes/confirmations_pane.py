@@ -1,4 +1,4 @@
-"""The queue pane: every open question with its number, risk and clock, and those that just ended."""
+"""The queue pane: open confirmations, and those that have just ended."""
 
 from __future__ import annotations
 
@@ -26,15 +26,18 @@ from ollm_tui.tui.widgets.tool_call_view import clock_text
 RISK_WORDS = {RiskLevel.LOW: "LOW", RiskLevel.MEDIUM: "MED", RiskLevel.HIGH: "HIGH"}
 RISK_ROLES = {RiskLevel.LOW: TextRole.OK, RiskLevel.MEDIUM: TextRole.WARNING, RiskLevel.HIGH: TextRole.ERROR}
 LATE_SECONDS = 15.0
-"""With less time left the clock warns."""
+"""The clock turns to a warning with less time left than this."""
 
 SUBJECT_CHARACTERS = 500
-"""More than a row holds on any screen; a command may have a hundred thousand."""
+"""More than fits into a row on any screen; a command may have a hundred thousand characters."""
 
 
 @register_keys(KeyGroup.LISTS, 1)
 class QueuePane(Vertical):
-    """A view over the queue's snapshot. Opening a row asks for the review of that question."""
+    """List of confirmations with number, risk and clock.
+
+    Opening a row requests the review of that confirmation.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(
         ("n", "deny", "Deny", "queue.deny", "Deny the marked question"),
@@ -61,15 +64,17 @@ class QueuePane(Vertical):
         self.border_title = "Queue"
 
     def compose(self) -> ComposeResult:
+        """Yield the empty text and the rows."""
         yield self._empty
         yield self._rows
 
     @property
     def focus_target(self) -> Widget:
-        """What to focus when somebody comes here."""
+        """The widget to focus when the person comes here."""
         return self._rows if self.queue.items else self._empty
 
     def watch_queue(self, queue: ConfirmationQueueSnapshot) -> None:
+        """Show another snapshot."""
         open_ = len(queue.pending)
         self.border_title = f"Queue ({open_})" if open_ else "Queue"
         self.border_subtitle = "F8 review" if open_ else ""
@@ -78,12 +83,13 @@ class QueuePane(Vertical):
         self.draw_rows()
 
     def watch_policy(self, policy: str) -> None:
+        """Show the mode in the text of the empty queue."""
         self._empty.update(f"Nothing to approve. policy: {visible(policy)}")
 
     def draw_rows(self) -> None:
-        """Draw anew, since a second has passed or the queue changed."""
+        """Draw the rows, each second and after each change of the queue."""
         now = self._now()
-        # Of a question only clock and end ever change.
+        # Only the clock and the outcome of a confirmation change.
         self._words = {item.id: self._words.get(item.id) or _item_lines(item) for item in self.queue.items}
         rows = [ListRow(item.id, self._words[item.id], line(time_words(item, now))) for item in self.queue.items]
         self._rows.show_rows(rows)
@@ -96,16 +102,18 @@ class QueuePane(Vertical):
         self.post_message(self.ReviewAsked(event.row_id))
 
     def action_deny(self) -> None:
+        """Deny the marked confirmation."""
         chosen = self.queue.find(self._rows.chosen_id or "")
         if chosen is not None and chosen.pending:
             self.post_message(DenyConfirmations((chosen.id,)))
 
     def action_deny_all(self) -> None:
+        """Deny all open confirmations."""
         self.post_message(DenyConfirmations(tuple(item.id for item in self.queue.pending)))
 
 
 def subject_of(item: ConfirmationItem) -> str:
-    """What a question is about, in a few words: its first place, or the command, else its description."""
+    """Return a confirmation's command, file or URL, else its description."""
     preview = item.preview
     if preview is not None and preview.kind == "command":
         return preview.command
@@ -117,7 +125,7 @@ def subject_of(item: ConfirmationItem) -> str:
 
 
 def time_words(item: ConfirmationItem, now: float) -> tuple[str, TextRole]:
-    """A question's clock, or how it ended."""
+    """Return the time a confirmation has left, or how it ended."""
     if not item.pending:
         return (item.state.value.upper(), TextRole.OK if item.state is QueueState.APPROVED else TextRole.ERROR)
     if item.held:

@@ -1,4 +1,4 @@
-"""The conversation pane: transcript, search line, and a row with the error of a failed turn."""
+"""The conversation pane: transcript, search line and the last error."""
 
 from __future__ import annotations
 
@@ -143,6 +143,6 @@ class ConversationPane(Vertical):
         following, new = self.transcript.following, self.transcript.new_below
         words = "follow" if following else f"{new} new below - End" if new else "End follows"
         self.border_subtitle = words if not self.transcript.empty else ""
-        # In the narrow layout there is no border to write on.
+        # The narrow layout has no border to write on.
         self._below.update(words)
         self._below.set_class(new > 0, "-new")

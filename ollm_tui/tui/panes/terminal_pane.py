@@ -1,4 +1,4 @@
-"""The terminal pane: the person's own shell and a tab for each command of the agent, every one on its real PTY."""
+"""The terminal pane: typing, searching, selecting and taking over."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @register_keys(KeyGroup.TERMINAL)
 class TerminalPane(TerminalViews):
-    """What the person does with the terminals: typing, reading, searching, sending to the agent, taking over."""
+    """Terminals of the person's shell and of the agent's commands."""
 
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(
         ("left", "turn(-1)", "Previous tab", "terminal.previous", "Tab before"),
@@ -46,7 +46,7 @@ class TerminalPane(TerminalViews):
     )
 
     class Left(Message):
-        """The person wants out of the terminal."""
+        """The person leaves the terminal."""
 
     @dataclass
     class SelectionSent(Message):
@@ -64,10 +64,11 @@ class TerminalPane(TerminalViews):
         self._sought = ""
 
     def on_mount(self) -> None:
+        """Show the keys."""
         self._say_keys()
 
     def prefer_live(self) -> None:
-        """Who comes here to type finds something to type into: a command that runs, else the person's shell."""
+        """Bring a running terminal to the front, else the person's shell."""
         tab = self._commands.get(self._chosen)
         if self._chosen != SHELL and (tab is None or not tab.alive):
             self.choose(SHELL)
@@ -75,7 +76,7 @@ class TerminalPane(TerminalViews):
             self.view.end_reading()
 
     def read(self) -> None:
-        """Let keys move over what is in front, instead of going to its program."""
+        """Start reading mode: keys move the cursor instead of reaching the program."""
         if self.view is not None:
             self.view.read()
 
@@ -93,7 +94,7 @@ class TerminalPane(TerminalViews):
             await self.mount(self._search)
 
     def send_leave_key(self) -> None:
-        """The key that leaves the terminal was pressed twice: the program gets it."""
+        """Send the leave key, which was pressed twice, to the program."""
         view = self._views.get(self._chosen)
         if view is not None:
             view.press_leave()
@@ -108,10 +109,12 @@ class TerminalPane(TerminalViews):
             self._start_shell(data)
 
     def action_restart(self) -> None:
+        """Start the shell again once it has ended."""
         if self._chosen == SHELL and not _is_alive(self._commands.get(self._shell_id)):
             self._start_shell("")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return whether a key works now."""
         match action:
             case "send":
                 return self.has_selection
@@ -124,10 +127,11 @@ class TerminalPane(TerminalViews):
 
     @property
     def has_selection(self) -> bool:
+        """Whether text is selected in the terminal in front."""
         return self.view is not None and self.view.text_selection is not None
 
     def action_send(self) -> None:
-        """Hand what is selected to the prompt, with whose terminal it is from."""
+        """Put the selected text and its origin into the prompt."""
         view = self.view
         if view is None or not (text := view.selected_text):
             self.notify("Nothing is selected in the terminal.", markup=False)
@@ -137,10 +141,12 @@ class TerminalPane(TerminalViews):
         self.post_message(self.SelectionSent(excerpt_of(text, self._source_of(view))))
 
     def action_interrupt(self) -> None:
+        """Interrupt the agent's command in front."""
         if self.agents_tab is not None:
             self.post_message(InterruptCommand(self.agents_tab.id))
 
     def action_take_over(self) -> None:
+        """Take over the agent's command in front."""
         tab = self.agents_tab
         if tab is not None and tab.alive:
             self.post_message(TakeOverCommand(tab.id))
@@ -159,32 +165,38 @@ class TerminalPane(TerminalViews):
             self._start_shell("")
 
     def on_terminal_view_input(self, event: TerminalView.Input) -> None:
+        """Send typed keys to the command."""
         event.stop()
         command_id = self._command_of(event.view)
         if command_id:
             self.post_message(TypeKeys(command_id, event.data))
 
     def on_terminal_view_answer(self, event: TerminalView.Answer) -> None:
+        """Send the terminal's reply to the command."""
         event.stop()
         command_id = self._command_of(event.view)
         if command_id:
             self.post_message(SendReply(command_id, event.data))
 
     def on_terminal_view_resized(self, event: TerminalView.Resized) -> None:
+        """Resize the command's PTY."""
         event.stop()
         command_id = self._command_of(event.view)
         if command_id:
             self.post_message(ResizeTerminal(command_id, event.columns, event.lines))
 
     def on_terminal_view_leave(self, event: TerminalView.Leave) -> None:
+        """Leave the terminal."""
         event.stop()
         self.post_message(self.Left())
 
     async def on_terminal_view_find_asked(self, event: TerminalView.FindAsked) -> None:
+        """Open the search line."""
         event.stop()
         await self.ask_what_to_find()
 
     def on_terminal_view_reading_changed(self, event: TerminalView.ReadingChanged) -> None:
+        """Update or close the search line, and show the keys."""
         event.stop()
         search = self._search
         if search is not None and search.view is event.view:
@@ -203,10 +215,12 @@ class TerminalPane(TerminalViews):
         super()._drop(tab_id)
 
     def on_terminal_view_copied(self, event: TerminalView.Copied) -> None:
+        """Report how much was copied."""
         event.stop()
         self.notify(f"{len(event.text)} characters copied.", markup=False)
 
     def on_terminal_view_scrolled(self, event: TerminalView.Scrolled) -> None:
+        """Show how far the view is scrolled back."""
         event.stop()
         self._say_keys()
 
@@ -221,7 +235,7 @@ class TerminalPane(TerminalViews):
         return self._shell_id if tab_id == SHELL else tab_id
 
     def _source_of(self, view: TerminalView) -> str:
-        """Whose terminal a view is, for the model."""
+        """Describe for the model whose terminal a view is."""
         tab = self.agents_tab
         if tab is None:
             folder = view.marks.directory
@@ -231,7 +245,7 @@ class TerminalPane(TerminalViews):
         return f"the terminal of your command {tab.id}: {tab.label}"
 
     def _say_keys(self) -> None:
-        """What can be done here now, in the border."""
+        """Show in the border the keys that work now."""
         view = self.view
         if view is not None and view.reader is not None:
             words = "READING  / search  Space select  c copy  s send  Esc back"

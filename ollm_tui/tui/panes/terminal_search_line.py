@@ -1,4 +1,4 @@
-"""The search line of the terminal pane: what is sought, and which match of how many is shown."""
+"""The search line of the terminal pane, with the count of matches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ MAX_QUERY = 200
 
 @register_keys(KeyGroup.READING, 1)
 class TerminalSearch(Horizontal):
-    """Lies over the tabs, or over a line of the terminal: a program must not get another size because we seek."""
+    """Search line that covers the tabs or one terminal line.
+
+    It takes no room of its own: a search must not resize the program's terminal.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(
         ("enter", "to_text", "Read on", "search.done", "Search: to the hit, n and N go on"),
@@ -34,53 +37,61 @@ class TerminalSearch(Horizontal):
         super().__init__(id="term-search")
         self.view = view
         self._input = Input(sought, placeholder="Search", max_length=MAX_QUERY, compact=True, id="term-sought")
-        self._input.cursor_blink = False  # nothing moves on a screen on which nothing happens
+        self._input.cursor_blink = False  # an idle screen stays still
         self._hits = Static(markup=False, id="term-hits")
 
     def compose(self) -> ComposeResult:
+        """Yield the mark, the input and the count."""
         yield Static("/ ", markup=False, id="term-search-mark")
         yield self._input
         yield self._hits
 
     def on_mount(self) -> None:
+        """Focus the input and search for the last text."""
         self._input.focus()
         if self._input.value:
             self.view.find(self._input.value)
 
     @property
     def sought(self) -> str:
+        """The text to search for."""
         return self._input.value
 
     def ask(self) -> None:
-        """Let the person change what is sought."""
+        """Focus the input."""
         self._input.focus()
 
     def place(self, *, over_tabs: bool) -> None:
-        """Bring place and count up to date; the line never covers the match that was just found."""
+        """Update position and count; never cover the current match."""
         self.set_class(over_tabs or self.view.points_at_bottom, "-top")
         self.show_hits()
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
     def show_hits(self) -> None:
-        """Which match of how many, and the keys that go on from here."""
+        """Show the number of the match, the count and the keys."""
         keys = "Up/Down  Esc" if self._input.has_focus else "n/N  Esc"
         self._hits.update(f" {self.view.search.hits}  {keys} " if self.view.search.hits else " Esc ")
 
     def on_input_changed(self, event: Input.Changed) -> None:
+        """Search while the person types."""
         event.stop()
         self.view.find(event.value)
 
     def action_to_text(self) -> None:
+        """Focus the terminal's text."""
         self.view.focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Focus the terminal's text on Enter."""
         event.stop()
         self.action_to_text()
 
     def action_found(self, step: int) -> None:
+        """Go to another match."""
         self.view.action_found(step)
 
     def action_close(self) -> None:
+        """End the search."""
         self.view.search.stop()
         self.view.focus()

@@ -1,4 +1,4 @@
-"""What the tabs of the terminal pane say: whose command, where it stands, how old it is."""
+"""Labels and order of the terminal pane's tabs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ollm_tui.tui.values import CommandMark, CommandTab
 from ollm_tui.tui.widgets.tab_strip import Tab
 
 SHELL = "shell"
-"""The tab of the person's shell, before and after it has an id of its own."""
+"""Tab id of the person's shell, whether or not it has started."""
 
 KEPT_TABS = 9
-"""Tabs of commands that are over, before the oldest leave the strip."""
+"""Most tabs of ended commands; the oldest are removed first."""
 
 LABEL_CELLS = 18
 
@@ -24,8 +24,10 @@ _OVER = (CommandMark.EXITED, CommandMark.KILLED)
 def shown_tabs(
     commands: dict[str, CommandTab], shell_id: str, chosen: str, now: float, rung: Collection[str] = ()
 ) -> list[Tab]:
-    """The shell first, then the agent's commands; of those that are over only the last few. `rung` are the tabs out of
-    sight whose program rang."""
+    """Return the shell's tab, then those of the agent's commands.
+
+    Of ended commands only the last few are shown. `rung` holds the tabs in the background whose program rang the bell.
+    """
     shell = commands.get(shell_id)
     ended = "" if shell is None or shell.alive else f" {_end_words(shell)} Enter restarts"
     others = [tab for tab in commands.values() if not tab.person]

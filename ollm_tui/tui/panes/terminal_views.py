@@ -1,4 +1,4 @@
-"""The tabs of the terminal pane and the views behind them: which there are, which is in front, what is said of it."""
+"""Tabs of the terminal pane and the terminal views behind them."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ EDITING = {"enter": "\r", "backspace": "\x7f"}
 
 
 class ShellHint(Static, can_focus=True):
-    """Says how the shell comes to be, and hands on what is typed while it starts: nothing typed is lost."""
+    """Placeholder of the shell; passes on what is typed while it starts."""
 
     @dataclass
     class Typed(Message):
-        """Meant for the shell. Never printed: a password may be among it."""
+        """Text for the shell, hidden from the repr: perhaps a password."""
 
         text: str = field(repr=False)
 
@@ -44,16 +44,17 @@ class ShellHint(Static, can_focus=True):
         self._failed = False
 
     def starting(self) -> None:
-        """The shell was asked for."""
+        """Show that the shell is starting."""
         self._failed = False
         self.update("Shell is starting")
 
     def failed(self, why: str) -> None:
-        """There will be none."""
+        """Show why the shell could not be started."""
         self._failed = True
         self.update(f"{visible(why)}\nEnter tries again.")
 
     def on_key(self, event: events.Key) -> None:
+        """Pass a typed character on to the shell."""
         text = EDITING.get(event.key) or (event.character if event.is_printable else None)
         if text and not self._failed:
             event.stop()
@@ -61,13 +62,16 @@ class ShellHint(Static, can_focus=True):
 
 
 BELL_SECONDS = 1.0
-"""A program that rings or copies without end is heard this often."""
+"""Shortest time between two bells or two clipboard notices of programs."""
 
 MAX_TITLE = 60
 
 
 class TerminalViews(Vertical):
-    """A view is made when its tab is first looked at, so that nothing of it costs start-up time."""
+    """Terminal views, each created when its tab is first shown.
+
+    Nothing is created at the start, to keep that fast.
+    """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__(id="term", classes="pane")
@@ -88,12 +92,13 @@ class TerminalViews(Vertical):
         self.border_title = "Terminal"
 
     def compose(self) -> ComposeResult:
+        """Yield the tabs and the shell's placeholder."""
         self._draw_tabs()
         yield self._strip
         yield self._hint
 
     def show_commands(self, commands: tuple[CommandTab, ...]) -> None:
-        """The commands there are; a new one of the agent comes to the front while nobody works in here."""
+        """Show these commands; bring a new one to the front without focus."""
         fresh = [
             tab
             for tab in commands
@@ -113,23 +118,23 @@ class TerminalViews(Vertical):
         self._draw_tabs()
 
     def allow_clipboard(self, allowed: bool) -> None:
-        """Let programs put text on the clipboard, or no longer."""
+        """Set whether programs may put text on the clipboard."""
         self._clipboard_allowed = allowed
         for view in self._views.values():
             view.engine.screen.allow_clipboard = allowed
 
     @property
     def busy(self) -> bool:
-        """Whether a command of the agent runs whose age is to be counted."""
+        """Whether a command of the agent runs, whose age is shown."""
         return any(tab.alive and not tab.person for tab in self._commands.values())
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Draw the ages anew, once a second."""
         self._draw_tabs()
 
     @property
     def captures_keys(self) -> bool:
-        """Every key belongs to a program now, but F8 and ctrl+]."""
+        """Whether all keys but F8 and ctrl+] go to a program."""
         view = self._views.get(self._chosen)
         return view is not None and view.captures_keys
 
@@ -145,7 +150,7 @@ class TerminalViews(Vertical):
 
     @property
     def focus_target(self) -> Widget:
-        """What to focus when somebody comes here."""
+        """The widget to focus when the person comes here."""
         return self._views.get(self._chosen, self._hint)
 
     def choose(self, tab_id: str) -> None:
@@ -165,7 +170,7 @@ class TerminalViews(Vertical):
         self._draw_tabs()
 
     def action_turn(self, step: int) -> None:
-        """Another tab, round and round."""
+        """Go to another tab; after the last comes the first."""
         ids = [tab.id for tab in shown_tabs(self._commands, self._shell_id, self._chosen, self._now())]
         place = ids.index(self._chosen) if self._chosen in ids else 0
         self.choose(ids[(place + step) % len(ids)])
@@ -177,6 +182,7 @@ class TerminalViews(Vertical):
         self.focus_target.focus()
 
     def on_terminal_view_bell(self, event: TerminalView.Bell) -> None:
+        """Ring the bell, and mark a tab in the background."""
         event.stop()
         tab_id = self._tab_of(event.view)
         if tab_id != self._chosen:
@@ -187,15 +193,18 @@ class TerminalViews(Vertical):
             app_of(self).bell()
 
     def on_terminal_view_title_changed(self, event: TerminalView.TitleChanged) -> None:
+        """Show the title that the program set."""
         event.stop()
         self._titles[self._tab_of(event.view)] = event.title
         self._draw_title()
 
     def on_terminal_view_reported(self, event: TerminalView.Reported) -> None:
+        """Show the directory and exit code that the shell reported."""
         event.stop()
         self._draw_title()
 
     def on_terminal_view_clipboard(self, event: TerminalView.Clipboard) -> None:
+        """Report that a program set the clipboard."""
         event.stop()
         if self._now() - self._copied_at >= BELL_SECONDS:
             self._copied_at = self._now()
@@ -217,7 +226,7 @@ class TerminalViews(Vertical):
 
     @on(ShellHint.Typed)
     def _typed_for_shell(self, event: ShellHint.Typed) -> None:
-        """The shell may have come between the key and this."""
+        """Send typed text, or keep it until the shell has started."""
         event.stop()
         if SHELL in self._views:
             self.post_message(TypeKeys(self._shell_id, event.text.encode()))
@@ -225,7 +234,7 @@ class TerminalViews(Vertical):
             self._typed_ahead += event.text
 
     def shell_failed(self, why: str) -> None:
-        """The person's shell could not be started."""
+        """Show why the person's shell could not be started."""
         self._typed_ahead = ""
         self._hint.failed(why)
 
@@ -236,11 +245,11 @@ class TerminalViews(Vertical):
             self.post_message(AttachTerminal(tab_id, view.engine.feed))
 
     def _make_view(self, tab_id: str) -> TerminalView:
-        # Loaded with the first terminal: the emulator is most of its weight.
+        # Imported with the first terminal: the emulator takes most of the load time.
         from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
         from ollm_tui.tui.terminal.terminal_view import TerminalView
 
-        # At its size from the start: what came before a first resize would stand on lines with other numbers.
+        # Right size from the start: a later resize would renumber the lines written before it.
         room = self.focus_target.outer_size
         engine = TerminalEngine(room.width, room.height) if room.area else None
         view = TerminalView(engine, classes="terminal-view")
@@ -268,8 +277,7 @@ class TerminalViews(Vertical):
         self._draw_title()
 
     def _draw_title(self) -> None:
-        """Whose terminal is in front, the title its program gave it or else its folder, and how the last command of
-        the shell ended."""
+        """Show the tab, its title or directory, and the last exit code."""
         parts = ["Terminal", self._label if self._chosen == SHELL else f"agent: {self._label}"]
         view = self.view
         if view is not None:
@@ -281,6 +289,6 @@ class TerminalViews(Vertical):
 
 
 def short_path(path: str) -> str:
-    """A folder as people call it: `~/src/app`."""
+    """Return a directory with `~` for the home directory."""
     home = str(Path.home())
     return f"~{path[len(home) :]}" if path == home or path.startswith(f"{home}/") else path

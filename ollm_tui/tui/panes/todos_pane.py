@@ -1,4 +1,4 @@
-"""The todo pane: the list as it stands; a person can tick off, add and delete."""
+"""The todo pane: the workspace's todo list, which the person can change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STATE_ROLES = {
 
 @register_keys(KeyGroup.LISTS, 2)
 class TodoPane(Vertical):
-    """Shows rows; wishes go upward and come back as new rows."""
+    """List of todos; changes are posted as intents."""
 
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(
         ("space", "toggle_done", "Done", "todo.toggle", "Mark the todo as done, or open"),
@@ -52,18 +52,21 @@ class TodoPane(Vertical):
         self.border_title = "Todo"
 
     def compose(self) -> ComposeResult:
+        """Yield the empty text and the rows."""
         yield self._empty
         yield self._rows
 
     def on_mount(self) -> None:
+        """Show the list as it is."""
         self.watch_todos(self.todos)
 
     @property
     def focus_target(self) -> Widget:
-        """What to focus when somebody comes here."""
+        """The widget to focus when the person comes here."""
         return self._rows
 
     def watch_todos(self, todos: tuple[Todo, ...]) -> None:
+        """Show another list."""
         done = sum(todo.status is TodoStatus.COMPLETED for todo in todos)
         self.border_title = f"Todo {done}/{len(todos)}" if todos else "Todo"
         self._empty.display = not todos
@@ -71,16 +74,19 @@ class TodoPane(Vertical):
         self._rows.show_rows([ListRow(todo.id, (one,), wrap=True) for todo, one in zip(todos, lines, strict=True)])
 
     def action_toggle_done(self) -> None:
+        """Mark the todo as done, or as open again."""
         todo = self._chosen
         if todo is not None:
             self.post_message(MarkTodo(todo.id, todo.status is not TodoStatus.COMPLETED))
 
     def action_remove(self) -> None:
+        """Delete the marked todo."""
         todo = self._chosen
         if todo is not None:
             self.post_message(RemoveTodo(todo.id))
 
     def action_add(self) -> None:
+        """Open the input for a new todo."""
         if self._input is None:
             from textual.widgets import Input  # needs time and memory that a start without it saves
 
@@ -89,6 +95,7 @@ class TodoPane(Vertical):
         self._input.focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Add the todo that was typed."""
         event.stop()
         task = event.value.strip()
         if task:
@@ -100,6 +107,7 @@ class TodoPane(Vertical):
         event.stop()
 
     def on_key(self, event: events.Key) -> None:
+        """Close the input with Esc."""
         if event.key == "escape" and self._input is not None:
             event.stop()
             self._leave_input()
