@@ -172,7 +172,7 @@ class Agent:
             raise
         except Exception as error:  # whatever goes wrong in a turn becomes an event
             log.exception("a turn failed unexpectedly")
-            message = f"The turn failed inside ({type(error).__name__}); the log has the details. Try again."
+            message = f"The turn failed inside ({type(error).__name__}). Try again with /retry."
             self.stream.publish(ErrorEvent(error=TurnError(type="InternalError", code="INTERNAL", message=message)))
         finally:
             self._controller = None

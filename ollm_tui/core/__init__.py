@@ -45,7 +45,8 @@ if TYPE_CHECKING:
         CallOutcome as CallOutcome, CallState as CallState,
         ConfirmationState as ConfirmationState, Origin as Origin, RememberScope as RememberScope, Risk as Risk,
     )
-    from ollm_tui.core.execution.executor import ExecutorOptions as ExecutorOptions, ToolExecutor as ToolExecutor
+    from ollm_tui.core.execution.executor import ToolExecutor as ToolExecutor
+    from ollm_tui.core.execution.executor_options import ExecutorOptions as ExecutorOptions
     from ollm_tui.core.execution.permission import AutoAnswer as AutoAnswer
     from ollm_tui.core.fence.workspace import Access as Access, Workspace as Workspace
     from ollm_tui.core.memory import Memory as Memory
@@ -87,7 +88,8 @@ _EXPORTS = {
     "bus.message_bus": "MessageBus",
     "bus.notices": "Confirmation",
     "bus.states": "CallOutcome CallState ConfirmationState Origin RememberScope Risk",
-    "execution.executor": "ExecutorOptions ToolExecutor",
+    "execution.executor": "ToolExecutor",
+    "execution.executor_options": "ExecutorOptions",
     "execution.permission": "AutoAnswer",
     "fence.workspace": "Access Workspace",
     "memory": "Memory",

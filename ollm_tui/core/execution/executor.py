@@ -12,7 +12,7 @@ from typing import Self
 from pydantic import JsonValue
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.clock import Clock, IdSource, RandomIds, SystemClock
+from ollm_tui.core.base.clock import RandomIds, SystemClock
 from ollm_tui.core.base.errors import (
     ConfirmationDenied,
     EditNoChange,
@@ -23,7 +23,6 @@ from ollm_tui.core.base.errors import (
     PolicyDenied,
     ToolFailure,
 )
-from ollm_tui.core.base.output import OutputStore
 from ollm_tui.core.base.results import JsonObject, ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import ConfirmationResponse, Preview
 from ollm_tui.core.bus.message_bus import MessageBus
@@ -32,14 +31,13 @@ from ollm_tui.core.execution.call_states import Transition
 from ollm_tui.core.execution.calls import (
     CallContext,
     CallOrder,
-    CallRecord,
     CallReview,
     canonical,
     digest_of,
     raw_digest,
 )
+from ollm_tui.core.execution.executor_options import ExecutorOptions
 from ollm_tui.core.execution.permission import (
-    AutoAnswer,
     PermissionGate,
     approval_digest,
     call_to_judge,
@@ -47,11 +45,11 @@ from ollm_tui.core.execution.permission import (
 )
 from ollm_tui.core.execution.running import finished, run_invocation
 from ollm_tui.core.fence.workspace import Workspace
-from ollm_tui.core.policy.approvals import ApprovalStore, RememberOffer
+from ollm_tui.core.policy.approvals import RememberOffer
 from ollm_tui.core.policy.audit import AuditEvent
 from ollm_tui.core.policy.command_warnings import ShellCommandReader
 from ollm_tui.core.policy.engine import Explanation, JudgedCall, PolicyEngine
-from ollm_tui.core.policy.rules import Decision, Mode
+from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.tools.argument_repair import mend
 from ollm_tui.core.tools.base import AnyInvocation, Effect
 from ollm_tui.core.tools.context import Limits, ToolContext
@@ -62,30 +60,6 @@ log = logging.getLogger(__name__)
 
 TELLS_CONTENT = (EditTargetNotFound, EditTargetAmbiguous, EditNoChange)
 """Failures whose message quotes the file: about a protected file they wait for the person's answer."""
-
-
-@dataclass(frozen=True)
-class ExecutorOptions:
-    """What an executor works with beside its registry, policy, bus and workspace; all have a default."""
-
-    context: ToolContext | None = None
-    """The services of the tools; what it does not have is made on demand and ends with the executor."""
-    mode: Mode = Mode.ASK
-    auto_answer: AutoAnswer = AutoAnswer.NOBODY
-    """Settles each confirmation where no person is there."""
-    nobody_hint: str = ""
-    """Follows the words that nobody was there to answer."""
-    confirm_timeout: float | None = 60.0
-    """Seconds; None for no limit."""
-    forgiving: bool = True
-    """Repair arguments before they are validated."""
-    outputs: OutputStore | None = None
-    """Keeps the full text of a result that is cut."""
-    approvals: ApprovalStore | None = None
-    on_record: Callable[[CallRecord], None] | None = None
-    """Receives what the audit keeps."""
-    clock: Clock | None = None
-    ids: IdSource | None = None
 
 
 @dataclass(frozen=True)

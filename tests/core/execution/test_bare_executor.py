@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ from ollm_tui.cli import main
 from ollm_tui.core import MessageBus, PolicyConfig, PolicyEngine, ToolExecutor, Workspace
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.states import Risk
-from ollm_tui.core.execution.executor import ExecutorOptions
+from ollm_tui.core.execution.executor_options import ExecutorOptions
 from ollm_tui.core.execution.permission import AutoAnswer
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.tools.builtin import BUILTIN_TOOLS, builtin_tools
@@ -192,3 +193,15 @@ async def test_the_risk_of_a_request_goes_by_its_method(tmp_path: Path, method: 
     assert explanation.risk is risk
     assert executor.policy.get_risk_level("http_fetch", HTTP_FETCH, {"method": method}) is risk
     assert executor.policy.get_risk_level("http_fetch", HTTP_FETCH) is Risk.MEDIUM
+
+
+async def test_what_the_screen_shows_of_a_cut_shell_result_counts_all_that_is_missing(tmp_path: Path) -> None:
+    policy = PolicyEngine(PolicyConfig(default_action=Decision.ALLOW))
+    options = ExecutorOptions(auto_answer=AutoAnswer.YES)
+    registry = ToolRegistry()
+    registry.register(next(tool for tool in builtin_tools() if tool.name == "shell"))
+    async with ToolExecutor(registry, policy, MessageBus(), Workspace(tmp_path), False, options) as one:
+        result = await one.execute("shell", {"command": "seq 300000"})
+    for text in (result.llm_content, result.return_display):
+        told = [int(number) for number in re.findall(r"\[\.\.\. (\d+) lines omitted \.\.\.\]", text)]
+        assert len(told) == 1 and told[0] >= 298_000, text[-300:]

@@ -29,7 +29,8 @@ from ollm_tui.core.base.errors import (
 from ollm_tui.core.base.results import JsonObject, ToolResult
 from ollm_tui.core.bus.confirmation import UrlPreview
 from ollm_tui.core.bus.message_bus import MessageBus
-from ollm_tui.core.execution.executor import ExecutorOptions, ToolExecutor
+from ollm_tui.core.execution.executor import ToolExecutor
+from ollm_tui.core.execution.executor_options import ExecutorOptions
 from ollm_tui.core.execution.permission import AutoAnswer
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.engine import PolicyEngine
