@@ -86,7 +86,7 @@ class DashboardApp(App[int]):
         self.animation_level = "none"
         self._open_backend = open_backend
         self.backend: Backend | None = None
-        """What stands behind the screen; None until it is open."""
+        """The open backend; None until it is ready."""
         self._queued: list[Intent] = []
         self._memory: MemoryScreen | None = None
         self._broken = False
@@ -168,7 +168,7 @@ class DashboardApp(App[int]):
 
     @on(updates.SettingsUpdate)
     def _adopt(self, message: updates.SettingsUpdate) -> None:
-        """Apply the settings of the screen, once they are known."""
+        """Apply the screen settings once they are known."""
         settings = message.settings
         for theme in settings.themes:
             self.register_theme(theme)
@@ -333,13 +333,13 @@ class DashboardApp(App[int]):
         self.exit(code)
 
     def on_app_focus(self, event: events.AppFocus) -> None:
-        """The window is looked at again."""
+        """Report that the window has the focus again."""
         # The click that brings the window back must not press anything.
         self.dashboard.reviewing.window_returned()
         self._pass_on(ReportFocus(True))
 
     def on_app_blur(self, event: events.AppBlur) -> None:
-        """The window is not looked at any more."""
+        """Report that the window lost the focus."""
         self._pass_on(ReportFocus(False))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:

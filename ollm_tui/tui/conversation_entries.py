@@ -1,4 +1,4 @@
-"""What the conversation consists of, as frozen values; the bridge folds events into them, the transcript draws them."""
+"""Frozen values that make up the conversation."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class CallState(StrEnum):
 
     @property
     def final(self) -> bool:
+        """Return whether the call has ended."""
         return self not in (CallState.WAIT, CallState.RUN)
 
 
@@ -84,7 +85,7 @@ class NoteKind(StrEnum):
 
 @dataclass(frozen=True)
 class NoteEntry:
-    """A line that nobody said: a notice, a verdict, a fault."""
+    """A line between messages: a notice, a decision, an error."""
 
     id: str
     text: str

@@ -1,4 +1,4 @@
-"""One question while a person considers it: what they have read and changed, and whether a yes would count.
+"""State of one confirmation: what was read, changed, and can be approved.
 
 Without widgets and with the clock as an argument, so that every safety rule can be tested by itself.
 """
@@ -51,10 +51,10 @@ class DecisionGuard:
     effect_seen: bool = False
     pressed_once: bool = False
     sent: bool = False
-    """The person's word is on its way."""
+    """The decision has been sent."""
 
     def standing(self, now: float) -> Standing:
-        """Whether a yes at this moment counts, and if not, why."""
+        """Return whether an approval counts now, and if not, why."""
         if self.sent or not self.item.pending:
             return Standing.OVER
         if now - self.shown_at < ARM_SECONDS:
@@ -62,7 +62,7 @@ class DecisionGuard:
         return Standing.READY if self.effect_seen else Standing.UNREAD
 
     def say_yes(self, now: float) -> bool:
-        """A yes was pressed: True when the call is approved by it. HIGH risk takes two."""
+        """Return whether this key press approves; HIGH risk takes two."""
         if self.standing(now) is not Standing.READY:
             return False
         if self.risk is RiskLevel.HIGH and not self.pressed_once:
@@ -71,18 +71,21 @@ class DecisionGuard:
         return True
 
     def disarm(self) -> None:
-        """What is shown has changed: a key pressed for what was there before must not count."""
+        """Ignore approve keys until what is shown now has been painted."""
         self.shown_at = inf
         self.pressed_once = False
 
     def change_arguments(self, arguments: JsonObject, review: ReviewValue) -> None:
-        """The core accepts other arguments: what they would do has to be read and approved anew."""
+        """Replace the arguments; their effect must be read and approved again."""
         self.edited, self.review = arguments, review
         self.effect_seen = False
         self.disarm()
 
     def offer(self, lasting: Lasting) -> RuleOffer | None:
-        """The rule a yes could leave behind; none for changed arguments, no saved one for HIGH risk."""
+        """Return the rule an approval could remember, if there is one.
+
+        Changed arguments offer none, HIGH risk no saved one.
+        """
         if self.review is None or self.edited is not None:
             return None
         if lasting is Lasting.SAVED and self.risk is RiskLevel.HIGH:
@@ -94,22 +97,27 @@ class DecisionGuard:
 
     @property
     def changed(self) -> bool:
+        """Return whether the person changed the arguments."""
         return self.edited is not None
 
     @property
     def risk(self) -> RiskLevel:
+        """Return the risk of the current arguments."""
         return self.review.risk if self.changed and self.review is not None else self.item.risk
 
     @property
     def reason(self) -> str:
+        """Return the reason for the confirmation."""
         return self.review.reason if self.changed and self.review is not None else self.item.reason
 
     @property
     def preview(self) -> Preview | None:
+        """Return the preview of the current arguments."""
         return self.review.preview if self.changed and self.review is not None else self.item.preview
 
     @property
     def arguments(self) -> JsonObject:
+        """Return the arguments that would run."""
         return self.edited if self.edited is not None else self.item.arguments
 
 
@@ -139,11 +147,11 @@ class AutoOpenTimer:
     seen: set[str] = field(default_factory=set[str])
 
     def unseen(self, pending_ids: tuple[str, ...]) -> str | None:
-        """The oldest question nobody has looked at."""
+        """Return the oldest question not shown yet."""
         return next((item_id for item_id in pending_ids if item_id not in self.seen), None)
 
     def wait_before_opening(self, situation: ScreenSituation) -> float | None:
-        """Seconds until it may open if nothing else happens; 0 for now; None while something stands against it."""
+        """Return seconds until it may open; None while something prevents it."""
         if self.setting == "never" or situation.modal_open:
             return None
         if self.setting == "always":

@@ -1,4 +1,4 @@
-"""Any text in a form that can be edited and read back exactly: what cannot be drawn is written out, as `⟨U+001B⟩`."""
+"""Exactly reversible editing of any text: invisible characters become `⟨U+001B⟩`."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ class Editable:
 
     @classmethod
     def of(cls, value: str) -> Editable:
+        """Return a value in its editable form."""
         ends = value.count("\r\n")
         crlf = ends > 0 and ends == value.count("\n") == value.count("\r")
         return cls(written_out(value.replace("\r\n", "\n") if crlf else value), crlf)
 
     def read_back(self, text: str) -> str:
-        """The value that `text`, edited or not, stands for."""
+        """Return the value that an edited text represents."""
         value = _WRITTEN.sub(_character, text)
         return value.replace("\n", "\r\n") if self.crlf else value
 
 
 def written_out(text: str) -> str:
-    """`text` with every character written out that a screen would obey or not show."""
+    """Return `text` with control and invisible characters written out."""
     return _UNSURE.sub(lambda found: _drawn(found[0]), text)
 
 

@@ -1,8 +1,8 @@
-"""Keys act in the order they were typed: each goes where the ones before it have put the focus.
+"""Order of keys: each takes effect before the next is delivered.
 
-Textual gives a key to whatever has the focus when the key arrives. The key before it may still be on its way up to the
-binding that opens a question, moves the focus or closes a form: typed fast, or while the loop is held up, the second
-key would act in the wrong place. So a key that may do such a thing holds back what follows until it has taken effect.
+Textual gives a key to whatever has the focus when it arrives. The key before it may still be on its way up to the
+binding that opens a question, moves the focus or closes a form: typed fast, or while the loop is blocked, the second
+key would act in the wrong widget. So a key that may do such a thing holds back what follows until it has taken effect.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 LAPS = 4
-"""How often the way up is followed while there are still messages on it; what streams in never ends."""
+"""Passes over the queues while messages remain; streamed updates never end."""
 
 HELD_AT_MOST = 2.0
-"""Seconds. Something on the way hangs; keys must not."""
+"""Seconds; keys must not wait for a handler that hangs."""
 
 
 class KeyOrder:
@@ -35,23 +35,23 @@ class KeyOrder:
 
     @property
     def busy(self) -> bool:
-        """Whether a key is still on its way."""
+        """Return whether a key is still being handled."""
         return self._limit is not None
 
     def holds_back(self, event: Key | Paste) -> bool:
-        """Whether this one has to wait. If so, it is kept and gets its turn."""
+        """Queue an event behind a pending key; True when it waits."""
         self._wait_for_screen()
         if self.busy:
             self._held.append(event)
         return self.busy
 
     def _wait_for_screen(self) -> None:
-        """One that opened by itself a moment ago may have nothing in it yet that a key could act on."""
+        """Wait for the content of a screen that has just opened."""
         if not self.busy and not self._app.screen.is_mounted:
             self.follow(self._app.screen)
 
     def follow(self, target: Widget) -> None:
-        """A key was just handed to `target`: hold back what follows until nothing it set off is on its way."""
+        """Hold later keys back until this one has taken effect."""
         self._passage += 1
         self._limit = self._app.set_timer(HELD_AT_MOST, self._let_go)
         self._climb([*target.ancestors_with_self], self._passage, lap=1, quiet=True)
@@ -77,7 +77,7 @@ class KeyOrder:
             await self._let_go()
 
     async def _let_go(self) -> None:
-        """Those that waited have their turn, until one of them is on its way itself."""
+        """Deliver waiting events until one must be waited for itself."""
         if self._limit is not None:
             self._limit.stop()
             self._limit = None

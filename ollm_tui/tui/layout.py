@@ -1,4 +1,4 @@
-"""Which panes are in sight at which size, as classes for the stylesheet; no widgets."""
+"""Pane layout by window size, as CSS classes; no widgets."""
 
 from __future__ import annotations
 
@@ -36,14 +36,16 @@ class Arrangement:
 
     @property
     def wide(self) -> bool:
+        """Return whether there is room for two columns."""
         return self.columns >= WIDE_COLUMNS
 
     @property
     def too_small(self) -> bool:
+        """Return whether the window is too small to draw."""
         return self.columns < LEAST_COLUMNS or self.rows < LEAST_ROWS
 
     def in_sight(self, pane: Pane) -> bool:
-        """Whether a pane is drawn."""
+        """Return whether a pane is drawn."""
         if self.zoomed is not None:
             return pane is self.zoomed
         if not self.wide:
@@ -57,7 +59,7 @@ class Arrangement:
                 return self.rows >= TALL_ROWS or self.in_terminal
 
     def classes(self) -> frozenset[str]:
-        """Classes of the screen."""
+        """Return the CSS classes of the screen."""
         names = {"-wide" if self.wide else "-narrow"}
         if self.too_small:
             names.add("-too-small")

@@ -1,4 +1,4 @@
-"""The frozen values that the screen is drawn from; controllers make them, panes only read them."""
+"""Frozen values the screen is drawn from, made by the controllers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class RiskLevel(StrEnum):
 
 
 class QueueState(StrEnum):
-    """Where a question stands. All but PENDING are final."""
+    """State of a question. All but PENDING are final."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -94,10 +94,11 @@ class ConfirmationItem:
 
     @property
     def pending(self) -> bool:
+        """Return whether the question is open."""
         return self.state is QueueState.PENDING
 
     def seconds_left(self, now: float) -> float | None:
-        """Until it expires; None without a running clock."""
+        """Return the seconds until expiry; None without a running clock."""
         return None if self.deadline is None or not self.pending else max(0.0, self.deadline - now)
 
 
@@ -109,12 +110,15 @@ class ConfirmationQueueSnapshot:
 
     @property
     def pending(self) -> tuple[ConfirmationItem, ...]:
+        """Return the open questions."""
         return tuple(item for item in self.items if item.pending)
 
     def find(self, item_id: str) -> ConfirmationItem | None:
+        """Return the question with this id."""
         return next((item for item in self.items if item.id == item_id), None)
 
     def of_call(self, call_id: str) -> ConfirmationItem | None:
+        """Return the question of a tool call."""
         return self._by_call.get(call_id)
 
     @cached_property
@@ -123,6 +127,7 @@ class ConfirmationQueueSnapshot:
 
     @property
     def next_deadline(self) -> float | None:
+        """Return the earliest deadline of an open question."""
         deadlines = [item.deadline for item in self.pending if item.deadline is not None]
         return min(deadlines, default=None)
 
@@ -140,7 +145,7 @@ class RuleOffer:
 
 @dataclass(frozen=True)
 class ReviewValue:
-    """What the core says about arguments: their faults, its decision, the risk, what would happen."""
+    """Review of arguments: errors, decision, risk and effect."""
 
     faults: tuple[str, ...] = ()
     decision: str = "ask"
@@ -151,7 +156,7 @@ class ReviewValue:
 
 
 class CommandMark(StrEnum):
-    """Where a command stands, as its tab says."""
+    """State of a command, as shown on its tab."""
 
     RUNNING = "running"
     WAITING = "waiting"
@@ -183,6 +188,7 @@ class CommandTab:
 
     @property
     def alive(self) -> bool:
+        """Return whether the command still runs."""
         return self.state in (CommandMark.RUNNING, CommandMark.WAITING)
 
 
@@ -204,13 +210,13 @@ class JobRow:
     processes: int = 0
     addresses: tuple[str, ...] = ()
     alive: bool = True
-    """Whether anything of it still runs."""
+    """Whether any of its processes still runs."""
     can_stay: bool = True
     """Whether it can be left running when the dashboard ends."""
 
     @property
     def earlier(self) -> bool:
-        """Whether it is of a dashboard before this one."""
+        """Return whether an earlier dashboard started it."""
         return self.state is CommandMark.LEFT
 
 
@@ -248,6 +254,7 @@ class MemoryName:
 
     @property
     def row_id(self) -> str:
+        """Return the id of its list row."""
         return f"{self.scope.value}:{self.key}"
 
 
@@ -296,5 +303,5 @@ class MemoryOutcome(StrEnum):
     DELETED = "deleted"
     RESTORED = "restored"
     CONFLICT = "conflict"
-    """It was changed elsewhere meanwhile; nothing was done."""
+    """It was changed elsewhere; nothing was done."""
     FAILED = "failed"

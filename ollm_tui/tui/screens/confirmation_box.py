@@ -1,4 +1,4 @@
-"""The box of the confirmation: facts and keys pinned, between them the effect, the edit form, or a line to type."""
+"""Box of the confirmation: head, effect or form, input and keys."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HINT = line(("^S check these arguments   Esc back without changes", TextRole.MUT
 
 
 class EditForm(Vertical):
-    """A text area and the word of the core below it."""
+    """A text area with the review of its arguments below."""
 
     def __init__(self) -> None:
         super().__init__(id="confirm-form")
@@ -36,6 +36,7 @@ class EditForm(Vertical):
         self._said = TextBox("confirm-said")
 
     def compose(self) -> ComposeResult:
+        """Compose the text area and the message."""
         yield self._area
         yield self._said
 
@@ -46,7 +47,7 @@ class EditForm(Vertical):
         self.screen.set_focus(self._area)
 
     def parse(self) -> JsonObject | None:
-        """The arguments as typed; None when they are no JSON object, and then the form says where and why."""
+        """Return the typed JSON object; None after showing its error."""
         from pydantic import TypeAdapter, ValidationError
 
         from ollm_tui.core.base.results import JsonObject
@@ -61,7 +62,7 @@ class EditForm(Vertical):
         return None
 
     def show_review(self, review: ReviewValue) -> None:
-        """What the core says; shown where it stands in the way."""
+        """Show what prevents the typed arguments."""
         if review.faults:
             self._complain(list(review.faults))
         elif review.decision == "deny":
@@ -77,9 +78,9 @@ BORDERS = 2
 
 
 class ConfirmationBox(Vertical):
-    """Holds the parts and gives each its room; decides nothing.
+    """Holds the parts and sizes them; decides nothing.
 
-    The focus moves at once, not with the next message: the key that follows belongs to what is asked for.
+    The focus moves at once, so that the next key reaches what is asked for.
     """
 
     def __init__(self) -> None:
@@ -91,6 +92,7 @@ class ConfirmationBox(Vertical):
         self.keys = TextBox("confirm-keys")
 
     def compose(self) -> ComposeResult:
+        """Compose the parts from head to keys."""
         yield self.head
         yield self.detail
         yield self.form
@@ -98,9 +100,9 @@ class ConfirmationBox(Vertical):
         yield self.keys
 
     def show_effect(self, case: DecisionGuard, *, arguments: bool, tight: bool) -> None:
-        """What the call would do, or its arguments where asked for or where there is nothing else.
+        """Show the preview, or the arguments when asked or without preview.
 
-        What the head has no room for stands first: it has to be read like everything else.
+        Facts that the head has no room for come first: they must be read too.
         """
         preview = case.preview
         left_out = facts_left_out(case, tight=tight)
@@ -114,26 +116,26 @@ class ConfirmationBox(Vertical):
         self.detail.border_subtitle = f"PgUp/PgDn scroll{swap}"
 
     def show_detail(self) -> None:
-        """Away with form and line; the focus is where no key decides anything."""
+        """Hide form and input; focus the detail, where no key decides."""
         self.form.display = self.input.display = False
         self.detail.display = True
         if self.is_attached:
             self.screen.set_focus(self.detail)
 
     def show_form(self, arguments: JsonObject) -> None:
-        """The form in the place of the effect."""
+        """Show the edit form instead of the effect."""
         self.detail.display = False
         self.form.display = True
         self.form.begin(arguments)
 
     def ask_line(self, text: str, hint: str) -> None:
-        """One line to type, below the effect."""
+        """Show a one-line input below the effect."""
         self.input.value, self.input.placeholder = text, hint
         self.input.display = True
         self.screen.set_focus(self.input)
 
     def fit(self, screen: Size, *, tight: bool) -> None:
-        """The middle gets what head and keys leave: they must be in sight on any screen."""
+        """Limit the middle so that head and keys stay visible."""
         width = min(WIDTH, screen.width) - BORDERS - (0 if tight else 2)
         rows = screen.height if tight else int(screen.height * SHARE_OF_HEIGHT)
         line = 1 if self.input.display else 0

@@ -1,6 +1,6 @@
-"""Shows the queue in pane, conversation and confirmation screen, and opens that screen in time.
+"""Shows the queue in the panes and opens the confirmation when due.
 
-Of the dashboard it needs the panes alone, so that the dashboard can import it.
+Depends on the panes only, so that the dashboard can import it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ConfirmationReview:
             self._open.draw()
 
     def window_returned(self) -> None:
-        """Take it that the window is looked at again: disarm the confirmation, or open it."""
+        """Disarm the open confirmation, or consider opening one."""
         if self._open is not None:
             self._open.rearm()
         self.consider()
@@ -67,7 +67,7 @@ class ConfirmationReview:
         self._last_key = self._now()
 
     def consider(self) -> None:
-        """Open the confirmation if that disturbs nobody, or try again later."""
+        """Open the confirmation if it interrupts nobody, or try later."""
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
@@ -87,7 +87,7 @@ class ConfirmationReview:
             self.open(pending[0].id)
 
     def open(self, item_id: str) -> None:
-        """Show a confirmation; there is one such screen at most."""
+        """Show a confirmation; at most one screen is open."""
         from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 
         if self._open is not None or self.queue.find(item_id) is None:

@@ -1,6 +1,6 @@
-"""The one confirmation: a view over the queue in which a person approves, denies or changes what is proposed.
+"""Confirmation screen: approve, deny or change a proposed call.
 
-Nothing is approved by Enter, by a key typed before the question could be read, or before its end was in sight.
+Nothing is approved by Enter, or by a key typed before the question and its end were visible.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TIGHT_ROWS = 17
 
 @register_keys(KeyGroup.CONFIRMATION)
 class ConfirmationScreen(ModalScreen[None]):
-    """Shows one question of the queue at a time. Decisions go upward; the queue's next snapshot moves it on."""
+    """Shows one question of the queue and posts the decisions."""
 
     # With priority a key acts in the app before the next one is looked at: keys of one burst take effect in their
     # order, and what follows `r` or `e` is already typed into the line or the form, which keep letters to themselves.
@@ -68,7 +68,7 @@ class ConfirmationScreen(ModalScreen[None]):
         self._queue = queue
         self._now = now
         self.case = DecisionGuard(item)
-        """What is being decided on."""
+        """The question being decided."""
         self._phase = ConfirmationPhase.READING
         self._arguments_shown = False
         self._offer: RuleOffer | None = None
@@ -77,22 +77,25 @@ class ConfirmationScreen(ModalScreen[None]):
         self._box = ConfirmationBox()
 
     def compose(self) -> ComposeResult:
+        """Compose the box."""
         yield self._box
 
     def on_mount(self) -> None:
+        """Show the question it was opened for."""
         self._turn_to(self.case.item.id)
 
     def on_resize(self, event: events.Resize) -> None:
+        """Fit the box to the window."""
         tight = event.size.height < TIGHT_ROWS
         if tight is not self.has_class("-tight"):
             self.set_class(tight, "-tight")
             self._show_effect()
         self.call_after_refresh(self.draw)
 
-    # -- what the house says -----------------------------------------------------------------------------------------
+    # -- updates -----------------------------------------------------------------------------------------------------
 
     def show_queue(self, queue: ConfirmationQueueSnapshot) -> None:
-        """Another snapshot: what was decided here makes room for the next, what ended otherwise stays to be read."""
+        """Show another snapshot; move on after a decision made here."""
         self._queue = queue
         before = self.case.item
         gone = replace(before, state=QueueState.CANCELLED) if before.pending else before
@@ -109,7 +112,7 @@ class ConfirmationScreen(ModalScreen[None]):
         self.draw()
 
     def show_review(self, item_id: str, review: ReviewValue, arguments: JsonObject | None) -> None:
-        """The core's word: on the question itself (`arguments` None), or on what was typed into the form."""
+        """Show a review of the question, or of the edited `arguments`."""
         if item_id != self.case.item.id:
             return
         if arguments is None:
@@ -124,15 +127,16 @@ class ConfirmationScreen(ModalScreen[None]):
                 self.rearm()
         self.draw()
 
-    # -- what the person does ----------------------------------------------------------------------------------------
+    # -- actions -----------------------------------------------------------------------------------------------------
 
     def action_approve(self) -> None:
+        """Approve; HIGH risk takes two presses."""
         if self._phase is ConfirmationPhase.READING and self.case.say_yes(self._now()):
             self._decide(approved=True)
         self.draw()
 
     def action_remember(self, which: str) -> None:
-        """Shows the rule first; the session's is confirmed by the same key, a saved one by ctrl+s."""
+        """Show the rule; the same key confirms a session rule, ctrl+s others."""
         if self._phase is ConfirmationPhase.REMEMBER and self._offer is not None:
             if which == Lasting.SESSION and self._offer.reach is Reach.SESSION:
                 self._commit()
@@ -150,23 +154,26 @@ class ConfirmationScreen(ModalScreen[None]):
         self.rearm()
 
     def action_deny(self) -> None:
+        """Deny the question."""
         if self._phase is ConfirmationPhase.READING and self.case.standing(self._now()) is not Standing.OVER:
             self._decide(approved=False)
 
     def action_reason(self) -> None:
+        """Ask for a reason for denying."""
         if self._phase is ConfirmationPhase.READING and self.case.item.pending:
             self._phase = ConfirmationPhase.REASON
             self._box.ask_line("", "why not; the model reads this")
             self.draw()
 
     def action_edit(self) -> None:
+        """Edit the arguments."""
         if self._phase is ConfirmationPhase.READING and self.case.item.pending:
             self._phase = ConfirmationPhase.EDITING
             self._box.show_form(self.case.arguments)
             self.draw()
 
     def action_commit(self) -> None:
-        """Have changed arguments judged, or approve with the rule that is shown: behind what was typed before."""
+        """Review changed arguments, or approve with the rule shown."""
         (self.focused or self).call_later(self._commit)
 
     def _commit(self) -> None:
@@ -181,19 +188,21 @@ class ConfirmationScreen(ModalScreen[None]):
                 self._decide(approved=True, reach=self._offer.reach, rule=rule)
 
     def action_step(self, step: int) -> None:
+        """Go to another question of the queue."""
         items = self._queue.items
         if self._phase is ConfirmationPhase.READING and items:
             place = next((at for at, item in enumerate(items) if item.id == self.case.item.id), -1)
             self._turn_to(items[(place + step) % len(items)].id)
 
     def action_deny_all(self) -> None:
+        """Deny all open questions."""
         if self._phase is ConfirmationPhase.READING:
             for item in self._queue.pending:
                 self._sent.add(item.id)
                 self.post_message(DecideConfirmation(item.id, approved=False))
 
     def action_swap(self) -> None:
-        """The effect or the arguments; where a rule is shown, how far it would reach."""
+        """Switch between effect and arguments, or change how far a rule reaches."""
         if (
             self._phase is ConfirmationPhase.REMEMBER
             and self._offer is not None
@@ -208,7 +217,7 @@ class ConfirmationScreen(ModalScreen[None]):
             self.draw()
 
     def action_back(self) -> None:
-        """Out of a form, back to the question; else out of here, and the question stays."""
+        """Leave the form, or close the screen and keep the question."""
         if self._phase is ConfirmationPhase.READING:
             self._close()
         else:
@@ -228,7 +237,7 @@ class ConfirmationScreen(ModalScreen[None]):
             self.case.effect_seen = True
         self.draw()
 
-    # -- inside ------------------------------------------------------------------------------------------------------
+    # -- helpers ------------------------------------------------------------------------------------------------------
 
     def _decide(
         self, *, approved: bool, reason: str | None = None, reach: Reach | None = None, rule: str | None = None
@@ -243,7 +252,7 @@ class ConfirmationScreen(ModalScreen[None]):
         self.draw()
 
     def _turn_to(self, item_id: str) -> None:
-        """Show a question: nothing of the one before holds any more."""
+        """Show another question with fresh state."""
         item = self._queue.find(item_id)
         if item is None:
             return
@@ -258,13 +267,13 @@ class ConfirmationScreen(ModalScreen[None]):
         self.rearm()
 
     def rearm(self) -> None:
-        """Make the approve keys dead again for a moment: what is shown, or who looks at it, has changed."""
+        """Disable the approve keys for a moment after a change."""
         self.case.disarm()
         self.call_after_refresh(self._painted, self.case)
         self.draw()
 
     def _painted(self, case: DecisionGuard) -> None:
-        """From here on it can be read: what held the loop up before does not count as time to read it."""
+        """Start the reading time once the question is painted."""
         case.shown_at = self._now()
         if self._arm_timer is not None:
             self._arm_timer.stop()
@@ -284,7 +293,7 @@ class ConfirmationScreen(ModalScreen[None]):
             self.dismiss()
 
     def draw(self) -> None:
-        """Show the case as it is now; called each second while a clock runs."""
+        """Draw the question; called each second while a clock runs."""
         case, now = self.case, self._now()
         items = self._queue.items
         place = next((at for at, one in enumerate(items, 1) if one.id == case.item.id), 1)

@@ -1,4 +1,4 @@
-"""The words of the confirmation: title, head, keys and clock as lines; no widgets, so that each can be tested."""
+"""Text of the confirmation as styled lines; no widgets, for testing."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class ConfirmationPhase(StrEnum):
 
 
 def title(case: DecisionGuard, place: int, count: int) -> str:
-    """For the border; the tool's name is the only foreign word in it."""
+    """Return the border title; only the tool name is foreign text."""
     word = "Approve?" if case.item.pending else case.item.state.value.upper()
     edited = "   EDITED" if case.changed else ""
     return f"{word}  {place} of {count}   {case.risk.value.upper()}   {visible(case.item.tool)}{edited}"
 
 
 def subtitle(item: ConfirmationItem, now: float) -> str:
-    """The clock, or how it ended."""
+    """Return the clock, or how the question ended."""
     if not item.pending:
         return ENDED[item.state]
     if item.held:
@@ -58,7 +58,7 @@ def subtitle(item: ConfirmationItem, now: float) -> str:
 
 
 def head_lines(case: DecisionGuard, *, tight: bool) -> list[StyledLine]:
-    """What, where, why, and what to beware of, in our own words; nothing of it can be scrolled away."""
+    """Return what, where, why and the warnings, always visible."""
     rows = [_fact("What", f"{case.item.description}{' (arguments changed by you)' if case.changed else ''}")]
     if tight:
         return rows
@@ -74,7 +74,7 @@ def head_lines(case: DecisionGuard, *, tight: bool) -> list[StyledLine]:
 
 
 def facts_left_out(case: DecisionGuard, *, tight: bool) -> list[StyledLine]:
-    """What the head does not show, for the top of the detail."""
+    """Return the facts without room in the head."""
     concerns = _concerns(case)
     rows = concerns if tight or len(concerns) > CONCERNS else []
     around = _circumstances(case) if tight else []
@@ -105,7 +105,7 @@ def _concerns(case: DecisionGuard) -> list[StyledLine]:
 def key_lines(
     case: DecisionGuard, standing: Standing, phase: ConfirmationPhase, offer: RuleOffer | None, *, tight: bool
 ) -> tuple[list[StyledLine], list[ClickTarget]]:
-    """The keys with what they do; what is dead is dim, and why it is dead stands beside it."""
+    """Return the keys with their effects; disabled ones with the reason."""
     if not case.item.pending:
         word = case.item.state.value.upper()
         keys = line(
@@ -208,7 +208,7 @@ def _remember_lines(offer: RuleOffer, standing: Standing) -> list[StyledLine]:
 
 
 def _wider(offer: RuleOffer) -> tuple[str | tuple[str, TextRole], ...]:
-    """Tab lets a saved rule reach further, or less far."""
+    """Return the key hint that changes how far a rule reaches."""
     match offer.reach:
         case Reach.SESSION:
             return ()
@@ -219,7 +219,7 @@ def _wider(offer: RuleOffer) -> tuple[str | tuple[str, TextRole], ...]:
 
 
 def _also_lines(offer: RuleOffer) -> list[StyledLine]:
-    """What the rule would have done in this session already: the quickest way to see that it is too wide."""
+    """Return earlier questions the rule would have allowed, to show its width."""
     if not offer.also:
         return []
     more = f" and {len(offer.also) - ALSO_SHOWN} more" if len(offer.also) > ALSO_SHOWN else ""

@@ -1,4 +1,4 @@
-"""The dashboard: hands updates to the panes they concern, and carries out its keys."""
+"""Dashboard screen: routes updates to panes and handles its keys."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ALWAYS_ACTIVE = ("review", "leave_terminal")
 
 @register_keys(KeyGroup.EVERYWHERE, 1)
 class Dashboard(TerminalFocusScreen):
-    """The main screen. Knows panes and values; never bus, agent or store."""
+    """The main screen; knows panes and values only."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *key_bindings(
@@ -181,7 +181,7 @@ class Dashboard(TerminalFocusScreen):
         self.refresh_bindings()
 
     def _pace(self) -> None:
-        """Run the timer only while seconds are shown: an idle screen has none."""
+        """Run the timer only while seconds are shown."""
         busy = self.status.activity not in (Activity.IDLE, Activity.FAILED)
         if self._ticker is not None:
             if busy or self.term.busy or self.reviewing.queue.next_deadline is not None:

@@ -35,22 +35,25 @@ class HelpScreen(ModalScreen[None]):
         self._lines = LineView("help-lines")
 
     def compose(self) -> ComposeResult:
+        """Compose the list."""
         with Vertical(id="help-box") as box:
             box.border_title = "Help"
             box.border_subtitle = "PgUp/PgDn scroll   Esc close"
             yield self._lines
 
     def on_mount(self) -> None:
+        """Fill and focus the list."""
         self._lines.show_lines(list(help_lines(app_of(self))))
         self._lines.focus()
 
     def action_close(self) -> None:
+        """Close the help."""
         if self.is_current:
             self.dismiss()
 
 
 def help_lines(app: App[object]) -> Iterator[StyledLine]:
-    """Groups of keys with what they do and the id that `[keys]` in the settings knows them by."""
+    """Yield groups of keys with effects and their ids in `[keys]`."""
     changed = app._keymap  # pyright: ignore[reportPrivateUsage]  # textual has no reader for set_keymap
 
     def shown_keys(binding: Binding) -> str:

@@ -1,4 +1,4 @@
-"""The list of jobs: what goes on by itself, what it takes and where it listens; to look at, interrupt, end."""
+"""List of jobs to inspect, interrupt and end."""
 
 from __future__ import annotations
 
@@ -34,16 +34,17 @@ ACTIONS = (
 
 
 class JobList(RowList):
-    """One click marks a row, a second one opens it: the keys below are for the marked one."""
+    """List whose rows are marked by one click and opened by two."""
 
     def row_clicked(self, row_id: str, clicks: int) -> None:
+        """Open a row on a double click."""
         if clicks > 1:
             super().row_clicked(row_id, clicks)
 
 
 @register_keys(KeyGroup.JOBS)
 class JobsScreen(ModalScreen[str | None]):
-    """Dismissed with the id of the job whose tab is wanted. Looked at by the house only while it is in sight."""
+    """Dismissed with the id of the job whose tab to open."""
 
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(
         ("i", "interrupt", "Interrupt", "jobs.interrupt", "Press ctrl+c in the marked job"),
@@ -64,12 +65,14 @@ class JobsScreen(ModalScreen[str | None]):
         self._box.border_title = "Jobs"
 
     def compose(self) -> ComposeResult:
+        """Compose list, message and keys."""
         with self._box:
             yield self._rows
             yield self._words
             yield self._keys
 
     def on_mount(self) -> None:
+        """Show the keys and focus the list."""
         self._say(LOOKING)
         self._keys.show_keys([(key, words, f"screen.{action}") for key, words, action in ACTIONS], gap=2)
         self._rows.focus()
@@ -83,7 +86,7 @@ class JobsScreen(ModalScreen[str | None]):
         self.post_message(WatchJobs(False))
 
     def show_jobs(self, jobs: tuple[JobRow, ...], unknown: str) -> None:
-        """The jobs as they are now; `unknown` says what this system does not tell of them."""
+        """Show the jobs; `unknown` names what this system cannot report."""
         self._jobs = jobs
         running = sum(job.alive for job in jobs)
         self._box.border_title = Content(f"Jobs  {running} running" if jobs else "Jobs")
@@ -99,12 +102,14 @@ class JobsScreen(ModalScreen[str | None]):
         self.action_open_tab()
 
     def action_open_tab(self) -> None:
+        """Close the list and open the job's tab."""
         job = self._chosen
         if job is None or not self.is_current:
             return
         self.dismiss(job.id)
 
     def action_interrupt(self) -> None:
+        """Interrupt the marked job."""
         job = self._chosen
         if job is None:
             return
@@ -117,6 +122,7 @@ class JobsScreen(ModalScreen[str | None]):
             self.notify(f"^C sent to {job.name}.", markup=False)
 
     def action_end(self) -> None:
+        """End the marked job after asking."""
         job = self._chosen
         if job is None or not self.is_current:
             return
@@ -132,6 +138,7 @@ class JobsScreen(ModalScreen[str | None]):
         app_of(self).push_screen(YesNoScreen(f"End {job.name}?", facts, "end it"), settle)
 
     def action_copy(self) -> None:
+        """Copy the next of the job's addresses."""
         job = self._chosen
         if job is None:
             return
@@ -145,10 +152,11 @@ class JobsScreen(ModalScreen[str | None]):
         self.notify(f"Copied {job.addresses[place]}{of}", markup=False)
 
     def action_close(self) -> None:
+        """Close the list."""
         if self.is_current:
             self.dismiss(None)
 
-    # -- inside ------------------------------------------------------------------------------------------------------
+    # -- helpers ------------------------------------------------------------------------------------------------------
 
     @property
     def _chosen(self) -> JobRow | None:
@@ -159,7 +167,7 @@ class JobsScreen(ModalScreen[str | None]):
 
 
 def state_words(job: JobRow) -> tuple[str, TextRole]:
-    """Where it stands, in a word or two."""
+    """Return the state in a word or two."""
     match job.state:
         case CommandMark.LEFT:
             return "LEFT RUNNING", TextRole.ACCENT

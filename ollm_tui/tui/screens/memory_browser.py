@@ -1,4 +1,4 @@
-"""The reading half of the memory screen: what is listed and searched, and which text of it is shown (001 R11)."""
+"""Reading half of the memory screen: list, search and text (001 R11)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class KeyHint:
 
 
 def list_row(row: MemoryRow) -> ListRow:
-    """Key and facts on the first line, scope and the text's first line below."""
+    """Return the two lines of a memory in the list."""
     scope_role = TextRole.ACCENT if row.name.scope is MemoryScope.USER else TextRole.MUTED
     scope = (f"  {row.name.scope.value:<9} ", scope_role)
     said = (f"looks like {row.concern}", TextRole.WARNING) if row.concern else (visible(row.first_line), TextRole.MUTED)
@@ -43,7 +43,7 @@ def list_row(row: MemoryRow) -> ListRow:
 
 
 def listed_words(listing: MemoryListing) -> str:
-    """How many there are, and how many of them are shown."""
+    """Return how many memories there are and how many are shown."""
     scope = f" of {listing.query.scope.value}" if listing.query.scope else ""
     kind = "found" if listing.query.containing else "remembered"
     shown = f", the first {len(listing.rows)} shown" if listing.total > len(listing.rows) else ""
@@ -51,14 +51,14 @@ def listed_words(listing: MemoryListing) -> str:
 
 
 def size_words(size: int) -> str:
-    """Bytes as people read them."""
+    """Return a size in bytes with its unit."""
     if size < 1_000:
         return f"{size} B"
     return f"{size / 1_000:.1f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
 
 
 def key_lines(hints: Sequence[KeyHint], width: int) -> tuple[list[StyledLine], list[ClickTarget]]:
-    """The hints side by side, as many on a line as fit, and where they can be clicked."""
+    """Return the hints in wrapped lines, and their click targets."""
     rows: list[list[StyledSpan]] = [[]]
     spots: list[ClickTarget] = []
     at = 0
@@ -77,15 +77,16 @@ SCOPES: tuple[MemoryScope | None, ...] = (None, *MemoryScope)
 
 
 class MemoryRows(RowList):
-    """Its mark stays while the text is read."""
+    """List whose mark stays visible while the text is read."""
 
     def row_role(self, row: int) -> TextRole:
+        """Return the role of a row; the marked ones stand out."""
         first, last = self.span
         return TextRole.CHOSEN if first <= row < last else TextRole.PLAIN
 
 
 class MemoryBrowser(ModalScreen[None]):
-    """List and text; changing them is a subject of its own, on top of this one."""
+    """List and text of memories; read only."""
 
     def __init__(self, containing: str) -> None:
         super().__init__(name="memory")
@@ -100,7 +101,7 @@ class MemoryBrowser(ModalScreen[None]):
 
     @abstractmethod
     def _draw(self) -> None:
-        """Titles and keys, as things stand."""
+        """Draw titles and keys."""
 
     @on(Input.Changed, "#memory-search")
     def _searched(self, event: Input.Changed) -> None:
@@ -127,13 +128,16 @@ class MemoryBrowser(ModalScreen[None]):
         self._shown.focus()
 
     def action_search(self) -> None:
+        """Focus the search."""
         self._search.focus()
 
     def action_scope(self) -> None:
+        """List the next scope."""
         following = SCOPES[(SCOPES.index(self._query.scope) + 1) % len(SCOPES)]
         self._ask(MemoryQuery(self._query.containing, following))
 
     def action_copy(self) -> None:
+        """Copy the text to the clipboard."""
         if self._text is not None and self._text.value is not None:
             app_of(self).copy_to_clipboard(self._text.value)
             self._say(f"{len(self._text.value):,} characters copied.")

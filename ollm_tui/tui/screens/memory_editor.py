@@ -1,4 +1,4 @@
-"""The editor of the memory screen: one text, its key where it is a new one, and what was changed under it."""
+"""Editor of the memory screen, with conflict detection."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GONE = "Deleted elsewhere while you edit. Nothing is lost: ^S saves yours again.
 
 
 class SafeArea(TextArea):
-    """A text area into which a paste brings nothing that the screen would obey; tells when a key leads beyond it."""
+    """Text area with sanitized pastes; reports keys that lead beyond its part."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+home", "to_edge(-1)", "Top", show=False),
@@ -47,26 +47,30 @@ class SafeArea(TextArea):
         to_the_end: bool = False
 
     def action_to_edge(self, step: int) -> None:
-        """To the very beginning or end of the text."""
+        """Go to the beginning or end of the text."""
         self.move_cursor((0, 0) if step < 0 else self.document.end)
         self.post_message(self.Beyond(step, to_the_end=True))
 
     def action_cursor_up(self, select: bool = False) -> None:
+        """Move up, into the part before at the top."""
         before = self.selection
         super().action_cursor_up(select)
         self._look_beyond(before, -1)
 
     def action_cursor_down(self, select: bool = False) -> None:
+        """Move down, into the next part at the bottom."""
         before = self.selection
         super().action_cursor_down(select)
         self._look_beyond(before, 1)
 
     def action_cursor_page_up(self) -> None:
+        """Move a page up, into the part before at the top."""
         before = self.selection
         super().action_cursor_page_up()
         self._look_beyond(before, -1)
 
     def action_cursor_page_down(self) -> None:
+        """Move a page down, into the next part at the bottom."""
         before = self.selection
         super().action_cursor_page_down()
         self._look_beyond(before, 1)
@@ -111,6 +115,7 @@ class MemoryEditor(Vertical):
         self._said = TextBox("memory-conflict")
 
     def compose(self) -> ComposeResult:
+        """Compose key, text, the other text and message."""
         if self._memory is None:
             yield self._key
         yield self._area
@@ -118,12 +123,13 @@ class MemoryEditor(Vertical):
         yield self._said
 
     def on_mount(self) -> None:
+        """Focus the text, or the key of a new memory."""
         self._other.display = self._said.display = False
         (self._area if self._memory is not None else self._key).focus()
 
     @property
     def title(self) -> str:
-        """What is edited, in words."""
+        """Return what is edited, in words."""
         if self._memory is None:
             return "New memory" if self._scope is MemoryScope.WORKSPACE else "New memory, for all your workspaces"
         count = len(self._parts)
@@ -132,31 +138,32 @@ class MemoryEditor(Vertical):
 
     @property
     def memory(self) -> MemoryName | None:
-        """What is edited; None while a new memory has no key yet."""
+        """Return the edited memory; None while a new one has no key."""
         key = self._key.value
         return self._memory or (MemoryName(key, self._scope) if key.strip() else None)
 
     async def value(self) -> str:
-        """The text as it would be saved."""
+        """Return the text to save."""
         self._keep_part()
         return await asyncio.to_thread(self._editable.read_back, "".join(self._parts))
 
     @property
     def touched(self) -> bool:
-        """Whether leaving would lose something."""
+        """Return whether leaving would lose something."""
         self._keep_part()
         return self._touched or bool(self._key.value)
 
     @property
     def conflicting(self) -> bool:
-        """Something was changed under the edit, and not saved over yet."""
+        """Return whether a change made elsewhere is still unresolved."""
         return self._said.display
 
     def ask_for_key(self) -> None:
+        """Focus the key input."""
         self._key.focus()
 
     def show_conflict(self, stored: str | None) -> None:
-        """Another text, or none, stands there now; the next saving expects that."""
+        """Show a change made elsewhere; the next save expects that text."""
         self.expected = self._theirs = stored
         self._said.display = True
         self._said.show_lines([line((CHANGED if stored is not None else GONE, TextRole.WARNING), prose=True)])
@@ -164,7 +171,7 @@ class MemoryEditor(Vertical):
             self.show_theirs(shown=False)
 
     def show_theirs(self, *, shown: bool | None = None) -> None:
-        """Show the other text instead of one's own, or go back."""
+        """Switch between the stored text and the edited one."""
         wanted = not self._other.display if shown is None else shown
         if self._theirs is None and wanted:
             return
@@ -176,6 +183,7 @@ class MemoryEditor(Vertical):
             self._area.focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Go on from the key to the text."""
         event.stop()
         self._area.focus()
 
@@ -206,7 +214,7 @@ class MemoryEditor(Vertical):
 
 
 def parts_of(text: str) -> list[str]:
-    """`text` in parts of about PART_CHARS, between lines where there are some; put together they are the text."""
+    """Return `text` in parts of about PART_CHARS, split between lines if possible."""
     parts: list[str] = []
     at = 0
     while len(text) - at > PART_CHARS:

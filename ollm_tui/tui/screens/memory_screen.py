@@ -1,4 +1,4 @@
-"""The memory: what is remembered for this workspace and this user, to search, read, edit and delete (001 R11)."""
+"""Memory screen: search, read, edit and delete memories (001 R11)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ CONFLICT = (EDITING[0], KeyHint("^T", "the other text, and back", "theirs"), EDI
 
 @register_keys(KeyGroup.MEMORY)
 class MemoryScreen(MemoryBrowser):
-    """A view over what the bridge tells: list, whole text of the marked memory, or the editor in its place."""
+    """Screen of the memory: list, marked text, or the editor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *key_bindings(("escape", "back", "Back", "memory.back", "Leave editor, search, memory"), priority=True),
@@ -65,16 +65,17 @@ class MemoryScreen(MemoryBrowser):
     ]
 
     def __init__(self, containing: str = "", waiting: int = 0) -> None:
-        """`waiting` is how many questions wait in the queue."""
+        """Initialize; `waiting` is the number of open questions."""
         super().__init__(containing)
         self._waiting = waiting
         self._editor: MemoryEditor | None = None
         self._wanted = ""
-        """The row to mark when the list is there that has it."""
+        """The row to mark once a list contains it."""
         self._side = Vertical(self._shown, id="memory-side")
         self._keys = TextBox("memory-keys")
 
     def compose(self) -> ComposeResult:
+        """Compose search, list, text and keys."""
         with Vertical(id="memory-box") as box:
             box.border_title = "Memory"
             yield self._search
@@ -85,20 +86,24 @@ class MemoryScreen(MemoryBrowser):
             yield self._keys
 
     def on_mount(self) -> None:
+        """Focus the list and query the memories."""
         self._rows.focus()
         self._draw()
         self.post_message(ListMemories(self._query))
 
     def on_unmount(self) -> None:
+        """Tell the backend that the memory is closed."""
         app_of(self).post_message(CloseMemory())
 
     def on_resize(self, event: events.Resize) -> None:
+        """Adapt to the width."""
         self.set_class(event.size.width < WIDE_COLUMNS, "-narrow")
         self.call_after_refresh(self._draw)
 
-    # -- news --------------------------------------------------------------------------------------------------------
+    # -- updates -------------------------------------------------------------------------------------------------------
 
     def take(self, message: updates.Update) -> None:
+        """Show an update that concerns the memory."""
         match message:
             case updates.MemoryListUpdate(listing) if listing.query == self._query:
                 self._show_listing(listing)
@@ -156,6 +161,7 @@ class MemoryScreen(MemoryBrowser):
     # -- changing ----------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return whether a key works now."""
         editing = self._editor is not None
         match action:
             case "save":
@@ -168,6 +174,7 @@ class MemoryScreen(MemoryBrowser):
                 return True
 
     async def action_edit(self) -> None:
+        """Edit the marked memory."""
         text = self._text
         if text is None or text.value is None:
             return
@@ -175,6 +182,7 @@ class MemoryScreen(MemoryBrowser):
         await self._open_editor(MemoryEditor(text.name, text.name.scope, text.value, editable))
 
     async def action_new(self, scope: str) -> None:
+        """Write a new memory."""
         await self._open_editor(MemoryEditor(None, MemoryScope(scope), None, Editable("")))
 
     async def _open_editor(self, editor: MemoryEditor) -> None:
@@ -196,6 +204,7 @@ class MemoryScreen(MemoryBrowser):
             self._rows.focus()
 
     async def action_save(self) -> None:
+        """Save the edited text."""
         editor = self._editor
         if editor is None:
             return
@@ -208,10 +217,12 @@ class MemoryScreen(MemoryBrowser):
         self.post_message(SaveMemory(name, editor.expected, await editor.value()))
 
     def action_theirs(self) -> None:
+        """Show the text stored meanwhile, or go back."""
         if self._editor is not None:
             self._editor.show_theirs()
 
     def action_delete(self) -> None:
+        """Delete the marked memory after asking."""
         marked = self._marked
         if marked is None:
             return
@@ -225,10 +236,11 @@ class MemoryScreen(MemoryBrowser):
         app_of(self).push_screen(YesNoScreen("Delete this memory?", facts, "delete; u brings it back"), settle)
 
     def action_undo(self) -> None:
+        """Undo the last change."""
         self.post_message(UndoMemoryChange())
 
     def action_back(self) -> None:
-        """Out of the editor, asking where that would lose something; out of the search; out of here."""
+        """Leave the editor, the search or the screen, in this order."""
         editor = self._editor
         if editor is not None and editor.touched:
             facts = ("What you typed here is not saved.",)
@@ -252,10 +264,10 @@ class MemoryScreen(MemoryBrowser):
     def _part_shown(self) -> None:
         self._draw()
 
-    # -- words -------------------------------------------------------------------------------------------------------
+    # -- texts -------------------------------------------------------------------------------------------------------
 
     def _draw(self) -> None:
-        """Titles and keys, as things stand."""
+        """Draw titles and keys."""
         editor, text, marked = self._editor, self._text, self._marked
         box = self.query_one("#memory-box")
         words = f"Memory  {listed_words(self._listing)}" if self._listing is not None else "Memory"

@@ -1,4 +1,4 @@
-"""The frame of the dashboard: panes in their places at every size, and where the focus goes."""
+"""Frame of the dashboard: pane arrangement and focus."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOO_SMALL = "Window too small (need 40x10)"
 
 
 class PaneScreen(Screen[None]):
-    """Which pane is in sight is `layout.Arrangement`'s business; this applies it and moves the focus along."""
+    """Screen that applies an `Arrangement` and moves the focus along."""
 
     AUTO_FOCUS = "#prompt"
     ESCAPE_TO_MINIMIZE = False
@@ -49,6 +49,7 @@ class PaneScreen(Screen[None]):
         """Open questions, for the tab strip."""
 
     def compose(self) -> ComposeResult:
+        """Compose the panes."""
         yield self.status
         yield self.tabs
         with Vertical(id="body"):
@@ -65,10 +66,11 @@ class PaneScreen(Screen[None]):
         yield Static(TOO_SMALL, id="too-small", markup=False)
 
     def on_resize(self, event: events.Resize) -> None:
+        """Arrange the panes for the size."""
         self.rearrange(columns=event.size.width, rows=event.size.height)
 
     def rearrange(self, **changes: int | Pane | bool | None) -> None:
-        """Change fields of the arrangement; a focus that goes out of sight comes back to the prompt."""
+        """Change the arrangement; a hidden focus returns to the prompt."""
         self.arrangement = replace(self.arrangement, **changes)
         classes = self.arrangement.classes()
         # In one go: each single change would cost a restyling of the whole screen.
@@ -83,7 +85,7 @@ class PaneScreen(Screen[None]):
             self.prompt.focus()
 
     def draw_tabs(self) -> None:
-        """Draw the tab strip of the narrow layout anew."""
+        """Draw the tabs of the narrow layout."""
         waiting = self.waiting
         self.tabs.show_tabs(
             [
@@ -96,7 +98,7 @@ class PaneScreen(Screen[None]):
         )
 
     def go_to(self, pane: Pane) -> None:
-        """Bring a pane into sight and focus it: at once where it is in sight, for the next key belongs to it."""
+        """Bring a pane into sight and focus it."""
         in_sight = self.arrangement.in_sight(pane)
         self.bring(pane)
         if in_sight:
@@ -118,6 +120,7 @@ class PaneScreen(Screen[None]):
             self.rearrange(tab=Pane.TERM, in_terminal=True)
 
     def go_to_prompt(self) -> None:
+        """Bring the prompt into sight and focus it."""
         zoomed = self.arrangement.zoomed
         self.rearrange(in_terminal=False, zoomed=zoomed if zoomed is Pane.CHAT else None)
         if self.arrangement.tab is Pane.TERM and not self.arrangement.wide:
@@ -153,6 +156,7 @@ class PaneScreen(Screen[None]):
     # -- actions of layout -------------------------------------------------------------------------------------------
 
     def action_pane(self, step: int) -> None:
+        """Focus the next or previous pane."""
         ring: list[Pane | None] = [None, *Pane]
         if self.arrangement.wide and not self.arrangement.sidebar:
             ring = [None, Pane.CHAT, Pane.TERM]
@@ -165,12 +169,15 @@ class PaneScreen(Screen[None]):
             self.go_to(pane)
 
     def action_sidebar(self) -> None:
+        """Show or hide the sidebar."""
         self.rearrange(sidebar=not self.arrangement.sidebar)
 
     def action_zoom(self) -> None:
+        """Zoom the focused pane, or undo that."""
         self.rearrange(zoomed=None if self.arrangement.zoomed else self._focused_pane() or Pane.CHAT)
 
     def action_terminal(self) -> None:
+        """Go to the terminal, preferably a running one."""
         self.term.prefer_live()
         self.go_to(Pane.TERM)
 
@@ -184,26 +191,30 @@ LEAVE_SECONDS = 1.0
 
 
 class TerminalFocusScreen(PaneScreen):
-    """What keys and the terminal pane ask for at the pane's border."""
+    """Screen with the keys that enter and leave the terminal."""
 
     def __init__(self, now: Callable[[], float], *, blink: bool) -> None:
         super().__init__(now, blink=blink)
         self._left_at = float("-inf")
 
     def action_terminal_tab(self) -> None:
+        """Show the next terminal tab."""
         self.term.action_turn(1)
 
     def action_leave_terminal(self) -> None:
+        """Leave the terminal; pressed twice, send the key to it."""
         if self.just_left_terminal and not self.term.has_focus_within:
             self.term.send_leave_key()
         else:
             self.go_to_prompt()
 
     def action_read_terminal(self) -> None:
+        """Open the terminal's output for reading."""
         self.go_to(Pane.TERM)
         self.call_after_refresh(self.term.read)
 
     def action_send_selection(self) -> None:
+        """Send the terminal's selection to the prompt."""
         self.term.action_send()
 
     @on(TerminalPane.SelectionSent)
@@ -216,6 +227,7 @@ class TerminalFocusScreen(PaneScreen):
         self.refresh_bindings()
 
     async def action_search(self) -> None:
+        """Search the terminal or the conversation."""
         if self.term.has_focus_within and self.term.view is not None:
             await self.term.ask_what_to_find()
             return
@@ -224,10 +236,11 @@ class TerminalFocusScreen(PaneScreen):
 
     @property
     def just_left_terminal(self) -> bool:
+        """Return whether the terminal was left a moment ago."""
         return self._now() - self._left_at <= LEAVE_SECONDS
 
     def key_typed(self, key: str) -> None:
-        """Wherever it goes: behind any other key, the one that leaves is not the second in a row."""
+        """Note that another key followed the one that leaves."""
         if key != LEAVE_KEY:
             self._left_at = float("-inf")
             if self.term.view is not None:

@@ -1,4 +1,4 @@
-"""The question at the end: what becomes of what still runs."""
+"""Question before quitting while something still runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MEANING = (
 
 
 class QuitChoice(StrEnum):
-    """What the person wants."""
+    """How to quit."""
 
     END = "end"
     """Quit and end everything."""
@@ -58,12 +58,14 @@ class QuitScreen(ModalScreen[QuitChoice | None]):
         return any(job.can_stay for job in self._unfinished.jobs)
 
     def compose(self) -> ComposeResult:
+        """Compose text and keys."""
         with Vertical(id="leave-box") as box:
             box.border_title = "Quit?"
             yield self._words
             yield self._keys
 
     def on_mount(self) -> None:
+        """Show what quitting would end, and the choices."""
         jobs = self._unfinished.jobs
         shown = [_job_line(job) for job in jobs[:SHOWN_JOBS]]
         if len(jobs) > SHOWN_JOBS:
@@ -77,6 +79,7 @@ class QuitScreen(ModalScreen[QuitChoice | None]):
         self._keys.show_keys([(key, words, f"screen.answer({answer!r})") for key, words, answer in choices], gap=3)
 
     def action_answer(self, answer: str) -> None:
+        """Close with the chosen answer."""
         if self.is_current and (answer != QuitChoice.LEAVE or self._can_leave):
             self.dismiss(QuitChoice(answer) if answer else None)
 

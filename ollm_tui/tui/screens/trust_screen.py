@@ -1,4 +1,4 @@
-"""The question whether a folder's own config file may count: its whole text, and what a yes means."""
+"""Question whether to trust the folder's own config file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MEANING = (
 
 
 class TrustScreen(ModalScreen[None]):
-    """Enter does nothing; a yes counts after a moment, and once the end of the text has been in sight."""
+    """Question answered by y only after the end was visible."""
 
     BINDINGS: ClassVar[list[BindingType]] = YesNoScreen.BINDINGS
 
@@ -39,6 +39,7 @@ class TrustScreen(ModalScreen[None]):
         self._words = TextBox("trust-words")
 
     def compose(self) -> ComposeResult:
+        """Compose the file and the question."""
         with Vertical(id="trust-box") as box:
             box.border_title = Content(f"Trust {visible(self._path)}?")
             box.border_subtitle = "PgUp/PgDn scroll"
@@ -46,6 +47,7 @@ class TrustScreen(ModalScreen[None]):
             yield self._words
 
     def on_mount(self) -> None:
+        """Show the text and focus it."""
         self._shown_at = self._now()
         text = self._content.decode("utf-8", "backslashreplace")
         self._text.show_lines(lines_of(visible_block(text)))
@@ -72,7 +74,7 @@ class TrustScreen(ModalScreen[None]):
         )
 
     def action_answer(self, yes: bool) -> None:
-        """A yes that cannot count yet leaves the question where it is."""
+        """Answer; an approval that comes too early is ignored."""
         if not self.is_current:
             return
         if yes:

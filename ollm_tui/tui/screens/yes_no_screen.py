@@ -1,4 +1,4 @@
-"""A short question about the app itself: quit while something is live, let everything run unasked."""
+"""Short yes/no question about the app itself."""
 
 from __future__ import annotations
 
@@ -31,16 +31,19 @@ class YesNoScreen(ModalScreen[bool]):
         self._words = TextBox("ask-words")
 
     def compose(self) -> ComposeResult:
+        """Compose the question."""
         with Vertical(id="ask-box") as box:
             box.border_title = Content(self._title)
             yield self._words
 
     def on_mount(self) -> None:
+        """Show the facts and keys."""
         keys = line(("y", TextRole.ACCENT), f" {self._yes}   ", ("Esc", TextRole.ACCENT), " no")
         self._words.show_lines(
             [*(line(f"- {visible(fact)}", hang=2, prose=True) for fact in self._facts), line(), keys]
         )
 
     def action_answer(self, yes: bool) -> None:
+        """Close with the answer."""
         if self.is_current:
             self.dismiss(yes)

@@ -121,5 +121,5 @@ class KeyFooter(Widget):
 
 
 def _key_text(app: App[object], bound: ActiveBinding) -> str:
-    """A key as people read it: `F8`, `^P`, `Esc`."""
+    """Return a key as displayed: `F8`, `^P`, `Esc`."""
     return display_key(app.get_key_display(bound.binding))
