@@ -18,10 +18,13 @@ from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.core.bus.states import Origin, RememberScope
 from ollm_tui.core.execution.executor import ToolExecutor
+from ollm_tui.core.execution.executor_options import ExecutorOptions
 from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.files.trash import Trash
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.rules import PolicyConfig
 from ollm_tui.core.tools.base import AnyTool
+from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.registry import ToolRegistry
 
 
@@ -108,11 +111,15 @@ class ToolHarness:
         self.tool = replace(tool, plugin=plugin)
         self.bus = MessageBus()
         self._directory = tempfile.TemporaryDirectory(prefix="ollm-tool-")
-        self.workspace = Path(self._directory.name).resolve()
+        root = Path(self._directory.name).resolve()
+        self.workspace = root / "workspace"
+        self.workspace.mkdir()
         registry = ToolRegistry()
         registry.register(self.tool)
         engine = PolicyEngine(policy or PolicyConfig())
-        self.executor = ToolExecutor(registry, engine, self.bus, Workspace(self.workspace), attended=True)
+        context = ToolContext(bus=self.bus, trash=Trash(root))
+        options = ExecutorOptions(context=context)
+        self.executor = ToolExecutor(registry, engine, self.bus, Workspace(self.workspace), True, options)
         self._answers = len(answers)
         self._asked = answer_confirmations(self.bus, *answers)
         self._notices: list[Notice] = []
@@ -124,6 +131,7 @@ class ToolHarness:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.executor.aclose()
         self._directory.cleanup()
 
     def write(self, path: str, content: str | bytes) -> Path:

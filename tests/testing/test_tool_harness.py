@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from ollm_tui.core import PolicyConfig, PolicyDecision, PolicyRule
 from ollm_tui.core.bus.notices import ConfirmationRequested, ConfirmationSettled
+from ollm_tui.core.tools.delete_file import DELETE_FILE
 from ollm_tui.core.tools.write_file import WRITE_FILE
 from ollm_tui.testing import Answer, ToolHarness
 
@@ -65,3 +67,14 @@ def test_the_harness_loads_neither_a_test_runner_nor_the_screen() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True)
     assert done.stdout == "[]\n"
+
+
+async def test_what_a_tool_deletes_stays_within_the_harness_and_ends_with_it(own_folders: Path) -> None:
+    allowed = PolicyConfig(default_action=PolicyDecision.ALLOW)
+    async with ToolHarness(DELETE_FILE, policy=allowed, answers=[Answer()], plugin=False) as harness:
+        harness.write("a.txt", "one")
+        run = await harness.call(path="a.txt")
+        root = harness.workspace.parent
+        assert run.result.ok and list((root / "trash").iterdir())
+    assert not root.exists()
+    assert not [path for path in own_folders.rglob("*") if path.name == "trash"]
