@@ -1,4 +1,4 @@
-"""Forgiveness before validation: small models' near-misses become what they meant, each with a note.
+"""Repair of near-miss arguments before validation, each with a note.
 
 Nothing is guessed: a parameter is renamed only by the tables below, and only where the right one is missing
 and required (contract section 1, "Mending"), or says where the call is to act.
@@ -39,19 +39,19 @@ PLACES: dict[str, tuple[str, ...]] = {
     "directory": ("path", *_FOLDER),
     "cwd": ("workdir", "working_directory", "working_dir", "directory", *_FOLDER),
 }
-"""Also where these are optional: a command whose folder was dropped would run in another one."""
+"""Names repaired even if optional, or a command would run elsewhere."""
 
 
 @dataclass
 class RepairedArguments:
-    """Arguments as they will be validated, and what was done to them."""
+    """Arguments ready for validation, with notes on what was repaired."""
 
     arguments: JsonValue
     notes: list[str] = field(default_factory=list[str])
 
 
 def mend(tool: AnyTool, arguments: JsonValue) -> RepairedArguments:
-    """Bring `arguments` closer to the tool's schema; what still does not fit is for validation to name."""
+    """Repair `arguments` to fit the tool's schema; validation reports the rest."""
     schema = compact_schema(tool.parameters)
     mended = RepairedArguments(arguments)
     decoded = _decoded(arguments, ("object",)) if isinstance(arguments, str) else arguments
@@ -86,7 +86,7 @@ def _mend_object(arguments: JsonObject, schema: JsonObject, notes: list[str], wh
 
 
 def _gather_lone_item(named: JsonObject, schema: JsonObject, notes: list[str], where: str) -> None:
-    """An edit whose parts stand beside the path, as other tools have it, becomes the list of edits that is missing."""
+    """Gather an item's top-level parts into the required list that is missing."""
     properties = _objects(schema.get("properties"))
     for name in _required(schema):
         items = properties.get(name, {}).get("items")
@@ -171,7 +171,7 @@ def _decoded(text: str, kinds: tuple[str, ...]) -> JsonValue:
 
 
 def _wrapped(items: list[JsonValue], schema: JsonObject, notes: list[str]) -> JsonValue:
-    """A bare array, for a tool whose one required parameter is an array."""
+    """Wrap a bare array as the tool's only required parameter."""
     properties, required = _objects(schema.get("properties")), _required(schema)
     if len(required) == 1 and properties.get(required[0], {}).get("type") == "array":
         notes.append(f"a bare array was read as {required[0]}")

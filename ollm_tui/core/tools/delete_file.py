@@ -1,4 +1,4 @@
-"""`delete_file`: take a file or directory away, into the trash (003 `delete_file`, contract section 1)."""
+"""`delete_file`: move a file or directory to the trash (003 `delete_file`, contract section 1)."""
 
 from __future__ import annotations
 
@@ -34,39 +34,45 @@ _FILES_SHOWN = 1_000
 
 
 class DeleteFileParameters(Parameters):
+    """What to delete."""
+
     path: str
     recursive: bool = False
 
 
 class DeleteFileData(ToolData):
-    """`deleted` names what went, the entry asked for first; `trash_id` is what `trash restore` takes."""
+    """Deleted paths, the requested one first; `trash restore` takes `trash_id`."""
 
     deleted: tuple[str, ...]
     trash_id: str | None = None
     size: int = 0
     failed: tuple[str, ...] = ()
-    """What was copied to the trash but is still in its place too."""
+    """Paths copied to the trash that could not be removed."""
 
 
 @dataclass(frozen=True)
 class DeletionScan:
-    """What a deletion would take."""
+    """The entries that a deletion would remove."""
 
     location: Location
     entries: tuple[TreeEntry, ...]
 
     @property
     def size(self) -> int:
+        """Return the total size in bytes."""
         return sum(entry.size for entry in self.entries)
 
     @property
     def is_directory(self) -> bool:
+        """Return whether the path itself is a directory."""
         return self.entries[0].is_directory
 
     def shown(self, fence: Workspace, entry_path: str) -> str:
+        """Return the path of an entry as people and models see it."""
         return fence.shown(self.location.real.parent / entry_path)
 
     def fingerprint(self) -> str:
+        """Return a hash that changes when any entry changes."""
         digest = hashlib.sha256()
         for entry in self.entries:
             status = entry.status
@@ -76,14 +82,18 @@ class DeletionScan:
 
 
 class DeleteFileInvocation(ToolInvocation[DeleteFileParameters]):
+    """A call that moves one path to the trash."""
+
     def get_description(self) -> str:
+        """Return one line about the call."""
         return f"Delete {visible(self.params.path)}{' with all in it' if self.params.recursive else ''}"
 
     def touched_paths(self) -> list[TouchedPath]:
+        """Return the path itself, not a link's target."""
         return [TouchedPath(self.params.path, Access.WRITE, follow=False)]
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
-        """Raises what must fail, and refuses what is never deleted, before anyone is asked."""
+        """Raise ToolFailure for paths that cannot be deleted, before anyone is asked."""
         await signal.in_thread(self._survey, signal)
         return None
 
@@ -105,6 +115,7 @@ class DeleteFileInvocation(ToolInvocation[DeleteFileParameters]):
         )
 
     async def question(self) -> Question:
+        """Return a hash of the entries, and their preview."""
         return Question(await AbortSignal().in_thread(self._digest), self._preview)
 
     def _digest(self) -> str:
@@ -114,6 +125,7 @@ class DeleteFileInvocation(ToolInvocation[DeleteFileParameters]):
             return f"{ABSENT}: {failure.code}"
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        """Delete the path. Raises ToolFailure."""
         async with exclusive(signal, self._locate().real):
             return await carry_out(signal, self._delete, signal)
 
@@ -121,7 +133,7 @@ class DeleteFileInvocation(ToolInvocation[DeleteFileParameters]):
         return self.context.fence.resolve(self.params.path, Access.WRITE, follow=False)
 
     def _survey(self, signal: AbortSignal) -> DeletionScan:
-        """Blocking. What would go. Raises ToolFailure; changes nothing."""
+        """List what would be deleted, without changes. Blocks; raises ToolFailure."""
         fence, location = self.context.fence, self._locate()
         _refuse_precious(fence, location)
         status = fence.status(location)
@@ -147,7 +159,7 @@ class DeleteFileInvocation(ToolInvocation[DeleteFileParameters]):
         return DeletionScan(location, entries)
 
     def _delete(self, signal: AbortSignal) -> ToolResult:
-        """Blocking; where the trash lies on the same file system all goes in one step."""
+        """Move to the trash; on the same file system atomically. Blocks."""
         doomed = self._survey(signal)
         fence, location = self.context.fence, doomed.location
         trash = self.context.trash_folder
@@ -186,7 +198,7 @@ class DeleteFileInvocation(ToolInvocation[DeleteFileParameters]):
 
 
 def _refuse_precious(fence: Workspace, location: Location) -> None:
-    """Raises InvalidPath for what is not deleted whatever anybody answers."""
+    """Raise InvalidPath for paths that are never deleted."""
     real, home = location.real, Path(os.path.realpath(os.path.expanduser("~")))
     why = ""
     if real in fence.roots or any(real in root.parents for root in (*fence.roots, *fence.readable_roots)):

@@ -1,4 +1,4 @@
-"""`edit_file`: replace passages of a file and not one byte beside them (001 R3.5-R3.7, 000 Properties 13-15)."""
+"""`edit_file`: replace passages of a file, and no other byte (001 R3.5-R3.7, 000 Properties 13-15)."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ from ollm_tui.core.tools.file_warnings import link_concerns, link_notes
 
 
 class Edit(Parameters):
+    """One replacement, and where to look for its target."""
+
     target: str
     replacement: str
     line_hint: int | None = Field(None, ge=1)
@@ -54,16 +56,19 @@ class Edit(Parameters):
         return self
 
     def wanted(self) -> EditTarget:
+        """Return what to search for."""
         return EditTarget(self.target, self.replacement, self.line_hint, self.start_line, self.end_line)
 
 
 class EditFileParameters(Parameters):
+    """The file, and its edits in order."""
+
     path: str
     edits: list[Edit] = Field(min_length=1)
 
 
 class AppliedEdit(Wire):
-    """Where one edit was made: lines of the text as the edits before had left it."""
+    """Where one edit was made; lines count after the edits before it."""
 
     match: MatchKind
     first_line: int
@@ -71,7 +76,7 @@ class AppliedEdit(Wire):
 
 
 class EditFileData(ToolData):
-    """`match` is the least exact of `applied`; `size` is in bytes."""
+    """The edited file: `size` in bytes, `match` the least exact of `applied`."""
 
     path: str
     size: int
@@ -84,7 +89,7 @@ class EditFileData(ToolData):
 
 @dataclass(frozen=True)
 class EditPlan:
-    """The edits worked out on one state of the file."""
+    """The edits applied to one state of the file."""
 
     snapshot: FileSnapshot
     raw: bytes
@@ -95,25 +100,29 @@ class EditPlan:
 
 
 class EditFileInvocation(ToolInvocation[EditFileParameters]):
+    """A call that edits one file."""
+
     _kept: EditPlan | None = None
-    """The edits worked out when the call was checked or shown."""
+    """The plan made when the call was checked or previewed."""
     _previewed: FileDiff | None = None
-    """The diff that a person was shown."""
+    """The diff in the preview that a person saw."""
 
     def get_description(self) -> str:
+        """Return one line about the call."""
         count = len(self.params.edits)
         return f"Edit {visible(self.params.path)} ({count} {'edit' if count == 1 else 'edits'})"
 
     def touched_paths(self) -> list[TouchedPath]:
+        """Return the file."""
         return [TouchedPath(self.params.path, Access.WRITE)]
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
-        """Raises FileNotFound, BinaryFile, EDIT_* and the like before anyone is asked."""
+        """Raise FileNotFound, BinaryFile, EDIT_* and the like before anyone is asked."""
         await signal.in_thread(self._plan, self._locate())
         return None
 
     async def _preview(self) -> Preview | None:
-        """The diff; none where the edits do not fit, which the call itself then says."""
+        """Return the diff; None if the edits fail, which the call reports."""
         signal = AbortSignal()
         try:
             location = self._locate()
@@ -125,9 +134,11 @@ class EditFileInvocation(ToolInvocation[EditFileParameters]):
         return DiffPreview(diff=plan.diff, created=False, concerns=concerns)
 
     async def question(self) -> Question:
+        """Return a hash of the file, and the preview."""
         return Question(await AbortSignal().in_thread(self._digest), self._preview)
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        """Edit the file. Raises ToolFailure."""
         location = self._locate()
         async with exclusive(signal, location.real):
             return await carry_out(signal, self._apply, location, signal)
@@ -149,7 +160,7 @@ class EditFileInvocation(ToolInvocation[EditFileParameters]):
             return f"{ABSENT}: {failure.code}"
 
     def _plan(self, location: Location) -> EditPlan:
-        """Blocking. Raises ToolFailure; changes nothing."""
+        """Plan the edits, without changes. Blocks; raises ToolFailure."""
         snapshot = self._read(location)
         kept = self._kept
         if kept is not None and kept.snapshot.raw == snapshot.raw:
@@ -158,7 +169,7 @@ class EditFileInvocation(ToolInvocation[EditFileParameters]):
         return self._kept
 
     def _apply(self, location: Location, signal: AbortSignal) -> ToolResult:
-        """Blocking; all or nothing."""
+        """Apply all edits or none. Blocks."""
         plan, notes = self._plan_for_writing(location)
         if not notes and self.context.seen.differs(location.real, plan.snapshot.fingerprint):
             notes.append("the file was changed since it was read; the targets still fit and the edit was applied")
@@ -190,7 +201,7 @@ class EditFileInvocation(ToolInvocation[EditFileParameters]):
         )
 
     def _plan_for_writing(self, location: Location) -> tuple[EditPlan, list[str]]:
-        """Work the edits out once more; what a person was shown has to be what is written."""
+        """Plan again, with notes. Raises FileChanged if it differs from the preview."""
         before = self._kept
         try:
             plan = self._plan(location)
@@ -216,7 +227,7 @@ class EditFileInvocation(ToolInvocation[EditFileParameters]):
 
 
 def plan_edits(shown: str, snapshot: FileSnapshot, edits: Sequence[Edit], *, strict: bool) -> EditPlan:
-    """Apply `edits` to the bytes of a file, in order, splicing only what each replaces.
+    """Apply `edits` in order to a file's bytes, changing only the matches.
 
     Raises EditTargetNotFound, EditTargetAmbiguous, EditNoChange, BinaryFile, EncodingFailure.
     """
@@ -261,7 +272,7 @@ def _locate(shown: str, number: int, count: int, edit: Edit, text: Text, *, stri
 
 
 def _byte_span(match: EditMatch, text: str, size: int, encoding: Encoding, shown: str) -> tuple[int, int]:
-    """Where the matched characters stand in the file's bytes; encodes the shorter side only, ASCII not at all."""
+    """Return the match's byte offsets, encoding only the shorter side around it."""
     if encoding.unit == 1 and text.isascii():
         return match.start, match.end
     span = len(encoding.encode_part(text[match.start : match.end], shown))
@@ -273,7 +284,7 @@ def _byte_span(match: EditMatch, text: str, size: int, encoding: Encoding, shown
 
 
 def _same_change(shown: FileDiff, now: FileDiff) -> bool:
-    """Whether the same lines change in the same surroundings, wherever they stand by now."""
+    """Return whether both diffs change the same lines, at any line number."""
     return [hunk.lines for hunk in shown.hunks] == [hunk.lines for hunk in now.hunks] and shown.omitted == now.omitted
 
 

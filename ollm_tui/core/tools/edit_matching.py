@@ -1,7 +1,7 @@
-"""Where an edit's target is: exactly, else as whole lines that differ in white space only (contract section 1).
+"""Matching of edit targets: exact, else whole lines that differ in white space only (contract section 1).
 
-Nothing here guesses between two places, and nothing less than whole lines is matched inexactly: that would
-eat or double what stands beside it.
+An ambiguous target is never resolved by a guess. Only whole lines are matched inexactly: part of a line would
+remove or repeat the text beside it.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from typing import TypeAlias
 
 
 def indent_of(line: str) -> str:
-    """The blanks that a line begins with."""
+    """Return the blanks that a line begins with."""
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 @dataclass(frozen=True)
 class Reindent:
-    """How the indents of a target become those of the lines it was found at."""
+    """Mapping from a target's indents to those of the matched lines."""
 
     known: dict[str, str]
     """Indents of the target's lines, and what they are in the file."""
     shift: tuple[str, str] | None
-    """What to take off the front and what to put there, where that explains all the known ones."""
+    """Prefixes to remove and to add, if these explain all of `known`."""
     scale: Fraction | None
-    """File characters for each character of the target's indent, where that explains all the known ones."""
+    """Indent width in the file per target's, if it explains `known`."""
     unit: str
     """The character that the file indents with."""
 
     @staticmethod
     def between(target: Sequence[str], there: Sequence[str]) -> Reindent | None:
-        """None where one indent of the target would have to become two: then the structure differs, not the style."""
+        """Return the mapping; None if indents do not correspond one to one."""
         known: dict[str, str] = {}
         for one, other in zip(target, there, strict=True):
             if one.strip() and known.setdefault(indent_of(one), indent_of(other)) != indent_of(other):
@@ -48,7 +48,7 @@ class Reindent:
         return Reindent(known, _common_shift(known), _common_scale(known), unit)
 
     def apply(self, replacement: str) -> str:
-        """The replacement as the file would indent it; blank lines stay as they are."""
+        """Indent the replacement as the file does, except blank lines."""
         return "\n".join(map(self._line, replacement.split("\n")))
 
     def _line(self, line: str) -> str:
@@ -70,7 +70,7 @@ class Reindent:
 
 
 def _common_shift(known: dict[str, str]) -> tuple[str, str] | None:
-    """The same blanks more or fewer in front of every line."""
+    """Return the prefix change that fits every line, or None."""
     shortest = min(known, key=len)
     here = known[shortest]
     for keep in range(min(len(shortest), len(here)), -1, -1):
@@ -85,7 +85,7 @@ def _explains(known: dict[str, str], off: str, on: str) -> bool:
 
 
 def _common_scale(known: dict[str, str]) -> Fraction | None:
-    """Another width of a level, or tabs for spaces."""
+    """Return the ratio of indent widths that fits every line, or None."""
     pairs = [(one, other) for one, other in known.items() if one or other]
     if not all(one and other and len(set(one)) == len(set(other)) == 1 for one, other in pairs):
         return None
@@ -97,9 +97,9 @@ HINT_REACH = 20
 """Lines around `lineHint` in which the nearest occurrence is taken."""
 
 _MOST_NEAR = 10_000
-"""Occurrences around a hint that are compared; so many are only on lines that name no place."""
+"""Most occurrences that are compared around a hint."""
 _MOST_NAMED = 100
-"""Lines that an answer names; a target of one letter may be there millions of times."""
+"""Most line numbers listed; a one-letter target may occur millions of times."""
 
 
 class MatchKind(StrEnum):
@@ -111,12 +111,13 @@ class MatchKind(StrEnum):
 
     @property
     def rank(self) -> int:
+        """Return 0 for the most exact kind, more for the others."""
         return list(MatchKind).index(self)
 
 
 @dataclass(frozen=True)
 class EditTarget:
-    """What an edit asks for. Lines count from 1 in the text as the edits before left it."""
+    """What to find and replace; lines count from 1 after earlier edits."""
 
     target: str
     replacement: str
@@ -127,7 +128,7 @@ class EditTarget:
 
 @dataclass(frozen=True)
 class EditMatch:
-    """Characters `start:end` of the text are to become `replacement`."""
+    """A match: characters `start:end` of the text become `replacement`."""
 
     start: int
     end: int
@@ -139,16 +140,16 @@ class EditMatch:
 
 @dataclass(frozen=True)
 class NoEditMatch:
-    """The target is not there. `elsewhere` are lines it starts at outside the lines asked for."""
+    """No match; `elsewhere` lists its lines outside the requested range."""
 
     elsewhere: tuple[int, ...] = ()
     inexact: tuple[int, ...] = ()
-    """Lines at which it would be there but for white space, where that was not applied."""
+    """Lines that match except for white space, but were not used."""
 
 
 @dataclass(frozen=True)
 class AmbiguousEdit:
-    """The target is there `count` times; `lines` are where the first of them start."""
+    """Several matches: their `count`, and the first `lines` they start at."""
 
     count: int
     lines: tuple[int, ...]
@@ -156,14 +157,14 @@ class AmbiguousEdit:
 
 
 class Text:
-    """A text with its lines, for looking up line numbers; only LF, CRLF and CR end a line."""
+    """A text and its line numbers; LF, CRLF and CR end lines."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     @cached_property
     def starts(self) -> list[int]:
-        """Where each line starts."""
+        """Return the offset at which each line starts."""
         ends = [match.end() for match in _LINE_END.finditer(self.text)]
         if ends and ends[-1] == len(self.text):
             ends.pop()
@@ -171,34 +172,34 @@ class Text:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The lines without their ends."""
+        """Return the lines without their line ends."""
         edges = [*self.starts, len(self.text)]
         return [self.text[edges[i] : edges[i + 1]].rstrip("\r\n") for i in range(len(self.starts))]
 
     @property
     def count(self) -> int:
-        """How many lines there are."""
+        """Return the number of lines."""
         return len(self.starts)
 
     def line_at(self, position: int) -> int:
-        """The number of the line that the character at `position` stands in."""
+        """Return the number of the line that contains `position`."""
         if "starts" in self.__dict__ or "\r" in self.text:
             return bisect_right(self.starts, position)
         return self.text.count("\n", 0, position) + 1  # no list of all lines for one number
 
     def lines_of(self, start: int, end: int) -> tuple[int, int]:
-        """The first and the last line that the characters `start:end` touch."""
+        """Return the first and last line that `start:end` touches."""
         first, last = self.line_at(start), max(start, end - 1)
         crossed = "\n" in self.text[start:last] or "\r" in self.text[start:last]
         return first, self.line_at(last) if crossed else first
 
     def stretch(self, first: int, last: int) -> tuple[int, int]:
-        """The characters of the lines `first` to `last`, as far as there are such lines."""
+        """Return the offsets of lines `first` to `last`, clipped to the text."""
         low = self.starts[first - 1] if first <= self.count else len(self.text)
         return low, self.starts[last] if last < self.count else len(self.text)
 
     def line_end(self, start: int, end: int) -> str:
-        """How the lines of `start:end` end: those inside, else the one around it or before it."""
+        """Return the line end used inside `start:end`, else after or before it."""
         if "\n" not in self.text:
             return "\r" if "\r" in self.text else "\n"  # as of old on a Macintosh; read_file shows it as LF
         place = self.text.rfind("\n", start, end)
@@ -213,7 +214,7 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
 def find(text: Text, wanted: EditTarget, *, strict: bool) -> EditMatch | NoEditMatch | AmbiguousEdit:
-    """The one place that an edit means. `strict` turns off whatever is not exact."""
+    """Return the one match of an edit; `strict` allows exact ones only."""
     search = _exact_search(text.text, wanted.target)
     if search is not None:
         return _choose(text, wanted, search)
@@ -223,11 +224,11 @@ def find(text: Text, wanted: EditTarget, *, strict: bool) -> EditMatch | NoEditM
 
 
 Search: TypeAlias = Callable[[int, int], Iterator[tuple[int, int]]]
-"""Gives the occurrences that lie between two positions, in order."""
+"""Function that yields the occurrences between two positions, in order."""
 
 
 def _exact_search(text: str, target: str) -> Search | None:
-    """How to look for the target; None where it is nowhere."""
+    """Return a search for the target; None if it does not occur."""
     first = text.find(target)
     if first >= 0:
         return lambda low, high: _literally(text, target, max(low, first), high)
@@ -242,9 +243,9 @@ def _exact_search(text: str, target: str) -> Search | None:
 
 
 def _literally(text: str, target: str, low: int, high: int) -> Iterator[tuple[int, int]]:
-    """Occurrences as `str.count` counts them; of targets of several lines also those that overlap.
+    """Yield occurrences as `str.count` counts them; multi-line targets may also overlap.
 
-    A repeated run of lines (`}` below `}`) is no place that a target of lines from it names.
+    In a run of equal lines (`}` below `}`) a target of some of them is ambiguous.
     """
     step = 1 if "\n" in target.rstrip("\n") and not target.isspace() else len(target)
     start = text.find(target, low, high)
@@ -278,7 +279,7 @@ def _choose(text: Text, wanted: EditTarget, search: Search) -> EditMatch | NoEdi
 def _nearest(
     text: Text, wanted: EditTarget, hint: int, search: Search, stretch: tuple[int, int]
 ) -> list[tuple[int, int]]:
-    """The occurrences nearest to the hinted line, of those within reach; several where they are equally near."""
+    """Return the occurrences nearest to the hinted line; several if equally near."""
     reach = HINT_REACH + wanted.target.count("\n")
     low, high = text.stretch(max(1, hint - reach), hint + reach)
     distances: dict[int, list[tuple[int, int]]] = {}
@@ -337,7 +338,7 @@ def _find_loosely(text: Text, wanted: EditTarget) -> EditMatch | NoEditMatch:
 
 
 def _loose_spans(text: Text, target: str) -> list[tuple[int, int]]:
-    """First and last lines of the places whose lines are the target's but for leading and trailing blanks."""
+    """Return line ranges that equal the target except for surrounding blanks."""
     wanted = [line.strip() for line in _target_lines(target)]
     anchor = next((index for index, line in enumerate(wanted) if line), None)
     if anchor is None:

@@ -1,4 +1,4 @@
-"""What a model is told when an edit does not fit: which one, what stands there instead, and what to send (001 R3.6)."""
+"""Error messages for edits that match nowhere or more than once (001 R3.6)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ollm_tui.core.tools.edit_matching import AmbiguousEdit, EditTarget, NoEditM
 
 _NEAREST = 3
 _MOST_COMPARED = 4_000
-"""Lines that the search for the nearest one looks at in detail."""
+"""Most lines that are compared with the target."""
 _WIDTH = 160
 _LINES_NAMED = 20
 
@@ -21,7 +21,7 @@ _LINES_NAMED = 20
 def not_found(
     shown: str, number: int, count: int, wanted: EditTarget, text: Text, miss: NoEditMatch
 ) -> EditTargetNotFound:
-    """The failure for a target that is not there, quoting what comes nearest with its white space visible."""
+    """Return the error for a missing target, quoting the nearest lines."""
     said = [f"Edit {number} of {count}: the target is not in {shown}. Nothing was written."]
     if miss.elsewhere:
         bounds = f"{wanted.start_line or 1} to {wanted.end_line or len(text.starts)}"
@@ -53,7 +53,7 @@ def not_found(
 
 
 def ambiguous(shown: str, number: int, count: int, found: AmbiguousEdit) -> EditTargetAmbiguous:
-    """The failure for a target that is there more than once."""
+    """Return the error for a target that occurs more than once."""
     tie = " The line hint is equally near to two of them." if found.hint_was_a_tie else ""
     return EditTargetAmbiguous(
         f"Edit {number} of {count}: the target is in {shown} {found.count} times, at "
@@ -78,11 +78,11 @@ def _first_line(target: str) -> str:
 
 
 def _first_difference(text: Text, target: str) -> tuple[list[int], int, str] | None:
-    """Where a target of several lines begins as the file does somewhere and then goes on in another way.
+    """Return where the best partial match of a multi-line target first differs.
 
-    The line of the file, the number of the target's line that should be there, and that line; None where not even the
-    first one is anywhere. White space around lines does not count. Where it begins so at several places, the one at
-    which most lines fit.
+    Returns the file's line number, the number of the target's line that should be there, and that line; None if the
+    target's first line does not occur. White space around lines is ignored. Of several partial matches the longest
+    counts.
     """
     wanted = Text(target).lines
     best: tuple[int, int] | None = None
@@ -120,7 +120,7 @@ def _nearest(text: Text, target: str) -> list[int]:
 
 
 def _candidates(text: Text, wanted: str) -> list[tuple[int, str]]:
-    """The lines worth comparing: of a long file those that share a word with the target."""
+    """Return the lines to compare; in long files those sharing a word."""
     lines = list(enumerate(text.lines, 1))
     if len(lines) <= _MOST_COMPARED:
         return lines

@@ -44,19 +44,23 @@ from ollm_tui.core.tools.base import (
 
 
 class MoveFileParameters(Parameters):
+    """The old path and the new one."""
+
     from_: str = Field(alias="from")
     to: str
     overwrite: bool = False
 
 
 class MoveFileData(ToolData):
+    """The old path and the new one."""
+
     from_: str = Field(alias="from")
     to: str
 
 
 @dataclass(frozen=True)
 class MovePlan:
-    """A move that can be made as things stand."""
+    """A move that is possible in the current state."""
 
     source: Location
     target: Location
@@ -65,11 +69,12 @@ class MovePlan:
 
     @property
     def changes_nothing(self) -> bool:
+        """Return whether both paths are the same."""
         return self.source.real == self.target.real
 
     @property
     def only_spelling(self) -> bool:
-        """The target is the source itself under another spelling of its name, on a file system that folds case."""
+        """Return whether only the name's case changes, on a case-insensitive file system."""
         return (
             self.replaced is not None
             and os.path.samestat(self.status, self.replaced)
@@ -79,25 +84,30 @@ class MovePlan:
 
 
 class MoveFileInvocation(ToolInvocation[MoveFileParameters]):
+    """A call that moves or renames one path."""
+
     _judged_free: bool = False
-    """The policy was told that nothing is at the new path."""
+    """Whether the policy judged the new path as free."""
 
     def get_description(self) -> str:
+        """Return one line about the call."""
         return f"Move {visible(self.params.from_)} to {visible(self.params.to)}"
 
     def touched_paths(self) -> list[TouchedPath]:
+        """Return both paths themselves, not the targets of links."""
         return [
             TouchedPath(self.params.from_, Access.WRITE, follow=False),
             TouchedPath(self.params.to, Access.WRITE, follow=False),
         ]
 
     def facts(self) -> CallFacts:
+        """Return `$exists` among the rest: whether the new path exists."""
         exists = os.path.lexists(self._locate(self.params.to).real)
         self._judged_free = not exists
         return CallFacts(self.tool.effect, virtual={"$exists": exists})
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
-        """Raises FileExists and the like before anyone is asked; a result where both paths are one place."""
+        """Raise FileExists and the like; return a result if nothing would change."""
         plan = await signal.in_thread(self._plan)
         return self._result(plan, f"No change: {plan.source.shown} is there already") if plan.changes_nothing else None
 
@@ -111,9 +121,11 @@ class MoveFileInvocation(ToolInvocation[MoveFileParameters]):
         return TextPreview(text=f"{plan.source.shown} → {plan.target.shown}", concerns=tuple(concerns))
 
     async def question(self) -> Question:
+        """Return a hash of both paths' states, and the preview."""
         return Question(await AbortSignal().in_thread(self._digest), self._preview)
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        """Move the path. Raises ToolFailure."""
         source, target = self._locate(self.params.from_), self._locate(self.params.to)
         async with exclusive(signal, source.real, target.real):
             return await carry_out(signal, self._move, signal)
@@ -129,7 +141,7 @@ class MoveFileInvocation(ToolInvocation[MoveFileParameters]):
         return f"{plan.source.real}\0{_identity(plan.status)}\0{plan.target.real}\0{_identity(plan.replaced)}"
 
     def _plan(self) -> MovePlan:
-        """Blocking. Raises ToolFailure; changes nothing."""
+        """Plan the move, without changes. Blocks; raises ToolFailure."""
         fence = self.context.fence
         source, target = self._locate(self.params.from_), self._locate(self.params.to)
         if any(source.real == root or source.real in root.parents for root in fence.roots):
@@ -176,7 +188,7 @@ class MoveFileInvocation(ToolInvocation[MoveFileParameters]):
         )
 
     def _move(self, signal: AbortSignal) -> ToolResult:
-        """Blocking; on one file system it is done in one step."""
+        """Move; on one file system atomically. Blocks."""
         plan = self._plan()
         if plan.changes_nothing:
             return self._result(plan, f"No change: {plan.source.shown} is there already")
@@ -227,7 +239,7 @@ class MoveFileInvocation(ToolInvocation[MoveFileParameters]):
     def _move_across(
         self, plan: MovePlan, source_directory: int, source: str, directory: int, name: str, signal: AbortSignal
     ) -> None:
-        """Between file systems: a whole copy first, which then takes its name in one step, then the removal."""
+        """Copy across file systems, rename the copy atomically, then remove the source."""
         for _ in list_tree(source_directory, source, signal):
             pass  # raises where a part of it could not be read, before anything is copied
         incoming = f".ollm-moving-{secrets.token_hex(4)}"

@@ -1,4 +1,4 @@
-"""`read_file`: the content of a file, all of it or some lines (001 R2, 000 Properties 6-8)."""
+"""`read_file`: read a whole file or a range of its lines (001 R2, 000 Properties 6-8)."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _indexes = LineIndexes()
 
 
 class ReadEncoding(StrEnum):
-    """How a caller wants the content: as text, or any bytes as base64."""
+    """Form of the content: text, or any bytes as base64."""
 
     UTF_8 = "utf-8"
     BASE64 = "base64"
 
 
 class ReadFileData(ToolData):
-    """The content, exact, and what it was made from.
+    """The exact content, and facts about the file.
 
     `content` keeps line ends and a UTF-8 byte-order mark (as U+FEFF). `size` is the file's, in bytes; `modified` in UTC
     (ISO 8601). `start_line` and `end_line` say which lines `content` holds; None where it holds none.
@@ -66,6 +66,8 @@ class ReadFileData(ToolData):
 
 
 class ReadFileParameters(Parameters):
+    """What to read, and in which form."""
+
     path: str = Field()
     start_line: int | None = None
     end_line: int | None = Field(None, ge=1)
@@ -87,10 +89,11 @@ class ReadFileParameters(Parameters):
 
     @property
     def is_range(self) -> bool:
+        """Return whether only some lines are wanted."""
         return self.start_line is not None or self.end_line is not None
 
     def lines_of(self, total: int) -> range:
-        """The lines asked for that a file of `total` lines has, counted from 1."""
+        """Return the requested lines that exist, counted from 1."""
         first = self.start_line or 1
         if first < 0:
             first = max(1, total + first + 1)
@@ -99,9 +102,10 @@ class ReadFileParameters(Parameters):
 
 
 class ReadFileInvocation(ToolInvocation[ReadFileParameters]):
-    """Reads one file."""
+    """A call that reads one file."""
 
     def get_description(self) -> str:
+        """Return one line about the call."""
         params = self.params
         described = f"Read {quote_name(params.path)}"
         if params.start_line is not None and params.start_line < 0:
@@ -112,15 +116,16 @@ class ReadFileInvocation(ToolInvocation[ReadFileParameters]):
         return described
 
     def touched_paths(self) -> list[TouchedPath]:
+        """Return the file."""
         return [TouchedPath(self.params.path, Access.READ)]
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
-        """Raises FileNotFound, IsADirectory, InvalidPath and NoPermission with the path."""
+        """Raise FileNotFound, IsADirectory, InvalidPath and NoPermission with the path."""
         await signal.in_thread(self._open_and_close)
         return None
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Raises FileNotFound, IsADirectory, NoPermission, FileTooLarge and BinaryFile with the path."""
+        """Read. Raises FileNotFound, IsADirectory, NoPermission, FileTooLarge and BinaryFile with the path."""
         return await signal.in_thread(self._read, signal)
 
     def _open_and_close(self) -> None:
@@ -144,16 +149,16 @@ class ReadFileInvocation(ToolInvocation[ReadFileParameters]):
 
 @dataclass(frozen=True)
 class Content:
-    """What was read: for programs, and as a model reads it."""
+    """Content as data for programs and as text for models."""
 
     data: ReadFileData
     text: str
     note: str | None = None
     fingerprint: str | None = None
-    """Of the whole file; None where only a part of it was looked at."""
+    """Hash of the whole file; None if only a part was read."""
 
     def as_result(self, location: Location, params: ReadFileParameters, limits: Limits) -> ToolResult:
-        """Cut to the limits of a result, with the lines to ask for next where something is left out."""
+        """Return the result, cut to the limits, naming the lines left out."""
         excerpt = OutputFormatter.excerpt(
             self.text, TruncationConfig(limits.result_chars, limits.result_lines), location.shown
         )
@@ -189,7 +194,7 @@ class Content:
 def read_content(
     descriptor: int, location: Location, params: ReadFileParameters, limits: Limits, signal: AbortSignal
 ) -> Content:
-    """The content of an open file as asked for. Raises OSError, FileTooLarge and BinaryFile."""
+    """Return an open file's content. Raises OSError, FileTooLarge and BinaryFile."""
     status = os.fstat(descriptor)
     if params.is_range and status.st_size > limits.file_bytes:
         return _range_of_huge(descriptor, location, params, limits, signal)
@@ -268,7 +273,7 @@ def _recognised(raw: bytes, location: Location) -> Encoding:
 
 
 def _recognised_by_beginning(descriptor: int, location: Location) -> Encoding:
-    """Of a file over the limit, which cannot be read as base64 either."""
+    """Recognise the encoding of a file over the limit. Raises BinaryFile."""
     try:
         return recognise(os.pread(descriptor, SAMPLE_BYTES * 8, 0), complete=False)
     except NotTextError as error:
@@ -278,7 +283,7 @@ def _recognised_by_beginning(descriptor: int, location: Location) -> Encoding:
 def _all_of(
     descriptor: int, location: Location, params: ReadFileParameters, limits: Limits, signal: AbortSignal
 ) -> bytes:
-    """Everything, unless it is more than the limit; the size told beforehand is not believed, files grow."""
+    """Read the whole file, which may still grow. Raises FileTooLarge."""
     pieces: list[bytes] = []
     length = 0
     size = os.fstat(descriptor).st_size
@@ -303,7 +308,7 @@ def _all_of(
 def _range_of_huge(
     descriptor: int, location: Location, params: ReadFileParameters, limits: Limits, signal: AbortSignal
 ) -> Content:
-    """Lines of a file over the limit, without holding more than them."""
+    """Read lines of a file over the limit, holding only them."""
     status = os.fstat(descriptor)
     encoding = _recognised_by_beginning(descriptor, location)
     newline = "\n".encode(encoding.codec)

@@ -1,4 +1,4 @@
-"""`read_many_files`: several files in one answer, one bad one not spoiling the rest (001 R2.8, 000 Property 9)."""
+"""`read_many_files`: read several files at once; each fails on its own (001 R2.8, 000 Property 9)."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from ollm_tui.core.tools.listed_files import notes_of
 from ollm_tui.core.tools.read_file import Content, ReadFileData, ReadFileParameters, read_content
 
 MAX_FILES_OF_GLOB = 1000
-"""So many files are read for one pattern."""
+"""Most files that are read for one pattern."""
 
 
 class ReadFileOutcome(Wire):
-    """One file: what was read, or why it was not."""
+    """One file's content, or the error that prevented reading it."""
 
     path: str
     file: ReadFileData | None = None
@@ -43,18 +43,20 @@ class ReadFileOutcome(Wire):
 
 
 class ReadManyFilesData(ToolData):
-    """The files in the order they were asked for; each is read once, however often it was named."""
+    """The files in the requested order, each once."""
 
     files: tuple[ReadFileOutcome, ...]
 
 
 class ReadManyFilesParameters(Parameters):
+    """The files to read, as paths or patterns."""
+
     paths: list[Annotated[str, Field(min_length=1)]] = Field(min_length=1)
 
 
 @dataclass(frozen=True)
 class _Section:
-    """One file's part of the answer; neither content nor failure while it is still to be read."""
+    """One file's part of the result; without content or failure if unread."""
 
     path: str
     content: Content | None = None
@@ -75,18 +77,20 @@ class _Section:
 
 
 class ReadManyFilesInvocation(ToolInvocation[ReadManyFilesParameters]):
-    """Reads several files, one after the other."""
+    """A call that reads several files, one after the other."""
 
     def get_description(self) -> str:
+        """Return one line about the call."""
         count = len(self.params.paths)
         named = ", ".join(quote_name(path) for path in self.params.paths[:3])
         return f"Read {named}" + (f" and {count - 3} more" if count > 3 else "")
 
     def tool_locations(self) -> list[str]:
+        """Return the paths and patterns as the caller wrote them."""
         return list(self.params.paths)
 
     def touched_paths(self) -> list[TouchedPath]:
-        """A path that is out of reach is no reason to refuse the others: it is left out here and fails on its own."""
+        """Return paths in the workspace, except patterns; others fail on their own."""
         touched: list[TouchedPath] = []
         for path in self.params.paths:
             try:
@@ -98,7 +102,7 @@ class ReadManyFilesInvocation(ToolInvocation[ReadManyFilesParameters]):
         return touched
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Fails only where nothing could be read; a cancelled call keeps what it had read."""
+        """Read the files. Fails only if all fail; OperationCancelled carries those read."""
         sections: list[_Section] = []
         notes: list[str] = []
         try:
@@ -110,7 +114,7 @@ class ReadManyFilesInvocation(ToolInvocation[ReadManyFilesParameters]):
         return self._as_result(sections, notes)
 
     def _expanded(self, notes: list[str], signal: AbortSignal) -> list[_Section]:
-        """What is to be read: the paths as written, patterns replaced by the files they match. Each once."""
+        """Return the paths to read, each once, with patterns expanded."""
         wanted: dict[str, _Section] = {}
         for path in self.params.paths:
             if not has_magic(path) or self._is_there(path):
@@ -140,7 +144,7 @@ class ReadManyFilesInvocation(ToolInvocation[ReadManyFilesParameters]):
             return False
 
     def _matching(self, text: str, notes: list[str], signal: AbortSignal) -> list[str]:
-        """Raises FileNotFound where no file matches, InvalidArguments and InvalidPath for the pattern."""
+        """Return the matching files. Raises FileNotFound, InvalidArguments and InvalidPath."""
         workspace = self.context.fence
         location = workspace.resolve(".")
         hidden = any(name.startswith(".") for name in text.split("/"))
@@ -204,7 +208,7 @@ class ReadManyFilesInvocation(ToolInvocation[ReadManyFilesParameters]):
 
 
 def _joined(sections: Sequence[_Section]) -> str:
-    """One blank line between sections, whether or not a file ends with a line end."""
+    """Join the sections with one blank line between them."""
     texts = [section.for_model() for section in sections]
     return "".join(text + ("\n" if text.endswith("\n") else "\n\n") for text in texts[:-1]) + "".join(texts[-1:])
 

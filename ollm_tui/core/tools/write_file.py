@@ -50,6 +50,8 @@ from ollm_tui.core.tools.file_warnings import find_omission, link_concerns, link
 
 
 class WriteFileParameters(Parameters):
+    """Where to write, and what."""
+
     path: str
     content: str
     overwrite: bool = False
@@ -58,7 +60,7 @@ class WriteFileParameters(Parameters):
 
 
 class WriteFileData(ToolData):
-    """`size` is in bytes; `diff` is None where old or new content is no text."""
+    """The written file: `size` in bytes; `diff` only between texts."""
 
     path: str
     size: int
@@ -69,7 +71,7 @@ class WriteFileData(ToolData):
 
 @dataclass(frozen=True)
 class Existing:
-    """The file that is there. `raw` is None where it is too large to look into, `decoded` where it is no text."""
+    """The existing file; `raw` is None if too large, `decoded` if not text."""
 
     status: os.stat_result
     raw: bytes | None
@@ -77,6 +79,7 @@ class Existing:
 
     @property
     def fingerprint(self) -> str:
+        """Return a hash of the content, or of the status if too large."""
         if self.raw is not None:
             return hashlib.sha256(self.raw).hexdigest()
         return f"{self.status.st_dev}:{self.status.st_ino}:{self.status.st_size}:{self.status.st_mtime_ns}"
@@ -84,7 +87,7 @@ class Existing:
 
 @dataclass(frozen=True)
 class WritePlan:
-    """What is to be written, worked out on one state of the place."""
+    """The bytes to write, based on one state of the file."""
 
     raw: bytes
     encoding: Encoding | None
@@ -95,33 +98,40 @@ class WritePlan:
 
     @property
     def changes_nothing(self) -> bool:
+        """Return whether the file has this content already."""
         return self.old is not None and self.old.raw == self.raw
 
     @property
     def fingerprint(self) -> str:
+        """Return the existing file's fingerprint; `ABSENT` if there is none."""
         return ABSENT if self.old is None else self.old.fingerprint
 
 
 class WriteFileInvocation(ToolInvocation[WriteFileParameters]):
+    """A call that writes one whole file."""
+
     _judged_new: bool = False
-    """The policy was told that nothing is there."""
+    """Whether the policy judged the call as creating a new file."""
     _previewed: str | None = None
-    """Fingerprint of what was there when a person was shown the change."""
+    """Fingerprint of the existing file when the preview was shown."""
 
     def get_description(self) -> str:
+        """Return one line about the call."""
         verb = "Overwrite" if self.params.overwrite else "Write"
         return f"{verb} {visible(self.params.path)} ({_amount(self.params)})"
 
     def touched_paths(self) -> list[TouchedPath]:
+        """Return the file."""
         return [TouchedPath(self.params.path, Access.WRITE)]
 
     def facts(self) -> CallFacts:
+        """Return `$exists` among the rest: whether the file exists."""
         exists = os.path.lexists(self._locate().real)
         self._judged_new = not exists
         return CallFacts(self.tool.effect, virtual={"$exists": exists})
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
-        """Raises FileExists and the like before anyone is asked; a result where the content is there already."""
+        """Raise FileExists and the like; return a result if nothing would change."""
         location = self._locate()
         plan = await signal.in_thread(self._plan, location)
         return _no_change(location, plan) if plan.changes_nothing else None
@@ -137,9 +147,11 @@ class WriteFileInvocation(ToolInvocation[WriteFileParameters]):
         return TextPreview(text=f"Write {len(plan.raw):,} bytes{old} to {location.shown}", concerns=concerns)
 
     async def question(self) -> Question:
+        """Return a hash of the existing file, and the preview."""
         return Question(await AbortSignal().in_thread(self._digest), self._preview)
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        """Write the file. Raises ToolFailure."""
         location = self._locate()
         async with exclusive(signal, location.real):
             return await carry_out(signal, self._write, location, signal)
@@ -169,7 +181,7 @@ class WriteFileInvocation(ToolInvocation[WriteFileParameters]):
         return Existing(snapshot.status, snapshot.raw, decoded)
 
     def _plan(self, location: Location) -> WritePlan:
-        """Blocking. Raises ToolFailure; changes nothing."""
+        """Plan the write, without changes. Blocks; raises ToolFailure."""
         old = self._existing(location)
         if old is None:
             self._refuse_missing_place(location)
@@ -198,7 +210,7 @@ class WriteFileInvocation(ToolInvocation[WriteFileParameters]):
             )
 
     def _write(self, location: Location, signal: AbortSignal) -> ToolResult:
-        """Blocking; all or nothing."""
+        """Write the file atomically. Blocks."""
         plan = self._plan(location)
         if plan.changes_nothing:
             return _no_change(location, plan)
@@ -226,7 +238,7 @@ class WriteFileInvocation(ToolInvocation[WriteFileParameters]):
         )
 
     def _refuse_unseen(self, location: Location, plan: WritePlan) -> None:
-        """Nothing is replaced that neither the policy nor the person knew of."""
+        """Raise FileChanged if the file changed since it was judged or previewed."""
         appeared = self._judged_new and plan.old is not None
         if appeared or (self._previewed is not None and self._previewed != plan.fingerprint):
             raise FileChanged(
@@ -262,7 +274,7 @@ def _text_plan(content: str, location: Location, old: Existing | None) -> WriteP
 
 
 def _encoded(content: str, location: Location, decoded: DecodedText | None, notes: list[str]) -> tuple[bytes, Encoding]:
-    """In the old file's encoding where that gives the content back when it is read, else in UTF-8."""
+    """Encode in the old file's encoding if that round-trips, else in UTF-8."""
     if decoded is not None and decoded.encoding != UTF_8:
         kept = decoded.encoding
         try:
@@ -308,7 +320,7 @@ def _no_change(location: Location, plan: WritePlan) -> ToolResult:
 
 
 def _amount(params: WriteFileParameters) -> str:
-    """Characters of a text; of base64 the bytes it stands for."""
+    """Return the number of characters, or of bytes for base64."""
     if params.encoding == "base64":
         digits = sum(1 for character in params.content if not character.isspace() and character != "=")
         return f"{digits * 3 // 4} bytes"
