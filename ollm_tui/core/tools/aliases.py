@@ -1,4 +1,4 @@
-"""Other names that models and the seeds use for our tools: accepted, never listed (contract section 1)."""
+"""Aliases of tools: accepted in calls, never listed (contract section 1)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ollm_tui.core.base.results import JsonObject
 
 NO_DEPTH_LIMIT = 1_000_000
 EXEC_TIMEOUT_SECONDS = 180
-"""004's default for `exec`, which counts in seconds where `shell` counts in milliseconds."""
+"""Default time limit of `exec` in seconds (004)."""
 _DEFAULT_EXEC_MS = EXEC_TIMEOUT_SECONDS * 1000
 
 
 @dataclass(frozen=True)
 class Alias:
-    """A foreign name, the tools it can stand for, and how its arguments become theirs.
+    """Another name for a tool, with the translation of its arguments.
 
     `translate` raises InvalidArguments where they do not say which tool is meant.
     """
@@ -34,7 +34,7 @@ def _renamed(arguments: JsonObject, **names: str) -> JsonObject:
 
 
 def _gives(arguments: JsonObject, *names: str) -> bool:
-    """Whether one of `names` has a value: models send null for what they leave out."""
+    """Return whether one of `names` has a value other than null."""
     return any(arguments.get(name) is not None for name in names)
 
 
@@ -76,7 +76,7 @@ def _exec(arguments: JsonObject) -> tuple[str, JsonObject]:
 
 
 def _milliseconds(seconds: JsonValue) -> JsonValue:
-    """Seconds as milliseconds; what is no number of seconds as it is, for validation to name."""
+    """Convert seconds to milliseconds; other values stay, for validation to reject."""
     if isinstance(seconds, str) and seconds.isdecimal() and len(seconds) <= 18:
         return int(seconds) * 1000
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
@@ -104,4 +104,4 @@ POLICY_NAMES: dict[str, tuple[str, ...]] = {
     "list_directory": ("ls",),
     "exec": ("shell", "run_code", "shell_output", "shell_kill"),
 }
-"""What a foreign name means in a policy: denying `exec` denies everything that runs commands."""
+"""The tools a policy name covers: `exec` means all that run commands."""

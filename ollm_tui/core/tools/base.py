@@ -1,4 +1,4 @@
-"""What a tool is, and what one call of it is (000 DeclarativeTool and ToolInvocation, 001 R10, 003, 004)."""
+"""The types of a tool and of one call (000 DeclarativeTool and ToolInvocation, 001 R10, 003, 004)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ToolGroup(StrEnum):
-    """004's groups; the policy can name them."""
+    """The groups of tools that the policy can name (004)."""
 
     RUNTIME = "runtime"
     FS = "fs"
@@ -38,7 +38,7 @@ class ToolGroup(StrEnum):
 
 
 class Effect(StrEnum):
-    """What kind of thing a tool does to the world; the policy's modes go by it."""
+    """The kind of effect a tool has; the policy's modes depend on it."""
 
     READS = "reads"
     WRITES = "writes"
@@ -51,14 +51,14 @@ class Effect(StrEnum):
 
 
 class Parameters(BaseModel):
-    """Base of every tool's parameters, the one source of its schema: camelCase outside, snake_case accepted."""
+    """Base of all tool parameters; camelCase in JSON, snake_case also accepted."""
 
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid", defer_build=True
     )
 
     def on_the_wire(self) -> JsonObject:
-        """All parameters under their wire names, defaults filled in, those that were not given left out."""
+        """Return the parameters under their wire names, with defaults, without None."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -67,12 +67,15 @@ P = TypeVar("P", bound=Parameters)
 
 @dataclass(frozen=True)
 class TouchedPath:
-    """A path a call would read or write, as the caller wrote it; judged against the fence before anyone is asked."""
+    """A path that a call would read or write, as the caller wrote it.
+
+    It is checked against the workspace before a confirmation is requested.
+    """
 
     path: str
     access: Access
     follow: bool = True
-    """False where the entry itself is meant, not what it links to (deleting, moving)."""
+    """False to affect a symbolic link itself, not its target (deleting, moving)."""
 
 
 async def _no_preview() -> Preview | None:
@@ -81,38 +84,41 @@ async def _no_preview() -> Preview | None:
 
 @dataclass(frozen=True)
 class Question:
-    """What a person is asked about: what a call would do, and a fingerprint of the files that goes by."""
+    """A confirmation's preview, and a fingerprint of the files it depends on."""
 
     state: str = ""
-    """Compared right before the effect with what it is then."""
+    """The fingerprint, compared again right before the effect."""
     preview: Callable[[], Awaitable[Preview | None]] = _no_preview
-    """Works out the effect in detail; None where the arguments say it all."""
+    """Builds the preview; None where the arguments are enough."""
 
 
 @dataclass(frozen=True)
 class SessionOffer:
-    """What a tool itself can go on allowing until the session ends."""
+    """A permission that a tool can grant until the session ends."""
 
     text: str
-    """In words, for the person."""
+    """The description for the person."""
     virtual: Mapping[str, JsonValue]
-    """The call's virtual parameters as they are from then on."""
+    """The call's virtual parameters once it is granted."""
     accept: Callable[[], None]
-    """Allows it; called when a person said yes for the session."""
+    """Grants it; called when a person approves for the session."""
 
 
 @dataclass(frozen=True)
 class CallFacts:
-    """What the policy judges a call by, beside its parameters and paths; goes by `stat` at most."""
+    """Facts for the policy, in addition to a call's parameters and paths.
+
+    Collecting them reads no more than `stat` does.
+    """
 
     effect: Effect
-    """What kind of thing this very call does to the world."""
+    """The kind of effect of this call."""
     virtual: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
-    """Facts that rules may ask about: `$exists` where it means something."""
+    """Facts that rules can test, such as `$exists`."""
     refusal: ToolFailure | None = None
-    """Why it must fail whatever anybody answers, as far as the parameters alone say."""
+    """The error, known from the parameters, that no approval can prevent."""
     offer: SessionOffer | None = None
-    """What a yes for the session would mean; None where the policy remembers approvals of this tool, or nobody."""
+    """The tool's own session permission; None where the policy keeps approvals."""
 
 
 class ToolInvocation(ABC, Generic[P]):
@@ -167,7 +173,7 @@ class ToolInvocation(ABC, Generic[P]):
 
     @abstractmethod
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Do it. Raises ToolFailure; OperationCancelled on abort, with the partial output (000 Property 48)."""
+        """Run the call. Raises ToolFailure, or OperationCancelled with partial output (000 Property 48)."""
 
     @final
     def confirmation_details(self, risk: Risk, preview: Preview | None = None) -> ConfirmationDetails:
@@ -194,19 +200,19 @@ class Tool(Generic[P]):
     parameters: type[P]
     invocation: type[ToolInvocation[P]]
     risk: Risk
-    """How much a call can hurt in general; `risk_of_call` knows about one."""
+    """The risk of a call in general; `risk_of_call` tells it for one."""
     returns: type[ToolData] | UnionType | None = None
     """The model of `data`, or the union of several."""
     requires_approval: bool | Callable[[P], bool] = False
     risk_of_call: Callable[[Mapping[str, JsonValue]], Risk] | None = None
     """The risk by the arguments under their wire names, where it depends on them."""
     dangerous: bool = False
-    """Never allowed by a `*` rule alone."""
+    """A `*` rule alone never allows it."""
     time_limit: float | None = 300.0
     """Seconds the executor grants; None where the tool keeps a limit of its own."""
     plugin: bool = False
     cuts_itself: bool = False
-    """Its results keep to the limits, which count less than all of their text."""
+    """The tool shortens its results to the limits itself."""
 
     def needs_approval(self, params: P) -> bool:
         """Return whether a call always asks, whatever the rules say."""
@@ -248,19 +254,22 @@ class Tool(Generic[P]):
 
     @property
     def _takes(self) -> str:
-        """For models: the same fault twice in a row is a loop, and the schema may be far back in the conversation."""
+        """Return the parameters in words, for the model's next try.
+
+        The schema may be far back in the conversation.
+        """
         return f"It takes {parameters_in_words(self.parameters) or 'nothing'}."
 
 
 AnyTool = Tool[Any]
-"""A tool of whatever parameters: Any, since each tool takes only its own model and no common one could say so."""
+"""A tool with parameters of any type."""
 
 AnyInvocation = ToolInvocation[Any]
-"""A call of whatever tool; Any for the same reason."""
+"""A call of any tool."""
 
 
 FAULTS_NAMED = 50
-"""Faults in the message of wrong arguments; a list of ten thousand wrong items has as many. The details have all."""
+"""Most validation errors that a message names; the details hold all."""
 
 
 def _all_faults(error: ValidationError) -> list[str]:

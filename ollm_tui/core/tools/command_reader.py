@@ -1,4 +1,4 @@
-"""What tools ask about a command line; a port, which the policy implements (`core/policy/command_warnings.py`)."""
+"""The protocol for facts about command lines, implemented by the policy (`core/policy/command_warnings.py`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CommandFacts:
-    """The simple commands of a line, and what a person should know before approving it."""
+    """The simple commands of a line, and the warnings for its confirmation."""
 
     parts: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What a call may use: workspace, services and limits; a service that was not given is made on demand."""
+"""The context of a call: workspace, services and limits."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class Limits:
 
 
 class DefaultServices:
-    """The services of an executor that was given none: each made when first used, gone when closed."""
+    """Default services of an executor, created on first use until closed."""
 
     @cached_property
     def web(self) -> WebAccess:
-        """Access to public addresses, without a search provider."""
+        """Return access to public addresses, without a search provider."""
         from ollm_tui.core.web.client import WebAccess
 
         return WebAccess()
 
     @cached_property
     def trash(self) -> Trash:
-        """The person's own trash, so that `ollm-tui trash restore` finds what was deleted."""
+        """Return the user's trash, which `ollm-tui trash restore` reads."""
         from ollm_tui.core.base.app_dirs import state_dir
         from ollm_tui.core.files.trash import Trash
 
@@ -52,14 +52,14 @@ class DefaultServices:
 
     @cached_property
     def commands(self) -> CommandHub:
-        """Commands that end when this is closed."""
+        """Return the hub of commands, which end on close."""
         from ollm_tui.core.shell.hub import CommandHub
 
         return CommandHub()
 
     @cached_property
     def store(self) -> Store:
-        """A database in memory."""
+        """Return a store in memory."""
         from ollm_tui.core.storage.store import InMemoryStore
 
         return InMemoryStore()
@@ -75,7 +75,7 @@ class DefaultServices:
 
 @dataclass(frozen=True)
 class ToolContext:
-    """What a call may use; services that are None are taken from `defaults`."""
+    """The context of a call; services that are None come from `defaults`."""
 
     bus: MessageBus
     workspace: Workspace | None = None
@@ -85,7 +85,7 @@ class ToolContext:
     trash: Trash | None = None
     web: WebAccess | None = None
     command_reader: CommandReader | None = None
-    """Set by the executor where a caller gives none."""
+    """The executor sets it where a caller gives none."""
     clock: Clock = field(default_factory=SystemClock)
     limits: Limits = field(default_factory=Limits)
     seen: SeenFiles = field(default_factory=SeenFiles)
@@ -97,29 +97,29 @@ class ToolContext:
 
     @property
     def fence(self) -> Workspace:
-        """The workspace; raises RuntimeError where a caller built a context without one."""
+        """Return the workspace; raises RuntimeError where there is none."""
         if self.workspace is None:
             raise RuntimeError("this tool needs a workspace: build its ToolContext with one")
         return self.workspace
 
     @property
     def command_hub(self) -> CommandHub:
-        """The live commands."""
+        """Return the hub of commands."""
         return self.commands or self.defaults.commands
 
     @property
     def web_access(self) -> WebAccess:
-        """The way to web servers."""
+        """Return the access to web servers."""
         return self.web or self.defaults.web
 
     @property
     def trash_folder(self) -> Trash:
-        """Where deleted files go."""
+        """Return the trash for deleted files."""
         return self.trash or self.defaults.trash
 
     @property
     def memories(self) -> Memory:
-        """The memory of workspace and person."""
+        """Return the memories of workspace and user."""
         if self.memory is not None:
             return self.memory
         from ollm_tui.core.memory import Memory
@@ -128,7 +128,7 @@ class ToolContext:
 
     @property
     def todo_list(self) -> TodoList:
-        """The workspace's todo list."""
+        """Return the workspace's todo list."""
         if self.todos is not None:
             return self.todos
         from ollm_tui.core.todos.todo_list import TodoList

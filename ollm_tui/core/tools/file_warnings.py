@@ -1,4 +1,4 @@
-"""What a person and a model should know about files before and after they change: links to them, git's view."""
+"""Warnings about a file's links, git status and omitted text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ollm_tui.core.search.repository import Repository
 
 
 def link_concerns(location: Location, status: os.stat_result) -> list[str]:
-    """For the confirmation, before the file is replaced."""
+    """Return the warnings for the confirmation, before the file is replaced."""
     concerns = [f"The file has {status.st_nlink} names (hard links); the others keep the old content"]
     if status.st_nlink < 2:
         concerns = []
@@ -24,7 +24,7 @@ def link_concerns(location: Location, status: os.stat_result) -> list[str]:
 
 
 def link_notes(location: Location, status: os.stat_result) -> list[str]:
-    """For the model, after it was replaced."""
+    """Return the notes for the model, after the file was replaced."""
     notes: list[str] = []
     if status.st_nlink > 1:
         notes.append(f"the file had {status.st_nlink} names (hard links); the others keep the old content")
@@ -34,7 +34,10 @@ def link_notes(location: Location, status: os.stat_result) -> list[str]:
 
 
 def git_standing(files: Sequence[Path]) -> str:
-    """Whether git knows the files (real paths), in words for a confirmation; empty where there is none to tell."""
+    """Return whether git tracks the files, in words for a confirmation.
+
+    Takes real paths; empty where there are none.
+    """
     if not files:
         return ""
     repositories: dict[Path, Repository | None] = {}
@@ -54,13 +57,13 @@ def git_standing(files: Sequence[Path]) -> str:
 
 
 def _leads_elsewhere(location: Location) -> bool:
-    """Whether links led to another place than the path says."""
+    """Return whether symbolic links lead away from the given path."""
     asked = os.path.normpath(location.asked)
     return not str(location.real).endswith(asked) and not location.asked.startswith('"')
 
 
 _MOST_CHARACTERS = 200
-"""A placeholder is a short line of its own."""
+"""The longest line, in characters, that can be a placeholder."""
 
 # A comment mark (or a bracket, or dots) has to open the line: the same words in a string or in prose are text.
 _OPENING = re.compile(r"\s*(?://+|/\*+|\{/\*+|#+|--+|<!--+|;+|%+|\*+|'|\"{3}|\(|\[|<|(?=\.\.\.|…))\s*")
@@ -96,7 +99,7 @@ class OmissionPlaceholder:
 
 
 def find_omission(content: str) -> OmissionPlaceholder | None:
-    """The first line of `content` that looks like a placeholder for left-out text."""
+    """Return the first line that looks like a placeholder for omitted text."""
     for number, line in enumerate(content.split("\n"), 1):
         if len(line) <= _MOST_CHARACTERS and _is_placeholder(line):
             return OmissionPlaceholder(number, line.strip())

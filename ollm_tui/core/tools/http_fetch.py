@@ -1,4 +1,4 @@
-"""`http_fetch`: one HTTP request, its answer as it is (004)."""
+"""`http_fetch`: send one HTTP request and return the raw response (004)."""
 
 from __future__ import annotations
 
@@ -22,24 +22,34 @@ from ollm_tui.core.web.untrusted_text import UNTRUSTED_NOTE, WebResult
 
 
 class HttpFetchParameters(RequestParameters):
+    """What to send, and where."""
+
     method: HttpMethod = Field(HttpMethod.GET)
     body: str | None = None
 
 
 class HttpFetchInvocation(RequestInvocation[HttpFetchParameters]):
+    """Sends one request."""
+
     @property
     def method(self) -> HttpMethod:
+        """Return the method to send."""
         return self.params.method
 
     @property
     def body(self) -> str | None:
+        """Return the body to send; None for none."""
         return self.params.body
 
     def get_description(self) -> str:
+        """Return one line about the call."""
         return f"{self.params.method} {visible(self.params.url)}"
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Any status is a result. Raises FetchFailed, FetchTimeout, UrlNotAllowed."""
+        """Send the request; any status is a result.
+
+        Raises FetchFailed, FetchTimeout, UrlNotAllowed.
+        """
         signal.throw_if_aborted()
         response = await self.web.fetch(self.request(), signal, approved=self.approved_server)
         reading = await read_raw(response, self.web.downloads, signal)

@@ -1,4 +1,4 @@
-"""What glob, grep and ls share: a walk inside the fence, and the words for what it left out."""
+"""The directory walk of glob, grep and ls, and notes on skipped entries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ollm_tui.core.fence.workspace import Location, Workspace
 from ollm_tui.core.search.listing import Listing, ListingOptions, with_slash
 
 _NAMED_DIRECTORIES = 3
-"""So many unreadable directories are named in a note; of more only the number."""
+"""Unreadable directories that a note names; the rest are only counted."""
 
 
 def status_of(workspace: Workspace, location: Location, failure: type[ToolFailure]) -> os.stat_result:
@@ -59,7 +59,7 @@ def listing_of(workspace: Workspace, location: Location, options: ListingOptions
 
 
 def notes_of(listing: Listing, location: Location) -> tuple[str, ...]:
-    """Return what a reader of the result must know about what is not in it."""
+    """Return notes on what is missing from the result."""
     notes: list[str] = []
     if listing.start_ignored:
         notes.append(f"{location.shown} is ignored by git; it was searched because it was asked for")
@@ -82,7 +82,7 @@ def stopped_at(count: int) -> str:
 
 
 def shown_prefix(directory: Path, workspace: Workspace) -> str:
-    """Return what precedes names below a directory in results: empty for the workspace, else with `/`."""
+    """Return the prefix of names below a directory; empty for the workspace."""
     if directory == workspace.root:
         return ""
     inside = workspace.root in directory.parents
@@ -95,7 +95,7 @@ def shown_path(prefix: str, path: bytes) -> str:
 
 
 def shown_paths(prefix: str, paths: Sequence[bytes]) -> list[str]:
-    """As `shown_path`, for many: names that are all plain are looked at together."""
+    """Return paths as `shown_path` does, quickly where all are plain."""
     text = os.fsdecode(b"\0".join(paths))
     plain = text.isascii() and text.replace("\0", "").isprintable() and '"' not in text and "\\" not in text
     if paths and plain and shown_name(prefix) == prefix:
@@ -104,14 +104,14 @@ def shown_paths(prefix: str, paths: Sequence[bytes]) -> list[str]:
 
 
 def paths_below(prefix: str, shown: Sequence[str], names: Sequence[bytes]) -> list[str]:
-    """As `shown_paths`, for names of which is known how each alone is shown."""
+    """Return paths as `shown_paths` does, from names already quoted."""
     if shown_name(prefix) == prefix and '"' not in "".join(shown):  # what is quoted is quoted as a whole
         return [prefix + name for name in shown]
     return shown_paths(prefix, names)
 
 
 def shown_name(name: str) -> str:
-    """As `quote_name`, quick for the names that nearly all files have."""
+    """Quote a name as `quote_name` does, quickly for common names."""
     if name.isascii() and name.isprintable() and '"' not in name and "\\" not in name:
         return name
     return quote_name(name)
@@ -126,7 +126,7 @@ _MOMENTS_KEPT = 16384
 
 
 class _Moments(dict[int, str]):
-    """Milliseconds since 1970 as texts; remembered, as files of one directory were often written together."""
+    """Cache of formatted times: files of one directory often share them."""
 
     def __missing__(self, milliseconds: int) -> str:
         seconds, rest = divmod(milliseconds, 1000)
@@ -146,4 +146,4 @@ def _second(seconds: int) -> str:
 
 
 MOMENTS = _Moments()
-"""What `iso_time` looks up, for who has a hundred thousand to show."""
+"""The cache behind `iso_time`, for callers with very many times."""

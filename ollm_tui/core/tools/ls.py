@@ -1,4 +1,4 @@
-"""`ls`: what lies in a directory, ignored entries left out (001 R4.9-R4.12, 000 Properties 22-24)."""
+"""`ls`: list a directory without ignored entries (001 R4.9-R4.12, 000 Properties 22-24)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DEFAULT_DEPTH = 3
 """Levels below the directory that `recursive` descends when `maxDepth` is not given (000)."""
 
 _NAMED_DIRECTORIES = 5
-"""So many of the directories that were not entered are named."""
+"""Directories not entered that a note names."""
 
 EntryKind: TypeAlias = Literal["file", "directory", "symlink"]
 """What an entry is; a link is never followed to find out. Plain texts, as a hundred thousand entries hold one each."""
@@ -64,12 +64,12 @@ class EntryRun:
 
     names: Sequence[bytes]
     shown: Sequence[str]
-    """The names as results show them."""
+    """The names as shown in results."""
     kind: EntryKind
     directory: bytes
-    """Where they lie, below the directory that is listed."""
+    """Their directory, relative to the listed one."""
     shown_directory: str
-    """What stands in front of the names in results."""
+    """The prefix of the names in results."""
     depth: int
 
     def entries(self, handle: DirHandle) -> list[LsEntry]:
@@ -89,7 +89,7 @@ class EntryRun:
         ]
 
     def _statuses(self, handle: DirHandle) -> Sequence[os.stat_result | None]:
-        """None for what has vanished."""
+        """Return the status of each entry; None where it no longer exists."""
         try:
             directory = handle.directory(self.directory)
         except OSError:
@@ -183,7 +183,7 @@ class LsInvocation(ToolInvocation[LsParameters]):
 
 @dataclass
 class _Walk:
-    """Directories first, their content below them; stops at `limit` entries."""
+    """A walk: directories first, their content below them, up to `limit` entries."""
 
     listing: Listing
     location: Location

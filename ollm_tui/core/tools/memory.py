@@ -29,16 +29,16 @@ _SYNONYMS = {
 }
 
 _OLD_VALUE_CHARS = 200
-"""How much of a value that was overwritten a note repeats."""
+"""Characters of an overwritten value that a note repeats."""
 
 
 def _known_action(given: object) -> object:
-    """What other tools of this kind call the same things."""
+    """Return the action's own name for a synonym that models use."""
     return _SYNONYMS.get(given.lower(), given.lower()) if isinstance(given, str) else given
 
 
 class MemoryAction(StrEnum):
-    """What is to be done with a memory."""
+    """The actions on a memory."""
 
     SET = "set"
     GET = "get"
@@ -47,6 +47,8 @@ class MemoryAction(StrEnum):
 
 
 class MemoryParameters(Parameters):
+    """What to do, and with which key."""
+
     action: Annotated[MemoryAction, BeforeValidator(_known_action)] = Field()
     key: str | None = None
     value: str | None = None
@@ -65,7 +67,7 @@ class MemoryParameters(Parameters):
 
 
 class MemoryData(ToolData):
-    """What one key holds; `value` is missing where there is nothing."""
+    """The value of one key; None where the key does not exist."""
 
     key: str
     value: str | None = None
@@ -73,11 +75,16 @@ class MemoryData(ToolData):
 
 
 class MemoryKeysData(ToolData):
+    """The keys in memory."""
+
     keys: tuple[str, ...]
 
 
 class MemoryInvocation(ToolInvocation[MemoryParameters]):
+    """Sets, gets, deletes or lists memories."""
+
     def get_description(self) -> str:
+        """Return one line about the call."""
         if self.params.action is MemoryAction.LIST:
             return "List what is remembered"
         words = {MemoryAction.SET: "Remember", MemoryAction.GET: "Recall", MemoryAction.DELETE: "Forget"}
@@ -85,14 +92,19 @@ class MemoryInvocation(ToolInvocation[MemoryParameters]):
         return f"{words[self.params.action]} {quoted_unless_plain(self._key)}{where}"
 
     def facts(self) -> CallFacts:
+        """Return whether the call changes memory."""
         changes = self.params.action in (MemoryAction.SET, MemoryAction.DELETE)
         return CallFacts(Effect.REMEMBERS if changes else Effect.READS)
 
     async def question(self) -> Question:
+        """Return a question that shows the text to store."""
         return Question(preview=self._preview)
 
     async def should_confirm_execute(self, signal: AbortSignal) -> ConfirmationDetails | Literal[False]:
-        """Asks before something is kept that looks like a secret: every later session and its model reads it."""
+        """Ask before storing a text that looks like a secret.
+
+        Every later session and its model can read it.
+        """
         if await self._secret() is None:
             return await super().should_confirm_execute(signal)
         return self.confirmation_details(Risk.MEDIUM, await self._preview())
@@ -105,7 +117,12 @@ class MemoryInvocation(ToolInvocation[MemoryParameters]):
         return TextPreview(text=self._value, concerns=concerns)
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Raises MemoryFailed for what is too long, and StorageFailed. A key that is not there is no error."""
+        """Run the action; a missing key is no error.
+
+        Raises:
+            MemoryFailed: Key or value is too long.
+            StorageFailed: The store cannot be read or written.
+        """
         signal.throw_if_aborted()
         return await signal.in_thread(self._run)
 
@@ -161,7 +178,7 @@ class MemoryInvocation(ToolInvocation[MemoryParameters]):
 
 
 def recalled(key: str, memory: MemoryEntry | None, notes: tuple[str, ...] = ()) -> ToolResult:
-    """What get answers: the value itself, exact in `data`."""
+    """Return the result of a get; `data` holds the exact value."""
     if memory is None:
         return ToolResult.of_text("Key not found", data=MemoryData(key=key), notes=notes)
     data = MemoryData(key=key, value=memory.value, scope=memory.scope)

@@ -10,19 +10,27 @@ from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolIn
 from ollm_tui.core.tools.memory import MemoryData, recalled
 
 _NAMED_KEYS = 20
-"""How many keys a miss names."""
+"""Number of keys named when the key is missing."""
 
 
 class MemoryGetParameters(Parameters):
+    """Which memory to read."""
+
     key: str
 
 
 class MemoryGetInvocation(ToolInvocation[MemoryGetParameters]):
+    """Reads one memory."""
+
     def get_description(self) -> str:
+        """Return one line about the call."""
         return f"Recall {quoted_unless_plain(self.params.key)}"
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Looks in the workspace, then the user's memories. A key that is not there is no error: others are named."""
+        """Read the memory of the workspace, else that of the user.
+
+        A missing key is no error: the result names existing keys.
+        """
         signal.throw_if_aborted()
         return await signal.in_thread(self._run)
 

@@ -1,4 +1,4 @@
-"""`memory_search`: find memories by their words, and by what they mean where a model is installed (004)."""
+"""`memory_search`: find memories by words, and by meaning where a model is installed (004)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ _KEYWORD_NOTE = "keyword only: no semantic model is installed, so try other word
 
 
 class MemorySearchParameters(Parameters):
+    """What to search for."""
+
     query: Query
     limit: int = Field(10, ge=1, le=100)
 
 
 class MemoryHit(Wire):
-    """One memory found; `by` says what it was found by."""
+    """One memory found; `by` tells how it was found."""
 
     key: str
     value: str
@@ -31,18 +33,21 @@ class MemoryHit(Wire):
 
 
 class MemorySearchData(ToolData):
-    """Best first; `ranking` says what all memories were ranked by."""
+    """The results, best first; `ranking` tells how they were ranked."""
 
     results: tuple[MemoryHit, ...]
     ranking: Ranking
 
 
 class MemorySearchInvocation(ToolInvocation[MemorySearchParameters]):
+    """Searches the memories."""
+
     def get_description(self) -> str:
+        """Return one line about the call."""
         return f"Search memory for {quoted_unless_plain(self.params.query)}"
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Raises StorageFailed, OperationCancelled. Nothing found is no error."""
+        """Search. Raises StorageFailed, OperationCancelled; no results is no error."""
         signal.throw_if_aborted()
         memory = self.context.memories
         outcome = await signal.in_thread(memory.search, self.params.query, self.params.limit, signal=signal)

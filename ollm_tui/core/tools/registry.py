@@ -1,4 +1,4 @@
-"""Which tools there are (001 R1, 000 Properties 1-5, 003 and 004 registries)."""
+"""The registry of tools (001 R1, 000 Properties 1-5, 003 and 004 registries)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LATER_TOOLS = (
     *("git_status", "git_diff", "git_log", "git_show", "git_add", "git_branch", "git_commit", "git_checkout"),
     *("git_push", "install_package"),
 )
-"""Names of the contract's tools that a version may not have yet: a call is told so instead of a similar name."""
+"""Tools of the contract that may not exist yet; the error says so."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,14 @@ class Resolved:
 
     tool: AnyTool
     arguments: JsonObject | None
-    """None where they were no object: mending and validation deal with that."""
+    """None where they were no object; argument repair and validation handle that."""
 
 
 class ToolRegistry:
-    """Tools by name. May change while running; lists are sorted by code point, whatever the order of registering."""
+    """Tools by name; may change while running.
+
+    Lists are sorted by code point, whatever the order of registration.
+    """
 
     def __init__(self) -> None:
         self._tools: dict[str, AnyTool] = {}
@@ -43,28 +46,30 @@ class ToolRegistry:
         self._tools.pop(name, None)
 
     def get(self, name: str) -> AnyTool | None:
-        """The tool of exactly that name; aliases do not count."""
+        """Return the tool of exactly that name, aliases excluded."""
         return self._tools.get(name)
 
     def list(self) -> list[AnyTool]:
-        """All tools, sorted by name."""
+        """Return all tools, sorted by name."""
         return [self._tools[name] for name in sorted(self._tools)]
 
     def get_by_group(self, group: ToolGroup) -> list[AnyTool]:
+        """Return the tools of a group, sorted by name."""
         return [tool for tool in self.list() if tool.group is group]
 
     def get_function_schemas(self, form: SchemaFormat = SchemaFormat.OLLM) -> list[JsonObject]:
-        """One schema for each tool, sorted by name."""
+        """Return one schema for each tool, sorted by name."""
         return [function_schema(tool, form) for tool in self.list()]
 
     def to_openai_functions(self) -> list[JsonObject]:
-        """003's bare form: name, description and parameters of each tool."""
+        """Return name, description and parameters of each tool (003)."""
         return self.get_function_schemas(SchemaFormat.OLLM)
 
     def resolve(self, name: str, arguments: JsonObject | None = None) -> Resolved:
-        """The tool meant by `name`, with its arguments translated where the name is an alias.
+        """Return the tool that a name or alias stands for.
 
-        Case, `-` and `_` are folded. Raises ToolNotFound naming the closest tools: nothing ever runs on similarity.
+        Case, `-` and `_` are ignored; an alias's arguments are translated.
+        Raises ToolNotFound naming the closest tools: a similar name never runs.
         """
         exact = self._tools.get(name)
         if exact is not None:
@@ -93,7 +98,7 @@ class ToolRegistry:
 
 
 def folded_name(name: str) -> str:
-    """What counts of a name: case, `-` and `_` do not."""
+    """Return a name without case, `-` and `_`, for comparison."""
     return name.replace("-", "_").replace("_", "").casefold()
 
 

@@ -17,11 +17,11 @@ _NOISE = frozenset({"title", "additionalProperties", "$defs"})
 _BOUNDS = frozenset(
     {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems"}
 )
-"""What validation says when it matters; in every request of a conversation it would cost more than it helps."""
+"""Left out to save tokens: validation errors name the bound that matters."""
 
 
 class SchemaFormat(StrEnum):
-    """The shapes that model servers take (contract section 7)."""
+    """The schema formats of model servers (contract section 7)."""
 
     OLLM = "ollm"
     OPENAI = "openai"
@@ -29,20 +29,31 @@ class SchemaFormat(StrEnum):
 
 
 class SchemaSource(Protocol):
-    """What schemas are made from; every tool is one."""
+    """The source of a schema; every tool is one."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Return the name the model calls."""
+        ...
+
     @property
-    def description(self) -> str: ...
+    def description(self) -> str:
+        """Return what the model reads about the tool."""
+        ...
+
     @property
-    def parameters(self) -> type[BaseModel]: ...
+    def parameters(self) -> type[BaseModel]:
+        """Return the model of the arguments."""
+        ...
+
     @property
-    def returns(self) -> type[ToolData] | UnionType | None: ...
+    def returns(self) -> type[ToolData] | UnionType | None:
+        """Return the type of the result's `data`; None for none."""
+        ...
 
 
 def function_schema(tool: SchemaSource, form: SchemaFormat = SchemaFormat.OLLM) -> JsonObject:
-    """One tool's schema in the form asked for; a copy that the caller may change."""
+    """Return a tool's schema as a copy that the caller may change."""
     parameters = compact_schema(tool.parameters)
     match form:
         case SchemaFormat.OLLM:
@@ -54,7 +65,7 @@ def function_schema(tool: SchemaSource, form: SchemaFormat = SchemaFormat.OLLM) 
 
 
 def compact_schema(model: type[BaseModel]) -> JsonObject:
-    """JSON Schema without `$defs`, titles, bounds and nulls.
+    """Return the JSON Schema without `$defs`, titles, bounds and nulls.
 
     Optional means "not required", which small models understand.
     """
@@ -74,7 +85,7 @@ def returns_schema(tool: SchemaSource) -> JsonObject:
 
 
 def _allow_absent(node: JsonValue) -> None:
-    """Take what may be null from what is required: nothing stands where there is nothing."""
+    """Remove nullable properties from `required`: null values are left out."""
     match node:
         case {"properties": dict(properties), "required": list(required)}:
             node["required"] = [name for name in required if not _is_nullable(properties.get(str(name)))]
@@ -90,9 +101,9 @@ def _is_nullable(schema: JsonValue) -> bool:
 
 
 def parameters_in_words(model: type[BaseModel]) -> str:
-    """What a tool takes, in a line for models whose arguments did not fit: `path, edits: [{target, replacement}]`.
+    """Return the parameters as one line: `path, edits: [{target, replacement}]`.
 
-    `?` marks what may be left out; what has no type behind it is a text.
+    Shown to models after invalid arguments. `?` marks optional ones; no type means string.
     """
     return _members(_compact_schema(model))
 
@@ -172,7 +183,7 @@ def _compact(node: JsonObject, defs: JsonObject, inside: tuple[str, ...]) -> Jso
 
 
 def _goes_without_saying(default: JsonValue) -> bool:
-    """Whether a model would take it for the default anyway."""
+    """Return whether a model would assume this default anyway."""
     return (
         default is None or default is False or default in ("", ".", "utf-8") or (default == 0 and default is not True)
     )

@@ -30,16 +30,18 @@ from ollm_tui.core.tools.command_reader import CommandFacts
 from ollm_tui.core.tools.context import ToolContext
 
 DEFAULT_TIMEOUT_MS = 30_000
-"""Milliseconds a command gets when the call does not say (000)."""
+"""Time limit in milliseconds where the call gives none (000)."""
 
 LONGEST_MS = 86_400_000
-"""No limit in milliseconds may be longer: a day."""
+"""The longest time limit in milliseconds: a day."""
 
 UNATTENDED_IDLE = 300.0
-"""Seconds without output and processor time after which a command that nobody watches is ended."""
+"""Idle limit (no output, no CPU time) in seconds for unattended commands."""
 
 
 class ShellParameters(Parameters):
+    """What to run, where, and for how long; times in milliseconds."""
+
     command: str = Field(min_length=1)
     cwd: str | None = None
     timeout: int | None = Field(None, ge=1, le=LONGEST_MS)
@@ -61,7 +63,10 @@ class ShellParameters(Parameters):
 
 
 class ShellData(ToolData):
-    """`exit_code` is 128+n after signal n, none after a time-out and while the command runs."""
+    """The result of a command.
+
+    `exit_code` is 128+n after signal n, None while running and after a time-out.
+    """
 
     exit_code: int | None
     signal: str | None
@@ -73,13 +78,18 @@ class ShellData(ToolData):
 
 
 class ShellInvocation(ToolInvocation[ShellParameters]):
+    """Runs one command line."""
+
     def get_description(self) -> str:
+        """Return one line about the call."""
         return f"Run {visible(self.params.command)}"
 
     def touched_paths(self) -> list[TouchedPath]:
+        """Return the directory the command starts in."""
         return [TouchedPath(self.params.cwd or ".", Access.READ)]
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
+        """Check the directory. Raises InvalidPath, FileNotFound, NotADirectory."""
         self._directory()
         return None
 
@@ -96,13 +106,21 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         )
 
     async def question(self) -> Question:
+        """Return a question bound to the directory's identity."""
         directory = self._directory()
         status = directory.stat()  # the directory itself, so that another one put in its place is noticed
         return Question(f"{os.fsencode(directory)!r} {status.st_dev}:{status.st_ino}", self._preview)
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Raises ShellExecutionFailed where the command can not be started, InvalidPath, FileNotFound and
-        NotADirectory for `cwd`, OperationCancelled with the output so far."""
+        """Run the command.
+
+        Raises:
+            ShellExecutionFailed: The command cannot be started.
+            InvalidPath: `cwd` lies outside the workspace.
+            FileNotFound: `cwd` does not exist.
+            NotADirectory: `cwd` is no directory.
+            OperationCancelled: On abort, with the output so far.
+        """
         request = CommandRequest(
             command=self.params.command,
             cwd=self._directory(),
@@ -138,7 +156,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         return TimeLimits(_seconds(wall), silent, idle_counts_cpu=True)
 
     def _move_after(self) -> float | None:
-        """With a person there the default limit ends nothing: the command goes on where they can see it."""
+        """Return the seconds after which an attended command moves to the background."""
         if self.params.timeout is None and self.context.attended:
             return _seconds(DEFAULT_TIMEOUT_MS)
         return None

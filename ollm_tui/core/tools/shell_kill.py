@@ -17,11 +17,13 @@ from ollm_tui.core.tools.shell_output import agents_command, standing
 
 
 class ShellKillParameters(Parameters):
+    """Which command to end."""
+
     id: str = Field(min_length=1)
 
 
 class ShellKillData(ToolData):
-    """Where the job stands afterwards; `survivors` are processes that could not be ended."""
+    """The job's state afterwards; `survivors` are processes that still run."""
 
     id: str
     state: CommandPhase
@@ -30,16 +32,24 @@ class ShellKillData(ToolData):
 
 
 class ShellKillInvocation(ToolInvocation[ShellKillParameters]):
+    """Ends one background command."""
+
     def get_description(self) -> str:
+        """Return one line about the call."""
         return f"End {visible(self.params.id)}"
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
+        """Check the id. Raises InvalidArguments, ShellExecutionFailed."""
         _own_command(self.context, self.params.id)
         return None
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Ending what is over changes nothing. Raises InvalidArguments for an unknown id; ShellExecutionFailed for
-        what the person has taken over."""
+        """End the command; one that is over stays as it is.
+
+        Raises:
+            InvalidArguments: The id is unknown.
+            ShellExecutionFailed: The person has taken the command over.
+        """
         before = _own_command(self.context, self.params.id)
         after = await signal.guard(shell_service(self.context).hub.kill(self.params.id))
         survivors = tuple(map(str, after.leftovers))

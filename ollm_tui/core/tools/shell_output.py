@@ -19,13 +19,15 @@ LONGEST_WAIT_MS = 600_000
 
 
 class ShellOutputParameters(Parameters):
+    """Which command's output to read, and from where."""
+
     id: str = Field(min_length=1)
     since: int | None = Field(None, ge=0, description="Byte to read from")
     wait: int = Field(0, ge=0, le=LONGEST_WAIT_MS, description="Milliseconds to wait for output")
 
 
 class ShellOutputData(ToolData):
-    """`next` is the byte the following output starts at."""
+    """The output; `next` is the byte that later output starts at."""
 
     id: str
     state: CommandPhase
@@ -35,15 +37,24 @@ class ShellOutputData(ToolData):
 
 
 class ShellOutputInvocation(ToolInvocation[ShellOutputParameters]):
+    """Reads the output of one command."""
+
     def get_description(self) -> str:
+        """Return one line about the call."""
         return f"Read the output of {visible(self.params.id)}"
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
+        """Check the id. Raises InvalidArguments."""
         agents_command(self.context, self.params.id)
         return None
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Raises InvalidArguments for an unknown id or a byte beyond the end; OperationCancelled."""
+        """Read the output, waiting for it if asked to.
+
+        Raises:
+            InvalidArguments: The id is unknown, or the byte lies beyond the end.
+            OperationCancelled: On abort.
+        """
         agents_command(self.context, self.params.id)
         service = shell_service(self.context)
         written = service.hub.find(self.params.id).output.size
@@ -72,7 +83,10 @@ def _notes(state: CommandStatus) -> tuple[str, ...]:
 
 
 def agents_command(context: ToolContext, command_id: str) -> CommandStatus:
-    """The agent's command of that id; raises InvalidArguments naming the valid ids. The person's shell is none."""
+    """Return the agent's command of that id.
+
+    Raises InvalidArguments naming the valid ids; the person's own shell is not among them.
+    """
     hub = shell_service(context).hub
     states = [state for state in hub.list() if state.kind is CommandKind.AGENT]
     for state in states:
@@ -83,7 +97,7 @@ def agents_command(context: ToolContext, command_id: str) -> CommandStatus:
 
 
 def standing(state: CommandStatus) -> str:
-    """One line on where a job stands."""
+    """Return a job's state in one line."""
     match state.phase:
         case CommandPhase.RUNNING:
             return f"Job {state.id}: running (pid {state.pid})"

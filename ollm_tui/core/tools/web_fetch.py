@@ -29,13 +29,15 @@ MAX_SELECTOR = 1_000
 
 
 class FetchMethod(StrEnum):
-    """003's methods of web_fetch."""
+    """The methods of web_fetch (003)."""
 
     GET = "GET"
     POST = "POST"
 
 
 class WebFetchParameters(RequestParameters):
+    """What to fetch, and how much of it to return."""
+
     selector: str | None = Field(None, max_length=MAX_SELECTOR, description="CSS selector")
     max_length: int = Field(DEFAULT_LENGTH, ge=1, description="In characters")
     method: FetchMethod = Field(FetchMethod.GET)
@@ -43,27 +45,40 @@ class WebFetchParameters(RequestParameters):
 
 
 class WebFetchInvocation(RequestInvocation[WebFetchParameters]):
+    """Fetches one page."""
+
     @property
     def method(self) -> HttpMethod:
+        """Return the method to send."""
         return HttpMethod(self.params.method.value)
 
     @property
     def body(self) -> str | None:
+        """Return the body to send; None for none."""
         return self.params.body
 
     def get_description(self) -> str:
+        """Return one line about the call."""
         part = f", only {visible(self.params.selector)}" if self.params.selector else ""
         verb = "Fetch" if self.method is HttpMethod.GET else "Send data to"
         return f"{verb} {visible(self.params.url)}{part}"
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
+        """Check the request and the CSS selector."""
         await super().check(signal)
         if self.params.selector is not None:
             await signal.in_thread(check_selector, self.params.selector)
         return None
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Raises HttpFailure for a status of 400 and more, FetchFailed, FetchTimeout, UrlNotAllowed."""
+        """Fetch the page and return its text.
+
+        Raises:
+            HttpFailure: The status is 400 or more.
+            FetchFailed: The server cannot be reached or its response is invalid.
+            FetchTimeout: The request took too long.
+            UrlNotAllowed: The address may not be fetched.
+        """
         signal.throw_if_aborted()
         response = await self.web.fetch(self.request(), signal, use_cache=True, approved=self.approved_server)
         if response.status >= 400:
@@ -104,7 +119,7 @@ def _data(response: WebResponse, reading: ReadableContent) -> FetchData:
 
 
 def _redirected(response: WebResponse) -> ToolResult:
-    """A redirect to another host is told, not followed: each host is allowed or asked about by itself."""
+    """Return the redirect without following it: each host is judged separately."""
     target = "" if response.redirect is None else response.redirect.text
     said = f"{response.url.text} redirects to another host: {target}"
     return WebResult(

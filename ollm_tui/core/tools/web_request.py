@@ -1,4 +1,4 @@
-"""What web_fetch and http_fetch have in common: their request, its checks, and what a person is shown of it."""
+"""The request of web_fetch and http_fetch: parameters, checks and preview."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ MAX_SHOWN_BODY = 10_000
 
 
 class RequestParameters(Parameters):
-    """Parameters of every request; `timeout` in seconds, for everything from the look-up to the last byte."""
+    """Parameters of every request.
+
+    `timeout` is in seconds and covers the whole request, name look-up included.
+    """
 
     url: str = Field(description="Address to fetch, http or https")
     headers: dict[str, str] | None = Field(None, description="Further request headers")
@@ -53,42 +56,48 @@ class RequestParameters(Parameters):
 
 
 class FetchData(ToolData):
-    """003's result. `body` is text, or base64 where `encoding` says so and `path` is not set."""
+    """The result of a request (003).
+
+    `body` is text, or base64 where `encoding` says so and `path` is not set.
+    """
 
     status: int
     headers: dict[str, str]
     body: str
     url: str
-    """Where it came from, after redirects."""
+    """The address after redirects."""
     encoding: Literal["text", "base64"] = "text"
     path: str | None = None
-    """The file that a body which is no text was saved to."""
+    """The file that a binary body was saved to."""
 
 
 Q = TypeVar("Q", bound=RequestParameters)
 
 
 class RequestInvocation(ToolInvocation[Q]):
-    """One request; subclasses say its method and body."""
+    """One request; subclasses define its method and body."""
 
     @property
     @abstractmethod
-    def method(self) -> HttpMethod: ...
+    def method(self) -> HttpMethod:
+        """Return the method to send."""
 
     @property
     @abstractmethod
-    def body(self) -> str | None: ...
+    def body(self) -> str | None:
+        """Return the body to send; None for none."""
 
     @property
     def web(self) -> WebAccess:
-        """The way to the server."""
+        """Return the access to web servers."""
         return self.context.web_access
 
     def tool_locations(self) -> list[str]:
+        """Return the address."""
         return [self.params.url]
 
     def facts(self) -> CallFacts:
-        """Return `$allowed_domain` among the rest: whether the person's list covers the address."""
+        """Return the facts, with `$allowed_domain` for the list of allowed hosts."""
         reads = self.method is HttpMethod.GET
         refusal, allowed = None, False
         try:
@@ -105,10 +114,11 @@ class RequestInvocation(ToolInvocation[Q]):
         )
 
     async def question(self) -> Question:
+        """Return a question that shows the request."""
         return Question(preview=self._preview)
 
     def _refuse(self) -> None:
-        """Raise InvalidArguments and UrlNotAllowed for what no answer could make right."""
+        """Raise InvalidArguments or UrlNotAllowed for what no approval can allow."""
         url = parse_url(self.params.url)
         if self._unlisted(url) is None:
             self.web.refuse(url)
@@ -120,13 +130,14 @@ class RequestInvocation(ToolInvocation[Q]):
                 raise InvalidArguments(f"body: {len(self.body):,} characters; at most {MAX_REQUEST_BODY:,} are sent.")
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
+        """Check the request. Raises InvalidArguments, UrlNotAllowed."""
         self._refuse()
         return None
 
     async def should_confirm_execute(self, signal: AbortSignal) -> ConfirmationDetails | Literal[False]:
-        """Asks for whatever is more than reading: another method than GET, credentials, secrets on their way out.
+        """Ask before a request that does more than read public data.
 
-        And for servers nearby that are not listed, where a person is there to list them.
+        That is another method than GET, credentials, secrets, or a local server that is not listed.
         """
         if self.method is HttpMethod.GET and not self._sends_secrets() and self._offered() is None:
             return False
@@ -134,7 +145,7 @@ class RequestInvocation(ToolInvocation[Q]):
         return self.confirmation_details(risk, await self._preview())
 
     async def _preview(self) -> Preview | None:
-        """The request with secrets masked and its host set apart; None for an address that cannot be read."""
+        """Return the request with secrets masked; None for an invalid address."""
         try:
             url = parse_url(self.params.url)
         except ToolFailure:
@@ -164,11 +175,11 @@ class RequestInvocation(ToolInvocation[Q]):
 
     @property
     def approved_server(self) -> LocalServer | None:
-        """The server nearby that a person let this very call reach; None where it is listed by now."""
+        """Return the local server approved for this call; None if listed."""
         return self._offered() if self.approved else None
 
     def request(self) -> WebRequest:
-        """Raises what reading the address raises."""
+        """Return the request to send; raises what `parse_url` raises."""
         return WebRequest(
             url=parse_url(self.params.url),
             method=self.method,
@@ -184,11 +195,11 @@ class RequestInvocation(ToolInvocation[Q]):
             return None
 
     def _unlisted(self, url: WebUrl) -> LocalServer | None:
-        """The server nearby that a person could let this call reach; None where it is listed, or nobody is there."""
+        """Return the unlisted local server that a person could approve."""
         return local_server(url) if self.context.attended and not self.web.domains.list_local(url) else None
 
     async def _nearness(self, url: WebUrl) -> tuple[str, ...]:
-        """Whose server an unlisted one is, as far as can be told."""
+        """Return warnings that tell who runs an unlisted local server."""
         server = self._unlisted(url)
         if server is None:
             return ()
@@ -236,7 +247,7 @@ class RequestInvocation(ToolInvocation[Q]):
 
 
 def masked_url(url: WebUrl) -> str:
-    """The address with what looks like a secret in path and query masked; the host stays readable."""
+    """Return the address with secrets in path and query masked."""
     parts = urlsplit(url.text)
     query = parts.query
     pairs = parse_qsl(query, keep_blank_values=True)
@@ -250,6 +261,7 @@ def masked_url(url: WebUrl) -> str:
 
 
 def flat_headers(response: WebResponse) -> dict[str, str]:
+    """Return the headers as a plain dictionary."""
     return dict(response.headers)
 
 

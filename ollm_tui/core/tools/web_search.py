@@ -19,6 +19,8 @@ MAX_QUERY = 2_000
 
 
 class WebSearchParameters(Parameters):
+    """What to search for."""
+
     query: Query = Field(max_length=MAX_QUERY)
     num_results: int = Field(DEFAULT_RESULTS, ge=1)
 
@@ -31,24 +33,31 @@ class SearchResult(Wire):
     snippet: str
 
     def for_model(self, number: int) -> str:
+        """Return title, address and snippet as numbered text."""
         lines = [f"{number}. {self.title}", f"   {self.url}"]
         return "\n".join([*lines, f"   {self.snippet}"] if self.snippet else lines)
 
 
 class WebSearchData(ToolData):
+    """The pages found, best first."""
+
     results: tuple[SearchResult, ...]
 
 
 class WebSearchInvocation(ToolInvocation[WebSearchParameters]):
+    """Searches the web."""
+
     def get_description(self) -> str:
+        """Return one line about the call."""
         return f'Search the web for "{visible(self.params.query)}"'
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
+        """Check that a provider is configured. Raises SearchFailed."""
         self._provider()
         return None
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Raises SearchFailed; nothing found is no error."""
+        """Search. Raises SearchFailed; no results is no error."""
         from ollm_tui.core.web.search_providers.results import normalised
 
         signal.throw_if_aborted()

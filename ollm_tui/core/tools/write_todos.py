@@ -16,11 +16,11 @@ from ollm_tui.core.todos.todo_list import Replacement, Todo, TodoDraft, TodoStat
 from ollm_tui.core.tools.base import CallFacts, Effect, Parameters, Tool, ToolGroup, ToolInvocation
 
 EVERYTHING = "all"
-"""What `id` says where `clear` is to take unfinished items, too."""
+"""The `id` with which `clear` removes unfinished items, too."""
 
 
 def _as_reference(given: object) -> object:
-    """Models send an index as a number; a reference is a text all the same."""
+    """Return a number as text: models send an index as a number."""
     return str(given) if isinstance(given, int) and not isinstance(given, bool) else given
 
 
@@ -28,7 +28,7 @@ Reference = Annotated[str, BeforeValidator(_as_reference)]
 
 
 class TodoAction(StrEnum):
-    """What is to be done with the list."""
+    """The actions on the list."""
 
     ADD = "add"
     START = "start"
@@ -50,6 +50,8 @@ class TodoItem(Parameters):
 
 
 class WriteTodosParameters(Parameters):
+    """One action, or the whole list."""
+
     action: TodoAction | None = None
     task: str | None = None
     id: Reference | None = Field(
@@ -78,7 +80,7 @@ class WriteTodosParameters(Parameters):
 
     @property
     def reference(self) -> str:
-        """The item meant; models often name it by its text under `task`."""
+        """Return the item's reference; models often put it under `task`."""
         return self.id or self.task or ""
 
 
@@ -89,7 +91,10 @@ class TodosData(ToolData):
 
 
 class WriteTodosInvocation(ToolInvocation[WriteTodosParameters]):
+    """Changes or lists the todos."""
+
     def get_description(self) -> str:
+        """Return one line about the call."""
         match self.params.action:
             case None:
                 return f"Write the todo list: {_counted(len(self.params.todos or ()))}"
@@ -103,10 +108,11 @@ class WriteTodosInvocation(ToolInvocation[WriteTodosParameters]):
                 return f"{self.params.action.capitalize()} todo {quoted_unless_plain(self.params.reference)}"
 
     def facts(self) -> CallFacts:
+        """Return whether the call changes the list."""
         return CallFacts(Effect.READS if self.params.action is TodoAction.LIST else Effect.PLANS)
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
-        """Raises TodoFailed for an item that is not there, before anyone is asked."""
+        """Check that the items exist. Raises TodoFailed."""
         if self.params.action in _ON_ONE_ITEM:
             await signal.in_thread(self.context.todo_list.find, self.params.reference)
         elif self.params.todos is not None:
@@ -114,7 +120,12 @@ class WriteTodosInvocation(ToolInvocation[WriteTodosParameters]):
         return None
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Raises TodoFailed naming the valid ids, and StorageFailed. Every result shows the whole list."""
+        """Change the list and return all of it.
+
+        Raises:
+            TodoFailed: An item does not exist; names the valid ids.
+            StorageFailed: The store cannot be read or written.
+        """
         signal.throw_if_aborted()
         todos, notes = await signal.in_thread(self._run)
         return ToolResult.of_text(
@@ -151,7 +162,10 @@ class WriteTodosInvocation(ToolInvocation[WriteTodosParameters]):
 
 
 def todos_for_model(todos: Sequence[Todo]) -> str:
-    """`[x] t1: task` a line; a task that is not plain text on one line as a JSON string."""
+    """Return a line for each todo: `[x] t1: task`.
+
+    A task that is not plain text on one line is shown as a JSON string.
+    """
     lines = [f"[{'x' if todo.completed else ' '}] {todo.id}: {quoted_unless_plain(todo.task)}" for todo in todos]
     return "\n".join(lines) or "No todos"
 
@@ -169,7 +183,7 @@ def _beyond_the_list(outcome: Replacement) -> list[str]:
 
 
 def _standing(todos: Sequence[Todo]) -> list[str]:
-    """What the two marks of the list cannot say."""
+    """Return notes on states that `[x]` and `[ ]` cannot show."""
     return [
         f"{word}: {_ids(found)}"
         for word, status in (("in progress", TodoStatus.IN_PROGRESS), ("cancelled", TodoStatus.CANCELLED))
