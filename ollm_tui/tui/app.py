@@ -152,8 +152,8 @@ class DashboardApp(App[int]):
     async def _import_backend(self) -> AbstractAsyncContextManager[Backend]:
         if self._open_backend is not None:
             return self._open_backend(self.post_update)
-        # Models, providers and the store take as long to import as the screen itself: not before it, not on its loop.
-        # The garbage of the first frame (1.4 MB) makes room for them.
+        # Models, providers and the store take as long to import as the screen: import them later, off the loop.
+        # Freeing the garbage of the first frame (1.4 MB) makes room for them.
         collect_garbage()
         from importlib import import_module
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class CallState(StrEnum):
-    """Where a tool call stands, in the word that is shown."""
+    """State of a tool call, in the word shown."""
 
     WAIT = "WAIT"
     RUN = "RUN"
@@ -29,18 +29,18 @@ class CallState(StrEnum):
 
 @dataclass(frozen=True)
 class UserEntry:
-    """What the person asked."""
+    """A message of the person."""
 
     id: str
     text: str
     time: str = ""
     queued: bool = False
-    """Typed while a turn was running; it is sent when that one ends."""
+    """Typed during a turn; sent when that ends."""
 
 
 @dataclass(frozen=True)
 class AnswerEntry:
-    """What the model said; grows while `live`."""
+    """An answer of the model; grows while `live`."""
 
     id: str
     model: str
@@ -55,14 +55,14 @@ class AnswerEntry:
 
 @dataclass(frozen=True)
 class CallEntry:
-    """A tool call with what came of it."""
+    """A tool call with its result."""
 
     id: str
     tool: str
     summary: str
     state: CallState
     arguments: str = ""
-    """As JSON, for the body where nothing better is known."""
+    """As JSON, for the body without preview."""
     output: str = ""
     preview: Preview | None = None
     ordinal: int | None = None
@@ -75,12 +75,12 @@ class CallEntry:
 
 
 class NoteKind(StrEnum):
-    """What a line between the messages is."""
+    """Kind of a line between messages."""
 
     NOTICE = "notice"
     ERROR = "error"
     GREETING = "greeting"
-    """What the provider says for itself before anything is asked."""
+    """The provider's own introduction, before the first message."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class AnswerGrew:
 
 @dataclass(frozen=True)
 class ConversationCleared:
-    """Another session begins: everything goes."""
+    """All entries are removed for another session."""
 
     entries: tuple[Entry, ...] = field(default=())
 

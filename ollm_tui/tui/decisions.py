@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 ARM_SECONDS = 0.5
-"""Approve keys are dead this long after what is shown changes (contract section 6)."""
+"""Approve keys are disabled this long after a change (contract section 6)."""
 
 
 class Standing(StrEnum):
-    """Whether the approve keys live."""
+    """State of the approve keys."""
 
     READY = "ready"
     ARMING = "arming"
@@ -39,9 +39,9 @@ class Lasting(StrEnum):
 
 @dataclass
 class DecisionGuard:
-    """`shown_at` is monotonic, in seconds, and lies ahead of every clock until what is shown has been painted.
+    """State of one question on screen, and the guard of its approval.
 
-    `effect_seen`: the end of what would happen has been in sight.
+    `shown_at` is monotonic seconds, infinite until painted; `effect_seen`: the end of the effect was visible.
     """
 
     item: ConfirmationItem
@@ -122,12 +122,12 @@ class DecisionGuard:
 
 
 IDLE_SECONDS = 1.0
-"""Without a key this long, a draft in the prompt no longer holds the confirmation back."""
+"""Without a key this long, a draft no longer delays the confirmation."""
 
 
 @dataclass(frozen=True)
 class ScreenSituation:
-    """Where the person's attention is. `last_key` is monotonic, in seconds."""
+    """What the person is doing. `last_key` is monotonic, in seconds."""
 
     modal_open: bool
     app_focused: bool

@@ -14,7 +14,7 @@ _WRITTEN = re.compile(r"⟨U\+([0-9A-F]{4,6})⟩")
 
 @dataclass(frozen=True)
 class Editable:
-    """A text as an editor holds it; `crlf` says that its lines end as on Windows, all of them."""
+    """A text as edited; `crlf`: all its lines end as on Windows."""
 
     text: str
     crlf: bool = False
@@ -39,7 +39,7 @@ def written_out(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _drawn(character: str) -> str:
-    # A bracket that begins what looks like one of ours is written out, too, so that reading back is exact.
+    # A bracket that looks like the start of an escape is escaped too, so that reading back is exact.
     safe = character != "⟨" and visible_block(character) == character
     return character if safe else f"⟨U+{ord(character):04X}⟩"
 

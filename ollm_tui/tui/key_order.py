@@ -24,7 +24,7 @@ HELD_AT_MOST = 2.0
 
 
 class KeyOrder:
-    """Holds keys and pastes back while one before them is still on its way. `act` gives one its turn."""
+    """Queues keys and pastes behind one still being handled; `act` handles one."""
 
     def __init__(self, app: App[int], act: Callable[[Key | Paste], Awaitable[None]]) -> None:
         self._app = app
@@ -57,7 +57,7 @@ class KeyOrder:
         self._climb([*target.ancestors_with_self], self._passage, lap=1, quiet=True)
 
     def _climb(self, way: list[MessagePump], passage: int, lap: int, *, quiet: bool) -> None:
-        """Follow the key, and then what it set off, through the queues of all that may act on it."""
+        """Follow the key and its messages through the queues of its handlers."""
         while way:
             node = way.pop(0)
             if node.call_later(self._passed, node, way, passage, lap, quiet):
@@ -66,7 +66,7 @@ class KeyOrder:
             start = self._app.focused or self._app.screen
             self._climb([*start.ancestors_with_self], passage, lap + 1, quiet=True)
         else:
-            # A screen that was opened, or a pane that came into sight, can have the focus from here on.
+            # A screen opened, or a pane shown, can have the focus from here on.
             self._app.screen.call_after_refresh(self._app.call_later, self._arrived, passage)
 
     def _passed(self, node: MessagePump, way: list[MessagePump], passage: int, lap: int, quiet: bool) -> None:

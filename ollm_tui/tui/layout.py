@@ -14,7 +14,7 @@ LEAST_ROWS = 10
 
 
 class Pane(StrEnum):
-    """The panes that take turns, in the order of F6 after the prompt."""
+    """The panes in the order of F6 after the prompt."""
 
     CHAT = "chat"
     QUEUE = "queue"
@@ -24,7 +24,7 @@ class Pane(StrEnum):
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The size, the tab that is up in the narrow layout, what is zoomed, and whether the sidebar is wanted."""
+    """Size, narrow tab, zoomed pane and sidebar setting."""
 
     columns: int = 80
     rows: int = 24
@@ -32,7 +32,7 @@ class Arrangement:
     zoomed: Pane | None = None
     sidebar: bool = True
     in_terminal: bool = False
-    """The focus is in the terminal; it is then in sight whatever the height."""
+    """Whether the terminal has the focus; it is then always visible."""
 
     @property
     def wide(self) -> bool:

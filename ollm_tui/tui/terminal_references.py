@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 MAX_CHARACTERS = 16_000
 MAX_LINES = 400
-"""What is sent of a selection; of more, beginning and end."""
+"""Limit of a selection; longer ones keep beginning and end."""
 
 KEPT = 20
-"""Selections that a draft, or one recalled from the history, can still refer to."""
+"""Number of selections that drafts can still refer to."""
 
 MAX_SOURCE = 120
 
@@ -40,7 +40,7 @@ class TerminalExcerpt:
 
 @dataclass(frozen=True)
 class Reference:
-    """An excerpt under the number that the draft calls it by."""
+    """An excerpt with its number in the draft."""
 
     number: int
     excerpt: TerminalExcerpt
@@ -65,7 +65,7 @@ class Reference:
 
 def excerpt_of(selected: str, source: str) -> TerminalExcerpt:
     """Return a bounded selection with control characters made visible."""
-    # Loaded with the first selection: the start does not need them.
+    # Imported with the first selection, to keep start-up fast.
     from ollm_tui.core.base.escape import visible, visible_block
     from ollm_tui.core.base.output import OutputFormatter, TruncationConfig
 
@@ -79,7 +79,7 @@ def excerpt_of(selected: str, source: str) -> TerminalExcerpt:
 
 
 class References:
-    """The excerpts a prompt knows, by number. Numbers are never given twice."""
+    """The excerpts of a prompt by number; numbers are never reused."""
 
     def __init__(self) -> None:
         self._kept: dict[int, Reference] = {}

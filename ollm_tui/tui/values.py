@@ -31,7 +31,7 @@ class StatusWord(StrEnum):
 
 
 class Activity(StrEnum):
-    """What the turn is doing."""
+    """Current activity of the turn."""
 
     IDLE = "idle"
     THINKING = "thinking"
@@ -42,7 +42,7 @@ class Activity(StrEnum):
 
 
 class RiskLevel(StrEnum):
-    """The core's risk, by value, so that drawing the first frame does not load the core's models."""
+    """Risk values of the core, without loading its models at start-up."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -60,7 +60,7 @@ class QueueState(StrEnum):
 
 
 class Reach(StrEnum):
-    """How far an approval is remembered; the core's scopes by value."""
+    """How far a remembered approval applies; values of the core's scopes."""
 
     SESSION = "session"
     WORKSPACE = "workspace"
@@ -69,7 +69,7 @@ class Reach(StrEnum):
 
 @dataclass(frozen=True)
 class ConfirmationItem:
-    """One question. `ordinal` is its number in this session, never its place in a list.
+    """One question. `ordinal` is its number in this session.
 
     `deadline` is on the screen's monotonic clock in seconds; None where there is no limit or while `held`.
     """
@@ -90,7 +90,7 @@ class ConfirmationItem:
     timeout: float | None = None
     held: bool = False
     follows_change: bool = False
-    """It is asked again: its arguments, or what it is about, changed after it was shown."""
+    """Asked again because its arguments or subject changed after it was shown."""
 
     @property
     def pending(self) -> bool:
@@ -104,7 +104,7 @@ class ConfirmationItem:
 
 @dataclass(frozen=True)
 class ConfirmationQueueSnapshot:
-    """The whole queue at one moment: open questions, oldest first, and those just ended that are still shown."""
+    """The queue at one moment: questions by age, with just ended ones."""
 
     items: tuple[ConfirmationItem, ...] = ()
 
@@ -134,13 +134,13 @@ class ConfirmationQueueSnapshot:
 
 @dataclass(frozen=True)
 class RuleOffer:
-    """A rule that would be remembered, in the exact words that would be kept."""
+    """A rule to remember, in the exact words to be saved."""
 
     reach: Reach
     text: str
     editable: bool = False
     also: tuple[str, ...] = ()
-    """What else of this session's questions it would have allowed."""
+    """Other questions of this session it would have allowed."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class CommandMark(StrEnum):
     EXITED = "exited"
     KILLED = "killed"
     LEFT = "left"
-    """Left running by an earlier dashboard: it goes on, and only its log can be read here."""
+    """Left running by an earlier dashboard; only its log is readable."""
 
 
 @dataclass(frozen=True)
@@ -182,9 +182,9 @@ class CommandTab:
     ended: float | None = None
     cwd: str = ""
     taken_over: bool = False
-    """An agent's command that the person goes on with themselves."""
+    """An agent's command taken over by the person."""
     earlier: bool = False
-    """Left running by a dashboard before this one; no model knows its id."""
+    """Left running by an earlier dashboard; no model knows its id."""
 
     @property
     def alive(self) -> bool:
@@ -194,7 +194,7 @@ class CommandTab:
 
 @dataclass(frozen=True)
 class JobRow:
-    """A job as its list shows it. `id` is unique, `name` what people call it; `seconds` is how long it ran so far.
+    """A row of the job list. `seconds` is the running time.
 
     `cpu` is in percent of one processor, None while unknown; `addresses` are those its processes listen on.
     """
@@ -222,7 +222,7 @@ class JobRow:
 
 @dataclass(frozen=True)
 class UnfinishedWork:
-    """What quitting now would end: things in words, and jobs."""
+    """What quitting now would end: facts in words, and jobs."""
 
     facts: tuple[str, ...] = ()
     jobs: tuple[JobRow, ...] = ()
@@ -233,21 +233,21 @@ class UnfinishedWork:
 
 @dataclass(frozen=True)
 class SessionStatus:
-    """What the status line says beside the state."""
+    """Facts of the status line beside the state."""
 
     model: str = ""
     workspace: str = ""
     mode: str = "ask"
     offline: bool = False
     denied_because: str = ""
-    """Not empty when a faulty policy denies everything."""
+    """Not empty when an invalid policy denies everything."""
     tokens_used: int | None = None
     tokens_limit: int | None = None
 
 
 @dataclass(frozen=True)
 class MemoryName:
-    """Which memory: keys of different scopes are different memories."""
+    """Identity of a memory: scope and key."""
 
     key: str
     scope: MemoryScope
@@ -271,7 +271,7 @@ class MemoryRow:
 
 @dataclass(frozen=True)
 class MemoryQuery:
-    """Which memories are wanted: those with `containing` in key or text, of one scope or of both."""
+    """Filter of memories by text in key or value, and by scope."""
 
     containing: str = ""
     scope: MemoryScope | None = None
@@ -288,16 +288,16 @@ class MemoryListing:
 
 @dataclass(frozen=True)
 class MemoryText:
-    """The whole text of a memory as it is stored now; None where there is none any more."""
+    """The stored text of a memory; None once deleted."""
 
     name: MemoryName
     value: str | None
     concern: str = ""
-    """What secret it looks like; such a text does not go along with a session's first message."""
+    """Suspected secret; such a text is left out of a session's first message."""
 
 
 class MemoryOutcome(StrEnum):
-    """How a change went."""
+    """Outcome of a change."""
 
     SAVED = "saved"
     DELETED = "deleted"

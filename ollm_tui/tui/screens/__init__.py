@@ -1,10 +1,10 @@
-"""Screens: the dashboard, and those that open over it."""
+"""Screens: the dashboard and the modal ones."""
 
 from types import ModuleType
 
 
 def load_all() -> tuple[ModuleType, ...]:
-    """Import all that is otherwise imported when it is first opened, so that its keys are registered."""
+    """Import all lazily loaded screens, so that their keys are registered."""
     from ollm_tui.tui.panes import terminal_search_line
     from ollm_tui.tui.screens import (
         confirmation_screen,

@@ -41,7 +41,7 @@ class EditForm(Vertical):
         yield self._said
 
     def begin(self, arguments: JsonObject) -> None:
-        """Start from these arguments."""
+        """Start editing these arguments."""
         self._area.text = json.dumps(arguments, indent=2, ensure_ascii=False)
         self._said.show_lines([HINT])
         self.screen.set_focus(self._area)

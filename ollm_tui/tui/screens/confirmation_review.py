@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ConfirmationReview:
-    """Keeps the last snapshot of the queue; holds no futures and decides nothing."""
+    """Holds the last snapshot of the queue; decides nothing."""
 
     def __init__(self, dashboard: PaneScreen, now: Callable[[], float]) -> None:
         self.queue = ConfirmationQueueSnapshot()
@@ -63,7 +63,7 @@ class ConfirmationReview:
         self.consider()
 
     def key_pressed(self) -> None:
-        """Note a key: nothing opens by itself until the person stops typing."""
+        """Note a key; nothing opens by itself while the person types."""
         self._last_key = self._now()
 
     def consider(self) -> None:
@@ -98,7 +98,7 @@ class ConfirmationReview:
 
     def _closed(self, result: None) -> None:
         self._open = None
-        # What came while it was open was counted in its "1 of 3": "later" holds for all of them.
+        # Questions that came while it was open were counted in its "1 of 3": "later" applies to all.
         self.auto_open.seen |= {item.id for item in self.queue.pending}
         self.consider()
 

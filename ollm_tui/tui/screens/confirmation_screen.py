@@ -41,7 +41,7 @@ TIGHT_ROWS = 17
 class ConfirmationScreen(ModalScreen[None]):
     """Shows one question of the queue and posts the decisions."""
 
-    # With priority a key acts in the app before the next one is looked at: keys of one burst take effect in their
+    # With priority a key acts in the app before the next one is handled: keys of one burst take effect in their
     # order, and what follows `r` or `e` is already typed into the line or the form, which keep letters to themselves.
     BINDINGS: ClassVar[list[BindingType]] = [
         *key_bindings(

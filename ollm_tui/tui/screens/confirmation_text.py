@@ -14,9 +14,9 @@ from ollm_tui.tui.widgets.tool_call_view import clock_text
 COLUMN = 25
 BAR_CELLS = 14
 ALSO_SHOWN = 2
-"""Earlier questions that a rule would have answered, by name."""
+"""Number of earlier questions listed that a rule would have answered."""
 CONCERNS = 3
-"""Warnings in the head; with more of them the head says how many."""
+"""Warnings shown in the head; more are only counted there."""
 
 ENDED = {
     QueueState.PENDING: "",
@@ -28,7 +28,7 @@ ENDED = {
 
 
 class ConfirmationPhase(StrEnum):
-    """What the person is doing in the confirmation."""
+    """Step of the confirmation."""
 
     READING = "reading"
     EDITING = "editing"

@@ -235,7 +235,7 @@ class Dashboard(TerminalFocusScreen):
     def _ask_for_trust(self, path: str, content: bytes) -> None:
         from ollm_tui.tui.screens.trust_screen import TrustScreen
 
-        if self.is_current:  # else keys meant for what is open would land in it
+        if self.is_current:  # else it would get keys meant for the open screen
             app_of(self).push_screen(TrustScreen(path, content, self._now))
         else:
             self.notify("Something else is open. Close it, then /trust again.", markup=False)

@@ -57,7 +57,7 @@ class JobsScreen(ModalScreen[str | None]):
         super().__init__(name="jobs")
         self._jobs: tuple[JobRow, ...] = ()
         self._copied: dict[str, int] = {}
-        """Which of a job's addresses is copied next."""
+        """Index of the address copied next, by job."""
         self._rows = JobList("job-rows")
         self._words = TextBox("job-words")
         self._keys = TextBox("job-keys")

@@ -25,7 +25,7 @@ PART_CHARS = 50_000
 """A text area lays out its whole text several times; a longer one is edited part by part, so that no key waits."""
 
 _WRAPPED_LINE = 5_000
-"""Longer lines are not folded at the edge: that takes seconds for each key."""
+"""Longer lines are not wrapped: that takes seconds for each key."""
 
 CHANGED = "Changed elsewhere while you edit. Nothing is lost: ^T shows the other text, ^S saves yours over it."
 GONE = "Deleted elsewhere while you edit. Nothing is lost: ^S saves yours again."
@@ -76,11 +76,11 @@ class SafeArea(TextArea):
         self._look_beyond(before, 1)
 
     def _look_beyond(self, before: Selection, step: int) -> None:
-        if self.selection == before:  # the key could not move the cursor: here this part ends
+        if self.selection == before:  # the key could not move the cursor: this part ends here
             self.post_message(self.Beyond(step))
 
     async def _on_paste(self, event: events.Paste) -> None:
-        # Textual runs the base's handler next.
+        # Textual runs the handler of the base class next.
         event.text = written_out(event.text.replace("\r\n", "\n").replace("\r", "\n"))
 
 

@@ -73,7 +73,7 @@ class PaneScreen(Screen[None]):
         """Change the arrangement; a hidden focus returns to the prompt."""
         self.arrangement = replace(self.arrangement, **changes)
         classes = self.arrangement.classes()
-        # In one go: each single change would cost a restyling of the whole screen.
+        # At once: each single change would restyle the whole screen.
         self.update_classes({name: name in classes for name in ALL_CLASSES})
         self.draw_tabs()
         focused = self.focused

@@ -20,7 +20,7 @@ from ollm_tui.tui.widgets.text_box import TextBox
 
 SHOWN_JOBS = 6
 INNER_CELLS = 66
-"""Cells within the box where the window has room for it."""
+"""Width of the box content in cells, if the window allows."""
 
 MEANING = (
     "A job that is left running goes on writing into a log, which is named when you have quit. Nobody can type into "
@@ -34,12 +34,12 @@ class QuitChoice(StrEnum):
     END = "end"
     """Quit and end everything."""
     LEAVE = "leave"
-    """Quit and let the jobs that can go on run on."""
+    """Quit and leave jobs running where possible."""
 
 
 @register_keys(KeyGroup.DIALOGS, 2)
 class QuitScreen(ModalScreen[QuitChoice | None]):
-    """Dismissed with None for staying. Enter does nothing."""
+    """Dismissed with the choice, None to stay. Enter does nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(
         ("y", "answer('end')", "End", "leave.end", "Quit, and end all that still runs"),
