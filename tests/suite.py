@@ -2,7 +2,7 @@
 
     python -P tests/suite.py [ARGUMENTS OF PYTEST]
 
-The first run is spread over two workers, the second runs only what failed, one test after the other. The exit code is
+The first run is spread over four workers, the second runs only what failed, one test after the other. The exit code is
 0 if everything passed in the end. A run that did not get through (a file that cannot be collected, no test at all, an
 early stop) has its own exit code and is not repeated, since nobody knows what the rest would have done.
 """
@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pytest
 
-SPREAD = ("-n", "2", "--dist", "loadfile")
+SPREAD = ("-n", "4", "--dist", "loadfile")
+"""Twice the cores: many tests wait for processes and terminals."""
 ALONE = ("-n", "0", "--dist", "no", "--last-failed")
 MOST_REPEATED = 50
 """More failures than this are no coincidence, and repeating them would take longer than the suite."""

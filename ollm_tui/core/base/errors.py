@@ -34,7 +34,7 @@ class Slug(StrEnum):
     EXECUTION_ERROR = "execution_error"
 
 
-class ToolFailure(Exception):
+class ToolFailure(Exception):  # noqa: N818  # the name that plug-ins rely on (contract section 7)
     """A call that failed in a way its caller is told about; the executor turns it into a result.
 
     `type` is the wire name, `code` 003's code. `message` says what happened, to what, and what to do next;
