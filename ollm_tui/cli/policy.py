@@ -145,10 +145,10 @@ def lint_policy(options: Options) -> int:
 
 def run_decision_table(options: Options, path: str) -> int:
     """Print rows of a decision table that differ; exit 1 where any do."""
-    rows = _rows(path)
 
-    async def run() -> list[Difference]:
+    async def run() -> tuple[int, list[Difference]]:
         async with core_for_command(options, Attendance.NOBODY, judging_only=True) as core:
+            rows = _rows(path)  # a faulty policy comes before a faulty table
             configured = core.executor.mode
 
             async def judge(row: ExpectedCall) -> JudgedCase:
@@ -158,12 +158,12 @@ def run_decision_table(options: Options, path: str) -> int:
                 except ToolFailure as failure:
                     return JudgedCase(Decision.DENY.value, Risk.HIGH, failure.message)
 
-            return await run_table(rows, judge)
+            return len(rows), await run_table(rows, judge)
 
-    differences = asyncio.run(run())
+    count, differences = asyncio.run(run())
     for difference in differences:
         print_json(difference.model_dump(mode="json", by_alias=True, exclude_none=True))
-    say(f"{len(rows) - len(differences)} of {len(rows)} rows as expected")
+    say(f"{count - len(differences)} of {count} rows as expected")
     return ExitCode.FAILED if differences else ExitCode.DONE
 
 

@@ -131,7 +131,7 @@ def test_arguments_without_bottom_are_a_fault(levels: int, faulty: bool) -> None
         inner: dict[str, JsonValue] = {}
         deepest["a"] = inner
         deepest = inner
-    assert (presentable(ToolCall("c1", "ls", arguments)).fault is not None) is faulty
+    assert (presentable(ToolCall("c1", "ls", arguments)).error is not None) is faulty
 
 
 def test_a_reader_that_leaves_ends_the_turn_in_silence(tmp_path: Path) -> None:
