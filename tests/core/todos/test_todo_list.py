@@ -310,7 +310,7 @@ def test_a_text_cannot_take_an_item_that_another_entry_names_by_id(todos: TodoLi
     ("drafts", "said"),
     [
         ([TodoDraft("x", None, "t9")], "No todo t9"),
-        ([TodoDraft("x", None, "t1"), TodoDraft("y", None, "t1")], "t1 stands twice"),
+        ([TodoDraft("x", None, "t1"), TodoDraft("y", None, "t1")], "t1 is in the list twice"),
         ([TodoDraft("x"), TodoDraft("")], "Todo 2 of the list has no text"),
         ([TodoDraft("x", TodoStatus.IN_PROGRESS), TodoDraft("y", TodoStatus.IN_PROGRESS)], "Only one todo"),
     ],
