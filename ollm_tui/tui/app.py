@@ -304,7 +304,7 @@ class DashboardApp(App[int]):
         from ollm_tui.tui.screens.quit_screen import QuitScreen
 
         if not isinstance(self.screen, QuitScreen):
-            self.push_screen(QuitScreen(unfinished), self._leave_as)
+            self.push_screen(QuitScreen(unfinished, self.clock.monotonic), self._leave_as)
 
     async def _leave_as(self, how: QuitChoice | None) -> None:
         """Quit in the way that was chosen; stay when jobs cannot be left running."""

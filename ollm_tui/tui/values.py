@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.bus.confirmation import Preview
     from ollm_tui.core.memory import MemoryScope
+    from ollm_tui.core.shell.status import CommandStatus
 
 
 def _no_arguments() -> JsonObject:
@@ -155,77 +156,12 @@ class ReviewValue:
     offers: tuple[RuleOffer, ...] = ()
 
 
-class CommandMark(StrEnum):
-    """State of a command, as shown on its tab."""
-
-    RUNNING = "running"
-    WAITING = "waiting"
-    EXITED = "exited"
-    KILLED = "killed"
-    LEFT = "left"
-    """Left running by an earlier dashboard; only its log is readable."""
-
-
-@dataclass(frozen=True)
-class CommandTab:
-    """A live command as the terminal pane's tabs show it; `person` is the person's own shell.
-
-    `started` and `ended` are on the screen's monotonic clock in seconds, None where they are not known.
-    """
-
-    id: str
-    label: str
-    state: CommandMark
-    exit_code: int | None = None
-    person: bool = False
-    started: float | None = None
-    ended: float | None = None
-    cwd: str = ""
-    taken_over: bool = False
-    """An agent's command taken over by the person."""
-    earlier: bool = False
-    """Left running by an earlier dashboard; no model knows its id."""
-
-    @property
-    def alive(self) -> bool:
-        """Return whether the command still runs."""
-        return self.state in (CommandMark.RUNNING, CommandMark.WAITING)
-
-
-@dataclass(frozen=True)
-class JobRow:
-    """A row of the job list. `seconds` is the running time.
-
-    `cpu` is in percent of one processor, None while unknown; `addresses` are those its processes listen on.
-    """
-
-    id: str
-    name: str
-    command: str
-    state: CommandMark
-    pid: int
-    exit_code: int | None = None
-    seconds: float = 0.0
-    cpu: float | None = None
-    processes: int = 0
-    addresses: tuple[str, ...] = ()
-    alive: bool = True
-    """Whether any of its processes still runs."""
-    can_stay: bool = True
-    """Whether it can be left running when the dashboard ends."""
-
-    @property
-    def earlier(self) -> bool:
-        """Return whether an earlier dashboard started it."""
-        return self.state is CommandMark.LEFT
-
-
 @dataclass(frozen=True)
 class UnfinishedWork:
     """What quitting now would end: facts in words, and jobs."""
 
     facts: tuple[str, ...] = ()
-    jobs: tuple[JobRow, ...] = ()
+    jobs: tuple[CommandStatus, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.facts or self.jobs)

@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 
 from ollm_tui.core.bus.confirmation import CommandPreview, DiffPreview
 from ollm_tui.core.files.diff import diff_texts
+from ollm_tui.core.shell.status import CommandKind, CommandPhase, CommandStatus, ProcessName, ProcessUsage
 from ollm_tui.core.todos.todo import Todo, TodoStatus
 from ollm_tui.options import Options
 from ollm_tui.testing import FakeClock
@@ -22,8 +23,6 @@ from ollm_tui.tui.protocol.intents import DecideConfirmation, Intent
 from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 from ollm_tui.tui.terminal.terminal_view import TerminalView
 from ollm_tui.tui.values import (
-    CommandMark,
-    CommandTab,
     ConfirmationItem,
     ConfirmationQueueSnapshot,
     RiskLevel,
@@ -171,8 +170,8 @@ def command_question(number: int, command: str, **more: object) -> ConfirmationI
     )
 
 
-SHELL = CommandTab("s1", "/bin/bash", CommandMark.RUNNING, person=True)
-"""The person's own shell, as the bridge tells of it."""
+SHELL = CommandStatus("s1", "/bin/bash", kind=CommandKind.PERSON)
+"""The person's own shell."""
 
 
 def todo(todo_id: str, task: str, status: TodoStatus) -> Todo:
@@ -180,13 +179,31 @@ def todo(todo_id: str, task: str, status: TodoStatus) -> Todo:
     return Todo(todo_id, task, status, "2026-01-31T10:00:00Z")
 
 
-def agents_command(command: str = "pytest -q", mark: CommandMark = CommandMark.RUNNING, **more: object) -> CommandTab:
+def agents_command(command: str = "pytest -q", **more: object) -> CommandStatus:
     """A command of the agent's that began when the clock did."""
-    values: dict[str, object] = {"id": "c1", "label": command, "state": mark, "started": 1_000.0}
-    return CommandTab(**{**values, **more})
+    values: dict[str, object] = {"id": "c1", "command": command, "started": 1_000.0}
+    return CommandStatus(**{**values, **more})
 
 
-async def terminal_of(here: Stage, *tabs: CommandTab, output: bytes = b"") -> TerminalView:
+def job(
+    job_id: str,
+    command: str,
+    pid: int,
+    *,
+    age: float = 0,
+    cpu: float | None = None,
+    processes: int = 1,
+    addresses: tuple[str, ...] = (),
+    **more: object,
+) -> CommandStatus:
+    """A job of this age in seconds, with what its processes use; `processes=0` where all of them have ended."""
+    left = tuple(ProcessName(pid + at, "sh") for at in range(processes))
+    values: dict[str, object] = {"background": True, "started": 1_000.0 - age, "ended": 1_000.0}
+    values["leftovers"] = left if more.get("phase", CommandPhase.RUNNING) is not CommandPhase.RUNNING else ()
+    return CommandStatus(job_id, command, pid=pid, usage=ProcessUsage(left, cpu, addresses), **{**values, **more})
+
+
+async def terminal_of(here: Stage, *tabs: CommandStatus, output: bytes = b"") -> TerminalView:
     """The terminal in front with these commands, focused, once its program has written `output`."""
     await here.post(updates.CommandsUpdate(tabs))
     await here.press("ctrl+t")

@@ -6,6 +6,7 @@ import pytest
 
 from ollm_tui.config import ConfigError
 from ollm_tui.core.bus.confirmation import CommandPreview, TextPreview
+from ollm_tui.core.shell.status import CommandPhase, CommandStatus
 from ollm_tui.core.todos.todo import TodoStatus
 from ollm_tui.tui.conversation_entries import (
     AnswerEntry,
@@ -19,8 +20,6 @@ from ollm_tui.tui.conversation_entries import (
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.values import (
     Activity,
-    CommandMark,
-    CommandTab,
     QueueState,
     SessionStatus,
 )
@@ -86,7 +85,7 @@ async def fill(here: Stage, text: str) -> None:
             )
         ),
         updates.TodosUpdate((todo("t", text, TodoStatus.PENDING),)),
-        updates.CommandsUpdate((CommandTab("c9", text, CommandMark.EXITED, 1),)),
+        updates.CommandsUpdate((CommandStatus("c9", text, CommandPhase.EXITED, 1),)),
         updates.ToastUpdate(text, failed=True),
         updates.ConfigErrorsUpdate((ConfigError(text, text, text, 3),)),
         updates.ActivityUpdate(Activity.FAILED, error=text),

@@ -1,4 +1,4 @@
-"""The list of jobs and the question what becomes of them, without a house behind (001 R5.5)."""
+"""The list of jobs and the question what becomes of them, without a backend behind (001 R5.5)."""
 
 from __future__ import annotations
 
@@ -6,37 +6,28 @@ from dataclasses import replace
 
 import pytest
 
+from ollm_tui.core.shell.status import CommandPhase, CommandStatus
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import AttachTerminal, EndJob, InterruptCommand, InterruptJob, TypeKeys, WatchJobs
 from ollm_tui.tui.screens.jobs_screen import JobsScreen
 from ollm_tui.tui.screens.quit_screen import QuitScreen
 from ollm_tui.tui.screens.yes_no_screen import YesNoScreen
-from ollm_tui.tui.values import CommandMark, CommandTab, JobRow, UnfinishedWork
+from ollm_tui.tui.values import UnfinishedWork
 from ollm_tui.tui.widgets.text_box import TextBox
-from tests.tui.pilot import Stage, stage
+from tests.tui.pilot import Stage, job, stage
 
-SERVER = JobRow(
-    "j1",
-    "j1",
-    "npm run dev",
-    CommandMark.RUNNING,
-    4711,
-    seconds=192,
-    cpu=12.4,
-    processes=3,
-    addresses=("localhost:5173", "[::1]:9229"),
-)
-READER = JobRow("j2", "j2", "read x", CommandMark.WAITING, 4720, seconds=5, processes=1)
-OVER = JobRow("j3", "j3", "make", CommandMark.EXITED, 4730, exit_code=2, seconds=61, alive=False)
-LEFT = JobRow("5a5a", "j1", "redis-server", CommandMark.LEFT, 99, seconds=90_000)
+SERVER = job("j1", "npm run dev", 4711, age=192, cpu=12.4, processes=3, addresses=("localhost:5173", "[::1]:9229"))
+READER = job("j2", "read x", 4720, age=5, waiting_for_input=True)
+OVER = job("j3", "make", 4730, age=61, processes=0, phase=CommandPhase.EXITED, exit_code=2)
+LEFT = job("5a5a", "redis-server", 99, age=90_000, name="j1", detached=True)
 SIZES = [(120, 40), (80, 24)]
 
 
 def watched(here: Stage) -> list[bool]:
-    return [wish.on for wish in here.backend.of(WatchJobs)]
+    return [intent.on for intent in here.backend.of(WatchJobs)]
 
 
-async def open_jobs(here: Stage, *jobs: JobRow, unknown: str = "") -> None:
+async def open_jobs(here: Stage, *jobs: CommandStatus, unknown: str = "") -> None:
     await here.press("f3")
     assert isinstance(here.app.screen, JobsScreen)
     await here.post(updates.JobsUpdate(jobs, unknown))
@@ -60,20 +51,20 @@ async def test_the_list_says_all_there_is_to_know_of_each_job(size: tuple[int, i
 @pytest.mark.parametrize("size", SIZES)
 async def test_every_action_can_be_done_by_keys(size: tuple[int, int]) -> None:
     async with stage(size, notifications=True) as here:
-        await here.post(updates.CommandsUpdate((CommandTab("j2", "read x", CommandMark.WAITING),)))
+        await here.post(updates.CommandsUpdate((CommandStatus("j2", "read x", waiting_for_input=True),)))
         await open_jobs(here, SERVER, READER, OVER)
         await here.press("c")
         assert here.app.clipboard == "localhost:5173"
         await here.press("c")
         assert here.app.clipboard == "[::1]:9229"
         await here.press("i")
-        assert [wish.job_id for wish in here.backend.of(InterruptJob)] == ["j1"]
+        assert [intent.job_id for intent in here.backend.of(InterruptJob)] == ["j1"]
         await here.press("x", "enter")
         assert isinstance(here.app.screen, YesNoScreen)
         assert "End j1?" in here.text and "npm run dev" in here.text
         assert here.backend.of(EndJob) == []
         await here.press("y")
-        assert [wish.job_id for wish in here.backend.of(EndJob)] == ["j1"]
+        assert [intent.job_id for intent in here.backend.of(EndJob)] == ["j1"]
         await here.press("down", "enter")
         assert here.app.screen is here.app.dashboard
         assert "[read x INPUT?]" in here.text
@@ -82,13 +73,13 @@ async def test_every_action_can_be_done_by_keys(size: tuple[int, int]) -> None:
 
 async def test_every_action_can_be_done_by_the_mouse() -> None:
     async with stage() as here:
-        await here.post(updates.CommandsUpdate((CommandTab("j2", "read x", CommandMark.WAITING),)))
+        await here.post(updates.CommandsUpdate((CommandStatus("j2", "read x", waiting_for_input=True),)))
         await open_jobs(here, SERVER, READER)
         await here.pilot.click("#job-rows", offset=(5, 2))
         await here.settle()
         assert isinstance(here.app.screen, JobsScreen), "one click only marks"
         await click_words(here, "interrupt")
-        assert [wish.job_id for wish in here.backend.of(InterruptJob)] == ["j2"]
+        assert [intent.job_id for intent in here.backend.of(InterruptJob)] == ["j2"]
         await here.pilot.click("#job-rows", offset=(5, 0))
         await click_words(here, "copy address")
         assert here.app.clipboard == "localhost:5173"
@@ -106,7 +97,7 @@ async def click_words(here: Stage, words: str) -> None:
     await here.settle()
 
 
-async def test_the_house_looks_at_the_jobs_only_while_their_list_is_in_sight() -> None:
+async def test_the_jobs_are_read_only_while_their_list_is_in_sight() -> None:
     async with stage() as here:
         assert watched(here) == []
         await open_jobs(here, SERVER)
@@ -134,7 +125,7 @@ async def test_what_is_over_takes_no_key_and_what_the_system_does_not_tell_is_sa
         await open_jobs(here, OVER, unknown="listening ports are not known: the program lsof is missing")
         await here.press("i", "x", "c")
         assert isinstance(here.app.screen, JobsScreen)
-        assert [wish for wish in here.backend.intents if not isinstance(wish, WatchJobs)] == []
+        assert [intent for intent in here.backend.intents if not isinstance(intent, WatchJobs)] == []
         assert "lsof is missing" in here.text and "j3 is over." in here.text and "j3 listens nowhere." in here.text
         await here.post(updates.JobsUpdate(()))
         assert "No jobs." in here.text
@@ -147,32 +138,32 @@ async def test_a_job_of_an_earlier_dashboard_takes_no_keys_and_can_be_ended() ->
         assert "x ends it" in here.text
         assert here.backend.of(InterruptJob) == []
         await here.press("x", "y")
-        assert [wish.job_id for wish in here.backend.of(EndJob)] == ["5a5a"]
+        assert [intent.job_id for intent in here.backend.of(EndJob)] == ["5a5a"]
 
 
 async def test_the_tab_of_a_left_job_waits_to_be_opened_and_shows_its_log() -> None:
     async with stage() as here:
-        tab = CommandTab("5a5a", "j1 redis-server", CommandMark.LEFT)
+        tab = CommandStatus("5a5a", "redis-server", name="j1", detached=True)
         await here.post(updates.CommandsUpdate((tab,)))
         assert "[shell]" in here.text and "j1 redis-server LEFT" in here.text
         assert here.backend.of(AttachTerminal) == []
         await open_jobs(here, LEFT)
         await here.press("enter")
         assert "[j1 redis-server LEFT]" in here.text
-        [wish] = here.backend.of(AttachTerminal)
-        assert wish.command_id == "5a5a"
-        wish.feed(b"Ready to accept connections\r\n")
+        [intent] = here.backend.of(AttachTerminal)
+        assert intent.command_id == "5a5a"
+        intent.feed(b"Ready to accept connections\r\n")
         await here.pilot.pause(0.1)
         assert "Ready to accept connections" in here.text
         await here.press("i", "t", "x")
         assert here.backend.of(TypeKeys) == here.backend.of(InterruptCommand) == []
-        await here.post(updates.CommandsUpdate((replace(tab, state=CommandMark.EXITED),)))
+        await here.post(updates.CommandsUpdate((replace(tab, phase=CommandPhase.EXITED),)))
         assert "[j1 redis-server over]" in here.text
 
 
 async def test_a_command_line_that_draws_is_shown_and_does_not() -> None:
     async with stage() as here:
-        await open_jobs(here, JobRow("j1", "j1", "echo [red]\x1b[2J\u202e", CommandMark.RUNNING, 1))
+        await open_jobs(here, job("j1", "echo [red]\x1b[2J\u202e", 1))
         assert "echo [red]" in here.text and "\x1b" not in here.text and "\u202e" not in here.text
 
 
@@ -214,7 +205,7 @@ async def test_who_cannot_be_left_is_said_and_keeps_the_dashboard_open() -> None
 
 async def test_what_ends_with_the_dashboard_in_any_case_is_not_offered_to_be_left() -> None:
     async with stage() as here:
-        here.backend.live = UnfinishedWork((), (JobRow("j1", "j1", "make", CommandMark.RUNNING, 1, can_stay=False),))
+        here.backend.live = UnfinishedWork((), (job("j1", "make", 1, can_detach=False),))
         await here.press("ctrl+q")
         assert "sandboxed" in here.text and "leave running" not in here.text
         await here.press("l")

@@ -7,12 +7,13 @@ import re
 import pytest
 
 from ollm_tui.config import ConfigError
+from ollm_tui.core.shell.status import CommandPhase, CommandStatus
 from ollm_tui.core.todos.todo import TodoStatus
 from ollm_tui.tui.layout import Arrangement, Pane
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import SendMessage
 from ollm_tui.tui.screens.help_screen import HelpScreen
-from ollm_tui.tui.values import Activity, CommandMark, CommandTab, UnfinishedWork
+from ollm_tui.tui.values import Activity, UnfinishedWork
 from tests.tui.pilot import question, stage, todo, wait_until
 
 
@@ -189,9 +190,9 @@ async def test_up_and_down_walk_through_what_was_sent() -> None:
 
 async def test_a_command_of_the_agent_gets_a_tab_with_its_state() -> None:
     async with stage() as here:
-        await here.post(updates.CommandsUpdate((CommandTab("c1", "pytest -q", CommandMark.RUNNING),)))
+        await here.post(updates.CommandsUpdate((CommandStatus("c1", "pytest -q"),)))
         assert "agent: pytest -q RUN" in here.text
-        await here.post(updates.CommandsUpdate((CommandTab("c1", "pytest -q", CommandMark.EXITED, 2),)))
+        await here.post(updates.CommandsUpdate((CommandStatus("c1", "pytest -q", CommandPhase.EXITED, 2),)))
         assert "pytest -q exit 2" in here.text
 
 

@@ -17,6 +17,7 @@ from textual.pilot import Pilot
 
 from ollm_tui.core.bus.confirmation import DiffPreview
 from ollm_tui.core.files.diff import diff_texts
+from ollm_tui.core.shell.status import CommandKind, CommandPhase, CommandStatus
 from ollm_tui.core.todos.todo import TodoStatus
 from ollm_tui.options import Options
 from ollm_tui.testing import FakeClock
@@ -35,10 +36,7 @@ from ollm_tui.tui.protocol.intents import AttachTerminal
 from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 from ollm_tui.tui.values import (
     Activity,
-    CommandMark,
-    CommandTab,
     ConfirmationItem,
-    JobRow,
     QueueState,
     Reach,
     ReviewValue,
@@ -53,6 +51,7 @@ from tests.tui.pilot import (
     Stage,
     agents_command,
     command_question,
+    job,
     question,
     screen_text,
     terminal_of,
@@ -364,7 +363,7 @@ def test_the_terminal_takes_the_whole_screen(camera: Camera, size: Size) -> None
     async def play(here: Stage) -> None:
         await begin_work(here)
         await here.press("f10", "ctrl+t")
-        await here.post(updates.CommandsUpdate((CommandTab("sh", "bash", CommandMark.RUNNING, person=True),)))
+        await here.post(updates.CommandsUpdate((CommandStatus("sh", "bash", kind=CommandKind.PERSON),)))
         await wait_until(here.pilot, lambda: bool(here.backend.of(AttachTerminal)))
         here.backend.of(AttachTerminal)[0].feed(PYTEST.encode())
         await wait_until(here.pilot, lambda: "14 passed" in here.text)
@@ -427,13 +426,13 @@ def test_below_40_by_10_one_line_says_so(camera: Camera) -> None:
 
 
 JOBS = (
-    JobRow("5a5a", "j1", "redis-server --port 6379", CommandMark.LEFT, 3107, seconds=90_000, cpu=0.4, processes=1,
-           addresses=("127.0.0.1:6379",)),
-    JobRow("j1", "j1", "npm run dev -- --host 0.0.0.0 --open false --strict-port", CommandMark.RUNNING, 4711, seconds=192,
-           cpu=112.6, processes=3, addresses=("localhost:5173", "[::1]:9229")),
-    JobRow("j2", "j2", "read -p 'Deploy to which host? ' host", CommandMark.WAITING, 4720, seconds=5, cpu=0, processes=1),
-    JobRow("j3", "j3", "make docs", CommandMark.EXITED, 4730, exit_code=2, seconds=61, alive=False),
-    JobRow("c4", "c4", "nohup ./watch.sh &", CommandMark.EXITED, 4741, exit_code=0, seconds=8_100, processes=2),
+    job("5a5a", "redis-server --port 6379", 3107, age=90_000, cpu=0.4, addresses=("127.0.0.1:6379",), name="j1",
+        detached=True),
+    job("j1", "npm run dev -- --host 0.0.0.0 --open false --strict-port", 4711, age=192, cpu=112.6, processes=3,
+        addresses=("localhost:5173", "[::1]:9229")),
+    job("j2", "read -p 'Deploy to which host? ' host", 4720, age=5, cpu=0, waiting_for_input=True),
+    job("j3", "make docs", 4730, age=61, processes=0, phase=CommandPhase.EXITED, exit_code=2),
+    job("c4", "nohup ./watch.sh &", 4741, age=8_100, processes=2, phase=CommandPhase.EXITED, exit_code=0),
 )  # fmt: skip
 
 
@@ -456,7 +455,7 @@ def test_jobs_are_listed_with_what_they_take_and_where_they_listen(camera: Camer
 def test_quitting_with_jobs_offers_to_end_them_to_leave_them_and_to_stay(camera: Camera, size: Size) -> None:
     async def play(here: Stage) -> None:
         await begin_work(here)
-        here.backend.live = UnfinishedWork(("A turn is running.",), tuple(job for job in JOBS if job.alive))
+        here.backend.live = UnfinishedWork(("A turn is running.",), tuple(job for job in JOBS if job.unfinished))
         await here.press("ctrl+q")
 
     same = camera.take(size, play)

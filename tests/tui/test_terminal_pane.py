@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ollm_tui.core.shell.status import CommandPhase, UserInput
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import InterruptCommand, OpenShell, SendReply, TakeOverCommand, TypeKeys
-from ollm_tui.tui.values import CommandMark
 from tests.tui.pilot import SHELL, agents_command, stage, terminal_of, wait_until
 
 # The person's own shell
@@ -45,7 +45,9 @@ async def test_a_tab_says_how_long_its_command_runs_and_then_how_long_it_ran() -
         here.app.dashboard.tick()
         await here.settle()
         assert "pytest -q RUN 1m" in here.text
-        await here.post(updates.CommandsUpdate((agents_command(mark=CommandMark.EXITED, exit_code=1, ended=1_009.5),)))
+        await here.post(
+            updates.CommandsUpdate((agents_command(phase=CommandPhase.EXITED, exit_code=1, ended=1_009.5),))
+        )
         assert "pytest -q exit 1 9s" in here.text
 
 
@@ -57,7 +59,7 @@ async def test_seconds_are_counted_only_while_a_command_of_the_agent_runs() -> N
         await here.post(updates.CommandsUpdate((SHELL, agents_command())))
         assert ticker._active.is_set()
         await here.post(
-            updates.CommandsUpdate((SHELL, agents_command(mark=CommandMark.EXITED, exit_code=0, ended=1_001.0)))
+            updates.CommandsUpdate((SHELL, agents_command(phase=CommandPhase.EXITED, exit_code=0, ended=1_001.0)))
         )
         assert not ticker._active.is_set()
 
@@ -101,7 +103,7 @@ async def test_a_bell_out_of_sight_is_on_its_tab_and_a_flood_of_bells_is_heard_o
 
 async def test_what_is_typed_and_what_the_terminal_answers_go_separate_ways() -> None:
     async with stage() as here:
-        view = await terminal_of(here, agents_command("ssh host", CommandMark.WAITING), output=b"\x1b[c")
+        view = await terminal_of(here, agents_command("ssh host", waiting_for_input=True), output=b"\x1b[c")
         await here.press(*"pw", "enter")
         typed = here.backend.of(TypeKeys)
         assert b"".join(one.data for one in typed) == b"pw\r"
@@ -122,7 +124,7 @@ async def test_an_agents_command_is_interrupted_and_taken_over_by_keys_and_from_
         assert [one.command_id for one in here.backend.of(InterruptCommand)] == ["c1"]
         assert [one.command_id for one in here.backend.of(TakeOverCommand)] == ["c1"]
         assert here.app.dashboard.term.captures_keys, "taken over to be typed into"
-        await here.post(updates.CommandsUpdate((SHELL, agents_command(taken_over=True))))
+        await here.post(updates.CommandsUpdate((SHELL, agents_command(user_input=UserInput(took_over=True)))))
         assert "pytest -q YOURS" in here.text
         names = [command.title for command in here.app.get_system_commands(here.app.screen)]
         assert "Take over command" not in names

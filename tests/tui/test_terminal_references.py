@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from textual.geometry import Offset
 from textual.selection import Selection
 
+from ollm_tui.core.shell.status import CommandPhase, CommandStatus
 from ollm_tui.tui.conversation_entries import EntriesChanged, UserEntry
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import SendMessage
@@ -22,7 +23,6 @@ from ollm_tui.tui.terminal_references import (
     folded_references,
     with_references,
 )
-from ollm_tui.tui.values import CommandMark, CommandTab
 from tests.tui.pilot import SHELL, stage, terminal_of, wait_until
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -148,14 +148,14 @@ async def test_a_message_recalled_from_the_history_still_refers_to_its_text() ->
 @pytest.mark.parametrize(
     ("tab", "source"),
     [
-        (CommandTab("c7", "pytest -q", CommandMark.EXITED, 1), "the terminal of your command c7: pytest -q"),
+        (CommandStatus("c7", "pytest -q", CommandPhase.EXITED, 1), "the terminal of your command c7: pytest -q"),
         (
-            CommandTab("c7", "j1 serve", CommandMark.LEFT, earlier=True),
+            CommandStatus("c7", "serve", name="j1", detached=True),
             "the output of a command that an earlier session left running: j1 serve",
         ),
     ],
 )
-async def test_the_source_of_an_agents_command_is_named(tab: CommandTab, source: str) -> None:
+async def test_the_source_of_an_agents_command_is_named(tab: CommandStatus, source: str) -> None:
     async with stage() as here:
         await here.post(updates.CommandsUpdate((tab,)))
         term = here.app.dashboard.term

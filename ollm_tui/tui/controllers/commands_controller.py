@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
+from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.shell.detached_jobs import DetachedJob, JobRecord, JobRecords
 from ollm_tui.core.shell.hub import CommandHub, CommandKind, CommandStatus, StartError, UnknownCommandError
 from ollm_tui.core.shell.output_log import BACKLOG, read_log
 from ollm_tui.core.shell.status import CommandPhase
 from ollm_tui.tui.protocol import PostUpdate, intents, updates
-from ollm_tui.tui.values import CommandMark, CommandTab
 
 POLL_SECONDS = 1.0
 """Time between two reads of a followed log, which another process writes."""
@@ -101,7 +102,7 @@ class CommandsController:
         try:
             self._attached[command_id] = self._hub.attach(command_id, feed)
         except UnknownCommandError:
-            feed(b"[this command is no longer kept]\r\n")
+            feed(b"[this command is no longer known]\r\n")
 
     def _detach(self, command_id: str) -> None:
         self._detached.detach(command_id)
@@ -110,8 +111,7 @@ class CommandsController:
             detach()
 
     def _post_commands(self) -> None:
-        tabs = (*self._detached.tabs(), *(_tab(state) for state in self._hub.list()))
-        self._post(updates.CommandsUpdate(tabs))
+        self._post(updates.CommandsUpdate((*self._detached.commands(), *self._hub.list())))
 
 
 class DetachedJobs:
@@ -120,35 +120,35 @@ class DetachedJobs:
     A log is followed once its tab is opened.
     """
 
-    def __init__(self, records: JobRecords) -> None:
+    def __init__(self, records: JobRecords, clock: Clock) -> None:
         self._store = records
+        self._clock = clock
         self.on_change: Callable[[], None] = lambda: None
         """Called when a job has ended or another is shown."""
         self._records: dict[str, JobRecord] = {}
-        self._ended: set[str] = set()
+        self._commands: dict[str, CommandStatus] = {}
         self._following: dict[str, asyncio.Task[None]] = {}
 
     def show(self, running: Iterable[DetachedJob]) -> None:
         """Show these as running, and those shown before as ended."""
-        before = self.tabs()
-        records = {job.record.mark: job.record for job in running}
-        self._records |= records
-        self._ended = self._records.keys() - records.keys()
-        if self.tabs() != before:
+        before = self.commands()
+        jobs = {job.record.mark: job for job in running}
+        for mark, job in jobs.items():
+            self._records[mark] = job.record
+            self._commands.setdefault(mark, job.status(self._clock.now()))
+        for mark in self._commands.keys() - jobs.keys():
+            self._end(mark)
+        if self.commands() != before:
             self.on_change()
 
-    def tabs(self) -> tuple[CommandTab, ...]:
-        """Return a tab for each job shown so far."""
-        return tuple(
-            CommandTab(
-                id=mark,
-                label=f"{record.id} {record.command}",
-                state=CommandMark.EXITED if mark in self._ended else CommandMark.LEFT,
-                cwd=record.workspace,
-                earlier=True,
-            )
-            for mark, record in self._records.items()
-        )
+    def commands(self) -> tuple[CommandStatus, ...]:
+        """Return each job shown so far."""
+        return tuple(self._commands.values())
+
+    def _end(self, mark: str) -> None:
+        if self._commands[mark].running:
+            ended = self._clock.monotonic()
+            self._commands[mark] = replace(self._commands[mark], phase=CommandPhase.EXITED, leftovers=(), ended=ended)
 
     def attach(self, job_id: str, feed: Callable[[bytes], None]) -> bool:
         """Attach a view to a job's growing log; False for other ids."""
@@ -171,7 +171,7 @@ class DetachedJobs:
 
     async def _follow(self, record: JobRecord, feed: Callable[[bytes], None]) -> None:
         if record.log is None:
-            feed(_remark("its output was not kept"))
+            feed(_remark("its output was not saved"))
             return
         log = Path(record.log)
         processes = self._store.process_tree(record)
@@ -186,7 +186,7 @@ class DetachedJobs:
         except OSError as error:
             feed(_remark(f"its log cannot be read: {error}"))
             return
-        self._ended.add(record.mark)
+        self._end(record.mark)
         self.on_change()
 
 
@@ -209,29 +209,3 @@ def _feed_from(log: Path, start: int | None, feed: Callable[[bytes], None]) -> i
 def _remark(words: str) -> bytes:
     """Return a message of the dashboard, for a view of program output."""
     return f"[{visible(words)}]\r\n".encode()
-
-
-def mark_of(state: CommandStatus) -> CommandMark:
-    """Return the state of a command as the screen shows it."""
-    if state.running and state.waiting_for_input:
-        return CommandMark.WAITING
-    marks = {
-        CommandPhase.RUNNING: CommandMark.RUNNING,
-        CommandPhase.EXITED: CommandMark.EXITED,
-        CommandPhase.KILLED: CommandMark.KILLED,
-    }
-    return marks[state.phase]
-
-
-def _tab(state: CommandStatus) -> CommandTab:
-    return CommandTab(
-        id=state.id,
-        label=state.command,
-        state=mark_of(state),
-        exit_code=state.exit_code,
-        person=state.kind is CommandKind.PERSON,
-        started=state.started,
-        ended=state.ended,
-        cwd=state.cwd,
-        taken_over=state.user_input.took_over,
-    )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Mapping
 from contextlib import suppress
 
 from ollm_tui.core.base.clock import Clock
@@ -13,11 +11,10 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.shell.detached_jobs import DetachedJob, JobRecords
 from ollm_tui.core.shell.hub import CannotDetachError, CommandHub, CommandStatus, UnknownCommandError
 from ollm_tui.core.shell.process_tree import ProcessTree
-from ollm_tui.core.shell.process_usage import ProcessUsage, UsageReading, UsageWatcher
-from ollm_tui.tui.controllers.commands_controller import DetachedJobs, mark_of
+from ollm_tui.core.shell.process_usage import UsageReading, UsageWatcher
+from ollm_tui.tui.controllers.commands_controller import DetachedJobs
 from ollm_tui.tui.conversation_entries import NoteEntry
 from ollm_tui.tui.protocol import PostUpdate, intents, updates
-from ollm_tui.tui.values import CommandMark, JobRow
 
 POLL_SECONDS = 1.0
 """Time between two readings of the jobs while their list is open."""
@@ -72,10 +69,11 @@ class JobsController:
             try:
                 reading = await asyncio.to_thread(self._read, self._jobs())
             except OSError as error:
-                self._post(updates.ToastUpdate(f"The jobs cannot be looked at: {error}", failed=True))
+                self._post(updates.ToastUpdate(f"The jobs cannot be read: {error}", failed=True))
                 return
             self._detached.show(self._earlier)
-            self._post(updates.JobsUpdate(self._rows(reading), reading.unknown))
+            jobs = tuple(job.with_usage(reading.usage.get(job.id)) for job in self._all_jobs())
+            self._post(updates.JobsUpdate(jobs, reading.unknown))
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), POLL_SECONDS)
 
@@ -98,14 +96,9 @@ class JobsController:
     def _jobs(self) -> list[CommandStatus]:
         return [state for state in self._hub.list() if state.is_job]
 
-    def _rows(self, reading: UsageReading | None = None) -> tuple[JobRow, ...]:
-        usage: Mapping[str, ProcessUsage] = {} if reading is None else reading.usage
+    def _all_jobs(self) -> tuple[CommandStatus, ...]:
         now = self._clock.now()
-        earlier = [
-            _earlier_row(job, (now - job.record.started).total_seconds(), usage.get(job.record.mark))
-            for job in self._earlier
-        ]
-        return (*earlier, *(_row(job, usage.get(job.id)) for job in self._jobs()))
+        return (*(job.status(now) for job in self._earlier), *self._jobs())
 
     async def _end(self, job_id: str) -> None:
         """End a job of any dashboard, and report the result."""
@@ -141,13 +134,13 @@ class JobsController:
             notes.append(NoteEntry("earlier-jobs", "A tab of the terminal shows what each writes; /jobs can end them."))
         return notes
 
-    def unfinished(self) -> tuple[JobRow, ...]:
+    def unfinished(self) -> tuple[CommandStatus, ...]:
         """Return the running jobs to decide on before quitting.
 
         Returns none where all were detached before.
         """
-        rows = self._rows()
-        return tuple(row for row in rows if row.alive) if any(row.alive and not row.earlier for row in rows) else ()
+        jobs = tuple(job for job in self._all_jobs() if job.unfinished)
+        return () if all(job.detached for job in jobs) else jobs
 
     async def detach_all(self) -> tuple[str, ...]:
         """Detach every job that can be; return the errors.
@@ -176,48 +169,9 @@ class JobsController:
         return (*words, HOW_TO_END) if words else ()
 
 
-def _row(job: CommandStatus, usage: ProcessUsage | None) -> JobRow:
-    processes = [one.pid for one in (job.leftovers if usage is None else usage.processes)]
-    return JobRow(
-        id=job.id,
-        name=job.id,
-        command=job.command,
-        state=mark_of(job),
-        pid=_pid(job.pid, processes),
-        exit_code=job.exit_code,
-        seconds=job.seconds(time.monotonic()),
-        cpu=None if usage is None else usage.cpu,
-        processes=len(processes),
-        addresses=() if usage is None else usage.addresses,
-        alive=job.unfinished,
-        can_stay=job.can_detach,
-    )
-
-
-def _pid(leader: int, running: list[int]) -> int:
-    """Return the leader's pid, or the first running process without one."""
-    return leader if leader in running or not running else running[0]
-
-
-def _earlier_row(job: DetachedJob, seconds: float, usage: ProcessUsage | None) -> JobRow:
-    record = job.record
-    return JobRow(
-        id=record.mark,
-        name=record.id,
-        command=record.command,
-        state=CommandMark.LEFT,
-        pid=_pid(record.pid, [member.pid for member in job.members]),
-        seconds=seconds,
-        cpu=None if usage is None else usage.cpu,
-        processes=len(job.members),
-        addresses=() if usage is None else usage.addresses,
-        alive=True,
-    )
-
-
 def _earlier_text(job: DetachedJob) -> str:
     record = job.record
-    output = f" Its output: {record.log}" if record.log else " Its output was not kept."
+    output = f" Its output: {record.log}" if record.log else " Its output was not saved."
     if not job.running:
         return f"Ended since you left: {record.id} {record.command}.{output}"
     processes = ", ".join(map(str, job.members))

@@ -66,7 +66,7 @@ class RuntimeController:
         self._todos = TodosController(core.todos, post)
         self._memory = MemoryController(core.memory, post, clock)
         self._watcher = StoreWatcher(core.store, core.todos, self._memory.changed)
-        detached = DetachedJobs(core.jobs)
+        detached = DetachedJobs(core.jobs, clock)
         self._commands = CommandsController(core.hub, detached, core.configuration.workspace.root, post, self._start)
         self._jobs = JobsController(core.hub, core.jobs, detached, post, clock)
         self._trust = TrustController(core, post, self._policy_changed)

@@ -12,8 +12,9 @@ from textual.binding import BindingType
 from textual.message import Message
 from textual.widget import Widget
 
+from ollm_tui.core.shell.status import CommandStatus
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
-from ollm_tui.tui.panes.terminal_tabs import SHELL
+from ollm_tui.tui.panes.terminal_tabs import SHELL, command_label
 from ollm_tui.tui.panes.terminal_views import TerminalViews, short_path
 from ollm_tui.tui.protocol.intents import (
     InterruptCommand,
@@ -24,7 +25,6 @@ from ollm_tui.tui.protocol.intents import (
     TypeKeys,
 )
 from ollm_tui.tui.terminal_references import TerminalExcerpt, excerpt_of
-from ollm_tui.tui.values import CommandTab
 
 if TYPE_CHECKING:
     from ollm_tui.tui.panes.terminal_search_line import TerminalSearch
@@ -69,8 +69,7 @@ class TerminalPane(TerminalViews):
 
     def prefer_live(self) -> None:
         """Bring a running terminal to the front, else the person's shell."""
-        tab = self._commands.get(self._chosen)
-        if self._chosen != SHELL and (tab is None or not tab.alive):
+        if self._chosen != SHELL and not _is_attached(self._commands.get(self._chosen)):
             self.choose(SHELL)
         if self.view is not None:
             self.view.end_reading()
@@ -103,14 +102,14 @@ class TerminalPane(TerminalViews):
         """Type a line into the person's shell, started if need be."""
         self.choose(SHELL)
         data = f"{text}\n"
-        if self._shell_id and _is_alive(self._commands.get(self._shell_id)):
+        if self._shell_id and _is_attached(self._commands.get(self._shell_id)):
             self.post_message(TypeKeys(self._shell_id, data.encode()))
         else:
             self._start_shell(data)
 
     def action_restart(self) -> None:
         """Start the shell again once it has ended."""
-        if self._chosen == SHELL and not _is_alive(self._commands.get(self._shell_id)):
+        if self._chosen == SHELL and not _is_attached(self._commands.get(self._shell_id)):
             self._start_shell("")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -119,9 +118,10 @@ class TerminalPane(TerminalViews):
             case "send":
                 return self.has_selection
             case "interrupt":
-                return _is_alive(self.agents_tab)
+                return _is_attached(self.agents_command)
             case "take_over":
-                return self.agents_tab is not None and self.agents_tab.alive and not self.agents_tab.taken_over
+                command = self.agents_command
+                return command is not None and command.attached and not command.user_input.took_over
             case _:
                 return super().check_action(action, parameters)
 
@@ -142,14 +142,14 @@ class TerminalPane(TerminalViews):
 
     def action_interrupt(self) -> None:
         """Interrupt the agent's command in front."""
-        if self.agents_tab is not None:
-            self.post_message(InterruptCommand(self.agents_tab.id))
+        if self.agents_command is not None:
+            self.post_message(InterruptCommand(self.agents_command.id))
 
     def action_take_over(self) -> None:
         """Take over the agent's command in front."""
-        tab = self.agents_tab
-        if tab is not None and tab.alive:
-            self.post_message(TakeOverCommand(tab.id))
+        command = self.agents_command
+        if command is not None and command.attached:
+            self.post_message(TakeOverCommand(command.id))
             self.notify("Yours now: no time limit ends it, and the agent waits for you.", markup=False)
             if self.view is not None:
                 self.view.end_reading()
@@ -236,13 +236,13 @@ class TerminalPane(TerminalViews):
 
     def _source_of(self, view: TerminalView) -> str:
         """Describe for the model whose terminal a view is."""
-        tab = self.agents_tab
-        if tab is None:
+        command = self.agents_command
+        if command is None:
             folder = view.marks.directory
             return f"their own shell, in {short_path(folder)}" if folder else "their own shell"
-        if tab.earlier:
-            return f"the output of a command that an earlier session left running: {tab.label}"
-        return f"the terminal of your command {tab.id}: {tab.label}"
+        if command.detached:
+            return f"the output of a command that an earlier session left running: {command_label(command)}"
+        return f"the terminal of your command {command.id}: {command.command}"
 
     def _say_keys(self) -> None:
         """Show in the border the keys that work now."""
@@ -258,5 +258,5 @@ class TerminalPane(TerminalViews):
         self.border_subtitle = words
 
 
-def _is_alive(tab: CommandTab | None) -> bool:
-    return tab is not None and tab.alive
+def _is_attached(command: CommandStatus | None) -> bool:
+    return command is not None and command.attached

@@ -17,10 +17,10 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ollm_tui.core.base.escape import visible
+from ollm_tui.core.shell.status import CommandKind, CommandStatus
 from ollm_tui.tui.panes.terminal_tabs import SHELL, shown_tabs
 from ollm_tui.tui.protocol.intents import AttachTerminal, DetachTerminal, TypeKeys
 from ollm_tui.tui.styled_text import app_of
-from ollm_tui.tui.values import CommandMark, CommandTab
 from ollm_tui.tui.widgets.tab_strip import TabStrip
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class TerminalViews(Vertical):
         self._now = now
         self._strip = TabStrip("term-tabs")
         self._hint = ShellHint()
-        self._commands: dict[str, CommandTab] = {}
+        self._commands: dict[str, CommandStatus] = {}
         self._views: dict[str, TerminalView] = {}
         self._shell_id = ""
         self._typed_ahead = ""
@@ -97,20 +97,17 @@ class TerminalViews(Vertical):
         yield self._strip
         yield self._hint
 
-    def show_commands(self, commands: tuple[CommandTab, ...]) -> None:
+    def show_commands(self, commands: tuple[CommandStatus, ...]) -> None:
         """Show these commands; bring a new one to the front without focus."""
-        fresh = [
-            tab
-            for tab in commands
-            if tab.id not in self._commands and not tab.person and tab.state is not CommandMark.LEFT
-        ]
-        self._commands = {tab.id: tab for tab in commands}
-        for tab in commands:
-            if tab.person and tab.alive and tab.id != self._shell_id:
-                self._bind_shell(tab.id)
-            view = self._views.get(SHELL if tab.id == self._shell_id else tab.id)
+        agents = [command for command in commands if command.kind is CommandKind.AGENT and not command.detached]
+        fresh = [command for command in agents if command.id not in self._commands]
+        self._commands = {command.id: command for command in commands}
+        for command in commands:
+            if command.kind is CommandKind.PERSON and command.attached and command.id != self._shell_id:
+                self._bind_shell(command.id)
+            view = self._views.get(SHELL if command.id == self._shell_id else command.id)
             if view is not None:
-                view.interactive = tab.alive
+                view.interactive = command.attached
         for tab_id in [known for known in self._views if known != SHELL and known not in self._commands]:
             self._drop(tab_id)
         if fresh and not self.has_focus_within:
@@ -126,7 +123,7 @@ class TerminalViews(Vertical):
     @property
     def busy(self) -> bool:
         """Whether a command of the agent runs, whose age is shown."""
-        return any(tab.alive and not tab.person for tab in self._commands.values())
+        return any(command.attached and command.kind is CommandKind.AGENT for command in self._commands.values())
 
     def tick(self) -> None:
         """Draw the ages anew, once a second."""
@@ -144,7 +141,7 @@ class TerminalViews(Vertical):
         return self._views.get(self._chosen)
 
     @property
-    def agents_tab(self) -> CommandTab | None:
+    def agents_command(self) -> CommandStatus | None:
         """The agent's command in front."""
         return None if self._chosen == SHELL else self._commands.get(self._chosen)
 
@@ -241,7 +238,7 @@ class TerminalViews(Vertical):
     def _view_of(self, tab_id: str) -> None:
         if tab_id not in self._views and tab_id in self._commands:
             view = self._make_view(tab_id)
-            view.interactive = self._commands[tab_id].alive
+            view.interactive = self._commands[tab_id].attached
             self.post_message(AttachTerminal(tab_id, view.engine.feed))
 
     def _make_view(self, tab_id: str) -> TerminalView:

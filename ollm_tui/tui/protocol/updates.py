@@ -14,12 +14,11 @@ if TYPE_CHECKING:
 
     from ollm_tui.config import ConfigError
     from ollm_tui.core.base.results import JsonObject
+    from ollm_tui.core.shell.status import CommandStatus
     from ollm_tui.core.todos.todo import Todo
     from ollm_tui.tui.conversation_entries import Change
     from ollm_tui.tui.values import (
-        CommandTab,
         ConfirmationQueueSnapshot,
-        JobRow,
         MemoryListing,
         MemoryName,
         MemoryOutcome,
@@ -83,7 +82,7 @@ class StatusUpdate(Update):
 class CommandsUpdate(Update):
     """The commands that have or had a terminal."""
 
-    commands: tuple[CommandTab, ...]
+    commands: tuple[CommandStatus, ...]
 
 
 @dataclass
@@ -97,7 +96,7 @@ class ShellErrorUpdate(Update):
 class JobsUpdate(Update):
     """The jobs as they are now; `unknown` says what the system does not tell about them."""
 
-    jobs: tuple[JobRow, ...]
+    jobs: tuple[CommandStatus, ...]
     unknown: str = ""
 
 

@@ -245,7 +245,7 @@ class Dashboard(TerminalFocusScreen):
         from ollm_tui.tui.screens.jobs_screen import JobsScreen
 
         if self.is_current:
-            self._jobs = JobsScreen()
+            self._jobs = JobsScreen(self._now)
             app_of(self).push_screen(self._jobs, self._jobs_closed)
 
     def _jobs_closed(self, job_id: str | None) -> None:

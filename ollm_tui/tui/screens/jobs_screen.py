@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual import events, on
@@ -12,12 +14,13 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from ollm_tui.core.base.escape import visible
+from ollm_tui.core.shell.status import CommandStatus
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.durations import exact_age
+from ollm_tui.tui.panes import terminal_tabs
 from ollm_tui.tui.protocol.intents import EndJob, InterruptJob, WatchJobs
 from ollm_tui.tui.screens.yes_no_screen import YesNoScreen
 from ollm_tui.tui.styled_text import StyledLine, TextRole, app_of, line
-from ollm_tui.tui.values import CommandMark, JobRow
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
 from ollm_tui.tui.widgets.text_box import TextBox
 
@@ -53,9 +56,10 @@ class JobsScreen(ModalScreen[str | None]):
         ("escape,f3,q", "close", "Close", "jobs.close", "Close the list of jobs"),
     )
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__(name="jobs")
-        self._jobs: tuple[JobRow, ...] = ()
+        self._now = now
+        self._jobs: tuple[CommandStatus, ...] = ()
         self._copied: dict[str, int] = {}
         """Index of the address copied next, by job."""
         self._rows = JobList("job-rows")
@@ -85,13 +89,14 @@ class JobsScreen(ModalScreen[str | None]):
     def _out_of_sight(self) -> None:
         self.post_message(WatchJobs(False))
 
-    def show_jobs(self, jobs: tuple[JobRow, ...], unknown: str) -> None:
+    def show_jobs(self, jobs: tuple[CommandStatus, ...], unknown: str) -> None:
         """Show the jobs; `unknown` names what this system cannot report."""
         self._jobs = jobs
-        running = sum(job.alive for job in jobs)
+        running = sum(job.unfinished for job in jobs)
         self._box.border_title = Content(f"Jobs  {running} running" if jobs else "Jobs")
         self._box.border_subtitle = "CPU in % of one processor" if running else ""
-        self._rows.show_rows([ListRow(job.id, (_first_line(job), _second_line(job)), _standing(job)) for job in jobs])
+        now = self._now()
+        self._rows.show_rows([ListRow(job.id, (_first_line(job), _second_line(job)), _usage(job, now)) for job in jobs])
         self._say(unknown if jobs else EMPTY)
 
     # -- actions -----------------------------------------------------------------------------------------------------
@@ -113,9 +118,9 @@ class JobsScreen(ModalScreen[str | None]):
         job = self._chosen
         if job is None:
             return
-        if job.earlier:
+        if job.detached:
             self.notify(f"{job.name} has no terminal here any more; x ends it.", markup=False)
-        elif job.state not in (CommandMark.RUNNING, CommandMark.WAITING):
+        elif not job.running:
             self.notify(f"{job.name} is over.", markup=False)
         else:
             self.post_message(InterruptJob(job.id))
@@ -126,7 +131,7 @@ class JobsScreen(ModalScreen[str | None]):
         job = self._chosen
         if job is None or not self.is_current:
             return
-        if not job.alive:
+        if not job.unfinished:
             self.notify(f"{job.name} is over.", markup=False)
             return
 
@@ -159,45 +164,38 @@ class JobsScreen(ModalScreen[str | None]):
     # -- helpers ------------------------------------------------------------------------------------------------------
 
     @property
-    def _chosen(self) -> JobRow | None:
+    def _chosen(self) -> CommandStatus | None:
         return next((job for job in self._jobs if job.id == self._rows.chosen_id), None)
 
     def _say(self, words: str) -> None:
         self._words.show_lines([line((words, TextRole.MUTED), prose=True)] if words else [])
 
 
-def state_words(job: JobRow) -> tuple[str, TextRole]:
+def state_words(job: CommandStatus) -> tuple[str, TextRole]:
     """Return the state in a word or two."""
-    match job.state:
-        case CommandMark.LEFT:
-            return "LEFT RUNNING", TextRole.ACCENT
-        case CommandMark.RUNNING:
-            return "RUN", TextRole.ACCENT
-        case CommandMark.WAITING:
-            return "INPUT?", TextRole.WARNING
-        case CommandMark.EXITED | CommandMark.KILLED if job.processes:
-            return "OVER, NOT GONE", TextRole.WARNING
-        case CommandMark.EXITED:
-            return ("ok", TextRole.MUTED) if job.exit_code == 0 else (f"exit {job.exit_code}", TextRole.ERROR)
-        case CommandMark.KILLED:
-            return f"KILLED {job.exit_code}" if job.exit_code is not None else "KILLED", TextRole.ERROR
+    if job.running and job.detached:
+        return "LEFT RUNNING", TextRole.ACCENT
+    if job.unfinished and not job.running:
+        return "OVER, NOT GONE", TextRole.WARNING
+    return terminal_tabs.state_words(job)
 
 
-def _first_line(job: JobRow) -> StyledLine:
+def _first_line(job: CommandStatus) -> StyledLine:
     return line((f"{job.name:<{NAME_CELLS}}", TextRole.STRONG), visible(job.command))
 
 
-def _standing(job: JobRow) -> StyledLine:
-    cpu = f"{'':6}" if not job.alive else f"{'..':>4} %" if job.cpu is None else f"{job.cpu:4.0f} %"
-    return line(state_words(job), f" {exact_age(job.seconds):>6}", cpu)
+def _usage(job: CommandStatus, now: float) -> StyledLine:
+    cpu = f"{'':6}" if not job.unfinished else f"{'..':>4} %" if job.cpu is None else f"{job.cpu:4.0f} %"
+    return line(state_words(job), f" {exact_age(job.seconds(now)):>6}", cpu)
 
 
-def _second_line(job: JobRow) -> StyledLine:
+def _second_line(job: CommandStatus) -> StyledLine:
     lead = " " * NAME_CELLS
-    if not job.alive:
-        return line((f"{lead}pid {job.pid}", TextRole.MUTED))
-    number = f"{job.processes} processes" if job.processes > 1 else "1 process" if job.processes else ""
-    facts = ", ".join(part for part in (f"pid {job.pid}", number) if part)
+    if not job.unfinished:
+        return line((f"{lead}pid {job.first_pid}", TextRole.MUTED))
+    count = len(job.processes)
+    number = f"{count} processes" if count > 1 else "1 process" if count else ""
+    facts = ", ".join(part for part in (f"pid {job.first_pid}", number) if part)
     if not job.addresses:
         return line((f"{lead}{facts}", TextRole.MUTED))
     return line((f"{lead}{facts}, listens on ", TextRole.MUTED), (" ".join(job.addresses), TextRole.ACCENT))

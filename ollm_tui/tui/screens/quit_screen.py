@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from enum import StrEnum
 from typing import ClassVar
 
@@ -11,11 +13,12 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from ollm_tui.core.base.escape import visible
+from ollm_tui.core.shell.status import CommandStatus
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.durations import exact_age
 from ollm_tui.tui.screens.jobs_screen import NAME_CELLS, state_words
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line, spread
-from ollm_tui.tui.values import JobRow, UnfinishedWork
+from ollm_tui.tui.values import UnfinishedWork
 from ollm_tui.tui.widgets.text_box import TextBox
 
 SHOWN_JOBS = 6
@@ -47,15 +50,16 @@ class QuitScreen(ModalScreen[QuitChoice | None]):
         ("escape,n", "answer('')", "Stay", "leave.stay", "Stay here"),
     )
 
-    def __init__(self, unfinished: UnfinishedWork) -> None:
+    def __init__(self, unfinished: UnfinishedWork, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
+        self._now = now
         self._unfinished = unfinished
         self._words = TextBox("leave-words")
         self._keys = TextBox("leave-keys")
 
     @property
     def _can_leave(self) -> bool:
-        return any(job.can_stay for job in self._unfinished.jobs)
+        return any(job.can_detach for job in self._unfinished.jobs)
 
     def compose(self) -> ComposeResult:
         """Compose text and keys."""
@@ -67,7 +71,7 @@ class QuitScreen(ModalScreen[QuitChoice | None]):
     def on_mount(self) -> None:
         """Show what quitting would end, and the choices."""
         jobs = self._unfinished.jobs
-        shown = [_job_line(job) for job in jobs[:SHOWN_JOBS]]
+        shown = [_job_line(job, self._now()) for job in jobs[:SHOWN_JOBS]]
         if len(jobs) > SHOWN_JOBS:
             shown.append(line((f"and {len(jobs) - SHOWN_JOBS} more; /jobs shows all", TextRole.MUTED)))
         facts = [line(f"- {visible(fact)}", hang=2, prose=True) for fact in self._unfinished.facts]
@@ -84,9 +88,9 @@ class QuitScreen(ModalScreen[QuitChoice | None]):
             self.dismiss(QuitChoice(answer) if answer else None)
 
 
-def _job_line(job: JobRow) -> StyledLine:
+def _job_line(job: CommandStatus, now: float) -> StyledLine:
     state = state_words(job)
-    if not job.can_stay:
+    if not job.can_detach:
         state = ("ends, sandboxed", TextRole.WARNING)
     left = line((f"{job.name:<{NAME_CELLS}}", TextRole.STRONG), visible(job.command))
-    return spread(left, line(state, f" {exact_age(job.seconds):>6}"), INNER_CELLS)
+    return spread(left, line(state, f" {exact_age(job.seconds(now)):>6}"), INNER_CELLS)

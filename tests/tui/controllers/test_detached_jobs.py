@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from ollm_tui.core.base.clock import SystemClock
 from ollm_tui.core.shell.detached_jobs import DetachedJob, JobRecord, JobRecords
 from ollm_tui.core.shell.output_log import BACKLOG
 from ollm_tui.core.shell.process_tree import birth_of
-from ollm_tui.core.shell.status import ProcessName
+from ollm_tui.core.shell.status import CommandPhase, ProcessName
 from ollm_tui.tui.controllers.commands_controller import DetachedJobs
-from ollm_tui.tui.values import CommandMark
 from tests.core.shell.conftest import until
 
 
@@ -39,7 +39,7 @@ class Setup:
             log=None if log is None else str(log),
             detached=True,
         )
-        self.jobs = DetachedJobs(JobRecords(folder / "jobs", folder))
+        self.jobs = DetachedJobs(JobRecords(folder / "jobs", folder), SystemClock())
         self.jobs.on_change = self._changed
         self.jobs.show([DetachedJob(record, (ProcessName(process.pid, "sleep"),))])
 
@@ -47,10 +47,10 @@ class Setup:
         assert self.jobs.attach("5a5a", self._feed)
 
     @property
-    def standing(self) -> CommandMark:
-        [tab] = self.jobs.tabs()
-        assert (tab.id, tab.label, tab.alive) == ("5a5a", "j1 serve", False)
-        return tab.state
+    def phase(self) -> CommandPhase:
+        [job] = self.jobs.commands()
+        assert (job.id, job.name, job.command, job.attached) == ("5a5a", "j1", "serve", False)
+        return job.phase
 
     def _feed(self, data: bytes) -> None:
         self.fed += data
@@ -76,18 +76,18 @@ async def test_a_log_is_shown_and_followed_until_its_job_is_over(tmp_path: Path)
     log = tmp_path / "j1.log"
     log.write_bytes(b"\x1b[32mup\x1b[0m\r\n")
     async with setup(tmp_path, log) as here:
-        assert (here.standing, here.changes) == (CommandMark.LEFT, 1)
+        assert (here.phase, here.changes) == (CommandPhase.RUNNING, 1)
         here.open()
         await until(lambda: here.fed == b"\x1b[32mup\x1b[0m\r\n")
         with log.open("ab") as more:
             more.write(b"request\r\n")
         await until(lambda: here.fed.endswith(b"up\x1b[0m\r\nrequest\r\n"))
-        assert here.standing is CommandMark.LEFT
+        assert here.phase is CommandPhase.RUNNING
         with log.open("ab") as more:
             more.write(b"bye\r\n")
         here.process.kill()
         await here.process.wait()
-        await until(lambda: here.standing is CommandMark.EXITED)
+        await until(lambda: here.phase is CommandPhase.EXITED)
         assert here.fed.endswith(b"request\r\nbye\r\n")
         assert here.changes == 2
 
@@ -120,7 +120,7 @@ async def test_a_log_that_cannot_be_read_is_said(tmp_path: Path, kind: str) -> N
     async with setup(tmp_path, None if kind == "none" else tmp_path / kind) as here:
         here.open()
         await until(lambda: here.fed)
-        assert (b"was not kept" if kind == "none" else b"cannot be read") in here.fed
+        assert (b"was not saved" if kind == "none" else b"cannot be read") in here.fed
         assert b"secret" not in here.fed.replace(bytes(tmp_path), b"")
 
 
@@ -128,4 +128,4 @@ async def test_what_is_no_left_job_is_not_taken(tmp_path: Path) -> None:
     async with setup(tmp_path, None) as here:
         assert not here.jobs.attach("j1", lambda data: None)
         here.jobs.show([])
-        assert here.standing is CommandMark.EXITED
+        assert here.phase is CommandPhase.EXITED
