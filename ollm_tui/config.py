@@ -12,8 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, TypeAdapter, ValidationError
 
-from ollm_tui.core.base.app_dirs import config_dir
-from ollm_tui.core.base.toml_lines import line_of_key
+from ollm_tui.core.base.app_dirs import config_dir, line_of_key
 from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.policy.repository_trust import RepositoryConfig
 from ollm_tui.core.policy.rules import Mode

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from textual.color import Color, ColorParseError
 
 from ollm_tui.config import ConfigError
-from ollm_tui.core.base.toml_lines import line_of_key
+from ollm_tui.core.base.app_dirs import line_of_key
 
 
 def _real_color(value: str) -> str:

@@ -23,9 +23,9 @@ from pydantic import JsonValue
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.bus.message_bus import MessageBus
+from ollm_tui.core.fence.dir_handle import DirectoryCache
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.search import listing
-from ollm_tui.core.search.directory_cache import DirectoryCache
 from ollm_tui.core.search.ripgrep import find_ripgrep
 from ollm_tui.core.tools.base import Parameters, Tool
 from ollm_tui.core.tools.context import ToolContext

@@ -1,9 +1,11 @@
-"""Directories of this program's own files: XDG, the same on Linux and macOS."""
+"""This program's own files: their XDG directories, and the line of a key in a TOML one."""
 
 from __future__ import annotations
 
 import os
 import pwd
+import re
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -43,3 +45,37 @@ def _home() -> str:
 @lru_cache(maxsize=16)
 def _own_dir(base: str) -> Path:
     return Path(base) / "ollm-tui"
+
+
+_HEADING = re.compile(r"\s*\[{1,2}([^\[\]]+)\]")
+_ENTRY = re.compile(r"\s*([\w.\"' -]+?)\s*=")
+
+
+def line_of_key(text: str, keys: Sequence[str]) -> int | None:
+    """Return the first line that belongs to the key, else to the nearest table around it; None where there is neither.
+
+    Near enough for a person: texts of several lines are not told from keys.
+    """
+    lines = _keyed_lines(text)
+    for length in range(len(keys), 0, -1):
+        wanted = tuple(keys[:length])
+        found = next((number for number, here in lines if here[:length] == wanted), None)
+        if found is not None:
+            return found
+    return None
+
+
+def _keyed_lines(text: str) -> list[tuple[int, tuple[str, ...]]]:
+    lines: list[tuple[int, tuple[str, ...]]] = []
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if heading := _HEADING.match(line):
+            table = _names(heading[1])
+            lines.append((number, table))
+        elif entry := _ENTRY.match(line):
+            lines.append((number, (*table, *_names(entry[1]))))
+    return lines
+
+
+def _names(dotted: str) -> tuple[str, ...]:
+    return tuple(name.strip().strip("\"'") for name in dotted.split("."))

@@ -35,15 +35,18 @@ class Slug(StrEnum):
 
 
 class ToolFailure(Exception):  # noqa: N818  # the name that plug-ins rely on (contract section 7)
-    """A call that failed in a way its caller is told about; the executor turns it into a result.
+    """A call that failed; the executor turns it into a result.
 
     `type` is the wire name, `code` 003's code. `message` says what happened, to what, and what to do next;
-    `details` are for programs. `partial` is output that was produced before the failure.
+    `details` are for programs. `partial` is output produced before the failure.
     """
 
     type: ClassVar[str] = "InternalError"
     code: ClassVar[str] = "INTERNAL"
     slug: ClassVar[Slug] = Slug.EXECUTION_ERROR
+
+    def __init_subclass__(cls, type: str = "", code: str = "", slug: Slug | None = None) -> None:  # noqa: A002  # the word of the wire
+        cls.type, cls.code, cls.slug = type or cls.type, code or cls.code, slug or cls.slug
 
     def __init__(self, message: str, details: Mapping[str, JsonValue] | None = None, *, partial: str = "") -> None:
         super().__init__(message)
@@ -52,309 +55,180 @@ class ToolFailure(Exception):  # noqa: N818  # the name that plug-ins rely on (c
         self.partial = partial
 
 
-class InvalidArguments(ToolFailure):
-    """Arguments that do not fit the tool's parameters; names every fault at once."""
-
-    type = "ValidationError"
-    code = "INVALID_ARGUMENTS"
-    slug = Slug.VALIDATION_ERROR
+class InvalidArguments(ToolFailure, type="ValidationError", code="INVALID_ARGUMENTS", slug=Slug.VALIDATION_ERROR):
+    """Arguments that do not fit the tool's parameters; names every error at once."""
 
 
-class ToolNotFound(ToolFailure):
+class ToolNotFound(ToolFailure, type="ToolNotFoundError", code="TOOL_NOT_FOUND", slug=Slug.NOT_FOUND):
     """No tool of that name; the message names the closest ones."""
 
-    type = "ToolNotFoundError"
-    code = "TOOL_NOT_FOUND"
-    slug = Slug.NOT_FOUND
 
-
-class InvalidPath(ToolFailure):
+class InvalidPath(ToolFailure, type="InvalidPathError", code="INVALID_PATH", slug=Slug.SECURITY):
     """A path outside the workspace, malformed, or leading to something that is no regular file."""
 
-    type = "InvalidPathError"
-    code = "INVALID_PATH"
-    slug = Slug.SECURITY
 
-
-class FileNotFound(ToolFailure):
+class FileNotFound(ToolFailure, type="FileNotFoundError", code="FILE_NOT_FOUND"):
     """Nothing there under that path."""
 
-    type = "FileNotFoundError"
-    code = "FILE_NOT_FOUND"
 
-
-class FileExists(ToolFailure):
+class FileExists(ToolFailure, type="FileExistsError", code="FILE_EXISTS"):
     """Something is there already and may not be replaced."""
 
-    type = "FileExistsError"
-    code = "FILE_EXISTS"
 
-
-class NoPermission(ToolFailure):
+class NoPermission(ToolFailure, type="PermissionError", code="PERMISSION_DENIED"):
     """The operating system refused access."""
 
-    type = "PermissionError"
-    code = "PERMISSION_DENIED"
 
-
-class IsADirectory(ToolFailure):
+class IsADirectory(ToolFailure, type="IsADirectoryError", code="IS_A_DIRECTORY"):
     """A directory where a file is needed."""
 
-    type = "IsADirectoryError"
-    code = "IS_A_DIRECTORY"
 
-
-class NotADirectory(ToolFailure):
+class NotADirectory(ToolFailure, type="NotADirectoryError", code="NOT_A_DIRECTORY"):
     """Something else where a directory is needed."""
 
-    type = "NotADirectoryError"
-    code = "NOT_A_DIRECTORY"
 
-
-class FileTooLarge(ToolFailure):
+class FileTooLarge(ToolFailure, type="FileTooLargeError", code="FILE_TOO_LARGE"):
     """A whole file over the limit; a range of it can be read."""
 
-    type = "FileTooLargeError"
-    code = "FILE_TOO_LARGE"
 
-
-class BinaryFile(ToolFailure):
+class BinaryFile(ToolFailure, type="BinaryFileError", code="BINARY_FILE"):
     """Bytes that are no text; the message says what they look like."""
 
-    type = "BinaryFileError"
-    code = "BINARY_FILE"
 
-
-class EncodingFailure(ToolFailure):
+class EncodingFailure(ToolFailure, type="EncodingError", code="ENCODING_ERROR"):
     """Text that the file's encoding cannot hold, or bytes that it cannot be."""
 
-    type = "EncodingError"
-    code = "ENCODING_ERROR"
 
-
-class NoSpace(ToolFailure):
+class NoSpace(ToolFailure, type="NoSpaceError", code="NO_SPACE"):
     """The disk or the quota is full; the old content stays."""
 
-    type = "NoSpaceError"
-    code = "NO_SPACE"
 
-
-class FileChanged(ToolFailure):
+class FileChanged(ToolFailure, type="FileChangedError", code="FILE_CHANGED"):
     """The file is no longer what the person was shown."""
 
-    type = "FileChangedError"
-    code = "FILE_CHANGED"
 
-
-class FileReadFailed(ToolFailure):
+class FileReadFailed(ToolFailure, type="FileReadError", code="IO_ERROR"):
     """Reading failed for a reason none of the others names."""
 
-    type = "FileReadError"
-    code = "IO_ERROR"
 
-
-class FileWriteFailed(ToolFailure):
+class FileWriteFailed(ToolFailure, type="FileWriteError", code="IO_ERROR"):
     """Writing failed for a reason none of the others names."""
 
-    type = "FileWriteError"
-    code = "IO_ERROR"
 
-
-class FileEditFailed(ToolFailure):
+class FileEditFailed(ToolFailure, type="FileEditError", code="IO_ERROR"):
     """Editing failed for a reason none of the others names."""
 
-    type = "FileEditError"
-    code = "IO_ERROR"
 
-
-class GlobFailed(ToolFailure):
+class GlobFailed(ToolFailure, type="GlobError", code="IO_ERROR"):
     """Listing files failed for a reason none of the others names."""
 
-    type = "GlobError"
-    code = "IO_ERROR"
 
-
-class GrepFailed(ToolFailure):
+class GrepFailed(ToolFailure, type="GrepError", code="IO_ERROR"):
     """Searching failed for a reason none of the others names."""
 
-    type = "GrepError"
-    code = "IO_ERROR"
 
-
-class LsFailed(ToolFailure):
+class LsFailed(ToolFailure, type="LsError", code="IO_ERROR"):
     """Listing a directory failed for a reason none of the others names."""
 
-    type = "LsError"
-    code = "IO_ERROR"
 
-
-class EditTargetNotFound(ToolFailure):
+class EditTargetNotFound(ToolFailure, type="EditTargetNotFound", code="EDIT_TARGET_NOT_FOUND"):
     """An edit's target is not in the file (000 Property 14)."""
 
-    type = "EditTargetNotFound"
-    code = "EDIT_TARGET_NOT_FOUND"
 
-
-class EditTargetAmbiguous(ToolFailure):
+class EditTargetAmbiguous(ToolFailure, type="EditTargetAmbiguous", code="EDIT_TARGET_AMBIGUOUS"):
     """An edit's target is in the file more than once (000 Property 15)."""
 
-    type = "EditTargetAmbiguous"
-    code = "EDIT_TARGET_AMBIGUOUS"
 
-
-class EditNoChange(ToolFailure):
+class EditNoChange(ToolFailure, type="EditNoChange", code="EDIT_NO_CHANGE"):
     """An edit that replaces a text by itself."""
 
-    type = "EditNoChange"
-    code = "EDIT_NO_CHANGE"
 
-
-class ShellExecutionFailed(ToolFailure):
+class ShellExecutionFailed(ToolFailure, type="ShellExecutionError", code="EXECUTION_ERROR"):
     """A command ended with a non-zero exit code or could not be started."""
 
-    type = "ShellExecutionError"
-    code = "EXECUTION_ERROR"
 
-
-class ShellTimeout(ToolFailure):
+class ShellTimeout(ToolFailure, type="ShellTimeoutError", code="TIMEOUT"):
     """A command ran longer than its limit and was ended."""
 
-    type = "ShellTimeoutError"
-    code = "TIMEOUT"
 
-
-class ShellIdleTimeout(ToolFailure):
+class ShellIdleTimeout(ToolFailure, type="ShellIdleTimeoutError", code="TIMEOUT"):
     """A command was silent longer than its limit and was ended."""
 
-    type = "ShellIdleTimeoutError"
-    code = "TIMEOUT"
 
-
-class ToolTimeout(ToolFailure):
+class ToolTimeout(ToolFailure, type="ToolTimeoutError", code="TIMEOUT"):
     """A tool ran longer than the executor allows."""
 
-    type = "ToolTimeoutError"
-    code = "TIMEOUT"
 
-
-class HttpFailure(ToolFailure):
+class HttpFailure(ToolFailure, type="HttpError", code="HTTP_ERROR"):
     """A web server answered with a status of 400 or more."""
 
-    type = "HttpError"
-    code = "HTTP_ERROR"
 
-
-class FetchFailed(ToolFailure):
+class FetchFailed(ToolFailure, type="FetchError", code="NETWORK_ERROR"):
     """A web request got no answer."""
 
-    type = "FetchError"
-    code = "NETWORK_ERROR"
 
-
-class FetchTimeout(ToolFailure):
+class FetchTimeout(ToolFailure, type="FetchTimeoutError", code="TIMEOUT"):
     """A web request took longer than its limit."""
 
-    type = "FetchTimeoutError"
-    code = "TIMEOUT"
 
-
-class UrlNotAllowed(ToolFailure):
+class UrlNotAllowed(ToolFailure, type="UrlNotAllowedError", code="URL_NOT_ALLOWED"):
     """An address that is never fetched, whatever anybody approves."""
 
-    type = "UrlNotAllowedError"
-    code = "URL_NOT_ALLOWED"
 
-
-class SearchFailed(ToolFailure):
+class SearchFailed(ToolFailure, type="SearchError", code="SEARCH_ERROR"):
     """A web search got no usable answer."""
 
-    type = "SearchError"
-    code = "SEARCH_ERROR"
 
-
-class MemoryFailed(ToolFailure):
+class MemoryFailed(ToolFailure, type="MemoryError", code="MEMORY_ERROR"):
     """A memory call that cannot be carried out."""
 
-    type = "MemoryError"
-    code = "MEMORY_ERROR"
 
-
-class TodoFailed(ToolFailure):
+class TodoFailed(ToolFailure, type="TodoError", code="TODO_ERROR"):
     """A todo call that cannot be carried out; names the valid ids."""
 
-    type = "TodoError"
-    code = "TODO_ERROR"
 
-
-class StorageFailed(ToolFailure):
+class StorageFailed(ToolFailure, type="StorageError", code="STORAGE_ERROR"):
     """The database could not be read or written."""
 
-    type = "StorageError"
-    code = "STORAGE_ERROR"
 
-
-class PolicyDenied(ToolFailure):
+class PolicyDenied(ToolFailure, type="PolicyDeniedError", code="POLICY_DENIED", slug=Slug.POLICY_DENIED):
     """The policy does not allow the call."""
 
-    type = "PolicyDeniedError"
-    code = "POLICY_DENIED"
-    slug = Slug.POLICY_DENIED
 
-
-class ConfirmationDenied(ToolFailure):
+class ConfirmationDenied(ToolFailure, type="ConfirmationDenied", code="USER_DENIED"):
     """A person said no; the message is the person's reason, word for word, where there is one."""
 
-    type = "ConfirmationDenied"
-    code = "USER_DENIED"
 
-
-class ConfirmationTimeout(ToolFailure):
+class ConfirmationTimeout(ToolFailure, type="ConfirmationTimeout", code="CONFIRMATION_TIMEOUT"):
     """Nobody answered in time."""
-
-    type = "ConfirmationTimeout"
-    code = "CONFIRMATION_TIMEOUT"
 
     def __init__(self, message: str = "Confirmation request timed out") -> None:
         super().__init__(message)
 
 
-class ConfirmationCancelled(ToolFailure):
+class ConfirmationCancelled(ToolFailure, type="ConfirmationCancelled", code="CANCELLED"):
     """The question was withdrawn before it was answered."""
-
-    type = "ConfirmationCancelled"
-    code = "CANCELLED"
 
     def __init__(self, message: str = "Confirmation request cancelled") -> None:
         super().__init__(message)
 
 
-class OperationCancelled(ToolFailure):
+class OperationCancelled(ToolFailure, type="OperationCancelled", code="CANCELLED"):
     """The work was given up; `partial` is what it had produced (001 R12.4)."""
-
-    type = "OperationCancelled"
-    code = "CANCELLED"
 
     def __init__(self, reason: str | None = None, *, partial: str = "") -> None:
         super().__init__(f"Cancelled: {reason}" if reason else "Cancelled before it was done", partial=partial)
 
 
-class SandboxUnavailable(ToolFailure):
+class SandboxUnavailable(ToolFailure, type="SandboxUnavailableError", code="SANDBOX_UNAVAILABLE"):
     """The sandbox the policy asks for does not work here; nothing was run."""
 
-    type = "SandboxUnavailableError"
-    code = "SANDBOX_UNAVAILABLE"
 
-
-class Internal(ToolFailure):
+class Internal(ToolFailure, type="InternalError", code="INTERNAL"):
     """A defect of ours; the log has the traceback."""
 
-    type = "InternalError"
-    code = "INTERNAL"
 
-
-ERROR_TABLE: Mapping[str, type[ToolFailure]] = {
-    failure.type: failure for failure in (*ToolFailure.__subclasses__(),) if failure.type != "InternalError"
-} | {"InternalError": Internal}
+ERROR_TABLE: Mapping[str, type[ToolFailure]] = {failure.type: failure for failure in ToolFailure.__subclasses__()}
 """Every error type that can stand in a result, by its wire name."""
 
 

@@ -14,8 +14,12 @@ import struct
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
 
-from ollm_tui.core.base.syscalls import system_call
+if TYPE_CHECKING:
+    import ctypes
+
 
 MOST_LINKS = 40
 """Links followed in one path before it counts as a loop, as in Linux."""
@@ -224,3 +228,18 @@ def _means_directory(path: str) -> bool:
 
 def _os_error(code: int) -> OSError:
     return OSError(code, os.strerror(code))
+
+
+def system_call(number: int, *arguments: int | bytes) -> tuple[int, int]:
+    """Return what the kernel returned (-1 on failure), and the `errno` of it."""
+    import ctypes
+
+    returned = int(_libc().syscall(number, *arguments))
+    return returned, ctypes.get_errno()
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    import ctypes
+
+    return ctypes.CDLL(None, use_errno=True)

@@ -1,10 +1,11 @@
-"""Replacing files so that at every moment the old content or the new one is there, whole (001 R3, contract section 1).
+"""Change files wholly or not at all: ordered per path, and whole at every moment (001 R3, 000 Property 48).
 
-Work is done by the descriptor of the directory, which the fence has checked; no path is looked up again.
+Work is done by the descriptor of the directory, which the fence has checked; no path is resolved again.
 """
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import fcntl
 import hashlib
@@ -13,11 +14,15 @@ import platform
 import secrets
 import stat
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from typing import ParamSpec, TypeVar
+from weakref import WeakValueDictionary
 
-from ollm_tui.core.base.syscalls import system_call
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import OperationCancelled
+from ollm_tui.core.fence.openat import system_call
 
 _SHORT_NAME = 200
 _AT_ONCE = 512
@@ -209,3 +214,55 @@ def replace_text(path: Path, text: str) -> None:
             os.chmod(real.name, 0o600, dir_fd=directory)
     finally:
         os.close(directory)
+
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+GRACE_SECONDS = 2.0
+"""How long a cancelled call waits for its thread to reach the next point where it looks at the signal."""
+
+_locks: WeakValueDictionary[tuple[int, Path], asyncio.Lock] = WeakValueDictionary()
+
+
+@asynccontextmanager
+async def exclusive(signal: AbortSignal, *places: Path) -> AsyncGenerator[None]:
+    """Hold `places` alone among the calls of this event loop, first come, first served.
+
+    Raises OperationCancelled when the signal aborts while waiting.
+    """
+    loop = id(asyncio.get_running_loop())
+    async with AsyncExitStack() as stack:
+        for place in sorted(set(places)):  # one order for all, or two moves could wait for each other
+            lock = _locks.setdefault((loop, place), asyncio.Lock())
+            await signal.guard(lock.acquire())
+            stack.callback(lock.release)
+        yield
+
+
+async def carry_out(signal: AbortSignal, effect: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run an effect in a thread and know how it ended, also when the call is given up meanwhile.
+
+    `effect` calls `signal.throw_if_aborted` before each step that cannot be taken back; it is then either done (its
+    result is returned) or it raises OperationCancelled and has changed nothing. Only an effect that the system itself
+    holds up for longer than GRACE_SECONDS is left behind, and its OperationCancelled says so.
+    """
+    signal.throw_if_aborted()
+    work = asyncio.ensure_future(asyncio.to_thread(effect, *args, **kwargs))
+    work.add_done_callback(_take_outcome)
+    try:
+        return await signal.guard(asyncio.shield(work))
+    except (OperationCancelled, asyncio.CancelledError) as given_up:
+        await asyncio.wait({work}, timeout=GRACE_SECONDS)
+        if isinstance(given_up, asyncio.CancelledError):
+            raise
+        if work.done():
+            return work.result()
+        reason = "the file system did not answer; the change may still be made"
+        raise OperationCancelled(f"{signal.reason}; {reason}" if signal.reason else reason) from None
+
+
+def _take_outcome(work: asyncio.Future[T]) -> None:
+    """Look at the outcome, so that asyncio does not report an exception that nobody is left to be told about."""
+    if not work.cancelled():
+        work.exception()

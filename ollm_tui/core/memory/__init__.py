@@ -1,6 +1,7 @@
 """Memory that outlives a session: texts under keys, for a workspace or its user."""
 
 from ollm_tui.core.memory.entries import (
+    SCHEMA,
     MemoryEntry,
     MemoryMatch,
     MemoryOrder,
@@ -11,7 +12,6 @@ from ollm_tui.core.memory.entries import (
     Ranking,
 )
 from ollm_tui.core.memory.memories import MAX_KEY_CHARS, MAX_VALUE_CHARS, OPENING_CHARS, Memory
-from ollm_tui.core.memory.tables import SCHEMA
 
 __all__ = [
     "MAX_KEY_CHARS",

@@ -11,14 +11,17 @@ from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.clock import Clock, SystemClock, iso_time
 from ollm_tui.core.base.errors import MemoryFailed
 from ollm_tui.core.memory.entries import (
+    REBUILD_WORDS,
+    SCHEMA,
     MemoryEntry,
     MemoryOrder,
     MemoryPage,
     MemoryScope,
     MemorySearchResult,
     MemorySummary,
+    ScopeKey,
+    placeholders,
 )
-from ollm_tui.core.memory.tables import REBUILD_WORDS, SCHEMA, ScopeKey, placeholders
 from ollm_tui.core.storage.sqlite_file import is_index_damage
 from ollm_tui.core.storage.store import Store, workspace_key
 

@@ -13,18 +13,21 @@ from itertools import pairwise
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.clock import Clock
-from ollm_tui.core.memory.embedding import Embedder, EmbeddingError
-from ollm_tui.core.memory.entries import MemoryEntry, MemoryMatch, MemoryScope, MemorySearchResult, Ranking
-from ollm_tui.core.memory.tables import (
+from ollm_tui.core.memory.embedding import Embedder, EmbeddingError, NearestVectors, VectorIndex
+from ollm_tui.core.memory.entries import (
     REBUILD_WORDS,
     SCHEMA,
     UNSPACED,
+    MemoryEntry,
+    MemoryMatch,
+    MemoryScope,
+    MemorySearchResult,
+    Ranking,
     ScopeKey,
     placeholders,
     searchable,
     unspaced_letter,
 )
-from ollm_tui.core.memory.vectors import NearestVectors, VectorIndex
 from ollm_tui.core.storage.sqlite_file import is_index_damage
 from ollm_tui.core.storage.store import Store
 

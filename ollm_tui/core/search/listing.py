@@ -10,10 +10,9 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from ollm_tui.core.fence.dir_handle import DirHandle
+from ollm_tui.core.fence.dir_handle import DirectoryCache, DirectoryEntries, DirHandle
+from ollm_tui.core.fence.file_identity import CredentialFilter
 from ollm_tui.core.fence.protected_paths import ProtectedPatterns
-from ollm_tui.core.search.credential_filter import CredentialFilter
-from ollm_tui.core.search.directory_cache import DirectoryCache, DirectoryEntries
 from ollm_tui.core.search.ignore_files import NO_RULES, IgnoreChain, is_common, rule_file
 from ollm_tui.core.search.repository import (
     NOTHING_TRACKED,

@@ -24,8 +24,7 @@ from ollm_tui.core.search.line_query import (
     SearchTally,
     is_binary,
 )
-from ollm_tui.core.search.other_encodings import is_wide
-from ollm_tui.core.search.python_search import search_files
+from ollm_tui.core.search.python_search import is_wide, search_files
 from ollm_tui.core.search.ripgrep_output import (
     AMBIGUOUS,
     BETWEEN,
@@ -315,12 +314,14 @@ def _pattern_arguments(query: LineQuery) -> list[bytes]:
     arguments += [b"--binary", b"--no-mmap"]
     arguments.append(b"--field-match-separator=" + BETWEEN)
     arguments += [b"--max-columns=%d" % MAX_COLUMNS, b"--max-columns-preview"]
-    arguments += [b"--max-count=%d" % query.max_per_file]
     arguments.append(b"--case-sensitive" if query.case_sensitive else b"--ignore-case")
     if query.fixed:
         arguments.append(b"--fixed-strings")
     if query.context:
+        # Not with --max-count: ripgrep 15 then marks some of the lines near a match as matches.
         arguments.append(b"--context=%d" % query.context)
+    else:
+        arguments.append(b"--max-count=%d" % query.max_per_file)
     return [*arguments, b"-e", query.pattern.encode()]
 
 

@@ -22,9 +22,8 @@ from ollm_tui.core.bus.confirmation import DeletionPreview, FileToDelete, Previe
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.protected_paths import fold, holds_credentials
 from ollm_tui.core.fence.workspace import Access, Location, Workspace
-from ollm_tui.core.files.atomic import check_writable
+from ollm_tui.core.files.atomic import carry_out, check_writable, exclusive
 from ollm_tui.core.files.directory_tree import MOUNTED, TreeEntry, TreeError, list_tree
-from ollm_tui.core.files.path_locks import carry_out, exclusive
 from ollm_tui.core.files.snapshots import ABSENT
 from ollm_tui.core.tools.base import Effect, Parameters, Question, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.file_warnings import git_standing

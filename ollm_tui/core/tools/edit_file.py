@@ -23,8 +23,8 @@ from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
 from ollm_tui.core.bus.confirmation import DiffPreview, Preview
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access, Location
+from ollm_tui.core.files.atomic import carry_out, exclusive
 from ollm_tui.core.files.diff import FileDiff, diff_replacement, diff_texts
-from ollm_tui.core.files.path_locks import carry_out, exclusive
 from ollm_tui.core.files.snapshots import ABSENT, FileSnapshot, read_snapshot, replace, require_file
 from ollm_tui.core.files.text_files import Encoding, decode
 from ollm_tui.core.tools.base import Effect, Parameters, Question, Tool, ToolGroup, ToolInvocation, TouchedPath

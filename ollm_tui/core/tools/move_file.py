@@ -27,9 +27,8 @@ from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import Preview, TextPreview
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access, Location
-from ollm_tui.core.files.atomic import rename_without_replacing, sync_directory
+from ollm_tui.core.files.atomic import carry_out, exclusive, rename_without_replacing, sync_directory
 from ollm_tui.core.files.directory_tree import TreeError, copy_tree, list_tree, remove_tree
-from ollm_tui.core.files.path_locks import carry_out, exclusive
 from ollm_tui.core.files.snapshots import ABSENT
 from ollm_tui.core.tools.base import (
     CallFacts,

@@ -25,8 +25,8 @@ from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import DiffPreview, Preview, TextPreview
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access, Location
+from ollm_tui.core.files.atomic import carry_out, exclusive
 from ollm_tui.core.files.diff import FileDiff, diff_texts
-from ollm_tui.core.files.path_locks import carry_out, exclusive
 from ollm_tui.core.files.snapshots import ABSENT, read_snapshot, replace, require_file
 from ollm_tui.core.files.text_files import (
     UTF_8,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ollm_tui.core.base.toml_lines import line_of_key
+from ollm_tui.core.base.app_dirs import line_of_key
 
 TEXT = """\
 theme = 3

@@ -11,8 +11,8 @@ import pytest
 
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.errors import FileChanged, OperationCancelled
-from ollm_tui.core.files import path_locks
-from ollm_tui.core.files.path_locks import carry_out, exclusive
+from ollm_tui.core.files import atomic
+from ollm_tui.core.files.atomic import carry_out, exclusive
 
 A, B = Path("/a"), Path("/b")
 
@@ -110,7 +110,7 @@ async def test_an_effect_that_looks_at_the_signal_is_cancelled_and_waited_for() 
 
 
 async def test_an_effect_that_hangs_is_left_behind_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(path_locks, "GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(atomic, "GRACE_SECONDS", 0.05)
     controller = AbortController()
     release, started = threading.Event(), threading.Event()
 

@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.core.fence import dir_handle
-from ollm_tui.core.fence.dir_handle import DirHandle
-from ollm_tui.core.search.directory_cache import DirectoryCache
+from ollm_tui.core.fence.dir_handle import DirectoryCache, DirHandle
 from ollm_tui.core.search.ignore_files import IgnoreChain, IgnoreFile, is_common
 from ollm_tui.core.search.ignore_rules import parse
 from ollm_tui.core.search.listing import Listing, ListingOptions

@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -23,7 +23,7 @@ from ollm_tui.core.base.errors import FileNotFound, InvalidArguments, InvalidPat
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.fence import dir_handle
 from ollm_tui.core.fence.dir_handle import DirHandle
-from ollm_tui.core.search import file_search, other_encodings
+from ollm_tui.core.search import file_search, python_search
 from ollm_tui.core.search.line_query import CUT_MARK, MAX_LINE_CHARS
 from ollm_tui.core.search.ripgrep import Ripgrep, find_ripgrep
 from ollm_tui.core.tools.context import Limits
@@ -141,6 +141,7 @@ PATTERNS = st.one_of(
     st.integers(0, 2),
     st.one_of(st.none(), st.integers(1, 4)),
 )
+@example({"a": "\n00\n\n"}, "^A?$", False, 1, 1)
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_both_engines_give_the_same_lines_in_the_same_order(
     files: dict[str, str], pattern: str, case: bool, context: int, limit: int | None
@@ -347,7 +348,7 @@ async def test_a_file_that_was_named_is_searched_whatever_its_encoding(tmp_path:
 async def test_a_text_too_large_to_be_decoded_is_told(
     tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(other_encodings, "MAX_WIDE_BYTES", 100_000)
+    monkeypatch.setattr(python_search, "MAX_WIDE_BYTES", 100_000)
     write(tmp_path, {"x": b"caf\xe9\n" * 100_000, "y": "café\n", "z": b"\0" * 500_000, "u": "café\n" * 50_000})
     result = await call(GREP, tmp_path, {"pattern": "café", "maxResults": 50_002})
     assert result.data is not None

