@@ -33,9 +33,9 @@ from ollm_tui.core.todos.todo_list import Todo, TodoList
 from ollm_tui.core.tools.context import Limits, ToolContext
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.core.web.client import WebAccess
-from ollm_tui.core.web.search_providers.choice import ProviderName as SearchName
-from ollm_tui.core.web.search_providers.choice import SearchSettings
-from ollm_tui.core.web.search_providers.choice import choose_provider as choose_search
+from ollm_tui.core.web.search_providers import ProviderName as SearchName
+from ollm_tui.core.web.search_providers import SearchSettings
+from ollm_tui.core.web.search_providers import choose_provider as choose_search
 from ollm_tui.runtime.configuration import Configuration
 from ollm_tui.runtime.plugins import load_registry
 

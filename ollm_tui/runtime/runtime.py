@@ -19,7 +19,7 @@ from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.policy.rules import Decision
-from ollm_tui.core.tools.memory_get import MEMORY_GET
+from ollm_tui.core.tools.memory import MEMORY_GET
 from ollm_tui.options import Options
 from ollm_tui.runtime.configuration import Configuration, configure
 from ollm_tui.runtime.core import Attendance, Core, open_core
