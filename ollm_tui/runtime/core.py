@@ -18,8 +18,7 @@ from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import TodosChanged
 from ollm_tui.core.execution.calls import CallRecord
 from ollm_tui.core.execution.executor import ToolExecutor
-from ollm_tui.core.execution.executor_options import ExecutorOptions
-from ollm_tui.core.execution.permission import AutoAnswer
+from ollm_tui.core.execution.judging import AutoAnswer, ExecutorOptions
 from ollm_tui.core.files.trash import Trash
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.memory.embedding import installed_embedder
