@@ -205,8 +205,7 @@ def expressions(rules: GitIgnoreSpec, *, ignored: bool) -> list[bytes]:
     """Return what the rules of one sign match, over bytes, without anchors and flags."""
     found: list[bytes] = []
     for pattern in rules.patterns:
-        # pathspec does not say what its compiled expressions are of.
-        regex: re.Pattern[str] | None = pattern.regex  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        regex: re.Pattern[str] | None = pattern.regex  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # pathspec: Pattern[Unknown]
         if regex is not None and pattern.include is ignored:
             found.append(regex.pattern[regex.pattern.index("^") + 1 : -1].encode("latin-1"))
     return found
