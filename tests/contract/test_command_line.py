@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -49,10 +51,19 @@ def send(stdin: IO[bytes] | None, **row: object) -> None:
 def reads_standard_input(pid: int) -> bool:
     """Whether the process waits for file descriptor 0, in a read of its own or in its event loop."""
     process = Path(f"/proc/{pid}")
-    calls = [task.read_text().split() for task in process.glob("task/*/syscall")]
-    watched = "".join(info.read_text() for info in process.glob("fdinfo/*"))
+    calls = [text.split() for text in read_all(process.glob("task/*/syscall"))]
+    watched = "".join(read_all(process.glob("fdinfo/*")))
     # read is 0 on x86-64 and 63 on arm64; a descriptor that epoll watches is a "tfd" of it
     return any(call[:2] in (["0", "0x0"], ["63", "0x0"]) for call in calls) or "tfd:        0 " in watched
+
+
+def read_all(paths: Iterable[Path]) -> list[str]:
+    """The texts of those that are still there."""
+    texts: list[str] = []
+    for path in paths:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            texts.append(path.read_text())
+    return texts
 
 
 def test_a_waiting_batch_ends_at_ctrl_c_and_ends_its_jobs(tmp_path: Path) -> None:
