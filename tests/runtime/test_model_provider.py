@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ollm_tui.agent.providers import probe
 from ollm_tui.config import Settings
 from ollm_tui.options import Options
 from ollm_tui.runtime import ConfigurationError
@@ -12,15 +13,16 @@ from tests.agent.providers.fake_server import FakeServer, wire_fixture
 
 
 @pytest.fixture(autouse=True)
-def probing_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_usual_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OLLM_PROBE", raising=False)
+    monkeypatch.setattr(probe, "USUAL_TARGETS", ())
 
 
-async def test_ollama_host_is_probed_without_being_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ollama_host_is_looked_at_without_being_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     async with FakeServer() as server:
         server.always("/api/tags", wire_fixture("ollama_tags.json"))
         monkeypatch.setenv("OLLAMA_HOST", server.url)
-        chosen = await choose_provider(Settings(), Options(), usual=())
+        chosen = await choose_provider(Settings(), Options())
         assert chosen.provider.name == "ollama" and chosen.notice == f"Found Ollama at {server.url}."
         await chosen.provider.aclose()
 
@@ -28,11 +30,11 @@ async def test_ollama_host_is_probed_without_being_asked_for(monkeypatch: pytest
 async def test_an_ollama_host_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     async with FakeServer() as server:
         monkeypatch.setenv("OLLAMA_HOST", server.url)
-    chosen = await choose_provider(Settings(), Options(), usual=())
+    chosen = await choose_provider(Settings(), Options())
     assert chosen.provider.name == "offline" and server.url in (chosen.notice or "")
 
 
 async def test_an_ollama_host_that_is_no_address_is_a_configuration_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", "ftp://there")
     with pytest.raises(ConfigurationError, match="there"):
-        await choose_provider(Settings(), Options(), usual=())
+        await choose_provider(Settings(), Options())

@@ -1,0 +1,1 @@
+"""Search services, one interface for all."""
