@@ -6,25 +6,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
+from ollm_tui.core.bus.states import CallOutcome, CallState
+
 if TYPE_CHECKING:
     from ollm_tui.core.bus.confirmation import Preview
-
-
-class CallState(StrEnum):
-    """State of a tool call, in the word shown."""
-
-    WAIT = "WAIT"
-    RUN = "RUN"
-    OK = "ok"
-    FAIL = "FAIL"
-    DENIED = "DENIED"
-    EXPIRED = "EXPIRED"
-    CANCELLED = "STOPPED"
-
-    @property
-    def final(self) -> bool:
-        """Return whether the call has ended."""
-        return self not in (CallState.WAIT, CallState.RUN)
 
 
 @dataclass(frozen=True)
@@ -60,7 +45,9 @@ class CallEntry:
     id: str
     tool: str
     summary: str
-    state: CallState
+    state: CallState = CallState.RUNNING
+    outcome: CallOutcome | None = None
+    """Set once it has ended."""
     arguments: str = ""
     """As JSON, for the body without preview."""
     output: str = ""

@@ -10,11 +10,14 @@ from enum import StrEnum
 from math import inf
 from typing import TYPE_CHECKING
 
-from ollm_tui.tui.values import ConfirmationItem, Reach, ReviewValue, RiskLevel, RuleOffer
+from ollm_tui.core.bus.states import RememberScope, Risk
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.bus.confirmation import Preview
+    from ollm_tui.core.bus.notices import Confirmation
+    from ollm_tui.core.execution.calls import CallReview
+    from ollm_tui.core.policy.approvals import RememberOffer
 
 
 ARM_SECONDS = 0.5
@@ -30,13 +33,6 @@ class Standing(StrEnum):
     OVER = "over"
 
 
-class Lasting(StrEnum):
-    """The two keys that remember."""
-
-    SESSION = "session"
-    SAVED = "saved"
-
-
 @dataclass
 class DecisionGuard:
     """State of one question on screen, and the guard of its approval.
@@ -44,9 +40,9 @@ class DecisionGuard:
     `shown_at` is monotonic seconds, infinite until painted; `effect_seen`: the end of the effect was visible.
     """
 
-    item: ConfirmationItem
+    item: Confirmation
     shown_at: float = inf
-    review: ReviewValue | None = None
+    review: CallReview | None = None
     edited: JsonObject | None = None
     effect_seen: bool = False
     pressed_once: bool = False
@@ -65,7 +61,7 @@ class DecisionGuard:
         """Return whether this key press approves; HIGH risk takes two."""
         if self.standing(now) is not Standing.READY:
             return False
-        if self.risk is RiskLevel.HIGH and not self.pressed_once:
+        if self.risk is Risk.HIGH and not self.pressed_once:
             self.pressed_once = True
             return False
         return True
@@ -75,25 +71,21 @@ class DecisionGuard:
         self.shown_at = inf
         self.pressed_once = False
 
-    def change_arguments(self, arguments: JsonObject, review: ReviewValue) -> None:
+    def change_arguments(self, arguments: JsonObject, review: CallReview) -> None:
         """Replace the arguments; their effect must be read and approved again."""
         self.edited, self.review = arguments, review
         self.effect_seen = False
         self.disarm()
 
-    def offer(self, lasting: Lasting) -> RuleOffer | None:
-        """Return the rule an approval could remember, if there is one.
+    def offer(self, scope: RememberScope) -> RememberOffer | None:
+        """Return what an approval could remember in this scope.
 
-        Changed arguments offer none, HIGH risk no saved one.
+        Changed arguments offer nothing, HIGH risk nothing beyond the session.
         """
-        if self.review is None or self.edited is not None:
-            return None
-        if lasting is Lasting.SAVED and self.risk is RiskLevel.HIGH:
-            return None
-        wanted = (
-            offer for offer in self.review.offers if (offer.reach is Reach.SESSION) == (lasting is Lasting.SESSION)
-        )
-        return next(wanted, None)
+        offer = None if self.review is None or self.changed else self.review.offer
+        if offer is None or scope is RememberScope.SESSION:
+            return offer
+        return None if self.risk is Risk.HIGH or offer.session_only else offer
 
     @property
     def changed(self) -> bool:
@@ -101,24 +93,24 @@ class DecisionGuard:
         return self.edited is not None
 
     @property
-    def risk(self) -> RiskLevel:
+    def risk(self) -> Risk:
         """Return the risk of the current arguments."""
-        return self.review.risk if self.changed and self.review is not None else self.item.risk
+        return self.review.risk if self.changed and self.review is not None else self.item.details.risk
 
     @property
     def reason(self) -> str:
         """Return the reason for the confirmation."""
-        return self.review.reason if self.changed and self.review is not None else self.item.reason
+        return self.review.reason if self.changed and self.review is not None else self.item.request.reason
 
     @property
     def preview(self) -> Preview | None:
         """Return the preview of the current arguments."""
-        return self.review.preview if self.changed and self.review is not None else self.item.preview
+        return self.review.preview if self.changed and self.review is not None else self.item.details.preview
 
     @property
     def arguments(self) -> JsonObject:
         """Return the arguments that would run."""
-        return self.edited if self.edited is not None else self.item.arguments
+        return self.edited if self.edited is not None else self.item.details.args
 
 
 IDLE_SECONDS = 1.0

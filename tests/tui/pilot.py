@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from textual.events import Key
 from textual.keys import _character_to_key  # the name a terminal's driver gives a character
 from textual.pilot import Pilot
 
-from ollm_tui.core.bus.confirmation import CommandPreview, DiffPreview
+from ollm_tui.core.base.results import JsonObject
+from ollm_tui.core.bus.confirmation import (
+    CommandPreview,
+    ConfirmationDetails,
+    ConfirmationRequest,
+    DiffPreview,
+    Preview,
+)
+from ollm_tui.core.bus.notices import Confirmation
+from ollm_tui.core.bus.states import Risk
+from ollm_tui.core.execution.calls import CallReview
 from ollm_tui.core.files.diff import diff_texts
+from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.shell.status import CommandKind, CommandPhase, CommandStatus, ProcessName, ProcessUsage
 from ollm_tui.core.todos.todo import Todo, TodoStatus
 from ollm_tui.options import Options
@@ -23,11 +34,18 @@ from ollm_tui.tui.protocol.intents import DecideConfirmation, Intent
 from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 from ollm_tui.tui.terminal.terminal_view import TerminalView
 from ollm_tui.tui.values import (
-    ConfirmationItem,
     ConfirmationQueueSnapshot,
-    RiskLevel,
     SessionStatus,
     UnfinishedWork,
+)
+
+SHORT_DIFF = DiffPreview(
+    diff=diff_texts(
+        "cli/export.py",
+        "def export(\n    out: Path,\n) -> int:\n",
+        "def export(\n    out: Path,\n    as_json: bool = False,\n) -> int:\n",
+    ),
+    created=False,
 )
 
 I = TypeVar("I", bound=Intent)  # noqa: E741  # the kind of intent that is looked for
@@ -79,7 +97,7 @@ class Stage:
             await self.pilot.pause()
         await wait_until(self.pilot, lambda: not self.app.key_order.busy)
 
-    async def show_queue(self, *items: ConfirmationItem) -> None:
+    async def show_queue(self, *items: Confirmation) -> None:
         await self.post(updates.QueueUpdate(ConfirmationQueueSnapshot(items)))
 
     async def press(self, *keys: str) -> None:
@@ -137,37 +155,51 @@ def question(
     number: int = 1,
     *,
     tool: str = "edit_file",
-    risk: RiskLevel = RiskLevel.MEDIUM,
+    risk: Risk = Risk.MEDIUM,
     description: str = "Edit cli/export.py (1 edit, +1 -0)",
-    **more: object,
-) -> ConfirmationItem:
+    reason: str = "policy rule 3: tool=edit_file -> ask",
+    locations: tuple[str, ...] = ("cli/export.py",),
+    arguments: JsonObject | None = None,
+    preview: Preview | None = SHORT_DIFF,
+    timeout: float | None = None,
+    **more: Any,
+) -> Confirmation:
     """An open question with a short diff."""
-    old = "def export(\n    out: Path,\n) -> int:\n"
-    new = "def export(\n    out: Path,\n    as_json: bool = False,\n) -> int:\n"
-    values: dict[str, object] = {
-        "id": f"confirm-{number}",
-        "ordinal": number,
-        "call_id": f"call-{number}",
-        "tool": tool,
-        "description": description,
-        "risk": risk,
-        "reason": "policy rule 3: tool=edit_file -> ask",
-        "locations": ("cli/export.py",),
-        "arguments": {"path": "cli/export.py", "edits": [{"target": "a", "replacement": "b"}]},
-        "preview": DiffPreview(diff=diff_texts("cli/export.py", old, new), created=False),
-    }
-    return ConfirmationItem(**{**values, **more})
+    edit: JsonObject = {"path": "cli/export.py", "edits": [{"target": "a", "replacement": "b"}]}
+    details = ConfirmationDetails(
+        tool_name=tool,
+        description=description,
+        risk=risk,
+        locations=locations,
+        args=edit if arguments is None else arguments,
+        preview=preview,
+    )
+    request = ConfirmationRequest(
+        id=f"confirm-{number}",
+        call_id=f"call-{number}",
+        details=details,
+        reason=reason,
+        created_at="2026-01-31T10:00:00Z",
+        timeout=timeout,
+    )
+    return Confirmation(request, number, **more)
 
 
-def command_question(number: int, command: str, **more: object) -> ConfirmationItem:
+def command_question(number: int, command: str, *, risk: Risk = Risk.HIGH, **more: Any) -> Confirmation:
     """An open question about a command."""
     preview = CommandPreview(command=command, cwd="/home/u/src/app", parts=(command,))
     return question(
         number,
         tool="shell",
         description="Run a command",
-        **{"risk": RiskLevel.HIGH, "preview": preview, "arguments": {"command": command}, "locations": (), **more},
+        risk=risk,
+        **{"preview": preview, "arguments": {"command": command}, "locations": (), **more},
     )
+
+
+def reviewed(risk: Risk = Risk.MEDIUM, *, decision: Decision = Decision.ASK, **more: Any) -> CallReview:
+    """A review of a call."""
+    return CallReview(decision, risk, "", **more)
 
 
 SHELL = CommandStatus("s1", "/bin/bash", kind=CommandKind.PERSON)

@@ -8,11 +8,14 @@ import pytest
 from textual.events import AppBlur, AppFocus
 
 from ollm_tui.core.bus.confirmation import CommandPreview, DiffPreview
+from ollm_tui.core.bus.states import ConfirmationState, RememberScope, Risk
 from ollm_tui.core.files.diff import diff_texts
+from ollm_tui.core.policy.approvals import RememberOffer
+from ollm_tui.core.policy.rules import Decision
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import HoldConfirmation, ReleaseConfirmation, ReviewArguments
-from ollm_tui.tui.values import ConfirmationQueueSnapshot, QueueState, Reach, ReviewValue, RiskLevel, RuleOffer
-from tests.tui.pilot import command_question, question, stage, wait_until
+from ollm_tui.tui.values import ConfirmationQueueSnapshot
+from tests.tui.pilot import command_question, question, reviewed, stage, wait_until
 
 
 async def test_it_opens_by_itself_over_an_empty_prompt_and_y_approves_once_armed() -> None:
@@ -88,7 +91,7 @@ async def test_approve_keys_are_dead_again_after_the_shown_question_changes() ->
         await here.show_queue(first, second)
         await here.arm()
         await here.press("y")
-        await here.show_queue(replace(first, state=QueueState.APPROVED), second)
+        await here.show_queue(replace(first, state=ConfirmationState.APPROVED), second)
         assert here.modal is not None
         assert here.modal.case.item.id == "confirm-2"
         await here.press("y", "y")
@@ -185,7 +188,7 @@ async def test_two_pending_and_the_other_one_expires_while_this_one_is_shown() -
         first, second = question(1), question(2)
         await here.show_queue(first, second)
         await here.press("right_square_bracket")
-        await here.show_queue(replace(first, state=QueueState.EXPIRED), second)
+        await here.show_queue(replace(first, state=ConfirmationState.EXPIRED), second)
         assert here.modal is not None
         assert here.modal.case.item.id == "confirm-2"
         await here.arm()
@@ -197,7 +200,7 @@ async def test_an_expired_question_stays_to_be_read_and_a_late_y_lands_on_nothin
     async with stage() as here:
         await here.show_queue(question())
         await here.arm()
-        await here.show_queue(question(state=QueueState.EXPIRED))
+        await here.show_queue(question(state=ConfirmationState.EXPIRED))
         assert here.modal is not None
         assert "EXPIRED" in here.text
         await here.press("y", "a", "n", "e", "r")
@@ -242,7 +245,9 @@ async def test_deny_all_denies_each_and_closes() -> None:
         await here.show_queue(first, second)
         await here.press("D")
         assert [(one.item_id, one.approved) for one in here.decisions] == [("confirm-1", False), ("confirm-2", False)]
-        await here.show_queue(replace(first, state=QueueState.DENIED), replace(second, state=QueueState.DENIED))
+        await here.show_queue(
+            replace(first, state=ConfirmationState.DENIED), replace(second, state=ConfirmationState.DENIED)
+        )
         assert here.modal is None
 
 
@@ -258,7 +263,7 @@ async def test_looking_stops_the_clock_and_looking_away_lets_it_go_on() -> None:
 
 # -- remembering -------------------------------------------------------------------------------------------------------
 
-OFFERS = (RuleOffer(Reach.SESSION, "git push *"), RuleOffer(Reach.WORKSPACE, "git push *", editable=True))
+OFFER = RememberOffer(patterns=("git push *",))
 
 
 async def test_nothing_is_remembered_where_the_core_offers_nothing() -> None:
@@ -271,8 +276,8 @@ async def test_nothing_is_remembered_where_the_core_offers_nothing() -> None:
 
 async def test_a_shows_the_rule_first_and_counts_only_the_second_time_once_armed() -> None:
     async with stage() as here:
-        await here.show_queue(command_question(1, "git push", risk=RiskLevel.MEDIUM))
-        await here.post(updates.ReviewUpdate("confirm-1", ReviewValue(offers=OFFERS)))
+        await here.show_queue(command_question(1, "git push", risk=Risk.MEDIUM))
+        await here.post(updates.ReviewUpdate("confirm-1", reviewed(offer=OFFER)))
         await here.arm()
         await here.press("a")
         assert "git push *" in here.text
@@ -280,25 +285,27 @@ async def test_a_shows_the_rule_first_and_counts_only_the_second_time_once_armed
         assert here.decisions == [], "the rule was not there long enough to be read"
         await here.arm()
         await here.press("a")
-        assert [(one.approved, one.reach) for one in here.decisions] == [(True, Reach.SESSION)]
+        assert [(one.approved, one.remember) for one in here.decisions] == [(True, RememberScope.SESSION)]
 
 
 async def test_a_saved_rule_can_be_worded_and_is_saved_as_worded() -> None:
     async with stage() as here:
-        await here.show_queue(command_question(1, "git push", risk=RiskLevel.MEDIUM))
-        await here.post(updates.ReviewUpdate("confirm-1", ReviewValue(offers=OFFERS)))
+        await here.show_queue(command_question(1, "git push", risk=Risk.MEDIUM))
+        await here.post(updates.ReviewUpdate("confirm-1", reviewed(offer=OFFER)))
         await here.arm()
         await here.press("A", "backspace", "backspace", "enter")
         assert here.decisions == [], "Enter does not approve"
         await here.arm()
         await here.press("ctrl+s")
-        assert [(one.approved, one.reach, one.rule) for one in here.decisions] == [(True, Reach.WORKSPACE, "git push")]
+        assert [(one.approved, one.remember, one.rule) for one in here.decisions] == [
+            (True, RememberScope.WORKSPACE, "git push")
+        ]
 
 
 async def test_a_saved_rule_can_reach_every_workspace_once_that_was_read() -> None:
     async with stage() as here:
-        await here.show_queue(command_question(1, "git push", risk=RiskLevel.MEDIUM))
-        await here.post(updates.ReviewUpdate("confirm-1", ReviewValue(offers=OFFERS)))
+        await here.show_queue(command_question(1, "git push", risk=Risk.MEDIUM))
+        await here.post(updates.ReviewUpdate("confirm-1", reviewed(offer=OFFER)))
         await here.arm()
         await here.press("A")
         assert "in this workspace" in here.text
@@ -309,13 +316,13 @@ async def test_a_saved_rule_can_reach_every_workspace_once_that_was_read() -> No
         assert here.decisions == [], "the wider reach was not there long enough to be read"
         await here.arm()
         await here.press("ctrl+s")
-        assert [(one.reach, one.rule) for one in here.decisions] == [(Reach.USER, "git push *")]
+        assert [(one.remember, one.rule) for one in here.decisions] == [(RememberScope.USER, "git push *")]
 
 
 async def test_high_risk_is_never_saved() -> None:
     async with stage() as here:
         await here.show_queue(command_question(1, "git push --force"))
-        await here.post(updates.ReviewUpdate("confirm-1", ReviewValue(risk=RiskLevel.HIGH, offers=OFFERS)))
+        await here.post(updates.ReviewUpdate("confirm-1", reviewed(Risk.HIGH, offer=OFFER)))
         await here.arm()
         await here.press("A", "ctrl+s")
         assert here.decisions == []
@@ -334,7 +341,7 @@ async def test_changed_arguments_are_checked_and_need_a_fresh_y() -> None:
         await here.press("ctrl+s")
         wanted = here.backend.of(ReviewArguments)
         assert [one.arguments for one in wanted] == [{"path": "b.txt"}]
-        review = ReviewValue(decision="ask", risk=RiskLevel.MEDIUM, reason="still asks")
+        review = reviewed()
         await here.post(updates.ReviewUpdate("confirm-1", review, {"path": "b.txt"}))
         assert "EDITED" in here.text
         await here.press("y")
@@ -348,7 +355,7 @@ async def test_changed_arguments_that_are_high_risk_take_two_presses() -> None:
     async with stage() as here:
         await here.show_queue(question(arguments={"path": "a.txt"}))
         await here.press("e", "ctrl+s")
-        await here.post(updates.ReviewUpdate("confirm-1", ReviewValue(risk=RiskLevel.HIGH), {"path": "a.txt"}))
+        await here.post(updates.ReviewUpdate("confirm-1", reviewed(Risk.HIGH), {"path": "a.txt"}))
         await here.arm()
         await here.press("y")
         assert here.decisions == []
@@ -356,7 +363,7 @@ async def test_changed_arguments_that_are_high_risk_take_two_presses() -> None:
         assert len(here.decisions) == 1
 
 
-async def test_faults_of_changed_arguments_are_shown_and_approve_nothing() -> None:
+async def test_errors_of_changed_arguments_are_shown_and_approve_nothing() -> None:
     async with stage() as here:
         await here.show_queue(question())
         await here.arm()
@@ -368,7 +375,9 @@ async def test_faults_of_changed_arguments_are_shown_and_approve_nothing() -> No
         here.app.screen.query_one("#confirm-area").text = '{"path": 3}'
         await here.press("ctrl+s")
         await here.post(
-            updates.ReviewUpdate("confirm-1", ReviewValue(faults=("path: wants text",), decision="deny"), {"path": 3})
+            updates.ReviewUpdate(
+                "confirm-1", reviewed(errors=("path: wants text",), decision=Decision.DENY), {"path": 3}
+            )
         )
         assert "path: wants text" in here.text
         await here.press("escape")
@@ -389,7 +398,7 @@ async def test_settling_elsewhere_takes_the_form_away() -> None:
     async with stage() as here:
         await here.show_queue(question())
         await here.press("e")
-        await here.post(updates.QueueUpdate(ConfirmationQueueSnapshot((question(state=QueueState.CANCELLED),))))
+        await here.post(updates.QueueUpdate(ConfirmationQueueSnapshot((question(state=ConfirmationState.CANCELLED),))))
         assert "CANCELLED" in here.text
         await here.press("ctrl+s", "y")
         assert here.decisions == []
@@ -400,13 +409,11 @@ async def test_a_question_that_comes_while_the_last_confirmation_closes_opens_it
     async with stage() as here:
         first, second = question(1), question(2)
         for number in range(5):
-            one, other = (first, second) if number % 2 else (second, first)
+            one = first if number % 2 else second
             here.app.post_update(
-                updates.QueueUpdate(ConfirmationQueueSnapshot((replace(one, state=QueueState.APPROVED),)))
+                updates.QueueUpdate(ConfirmationQueueSnapshot((replace(one, state=ConfirmationState.APPROVED),)))
             )
-            here.app.post_update(
-                updates.QueueUpdate(ConfirmationQueueSnapshot((replace(other, id=f"confirm-{number + 10}"),)))
-            )
+            here.app.post_update(updates.QueueUpdate(ConfirmationQueueSnapshot((question(number + 10),))))
         await here.settle()
         assert here.app.is_running
         assert here.modal is not None

@@ -7,16 +7,17 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ollm_tui.core.bus.states import ConfirmationState, RememberScope, Risk
+from ollm_tui.core.policy.approvals import RememberOffer
 from ollm_tui.tui.decisions import (
     ARM_SECONDS,
     IDLE_SECONDS,
     AutoOpenTimer,
     DecisionGuard,
-    Lasting,
     ScreenSituation,
     Standing,
 )
-from ollm_tui.tui.values import ConfirmationItem, QueueState, Reach, ReviewValue, RiskLevel, RuleOffer
+from tests.tui.pilot import question, reviewed
 
 CALM = ScreenSituation(
     modal_open=False,
@@ -62,24 +63,23 @@ def test_each_question_opens_by_itself_once() -> None:
 # -- what a yes needs --------------------------------------------------------------------------------------------------
 
 
-def case(risk: RiskLevel = RiskLevel.MEDIUM, **more: object) -> DecisionGuard:
-    item = ConfirmationItem("q", 1, "c", "shell", "Run it", risk)
-    return DecisionGuard(item, shown_at=0.0, **{"effect_seen": True, **more})
+def case(risk: Risk = Risk.MEDIUM, **more: object) -> DecisionGuard:
+    return DecisionGuard(question(risk=risk), shown_at=0.0, **{"effect_seen": True, **more})
 
 
-@given(st.floats(0, 10), st.booleans(), st.sampled_from(QueueState), st.booleans())
+@given(st.floats(0, 10), st.booleans(), st.sampled_from(ConfirmationState), st.booleans())
 def test_a_yes_counts_only_when_armed_read_open_and_not_sent(
-    at: float, seen: bool, state: QueueState, sent: bool
+    at: float, seen: bool, state: ConfirmationState, sent: bool
 ) -> None:
     one = case(effect_seen=seen, sent=sent)
     one.item = replace(one.item, state=state)
-    wanted = at >= ARM_SECONDS and seen and state is QueueState.PENDING and not sent
+    wanted = at >= ARM_SECONDS and seen and state is ConfirmationState.PENDING and not sent
     assert one.say_yes(at) is wanted
 
 
 @given(st.lists(st.sampled_from(["yes", "disarm"]), max_size=12))
 def test_high_risk_is_approved_only_by_two_presses_with_nothing_between(steps: list[str]) -> None:
-    one, now, in_a_row = case(RiskLevel.HIGH), 1.0, 0
+    one, now, in_a_row = case(Risk.HIGH), 1.0, 0
     for step in steps:
         now += 1.0
         if step == "disarm":
@@ -94,8 +94,8 @@ def test_high_risk_is_approved_only_by_two_presses_with_nothing_between(steps: l
 
 
 def test_changed_arguments_disarm_forget_the_reading_and_take_the_new_risk() -> None:
-    one = case(RiskLevel.LOW)
-    review = ReviewValue(risk=RiskLevel.HIGH, offers=(RuleOffer(Reach.SESSION, "x *"),))
+    one = case(Risk.LOW)
+    review = reviewed(Risk.HIGH, offer=RememberOffer(patterns=("x *",)))
     one.change_arguments({"command": "rm"}, review)
     assert one.standing(1e9) is Standing.ARMING, "not painted yet"
     one.shown_at = 5.0
@@ -104,4 +104,4 @@ def test_changed_arguments_disarm_forget_the_reading_and_take_the_new_risk() -> 
     one.effect_seen = True
     assert one.say_yes(6.0) is False
     assert one.say_yes(6.1) is True
-    assert one.offer(Lasting.SESSION) is None, "changed arguments are never remembered"
+    assert one.offer(RememberScope.SESSION) is None, "changed arguments are never remembered"

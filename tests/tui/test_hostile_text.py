@@ -6,12 +6,12 @@ import pytest
 
 from ollm_tui.config import ConfigError
 from ollm_tui.core.bus.confirmation import CommandPreview, TextPreview
+from ollm_tui.core.bus.states import CallOutcome, CallState, ConfirmationState
 from ollm_tui.core.shell.status import CommandPhase, CommandStatus
 from ollm_tui.core.todos.todo import TodoStatus
 from ollm_tui.tui.conversation_entries import (
     AnswerEntry,
     CallEntry,
-    CallState,
     EntriesChanged,
     NoteEntry,
     NoteKind,
@@ -20,7 +20,6 @@ from ollm_tui.tui.conversation_entries import (
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.values import (
     Activity,
-    QueueState,
     SessionStatus,
 )
 from tests.tui.pilot import Stage, question, stage, todo
@@ -65,7 +64,7 @@ async def test_it_goes_through_every_pane_and_comes_out_as_itself(text: str) -> 
         await safe(here)
         await here.press("tab")
         await safe(here)
-        await here.show_queue(question(state=QueueState.EXPIRED, tool=text, preview=TextPreview(text=text)))
+        await here.show_queue(question(state=ConfirmationState.EXPIRED, tool=text, preview=TextPreview(text=text)))
         await safe(here)
 
 
@@ -78,8 +77,10 @@ async def fill(here: Stage, text: str) -> None:
                 (
                     UserEntry("u", text),
                     AnswerEntry("a", text, f"{text}\n\n```{text}\n{text}\n```\n&#x202e; [x]({text})", reasoning=text),
-                    CallEntry("c", text, text, CallState.FAIL, text, text, notes=(text,), verdict=text),
-                    CallEntry("call-1", text, text, CallState.WAIT, text),
+                    CallEntry(
+                        "c", text, text, CallState.DONE, CallOutcome.FAILED, text, text, notes=(text,), verdict=text
+                    ),
+                    CallEntry("call-1", text, text, CallState.WAITING, arguments=text),
                     NoteEntry("n", text, NoteKind.ERROR),
                 )
             )

@@ -16,7 +16,10 @@ from textual import events
 from textual.pilot import Pilot
 
 from ollm_tui.core.bus.confirmation import DiffPreview
+from ollm_tui.core.bus.notices import Confirmation
+from ollm_tui.core.bus.states import CallOutcome, CallState, ConfirmationState, Risk
 from ollm_tui.core.files.diff import diff_texts
+from ollm_tui.core.policy.approvals import RememberOffer
 from ollm_tui.core.shell.status import CommandKind, CommandPhase, CommandStatus
 from ollm_tui.core.todos.todo import TodoStatus
 from ollm_tui.options import Options
@@ -26,7 +29,6 @@ from ollm_tui.tui.conversation_entries import (
     AnswerEntry,
     AnswerGrew,
     CallEntry,
-    CallState,
     EntriesChanged,
     Entry,
     UserEntry,
@@ -36,12 +38,6 @@ from ollm_tui.tui.protocol.intents import AttachTerminal
 from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 from ollm_tui.tui.values import (
     Activity,
-    ConfirmationItem,
-    QueueState,
-    Reach,
-    ReviewValue,
-    RiskLevel,
-    RuleOffer,
     SessionStatus,
     UnfinishedWork,
 )
@@ -53,6 +49,7 @@ from tests.tui.pilot import (
     command_question,
     job,
     question,
+    reviewed,
     screen_text,
     terminal_of,
     todo,
@@ -131,8 +128,8 @@ def camera(snap_compare: SnapCompare, monkeypatch: pytest.MonkeyPatch) -> Camera
 
 ASKED = UserEntry("u1", "Add a --json flag to the export command and run the tests.", "10:41")
 PLAN = AnswerEntry("a1", "qwen3-coder:30b", "I'll add the flag to `cli/export.py`, then run the suite.", time="10:41")
-READ = CallEntry("c1", "read_file", "cli/export.py, lines 1-88", CallState.OK, duration_ms=4)
-FOUND = CallEntry("c2", "grep", '"def export" 3 matches', CallState.OK, duration_ms=11)
+READ = CallEntry("c1", "read_file", "cli/export.py, lines 1-88", outcome=CallOutcome.OK, duration_ms=4)
+FOUND = CallEntry("c2", "grep", '"def export" 3 matches', outcome=CallOutcome.OK, duration_ms=11)
 TODOS = (
     todo("t1", "Read the export command", TodoStatus.COMPLETED),
     todo("t2", "Add the --json flag", TodoStatus.IN_PROGRESS),
@@ -154,10 +151,14 @@ def export(
 AFTER = BEFORE.replace('"csv",\n', '"csv",\n    as_json: bool = False,\n').replace(
     "to_csv(rows)", "to_json(rows) if as_json else to_csv(rows)"
 )
-EDIT = question(
-    1,
-    description="Edit cli/export.py (2 edits, +2 -1)",
-    preview=DiffPreview(diff=diff_texts("cli/export.py", BEFORE, AFTER), created=False),
+EDIT, CLOCKED = (
+    question(
+        1,
+        description="Edit cli/export.py (2 edits, +2 -1)",
+        preview=DiffPreview(diff=diff_texts("cli/export.py", BEFORE, AFTER), created=False),
+        timeout=timeout,
+    )
+    for timeout in (None, 60.0)
 )
 DELETE = command_question(
     2,
@@ -167,18 +168,13 @@ DELETE = command_question(
 FETCH = question(
     3,
     tool="web_fetch",
-    risk=RiskLevel.LOW,
+    risk=Risk.LOW,
     description="Fetch docs.python.org/3/library/json.html",
     preview=None,
     locations=("https://docs.python.org/3/library/json.html",),
     arguments={"url": "https://docs.python.org/3/library/json.html"},
 )
-ALLOWED = ReviewValue(
-    offers=(
-        RuleOffer(Reach.SESSION, "edit_file in cli/export.py"),
-        RuleOffer(Reach.WORKSPACE, "edit_file in cli/**", editable=True),
-    )
-)
+ALLOWED = reviewed(offer=RememberOffer(patterns=("edit_file in cli/**",)))
 
 PYTEST = (
     "\x1b[1;32m~/src/app\x1b[0m (main) $ pytest -q\r\n"
@@ -195,8 +191,8 @@ def said(*entries: Entry) -> updates.ConversationUpdate:
     return updates.ConversationUpdate(EntriesChanged(entries))
 
 
-def waiting(item: ConfirmationItem, summary: str) -> CallEntry:
-    return CallEntry(item.call_id, item.tool, summary, CallState.WAIT, ordinal=item.ordinal)
+def waiting(item: Confirmation, summary: str) -> CallEntry:
+    return CallEntry(item.call_id, item.details.tool_name, summary, CallState.WAITING, ordinal=item.ordinal)
 
 
 async def write(here: Stage, draft: str) -> None:
@@ -212,7 +208,7 @@ async def begin_work(here: Stage) -> None:
 async def ask_three(here: Stage) -> None:
     """Three questions; the first has a clock."""
     await begin_work(here)
-    clocked = replace(EDIT, deadline=here.clock.seconds + 47, timeout=60.0)
+    clocked = replace(CLOCKED, deadline=here.clock.seconds + 47)
     await here.post(
         updates.ActivityUpdate(Activity.RUNNING, "edit_file +2"),
         said(
@@ -224,7 +220,7 @@ async def ask_three(here: Stage) -> None:
     await here.show_queue(clocked, DELETE, FETCH)
 
 
-async def review(here: Stage, *items: ConfirmationItem) -> ConfirmationScreen:
+async def review(here: Stage, *items: Confirmation) -> ConfirmationScreen:
     """Open the confirmation on the first of them, with its approve keys alive."""
     await begin_work(here)
     await here.show_queue(*items)
@@ -333,9 +329,9 @@ def test_a_dangerous_command_is_confirmed_in_full_and_twice(camera: Camera, size
 @BOTH
 def test_a_question_that_expired_stays_to_be_read_and_takes_no_yes(camera: Camera, size: Size) -> None:
     async def play(here: Stage) -> None:
-        clocked = replace(EDIT, deadline=here.clock.seconds + 1, timeout=60.0)
+        clocked = replace(CLOCKED, deadline=here.clock.seconds + 1)
         await review(here, clocked, FETCH)
-        await here.show_queue(replace(EDIT, state=QueueState.EXPIRED), FETCH)
+        await here.show_queue(replace(EDIT, state=ConfirmationState.EXPIRED), FETCH)
         await here.press("y")
         assert here.decisions == [], "a late yes lands on nothing"
 
@@ -346,12 +342,12 @@ def test_a_question_that_expired_stays_to_be_read_and_takes_no_yes(camera: Camer
 
 
 @BOTH
-def test_faults_of_changed_arguments_are_shown_under_the_form(camera: Camera, size: Size) -> None:
+def test_errors_of_changed_arguments_are_shown_under_the_form(camera: Camera, size: Size) -> None:
     async def play(here: Stage) -> None:
         await review(here, EDIT, FETCH)
         await here.press("e")
-        fault = "edits.0.replacement: Field required"
-        await here.post(updates.ReviewUpdate(EDIT.id, ReviewValue(faults=(fault,)), {"path": "cli/export.py"}))
+        error = "edits.0.replacement: Field required"
+        await here.post(updates.ReviewUpdate(EDIT.id, reviewed(errors=(error,)), {"path": "cli/export.py"}))
 
     same = camera.take(size, play)
     assert camera.shows("edits.0.replacement: Field required", '"path": "cli/export.py"', "Esc")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ollm_tui.core.bus.states import ConfirmationState
 
 if TYPE_CHECKING:
-    from ollm_tui.core.bus.confirmation import ConfirmationRequest, ConfirmationResponse
+    from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationRequest, ConfirmationResponse
     from ollm_tui.core.todos.todo_list import Todo
 
 
@@ -38,6 +38,11 @@ class Confirmation:
     def call_id(self) -> str:
         """The id of the call that it is about."""
         return self.request.call_id
+
+    @property
+    def details(self) -> ConfirmationDetails:
+        """What the person is shown."""
+        return self.request.details
 
     @property
     def pending(self) -> bool:

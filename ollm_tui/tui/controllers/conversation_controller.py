@@ -12,7 +12,6 @@ from ollm_tui.agent.events import (
     ConfirmationSettledEvent,
     ErrorEvent,
     Event,
-    LoggedResult,
     MemoryRecalledEvent,
     NoticeEvent,
     ReasoningDeltaEvent,
@@ -27,12 +26,11 @@ from ollm_tui.agent.events import (
     UserMessageEvent,
 )
 from ollm_tui.core.base.results import JsonObject
-from ollm_tui.core.bus.states import ConfirmationState
+from ollm_tui.core.bus.states import CallOutcome, CallState, ConfirmationState
 from ollm_tui.tui.conversation_entries import (
     AnswerEntry,
     AnswerGrew,
     CallEntry,
-    CallState,
     Change,
     EntriesChanged,
     NoteEntry,
@@ -40,19 +38,11 @@ from ollm_tui.tui.conversation_entries import (
     UserEntry,
 )
 
-OUTPUT_KEPT = 20_000
-"""Characters of a running call's output kept for its block; its terminal tab has all of it."""
+OUTPUT_LIMIT = 20_000
+"""Characters of a running call's output in its block; its terminal tab has all of it."""
 
 SUBJECTS = ("path", "command", "pattern", "url", "query", "from", "action", "key", "id", "language")
 """Arguments that say best what a call is about, best first."""
-
-ENDINGS = {
-    "PolicyDeniedError": CallState.DENIED,
-    "ConfirmationDenied": CallState.DENIED,
-    "ConfirmationTimeout": CallState.EXPIRED,
-    "ConfirmationCancelled": CallState.CANCELLED,
-    "OperationCancelled": CallState.CANCELLED,
-}
 
 
 @dataclass
@@ -139,18 +129,18 @@ class ConversationController:
 
     def _begun(self, event: ToolCallEvent) -> CallEntry:
         arguments = json.dumps(event.arguments, indent=2, ensure_ascii=False)
-        return CallEntry(event.call_id, event.name, summary_of(event.arguments), CallState.RUN, arguments)
+        return CallEntry(event.call_id, event.name, summary_of(event.arguments), arguments=arguments)
 
     def _output(self, event: ToolOutputEvent) -> list[Change]:
         call = self._calls.get(event.call_id)
-        return [] if call is None else [self._put(replace(call, output=(call.output + event.text)[-OUTPUT_KEPT:]))]
+        return [] if call is None else [self._put(replace(call, output=(call.output + event.text)[-OUTPUT_LIMIT:]))]
 
     def _asked(self, event: ConfirmationRequestedEvent, ordinal: int | None) -> list[Change]:
         call = self._calls.get(event.call_id)
         if call is None:
             return []
         details = event.request.details
-        return [self._put(replace(call, state=CallState.WAIT, ordinal=ordinal, preview=details.preview))]
+        return [self._put(replace(call, state=CallState.WAITING, ordinal=ordinal, preview=details.preview))]
 
     def _answered(self, event: ConfirmationSettledEvent) -> list[Change]:
         call = self._calls.get(event.call_id)
@@ -158,13 +148,10 @@ class ConversationController:
             return []
         reason = f": {event.reason}" if event.reason else ""
         words = f"{event.outcome.value} by {event.by}{reason}{' with changed arguments' if event.modified_args else ''}"
-        state = {
-            ConfirmationState.APPROVED: CallState.RUN,
-            ConfirmationState.DENIED: CallState.DENIED,
-            ConfirmationState.EXPIRED: CallState.EXPIRED,
-            ConfirmationState.CANCELLED: CallState.CANCELLED,
-        }[event.outcome]
-        return [self._put(replace(call, state=state, verdict=words))]
+        if event.outcome is ConfirmationState.APPROVED:
+            return [self._put(replace(call, state=CallState.RUNNING, verdict=words))]
+        outcome = CallOutcome(event.outcome.value)
+        return [self._put(replace(call, state=CallState.DONE, outcome=outcome, verdict=words))]
 
     def _returned(self, event: ToolResultEvent) -> list[Change]:
         self._asked_at = _moment(event.time)  # the model's own time begins when it has the results
@@ -176,7 +163,8 @@ class ConversationController:
             _changed(
                 replace(
                     call,
-                    state=_ending(result),
+                    state=CallState.DONE,
+                    outcome=CallOutcome.of_error(None if result.error is None else result.error.type),
                     output=result.return_display or result.llm_content,
                     duration_ms=result.duration_ms,
                     exit_code=result.exit_code,
@@ -222,12 +210,6 @@ def summary_of(arguments: JsonObject) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     first, *more = text.split("\n")
     return f"{first} ..." if more else first
-
-
-def _ending(result: LoggedResult) -> CallState:
-    if result.error is None:
-        return CallState.OK
-    return ENDINGS.get(result.error.type, CallState.FAIL)
 
 
 def _changed(entry: UserEntry | AnswerEntry | CallEntry | NoteEntry) -> EntriesChanged:

@@ -21,7 +21,7 @@ from ollm_tui.options import Options
 from ollm_tui.runtime import Attendance, Configuration, Runtime, open_runtime
 from ollm_tui.tui.bindings import key_errors
 from ollm_tui.tui.controllers.commands_controller import CommandsController, DetachedJobs
-from ollm_tui.tui.controllers.confirmations_controller import ConfirmationQueue, ConfirmationsController
+from ollm_tui.tui.controllers.confirmations_controller import ConfirmationsController
 from ollm_tui.tui.controllers.conversation_controller import ConversationController
 from ollm_tui.tui.controllers.jobs_controller import JobsController
 from ollm_tui.tui.controllers.memory_controller import MemoryController
@@ -61,8 +61,7 @@ class RuntimeController:
         self._tasks: set[asyncio.Task[None]] = set()
         self._conversation = ConversationController()
         self._turns = TurnsController(runtime.agent, post, clock.monotonic)
-        self._queue = ConfirmationQueue(core.bus, clock.monotonic)
-        self._confirmations = ConfirmationsController(self._queue, core.executor, post, self._start)
+        self._confirmations = ConfirmationsController(core.bus, core.executor, post, self._start)
         self._todos = TodosController(core.todos, post)
         self._memory = MemoryController(core.memory, post, clock)
         self._watcher = StoreWatcher(core.store, core.todos, self._memory.changed)
@@ -113,7 +112,7 @@ class RuntimeController:
         facts: list[str] = []
         if self._turns.busy:
             facts.append("A turn is running.")
-        pending = len(self._queue.snapshot().pending)
+        pending = len(self._core.bus.pending())
         if pending:
             facts.append(f"{pending} approval{'s are' if pending > 1 else ' is'} waiting; quitting denies.")
         running = self._commands.running()
@@ -163,7 +162,7 @@ class RuntimeController:
         ordinal: int | None = None
         match event:
             case ConfirmationRequestedEvent():
-                ordinal = self._queue.add(event)
+                ordinal = self._confirmations.requested(event)
             case ConfirmationSettledEvent():
                 self._confirmations.settled(event)
             case TodosChangedEvent():
@@ -176,8 +175,6 @@ class RuntimeController:
                 pass
         for change in self._conversation.fold(event, ordinal):
             self._post(updates.ConversationUpdate(change))
-        if isinstance(event, (ConfirmationRequestedEvent, ConfirmationSettledEvent)):
-            self._confirmations.post_soon()
         self._turns.follow(event)
 
     def _start(self, work: Coroutine[None, None, None]) -> None:

@@ -16,15 +16,17 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ollm_tui.core.base.escape import visible
+from ollm_tui.core.bus.notices import Confirmation
+from ollm_tui.core.bus.states import ConfirmationState, Risk
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.protocol.intents import DenyConfirmations
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line
-from ollm_tui.tui.values import ConfirmationItem, ConfirmationQueueSnapshot, QueueState, RiskLevel
+from ollm_tui.tui.values import ConfirmationQueueSnapshot
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
 from ollm_tui.tui.widgets.tool_call_view import clock_text
 
-RISK_WORDS = {RiskLevel.LOW: "LOW", RiskLevel.MEDIUM: "MED", RiskLevel.HIGH: "HIGH"}
-RISK_ROLES = {RiskLevel.LOW: TextRole.OK, RiskLevel.MEDIUM: TextRole.WARNING, RiskLevel.HIGH: TextRole.ERROR}
+RISK_WORDS = {Risk.LOW: "LOW", Risk.MEDIUM: "MED", Risk.HIGH: "HIGH"}
+RISK_ROLES = {Risk.LOW: TextRole.OK, Risk.MEDIUM: TextRole.WARNING, Risk.HIGH: TextRole.ERROR}
 LATE_SECONDS = 15.0
 """The clock turns to a warning with less time left than this."""
 
@@ -112,22 +114,22 @@ class QueuePane(Vertical):
         self.post_message(DenyConfirmations(tuple(item.id for item in self.queue.pending)))
 
 
-def subject_of(item: ConfirmationItem) -> str:
+def subject_of(item: Confirmation) -> str:
     """Return a confirmation's command, file or URL, else its description."""
-    preview = item.preview
+    details, preview = item.details, item.details.preview
     if preview is not None and preview.kind == "command":
         return preview.command
     if preview is not None and preview.kind == "diff":
         return f"{preview.diff.path}  +{preview.diff.added} -{preview.diff.removed}"
     if preview is not None and preview.kind == "url":
         return preview.url
-    return item.locations[0] if item.locations else item.description
+    return details.locations[0] if details.locations else details.description
 
 
-def time_words(item: ConfirmationItem, now: float) -> tuple[str, TextRole]:
+def time_words(item: Confirmation, now: float) -> tuple[str, TextRole]:
     """Return the time a confirmation has left, or how it ended."""
     if not item.pending:
-        return (item.state.value.upper(), TextRole.OK if item.state is QueueState.APPROVED else TextRole.ERROR)
+        return (item.state.value.upper(), TextRole.OK if item.state is ConfirmationState.APPROVED else TextRole.ERROR)
     if item.held:
         return ("HELD", TextRole.MUTED)
     left = item.seconds_left(now)
@@ -136,9 +138,12 @@ def time_words(item: ConfirmationItem, now: float) -> tuple[str, TextRole]:
     return (f"{clock_text(left)} !", TextRole.WARNING) if left < LATE_SECONDS else (clock_text(left), TextRole.PLAIN)
 
 
-def _item_lines(item: ConfirmationItem) -> tuple[StyledLine, ...]:
-    risk = f"{RISK_WORDS[item.risk]:<4}"
+def _item_lines(item: Confirmation) -> tuple[StyledLine, ...]:
+    details = item.details
+    risk = f"{RISK_WORDS[details.risk]:<4}"
     return (
-        line((f"#{item.ordinal} ", TextRole.STRONG), (risk, RISK_ROLES[item.risk]), f" {visible(item.tool)}"),
+        line(
+            (f"#{item.ordinal} ", TextRole.STRONG), (risk, RISK_ROLES[details.risk]), f" {visible(details.tool_name)}"
+        ),
         line(("   ", TextRole.PLAIN), (visible(subject_of(item)[:SUBJECT_CHARACTERS]), TextRole.MUTED)),
     )

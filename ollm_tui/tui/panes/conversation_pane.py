@@ -45,7 +45,7 @@ class ConversationPane(Vertical):
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__(id="conversation", classes="pane")
         self.transcript = Transcript(now)
-        self._error_row = Static(markup=False, id="fault")
+        self._error_row = Static(markup=False, id="chat-error")
         self._welcome = Static(EMPTY, markup=False, id="welcome")
         self._welcome.can_focus = True
         self._below = Static(markup=False, id="below")

@@ -171,7 +171,7 @@ class TerminalPane(TerminalViews):
         if command_id:
             self.post_message(TypeKeys(command_id, event.data))
 
-    def on_terminal_view_answer(self, event: TerminalView.Answer) -> None:
+    def on_terminal_view_device_reply(self, event: TerminalView.DeviceReply) -> None:
         """Send the terminal's reply to the command."""
         event.stop()
         command_id = self._command_of(event.view)

@@ -10,8 +10,9 @@ from textual.message import Message
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
+    from ollm_tui.core.bus.states import RememberScope
     from ollm_tui.tui.terminal_references import Reference
-    from ollm_tui.tui.values import MemoryName, MemoryQuery, Reach
+    from ollm_tui.tui.values import MemoryName, MemoryQuery
 
 
 class Intent(Message):
@@ -82,13 +83,13 @@ class ConfirmationIntent(Intent):
 
 @dataclass
 class DecideConfirmation(ConfirmationIntent):
-    """Settle a confirmation; `reach` and `rule` where the answer is to be remembered."""
+    """Settle a confirmation; `remember` and `rule` where the answer is to be remembered."""
 
     item_id: str
     approved: bool
     reason: str | None = None
     modified: JsonObject | None = None
-    reach: Reach | None = None
+    remember: RememberScope | None = None
     rule: str | None = None
 
 

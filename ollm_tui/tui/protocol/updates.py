@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ollm_tui.config import ConfigError
     from ollm_tui.core.base.results import JsonObject
+    from ollm_tui.core.execution.calls import CallReview
     from ollm_tui.core.shell.status import CommandStatus
     from ollm_tui.core.todos.todo import Todo
     from ollm_tui.tui.conversation_entries import Change
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
         MemoryName,
         MemoryOutcome,
         MemoryText,
-        ReviewValue,
         SessionStatus,
     )
 
@@ -51,7 +51,7 @@ class ReviewUpdate(Update):
     """The review of a confirmation's call, or of that call with changed `arguments`."""
 
     item_id: str
-    review: ReviewValue
+    review: CallReview
     arguments: JsonObject | None = None
 
 

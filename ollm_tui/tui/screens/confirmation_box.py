@@ -14,13 +14,13 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.decisions import DecisionGuard
 from ollm_tui.tui.screens.confirmation_text import facts_left_out
 from ollm_tui.tui.styled_text import TextRole, line
-from ollm_tui.tui.values import ReviewValue
 from ollm_tui.tui.widgets.call_preview import argument_lines, preview_lines, preview_title
 from ollm_tui.tui.widgets.line_view import LineView
 from ollm_tui.tui.widgets.text_box import TextBox
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
+    from ollm_tui.core.execution.calls import CallReview
 
 
 HINT = line(("^S check these arguments   Esc back without changes", TextRole.MUTED))
@@ -33,17 +33,17 @@ class EditForm(Vertical):
         super().__init__(id="confirm-form")
         self._area = TextArea(id="confirm-area", compact=True, show_line_numbers=True, tab_behavior="indent")
         self._area.cursor_blink = False
-        self._said = TextBox("confirm-said")
+        self._message = TextBox("confirm-message")
 
     def compose(self) -> ComposeResult:
         """Compose the text area and the message."""
         yield self._area
-        yield self._said
+        yield self._message
 
     def begin(self, arguments: JsonObject) -> None:
         """Start editing these arguments."""
         self._area.text = json.dumps(arguments, indent=2, ensure_ascii=False)
-        self._said.show_lines([HINT])
+        self._message.show_lines([HINT])
         self.screen.set_focus(self._area)
 
     def parse(self) -> JsonObject | None:
@@ -61,15 +61,15 @@ class EditForm(Vertical):
             self._complain(["the arguments must be one JSON object: { ... }"])
         return None
 
-    def show_review(self, review: ReviewValue) -> None:
+    def show_review(self, review: CallReview) -> None:
         """Show what prevents the typed arguments."""
-        if review.faults:
-            self._complain(list(review.faults))
+        if review.errors:
+            self._complain(list(review.errors))
         elif review.decision == "deny":
             self._complain([f"denied: {review.reason}"])
 
-    def _complain(self, faults: list[str]) -> None:
-        self._said.show_lines([*(line((f"! {visible(fault)}", TextRole.ERROR), hang=2) for fault in faults), HINT])
+    def _complain(self, errors: list[str]) -> None:
+        self._message.show_lines([*(line((f"! {visible(error)}", TextRole.ERROR), hang=2) for error in errors), HINT])
 
 
 WIDTH = 80

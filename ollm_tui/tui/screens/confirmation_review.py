@@ -12,10 +12,11 @@ from textual.timer import Timer
 
 from ollm_tui.tui.decisions import AutoOpenTimer, ScreenSituation
 from ollm_tui.tui.styled_text import app_of
-from ollm_tui.tui.values import ConfirmationQueueSnapshot, ReviewValue
+from ollm_tui.tui.values import ConfirmationQueueSnapshot
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
+    from ollm_tui.core.execution.calls import CallReview
     from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
     from ollm_tui.tui.screens.pane_screen import PaneScreen
 
@@ -45,7 +46,7 @@ class ConfirmationReview:
             app.bell()
         self.consider()
 
-    def show_review(self, item_id: str, review: ReviewValue, arguments: JsonObject | None) -> None:
+    def show_review(self, item_id: str, review: CallReview, arguments: JsonObject | None) -> None:
         """Hand a review to the confirmation screen."""
         if self._open is not None:
             self._open.show_review(item_id, review, arguments)

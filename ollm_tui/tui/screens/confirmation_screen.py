@@ -17,8 +17,9 @@ from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Input
 
+from ollm_tui.core.bus.states import ConfirmationState, RememberScope, Risk
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
-from ollm_tui.tui.decisions import ARM_SECONDS, DecisionGuard, Lasting, Standing
+from ollm_tui.tui.decisions import ARM_SECONDS, DecisionGuard, Standing
 from ollm_tui.tui.protocol.intents import (
     DecideConfirmation,
     HoldConfirmation,
@@ -27,11 +28,12 @@ from ollm_tui.tui.protocol.intents import (
 )
 from ollm_tui.tui.screens.confirmation_box import ConfirmationBox
 from ollm_tui.tui.screens.confirmation_text import ConfirmationPhase, head_lines, key_lines, subtitle, title
-from ollm_tui.tui.values import ConfirmationQueueSnapshot, QueueState, Reach, ReviewValue, RiskLevel, RuleOffer
+from ollm_tui.tui.values import ConfirmationQueueSnapshot
 from ollm_tui.tui.widgets.line_view import LineView
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
+    from ollm_tui.core.execution.calls import CallReview
 
 TIGHT_ROWS = 17
 """On fewer rows the keys take one line, and the head only its first."""
@@ -47,7 +49,7 @@ class ConfirmationScreen(ModalScreen[None]):
         *key_bindings(
             ("y", "approve", "Approve", "confirm.approve", "Approve once; HIGH risk needs it twice"),
             ("a", "remember('session')", "Session", "confirm.session", "Approve for this session"),
-            ("A", "remember('saved')", "Save rule", "confirm.rule", "Approve and save a rule"),
+            ("A", "remember('workspace')", "Save rule", "confirm.rule", "Approve and save a rule"),
             ("n", "deny", "Deny", "confirm.deny", "Deny"),
             ("r", "reason", "Deny, why", "confirm.reason", "Deny and tell the model why"),
             ("e", "edit", "Edit", "confirm.edit", "Change the arguments before approving"),
@@ -71,7 +73,7 @@ class ConfirmationScreen(ModalScreen[None]):
         """The question being decided."""
         self._phase = ConfirmationPhase.READING
         self._arguments_shown = False
-        self._offer: RuleOffer | None = None
+        self._scope = RememberScope.SESSION
         self._sent: set[str] = set()
         self._arm_timer: Timer | None = None
         self._box = ConfirmationBox()
@@ -98,9 +100,9 @@ class ConfirmationScreen(ModalScreen[None]):
         """Show another snapshot; move on after a decision made here."""
         self._queue = queue
         before = self.case.item
-        gone = replace(before, state=QueueState.CANCELLED) if before.pending else before
+        gone = replace(before, state=ConfirmationState.CANCELLED) if before.pending else before
         self.case.item = item = queue.find(before.id) or gone
-        if item.state in (QueueState.APPROVED, QueueState.DENIED):
+        if item.state in (ConfirmationState.APPROVED, ConfirmationState.DENIED):
             waiting = [other for other in queue.pending if other.id not in self._sent]
             if waiting:
                 self._turn_to(waiting[0].id)
@@ -111,7 +113,7 @@ class ConfirmationScreen(ModalScreen[None]):
             self._leave_form()
         self.draw()
 
-    def show_review(self, item_id: str, review: ReviewValue, arguments: JsonObject | None) -> None:
+    def show_review(self, item_id: str, review: CallReview, arguments: JsonObject | None) -> None:
         """Show a review of the question, or of the edited `arguments`."""
         if item_id != self.case.item.id:
             return
@@ -119,7 +121,7 @@ class ConfirmationScreen(ModalScreen[None]):
             self.case.review = self.case.review or review
         elif self._phase is ConfirmationPhase.EDITING:
             self._box.form.show_review(review)
-            if not review.faults and review.decision != "deny":
+            if not review.errors and review.decision != "deny":
                 self.case.change_arguments(arguments, review)
                 self._arguments_shown = False
                 self._leave_form()
@@ -137,20 +139,21 @@ class ConfirmationScreen(ModalScreen[None]):
 
     def action_remember(self, which: str) -> None:
         """Show the rule; the same key confirms a session rule, ctrl+s others."""
-        if self._phase is ConfirmationPhase.REMEMBER and self._offer is not None:
-            if which == Lasting.SESSION and self._offer.reach is Reach.SESSION:
+        scope = RememberScope(which)
+        if self._phase is ConfirmationPhase.REMEMBER:
+            if scope is self._scope is RememberScope.SESSION:
                 self._commit()
             return
-        offer = self.case.offer(Lasting(which))
+        offer = self.case.offer(scope)
         if (
             offer is None
             or self._phase is not ConfirmationPhase.READING
             or self.case.standing(self._now()) is not Standing.READY
         ):
             return
-        self._phase, self._offer = ConfirmationPhase.REMEMBER, offer
-        if offer.reach is not Reach.SESSION and offer.editable:
-            self._box.ask_line(offer.text, "the rule, exactly as it will be kept")
+        self._phase, self._scope = ConfirmationPhase.REMEMBER, scope
+        if scope is not RememberScope.SESSION and offer.editable:
+            self._box.ask_line(offer.text, "the rule, exactly as it will be saved")
         self.rearm()
 
     def action_deny(self) -> None:
@@ -181,11 +184,11 @@ class ConfirmationScreen(ModalScreen[None]):
             arguments = self._box.form.parse()
             if arguments is not None:
                 self.post_message(ReviewArguments(self.case.item.id, arguments))
-        elif self._phase is ConfirmationPhase.REMEMBER and self._offer is not None:
-            shown = self._box.input.value.strip() if self._box.input.display else self._offer.text
-            rule = shown if self._offer.editable else None
-            if shown and self.case.standing(self._now()) is Standing.READY:
-                self._decide(approved=True, reach=self._offer.reach, rule=rule)
+        elif self._phase is ConfirmationPhase.REMEMBER:
+            edited = self._box.input.display
+            rule = self._box.input.value.strip() if edited else None
+            if (rule or not edited) and self.case.standing(self._now()) is Standing.READY:
+                self._decide(approved=True, remember=self._scope, rule=rule)
 
     def action_step(self, step: int) -> None:
         """Go to another question of the queue."""
@@ -203,13 +206,9 @@ class ConfirmationScreen(ModalScreen[None]):
 
     def action_swap(self) -> None:
         """Switch between effect and arguments, or change how far a rule reaches."""
-        if (
-            self._phase is ConfirmationPhase.REMEMBER
-            and self._offer is not None
-            and self._offer.reach is not Reach.SESSION
-        ):
-            wider = Reach.USER if self._offer.reach is Reach.WORKSPACE else Reach.WORKSPACE
-            self._offer = replace(self._offer, reach=wider)
+        if self._phase is ConfirmationPhase.REMEMBER and self._scope is not RememberScope.SESSION:
+            narrow = self._scope is RememberScope.WORKSPACE
+            self._scope = RememberScope.USER if narrow else RememberScope.WORKSPACE
             self.rearm()
         elif self._phase is ConfirmationPhase.READING and self.case.preview is not None:
             self._arguments_shown = not self._arguments_shown
@@ -240,13 +239,18 @@ class ConfirmationScreen(ModalScreen[None]):
     # -- helpers ------------------------------------------------------------------------------------------------------
 
     def _decide(
-        self, *, approved: bool, reason: str | None = None, reach: Reach | None = None, rule: str | None = None
+        self,
+        *,
+        approved: bool,
+        reason: str | None = None,
+        remember: RememberScope | None = None,
+        rule: str | None = None,
     ) -> None:
         case = self.case
         case.sent = True
         self._sent.add(case.item.id)
         self.post_message(
-            DecideConfirmation(case.item.id, approved, reason, case.edited if approved else None, reach, rule)
+            DecideConfirmation(case.item.id, approved, reason, case.edited if approved else None, remember, rule)
         )
         self._leave_form()
         self.draw()
@@ -280,7 +284,7 @@ class ConfirmationScreen(ModalScreen[None]):
         self._arm_timer = self.set_timer(ARM_SECONDS + 0.02, self.draw)
 
     def _leave_form(self) -> None:
-        self._phase, self._offer = ConfirmationPhase.READING, None
+        self._phase = ConfirmationPhase.READING
         self._box.show_detail()
 
     def _show_effect(self) -> None:
@@ -299,8 +303,8 @@ class ConfirmationScreen(ModalScreen[None]):
         place = next((at for at, one in enumerate(items, 1) if one.id == case.item.id), 1)
         self._box.border_title = Content(title(case, place, max(1, len(items))))
         self._box.border_subtitle = Content(subtitle(case.item, now))
-        self._box.set_class(case.risk is RiskLevel.HIGH, "-high")
+        self._box.set_class(case.risk is Risk.HIGH, "-high")
         tight = self.has_class("-tight")
         self._box.head.show_lines(head_lines(case, tight=tight))
-        self._box.keys.show_lines(*key_lines(case, case.standing(now), self._phase, self._offer, tight=tight))
+        self._box.keys.show_lines(*key_lines(case, case.standing(now), self._phase, self._scope, tight=tight))
         self._box.fit(self.size, tight=tight)

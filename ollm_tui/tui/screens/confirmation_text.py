@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.decisions import DecisionGuard, Lasting, Standing
+from ollm_tui.core.bus.states import ConfirmationState, Origin, RememberScope
+from ollm_tui.tui.decisions import DecisionGuard, Standing
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line
-from ollm_tui.tui.values import ConfirmationItem, QueueState, Reach, RuleOffer
 from ollm_tui.tui.widgets.text_box import ClickTarget
 from ollm_tui.tui.widgets.tool_call_view import clock_text
+
+if TYPE_CHECKING:
+    from ollm_tui.core.bus.notices import Confirmation
+    from ollm_tui.core.policy.approvals import RememberOffer
 
 COLUMN = 25
 BAR_CELLS = 14
@@ -19,11 +24,11 @@ CONCERNS = 3
 """Warnings shown in the head; more are only counted there."""
 
 ENDED = {
-    QueueState.PENDING: "",
-    QueueState.APPROVED: "approved",
-    QueueState.DENIED: "denied",
-    QueueState.EXPIRED: "expired, so it is denied",
-    QueueState.CANCELLED: "withdrawn, nothing was run",
+    ConfirmationState.PENDING: "",
+    ConfirmationState.APPROVED: "approved",
+    ConfirmationState.DENIED: "denied",
+    ConfirmationState.EXPIRED: "expired, so it is denied",
+    ConfirmationState.CANCELLED: "withdrawn, nothing was run",
 }
 
 
@@ -40,10 +45,10 @@ def title(case: DecisionGuard, place: int, count: int) -> str:
     """Return the border title; only the tool name is foreign text."""
     word = "Approve?" if case.item.pending else case.item.state.value.upper()
     edited = "   EDITED" if case.changed else ""
-    return f"{word}  {place} of {count}   {case.risk.value.upper()}   {visible(case.item.tool)}{edited}"
+    return f"{word}  {place} of {count}   {case.risk.value.upper()}   {visible(case.item.details.tool_name)}{edited}"
 
 
-def subtitle(item: ConfirmationItem, now: float) -> str:
+def subtitle(item: Confirmation, now: float) -> str:
     """Return the clock, or how the question ended."""
     if not item.pending:
         return ENDED[item.state]
@@ -52,14 +57,15 @@ def subtitle(item: ConfirmationItem, now: float) -> str:
     left = item.seconds_left(now)
     if left is None:
         return "waits until you decide"
-    full = round(BAR_CELLS * min(1.0, left / item.timeout)) if item.timeout else 0
-    bar = "#" * full + "-" * (BAR_CELLS - full) + "  " if item.timeout else ""
+    timeout = item.request.timeout
+    full = round(BAR_CELLS * min(1.0, left / timeout)) if timeout else 0
+    bar = "#" * full + "-" * (BAR_CELLS - full) + "  " if timeout else ""
     return f"{bar}{clock_text(left)} left, then denied"
 
 
 def head_lines(case: DecisionGuard, *, tight: bool) -> list[StyledLine]:
     """Return what, where, why and the warnings, always visible."""
-    rows = [_fact("What", f"{case.item.description}{' (arguments changed by you)' if case.changed else ''}")]
+    rows = [_fact("What", f"{case.item.details.description}{' (arguments changed by you)' if case.changed else ''}")]
     if tight:
         return rows
     rows += _circumstances(case)
@@ -82,9 +88,9 @@ def facts_left_out(case: DecisionGuard, *, tight: bool) -> list[StyledLine]:
 
 
 def _circumstances(case: DecisionGuard) -> list[StyledLine]:
-    item, preview, where = case.item, case.preview, case.item.locations
+    preview, where = case.preview, case.item.details.locations
     rows: list[StyledLine] = []
-    if item.follows_change:
+    if case.item.asked_again:
         rows.append(_fact("Again", "the call, or a file it is about, has changed; it needs a yes of its own"))
     if preview is not None and preview.kind == "command":
         rows.append(_fact("Where", "the workspace itself" if preview.cwd == "." else preview.cwd))
@@ -92,8 +98,8 @@ def _circumstances(case: DecisionGuard) -> list[StyledLine]:
         rows.append(_fact("Where", where[0] + (f"   and {len(where) - 1} more" if len(where) > 1 else "")))
     if case.reason:
         rows.append(_fact("Why", case.reason))
-    if item.origin != "model":
-        rows.append(_fact("From", item.origin))
+    if (origin := case.item.request.origin) is not Origin.MODEL:
+        rows.append(_fact("From", origin.value))
     return rows
 
 
@@ -103,7 +109,7 @@ def _concerns(case: DecisionGuard) -> list[StyledLine]:
 
 
 def key_lines(
-    case: DecisionGuard, standing: Standing, phase: ConfirmationPhase, offer: RuleOffer | None, *, tight: bool
+    case: DecisionGuard, standing: Standing, phase: ConfirmationPhase, scope: RememberScope, *, tight: bool
 ) -> tuple[list[StyledLine], list[ClickTarget]]:
     """Return the keys with their effects; disabled ones with the reason."""
     if not case.item.pending:
@@ -125,19 +131,19 @@ def key_lines(
                 line(("Enter", TextRole.ACCENT), " denies with this reason   ", ("Esc", TextRole.ACCENT), " back")
             ], []
         case ConfirmationPhase.REMEMBER:
-            return (_remember_lines(offer, standing) if offer is not None else []), []
+            return _remember_lines(case, standing, scope), []
         case ConfirmationPhase.READING:
             return _tight_keys(case, standing) if tight else _key_grid(case, standing)
 
 
 def _key_grid(case: DecisionGuard, standing: Standing) -> tuple[list[StyledLine], list[ClickTarget]]:
     ready = standing is Standing.READY
-    session, saved = case.offer(Lasting.SESSION), case.offer(Lasting.SAVED)
+    session, saved = case.offer(RememberScope.SESSION), case.offer(RememberScope.WORKSPACE)
     grid = (
         (
             ("[y]", _approve_words(case, standing), ready, "approve"),
             ("[a]", "Always this session", ready and session is not None, "remember('session')"),
-            ("[A]", "Always (save rule)", ready and saved is not None, "remember('saved')"),
+            ("[A]", "Always (save rule)", ready and saved is not None, "remember('workspace')"),
         ),
         (
             ("[n]", "Deny", True, "deny"),
@@ -189,41 +195,44 @@ def _approve_words(case: DecisionGuard, standing: Standing) -> str:
             return "Press y again" if case.pressed_once else "Approve once"
 
 
-def _remember_lines(offer: RuleOffer, standing: Standing) -> list[StyledLine]:
-    session = offer.reach is Reach.SESSION
-    scope = {
-        Reach.SESSION: "Until this session ends",
-        Reach.WORKSPACE: "From now on in this workspace",
-        Reach.USER: "From now on in every workspace of yours",
-    }[offer.reach]
+def _remember_lines(case: DecisionGuard, standing: Standing, scope: RememberScope) -> list[StyledLine]:
+    offer = case.offer(scope)
+    if offer is None:
+        return []
+    session = scope is RememberScope.SESSION
+    until = {
+        RememberScope.SESSION: "Until this session ends",
+        RememberScope.WORKSPACE: "From now on in this workspace",
+        RememberScope.USER: "From now on in every workspace of yours",
+    }[scope]
     role = TextRole.ACCENT if standing is Standing.READY else TextRole.MUTED
     rule = [] if offer.editable and not session else offer.text.split("\n")
     words = " again: approve and remember   " if session else " approve and save it   "
     return [
-        line((f"{scope} this runs without a question{':' if rule else ' (you can change it above).'}", TextRole.MUTED)),
+        line((f"{until} this runs without a question{':' if rule else ' (you can change it above).'}", TextRole.MUTED)),
         *(line("  ", (visible(one), TextRole.STRONG), hang=2) for one in rule),
         *_also_lines(offer),
-        line(("[a]" if session else "^S", role), words, *_wider(offer), ("Esc", TextRole.ACCENT), " back"),
+        line(("[a]" if session else "^S", role), words, *_wider(scope), ("Esc", TextRole.ACCENT), " back"),
     ]
 
 
-def _wider(offer: RuleOffer) -> tuple[str | tuple[str, TextRole], ...]:
+def _wider(scope: RememberScope) -> tuple[str | tuple[str, TextRole], ...]:
     """Return the key hint that changes how far a rule reaches."""
-    match offer.reach:
-        case Reach.SESSION:
+    match scope:
+        case RememberScope.SESSION:
             return ()
-        case Reach.WORKSPACE:
+        case RememberScope.WORKSPACE:
             return (("Tab", TextRole.ACCENT), " for every workspace   ")
-        case Reach.USER:
+        case RememberScope.USER:
             return (("Tab", TextRole.ACCENT), " for this workspace only   ")
 
 
-def _also_lines(offer: RuleOffer) -> list[StyledLine]:
+def _also_lines(offer: RememberOffer) -> list[StyledLine]:
     """Return earlier questions the rule would have allowed, to show its width."""
-    if not offer.also:
+    if not offer.also_allows:
         return []
-    more = f" and {len(offer.also) - ALSO_SHOWN} more" if len(offer.also) > ALSO_SHOWN else ""
-    shown = "; ".join(visible(one) for one in offer.also[:ALSO_SHOWN])
+    more = f" and {len(offer.also_allows) - ALSO_SHOWN} more" if len(offer.also_allows) > ALSO_SHOWN else ""
+    shown = "; ".join(visible(one) for one in offer.also_allows[:ALSO_SHOWN])
     return [line((f"It would also have allowed: {shown}{more}", TextRole.WARNING), hang=2, prose=True)]
 
 

@@ -52,7 +52,7 @@ class TerminalCanvas(Widget):
     Bell = view_messages.Bell
     Reported = view_messages.Reported
     Scrolled = view_messages.Scrolled
-    Answer = view_messages.Answer
+    DeviceReply = view_messages.DeviceReply
     Clipboard = view_messages.Clipboard
 
     def __init__(self, engine: TerminalEngine | None = None, *, classes: str | None = None) -> None:
@@ -92,7 +92,7 @@ class TerminalCanvas(Widget):
     def answer(self, data: bytes) -> None:
         """Post the terminal's own answers, for the program; safe from any thread."""
         if data:
-            self.post_message(self.Answer(self, data))
+            self.post_message(self.DeviceReply(self, data))
 
     def on_mount(self) -> None:
         """Connect the engine."""

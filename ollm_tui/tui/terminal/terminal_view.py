@@ -5,7 +5,7 @@ does; whoever holds the PTY connects the two:
 
     view.engine.feed(data)            # output of the program, any thread
     on_terminal_view_input(event)     # event.data -> the program: the person typed it
-    on_terminal_view_answer(event)    # event.data -> the program: nobody typed it
+    on_terminal_view_device_reply(event)  # event.data -> the program: nobody typed it
     on_terminal_view_resized(event)   # event.columns, event.lines -> size of the PTY
 
 While `captures_keys` every key belongs to the program, except F8 and ctrl+]. Textual tests the app's priority bindings

@@ -30,7 +30,7 @@ class Input(ViewMessage, namespace="terminal_view"):
 
 
 @dataclass
-class Answer(ViewMessage, namespace="terminal_view"):
+class DeviceReply(ViewMessage, namespace="terminal_view"):
     """Bytes nobody typed: the terminal's answers, focus, passing mouse."""
 
     data: bytes

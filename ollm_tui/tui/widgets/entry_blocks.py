@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.escape import visible, visible_block
-from ollm_tui.tui.conversation_entries import AnswerEntry, CallEntry, CallState, Entry, NoteEntry, NoteKind, UserEntry
+from ollm_tui.core.bus.states import CallState
+from ollm_tui.tui.conversation_entries import AnswerEntry, CallEntry, Entry, NoteEntry, NoteKind, UserEntry
 from ollm_tui.tui.styled_text import TextRole, line, lines_of
 from ollm_tui.tui.terminal_references import folded_references
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
@@ -64,7 +65,7 @@ class EntryComposer:
         """Whether only the first line shows; waiting calls are open by default."""
         match entry:
             case CallEntry():
-                natural = entry.state is not CallState.WAIT and not self.all_open
+                natural = entry.state is not CallState.WAITING and not self.all_open
             case AnswerEntry() | NoteEntry() | UserEntry():
                 natural = not self.all_open
             case _:
@@ -92,7 +93,7 @@ class EntryComposer:
         known = self._waiting.pop(entry.id, None)
         if folded:
             return [head]
-        preview = entry.preview if question is None else question.preview
+        preview = entry.preview if question is None else question.details.preview
         if known is None or known.entry is not entry or known.preview is not preview:
             known = _Waiting(entry, preview, call_body(entry, preview))
         if question is not None:

@@ -6,23 +6,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.escape import visible, visible_block
-from ollm_tui.tui.conversation_entries import CallEntry, CallState
+from ollm_tui.core.bus.states import CallOutcome, CallState
+from ollm_tui.tui.conversation_entries import CallEntry
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line, lines_of, spread
-from ollm_tui.tui.values import ConfirmationItem
 from ollm_tui.tui.widgets.block_painting import Block, BlockPainter, LinesBlock, Strip
 from ollm_tui.tui.widgets.call_preview import preview_lines
 
 if TYPE_CHECKING:
     from ollm_tui.core.bus.confirmation import Preview
+    from ollm_tui.core.bus.notices import Confirmation
 
-STATE_ROLES = {
-    CallState.WAIT: TextRole.WARNING,
-    CallState.RUN: TextRole.ACCENT,
-    CallState.OK: TextRole.OK,
-    CallState.FAIL: TextRole.ERROR,
-    CallState.DENIED: TextRole.ERROR,
-    CallState.EXPIRED: TextRole.ERROR,
-    CallState.CANCELLED: TextRole.WARNING,
+OUTCOME_WORDS = {
+    CallOutcome.OK: ("ok", TextRole.OK),
+    CallOutcome.FAILED: ("FAIL", TextRole.ERROR),
+    CallOutcome.DENIED: ("DENIED", TextRole.ERROR),
+    CallOutcome.EXPIRED: ("EXPIRED", TextRole.ERROR),
+    CallOutcome.CANCELLED: ("STOPPED", TextRole.WARNING),
 }
 NAME_CELLS = 12
 LINE_CELLS = 90
@@ -38,7 +37,7 @@ class ToolCallHead:
 
     tool: str
     summary: str
-    state: CallState
+    state: tuple[str, TextRole]
     folded: bool
     after: str
 
@@ -50,7 +49,7 @@ class ToolCallHead:
             (f"{visible(self.tool):<{NAME_CELLS - 1}} ", TextRole.STRONG),
             (visible(self.summary), TextRole.PLAIN),
         )
-        right = line((self.state.value, STATE_ROLES[self.state]), (self.after, TextRole.MUTED))
+        right = line(self.state, (self.after, TextRole.MUTED))
         return painter.lines((spread(left, right, min(width - 1, LINE_CELLS)),), width)
 
     def estimate(self, width: int) -> int:
@@ -58,9 +57,16 @@ class ToolCallHead:
         return 1
 
 
-def call_head(entry: CallEntry, *, folded: bool, question: ConfirmationItem | None, now: float) -> ToolCallHead:
+def call_head(entry: CallEntry, *, folded: bool, question: Confirmation | None, now: float) -> ToolCallHead:
     """Return a call's first line; `question` is the open one, `now` monotonic seconds."""
-    return ToolCallHead(entry.tool, entry.summary, entry.state, folded, _after(entry, question, now))
+    return ToolCallHead(entry.tool, entry.summary, state_word(entry), folded, _after(entry, question, now))
+
+
+def state_word(entry: CallEntry) -> tuple[str, TextRole]:
+    """Return how a call stands or ended, in one word."""
+    if entry.outcome is not None:
+        return OUTCOME_WORDS[entry.outcome]
+    return ("WAIT", TextRole.WARNING) if entry.state is CallState.WAITING else ("RUN", TextRole.ACCENT)
 
 
 def call_body(entry: CallEntry, preview: Preview | None) -> list[Block]:
@@ -83,8 +89,8 @@ def _duration_text(milliseconds: int) -> str:
     return f"{milliseconds // 60_000} min {milliseconds % 60_000 // 1000} s"
 
 
-def _after(entry: CallEntry, question: ConfirmationItem | None, now: float) -> str:
-    if entry.state is CallState.WAIT and question is not None:
+def _after(entry: CallEntry, question: Confirmation | None, now: float) -> str:
+    if entry.state is CallState.WAITING and question is not None:
         left = question.seconds_left(now)
         clock = "  HELD" if question.held else "" if left is None else f"  {clock_text(left)}"
         return f" #{question.ordinal}{clock}"
@@ -106,7 +112,7 @@ def _body(entry: CallEntry, preview: Preview | None) -> list[StyledLine]:
         if rows:
             rows.append(line())
         shown = lines_of(
-            visible_block(entry.output), TextRole.ERROR if entry.state is CallState.FAIL else TextRole.PLAIN
+            visible_block(entry.output), TextRole.ERROR if entry.outcome is CallOutcome.FAILED else TextRole.PLAIN
         )
         hidden = len(shown) - BODY_LINES
         if hidden > 0:

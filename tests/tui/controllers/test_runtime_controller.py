@@ -29,40 +29,46 @@ from ollm_tui.core.base.errors import ConfirmationTimeout
 from ollm_tui.core.base.results import ToolError
 from ollm_tui.core.bus.confirmation import ConfirmationDetails, ConfirmationResponse
 from ollm_tui.core.bus.message_bus import MessageBus
-from ollm_tui.core.bus.states import ConfirmationState, Origin, RememberScope, Risk
+from ollm_tui.core.bus.states import CallOutcome, CallState, ConfirmationState, Origin, RememberScope, Risk
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.rules import PolicyConfig
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.testing import FakeClock
-from ollm_tui.tui.controllers.confirmations_controller import ConfirmationQueue, ConfirmationsController
+from ollm_tui.tui.controllers.confirmations_controller import ConfirmationsController
 from ollm_tui.tui.controllers.conversation_controller import ConversationController, summary_of
 from ollm_tui.tui.controllers.turns_controller import ActivityTracker
-from ollm_tui.tui.conversation_entries import AnswerEntry, AnswerGrew, CallEntry, CallState, EntriesChanged, Entry
+from ollm_tui.tui.conversation_entries import AnswerEntry, AnswerGrew, CallEntry, EntriesChanged, Entry
 from ollm_tui.tui.protocol import updates
-from ollm_tui.tui.protocol.intents import DenyConfirmations
-from ollm_tui.tui.values import Activity, ConfirmationQueueSnapshot, QueueState, Reach
+from ollm_tui.tui.protocol.intents import DecideConfirmation, DenyConfirmations, HoldConfirmation, ReleaseConfirmation
+from ollm_tui.tui.values import Activity, ConfirmationQueueSnapshot
 
 
 class Bench:
     """A bus and a stream under one hand-moved clock, with a queue that follows the stream."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
         self.clock = FakeClock()
         self.bus = MessageBus(self.clock)
         self.stream = EventStream(self.bus, self.clock)
-        self.queue = ConfirmationQueue(self.bus, self.clock.monotonic)
+        self.posted: list[updates.Update] = []
+        executor = ToolExecutor(ToolRegistry(), PolicyEngine(PolicyConfig()), self.bus, Workspace(folder))
+        self.queue = ConfirmationsController(self.bus, executor, self.posted.append, lambda work: work.close())
         self.stream.subscribe(self._read)
 
     def _read(self, event: Event) -> None:
         match event:
             case ConfirmationRequestedEvent():
-                self.queue.add(event)
+                self.queue.requested(event)
             case ConfirmationSettledEvent():
-                self.queue.settle(event)
+                self.queue.settled(event)
             case _:
                 pass
+
+    @property
+    def snapshots(self) -> list[ConfirmationQueueSnapshot]:
+        return [update.queue for update in self.posted if isinstance(update, updates.QueueUpdate)]
 
     async def ask(self, timeout: float | None = None) -> asyncio.Task[ConfirmationResponse]:
         details = ConfirmationDetails(tool_name="shell", description="Run it", risk=Risk.MEDIUM)
@@ -71,70 +77,71 @@ class Bench:
         return task
 
 
-async def test_questions_are_numbered_for_the_session_and_never_anew() -> None:
-    bench = Bench()
+async def test_questions_are_numbered_for_the_session_and_never_anew(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
     first, second = await bench.ask(), await bench.ask()
     items = bench.queue.snapshot().pending
     assert [item.ordinal for item in items] == [1, 2]
-    bench.queue.answer(items[0].id, approved=True)
-    bench.queue.forget(items[0].id)
+    bench.queue.handle(DecideConfirmation(items[0].id, approved=True))
     third = await bench.ask()
     assert [item.ordinal for item in bench.queue.snapshot().pending] == [2, 3]
     for task in (first, second, third):
         task.cancel()
 
 
-async def test_an_answer_carries_reason_changes_and_what_to_remember() -> None:
-    bench = Bench()
+async def test_an_answer_carries_reason_changes_and_what_to_remember(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
     task = await bench.ask()
     item_id = bench.queue.snapshot().pending[0].id
-    assert bench.queue.answer(item_id, approved=True, modified={"command": "ls"}, reach=Reach.SESSION)
+    decision = DecideConfirmation(item_id, True, modified={"command": "ls"}, remember=RememberScope.SESSION)
+    bench.queue.handle(decision)
     response = await task
     assert (response.modified_args, response.remember) == ({"command": "ls"}, RememberScope.SESSION)
 
 
 @pytest.mark.parametrize("first", ["answer", "expiry"])
-async def test_a_yes_that_races_with_the_time_out_settles_once(first: str) -> None:
-    bench = Bench()
+async def test_a_yes_that_races_with_the_time_out_settles_once(first: str, tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
     task = await bench.ask(timeout=10.0)
     item_id = bench.queue.snapshot().pending[0].id
     bench.clock.seconds += 10.0
     expire: Callable[[], object] = bench.bus.expire_due
     if first == "answer":
-        assert bench.queue.answer(item_id, approved=True)
+        bench.queue.handle(DecideConfirmation(item_id, approved=True))
         expire()
         assert (await task).approved
-        assert bench.queue.find(item_id).state is QueueState.APPROVED  # type: ignore[union-attr]  # it is kept
+        assert await ended(bench) is ConfirmationState.APPROVED
     else:
         expire()
-        assert not bench.queue.answer(item_id, approved=True), "too late: it is denied already"
+        bench.queue.handle(DecideConfirmation(item_id, approved=True))
+        assert [type(update) for update in bench.posted] == [updates.ToastUpdate], "too late: it is denied already"
         with pytest.raises(ConfirmationTimeout):
             await task
-        assert bench.queue.find(item_id).state is QueueState.EXPIRED  # type: ignore[union-attr]  # it is kept
+        assert await ended(bench) is ConfirmationState.EXPIRED
 
 
-async def test_holding_stops_the_clock_that_the_screen_shows() -> None:
-    bench = Bench()
+async def test_holding_stops_the_clock_that_the_screen_shows(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
     task = await bench.ask(timeout=60.0)
     (item,) = bench.queue.snapshot().pending
     assert item.deadline == bench.clock.monotonic() + 60.0
-    bench.queue.hold(item.id, held=True)
+    bench.queue.handle(HoldConfirmation(item.id))
     (held,) = bench.queue.snapshot().pending
     assert held.held
     assert held.deadline is None
     bench.clock.seconds += 30
-    bench.queue.hold(item.id, held=False)
+    bench.queue.handle(ReleaseConfirmation(item.id))
     (going,) = bench.queue.snapshot().pending
     assert going.deadline == bench.clock.monotonic() + 60.0
     task.cancel()
 
 
-async def test_a_question_that_did_not_change_is_the_same_object_in_the_next_snapshot() -> None:
-    bench = Bench()
+async def test_a_question_that_did_not_change_is_the_same_object_in_the_next_snapshot(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
     tasks = [await bench.ask(timeout=60.0) for _ in range(3)]
     before = bench.queue.snapshot().items
     bench.clock.seconds += 7
-    bench.queue.hold(before[1].id, held=True)
+    bench.queue.handle(HoldConfirmation(before[1].id))
     after = bench.queue.snapshot().items
     assert [one is other for one, other in zip(before, after, strict=True)] == [True, False, True]
     for task in tasks:
@@ -142,32 +149,25 @@ async def test_a_question_that_did_not_change_is_the_same_object_in_the_next_sna
 
 
 async def test_many_questions_are_told_together_and_each_end_once_before_it_is_gone(tmp_path: Path) -> None:
-    bench = Bench()
-    posted: list[ConfirmationQueueSnapshot] = []
-
-    def post(message: updates.Update) -> None:
-        assert isinstance(message, updates.QueueUpdate)
-        posted.append(message.queue)
-
-    executor = ToolExecutor(ToolRegistry(), PolicyEngine(PolicyConfig()), bench.bus, Workspace(tmp_path))
-    controller = ConfirmationsController(bench.queue, executor, post, lambda work: work.close())
-    answered: list[ConfirmationSettledEvent] = []
-    bench.stream.subscribe(
-        lambda event: answered.append(event) if isinstance(event, ConfirmationSettledEvent) else None
-    )
-    tasks: list[asyncio.Task[ConfirmationResponse]] = []
-    for _ in range(100):
-        tasks.append(await bench.ask())
-        controller.post_soon()
-    await eventually(lambda: bool(posted) and len(posted[-1].pending) == 100)
-    controller.handle(DenyConfirmations(tuple(item.id for item in posted[-1].items)))
-    for event in answered:
-        controller.settled(event)
-        controller.post_soon()
-    await eventually(lambda: not posted[-1].items)
-    assert all(any(one.state is QueueState.DENIED for one in queue.items) for queue in posted[-2:-1])
-    assert len(posted) < 20
+    bench = Bench(tmp_path)
+    tasks = [await bench.ask() for _ in range(100)]
+    await eventually(lambda: bool(bench.snapshots) and len(bench.snapshots[-1].pending) == 100)
+    bench.queue.handle(DenyConfirmations(tuple(item.id for item in bench.snapshots[-1].items)))
+    await eventually(lambda: not bench.snapshots[-1].items)
+    assert all(one.state is ConfirmationState.DENIED for one in bench.snapshots[-2].items)
+    assert len(bench.snapshots[-2].items) == 100
+    assert len(bench.snapshots) < 20
     await asyncio.gather(*tasks)
+
+
+async def ended(bench: Bench) -> ConfirmationState:
+    """How the one question ended, as the screen is shown it."""
+
+    def found() -> list[ConfirmationState]:
+        return [item.state for queue in bench.snapshots for item in queue.items if not item.pending]
+
+    await eventually(lambda: bool(found()))
+    return found()[0]
 
 
 async def eventually(happened: Callable[[], bool]) -> None:
@@ -240,22 +240,22 @@ def test_a_cut_answer_keeps_its_text_and_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "state"),
+    ("error", "outcome"),
     [
-        ("PolicyDeniedError", CallState.DENIED),
-        ("ConfirmationDenied", CallState.DENIED),
-        ("ConfirmationTimeout", CallState.EXPIRED),
-        ("OperationCancelled", CallState.CANCELLED),
-        ("ShellExecutionError", CallState.FAIL),
+        ("PolicyDeniedError", CallOutcome.DENIED),
+        ("ConfirmationDenied", CallOutcome.DENIED),
+        ("ConfirmationTimeout", CallOutcome.EXPIRED),
+        ("OperationCancelled", CallOutcome.CANCELLED),
+        ("ShellExecutionError", CallOutcome.FAILED),
     ],
 )
-def test_a_calls_end_is_one_word(error: str, state: CallState) -> None:
+def test_a_calls_end_is_its_outcome(error: str, outcome: CallOutcome) -> None:
     failed = ToolError(type=error, code="X", slug="execution_error", message="no")
     result = LoggedResult(ok=False, llm_content="no", return_display="no", error=failed)
     call = ToolCallEvent(call_id="c", name="shell", arguments={"command": "make\ntest"}, origin=Origin.MODEL)
     entry = fold(call, ToolResultEvent(call_id="c", result=result))["c"]
     assert isinstance(entry, CallEntry)
-    assert (entry.state, entry.summary) == (state, "make ...")
+    assert (entry.state, entry.outcome, entry.summary) == (CallState.DONE, outcome, "make ...")
 
 
 def test_a_summary_names_what_a_call_is_about() -> None:

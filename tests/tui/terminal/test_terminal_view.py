@@ -74,7 +74,7 @@ class Host(App[None]):
         self.copied.append(text)
 
     @on(TerminalView.Input)
-    @on(TerminalView.Answer)
+    @on(TerminalView.DeviceReply)
     @on(TerminalView.Resized)
     @on(TerminalView.TitleChanged)
     @on(TerminalView.Bell)
@@ -91,7 +91,7 @@ class Host(App[None]):
 
     def sent(self) -> bytes:
         """All bytes for the program since the last call."""
-        bytes_for_it = (TerminalView.Input, TerminalView.Answer)
+        bytes_for_it = (TerminalView.Input, TerminalView.DeviceReply)
         data = b"".join(message.data for message in self.messages if isinstance(message, bytes_for_it))
         self.messages = [message for message in self.messages if not isinstance(message, bytes_for_it)]
         return data
@@ -287,7 +287,7 @@ async def test_answers_of_the_terminal_go_to_the_program() -> None:
     async with app.run_test(size=SIZE) as pilot:
         app.sent()
         app.view.engine.feed(b"\x1b[c\x1b]11;?\x07")
-        await until(lambda: len(app.of(TerminalView.Answer)) == 1, pilot)
+        await until(lambda: len(app.of(TerminalView.DeviceReply)) == 1, pilot)
         assert not app.of(TerminalView.Input), "nobody typed"
         background = app.view.rich_style.bgcolor
         assert background is not None

@@ -9,12 +9,12 @@ from rich.cells import chop_cells
 from rich.style import Style
 
 from ollm_tui.core.bus.confirmation import Preview
+from ollm_tui.core.bus.states import CallOutcome, CallState
 from ollm_tui.tui import styled_text
 from ollm_tui.tui.conversation_entries import (
     AnswerEntry,
     AnswerGrew,
     CallEntry,
-    CallState,
     ConversationCleared,
     EntriesChanged,
     NoteEntry,
@@ -28,6 +28,7 @@ from ollm_tui.tui.widgets.conversation_layout import ConversationLayout
 from ollm_tui.tui.widgets.entry_blocks import EntryComposer
 from ollm_tui.tui.widgets.markdown_blocks import TAIL_CHARS, BlockSplitter, Code, Prose, split_markdown
 from ollm_tui.tui.widgets.row_list import ListRow
+from ollm_tui.tui.widgets.tool_call_view import state_word
 from tests.tui.pilot import Stage, question, stage, wait_until
 
 MARKDOWN = st.lists(
@@ -152,7 +153,7 @@ def test_measured_rows_agree_with_what_is_painted(entries: list[tuple[str, str]]
             case "n":
                 document.upsert(NoteEntry(f"{number}", text))
             case "c":
-                document.upsert(CallEntry(f"{number}", "shell", text, CallState.WAIT, text))
+                document.upsert(CallEntry(f"{number}", "shell", text, CallState.WAITING, arguments=text))
             case _:
                 document.upsert(AnswerEntry(f"{number}", "m", text))
     while document.measure(0, document.height):
@@ -225,7 +226,9 @@ async def test_ten_thousand_messages_are_painted_only_where_they_are_seen() -> N
 
 async def test_a_call_is_folded_until_it_is_opened_and_copied_with_a_key() -> None:
     async with stage() as here:
-        call = CallEntry("c", "shell", "pytest -q", CallState.OK, output="1 failed, 40 passed", duration_ms=2310)
+        call = CallEntry(
+            "c", "shell", "pytest -q", outcome=CallOutcome.OK, output="1 failed, 40 passed", duration_ms=2310
+        )
         await here.post(updates.ConversationUpdate(EntriesChanged((call,))))
         assert "pytest -q" in here.text
         assert "40 passed" not in here.text
@@ -238,7 +241,7 @@ async def test_a_call_is_folded_until_it_is_opened_and_copied_with_a_key() -> No
 async def test_what_waits_is_open_and_says_its_number_and_clock() -> None:
     async with stage() as here:
         await here.press("x")
-        call = CallEntry("call-1", "edit_file", "cli/export.py", CallState.WAIT)
+        call = CallEntry("call-1", "edit_file", "cli/export.py", CallState.WAITING)
         await here.post(updates.ConversationUpdate(EntriesChanged((call,))))
         await here.show_queue(question(deadline=here.clock.seconds + 47, timeout=60.0))
         assert "WAIT #1  0:47" in here.text
@@ -252,7 +255,7 @@ async def test_what_waits_is_open_and_says_its_number_and_clock() -> None:
 async def test_each_second_only_what_is_in_sight_is_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     async with stage() as here:
         await here.press("x")
-        waiting = tuple(CallEntry(f"call-{number}", "ls", "", CallState.WAIT) for number in range(1, 401))
+        waiting = tuple(CallEntry(f"call-{number}", "ls", "", CallState.WAITING) for number in range(1, 401))
         await here.post(updates.ConversationUpdate(EntriesChanged(waiting)))
         end = here.clock.seconds + 47
         await here.show_queue(*(question(number, deadline=end, timeout=60.0) for number in range(1, 401)))
@@ -290,7 +293,7 @@ async def test_what_a_waiting_call_would_do_is_laid_out_once_and_not_each_second
     async with stage() as here:
         await here.press("x")
         await here.post(
-            updates.ConversationUpdate(EntriesChanged((CallEntry("call-1", "edit_file", "", CallState.WAIT),)))
+            updates.ConversationUpdate(EntriesChanged((CallEntry("call-1", "edit_file", "", CallState.WAITING),)))
         )
         await here.show_queue(question(deadline=here.clock.seconds + 47, timeout=60.0))
         for _ in range(5):
@@ -311,6 +314,6 @@ async def test_search_finds_backwards_and_says_when_there_is_nothing() -> None:
 
 
 def test_roles_differ_in_words_too() -> None:
-    states = [state.value for state in CallState]
+    states = [state_word(CallEntry("c", "t", "", outcome=outcome))[0] for outcome in (None, *CallOutcome)]
     assert len(set(states)) == len(states)
     assert line(("x", TextRole.ERROR)).text == "x"
