@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 from pydantic_core import PydanticSerializationError
 
-from ollm_tui.agent.sanitize import well_formed_json
+from ollm_tui.agent.providers.json_values import well_formed_json
 from ollm_tui.core.base.errors import Slug
 from ollm_tui.core.base.results import JsonObject, ToolError, ToolResult, Wire
 from ollm_tui.core.bus.confirmation import ConfirmationRequest

@@ -26,8 +26,8 @@ from ollm_tui.agent.events import (
     UserMessageEvent,
 )
 from ollm_tui.agent.providers import provider as wire
+from ollm_tui.agent.providers.json_values import presentable, well_formed
 from ollm_tui.agent.recall import MemoryRecall, RecallResult
-from ollm_tui.agent.sanitize import presentable, well_formed
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.errors import (
@@ -40,7 +40,6 @@ from ollm_tui.core.base.errors import (
 )
 from ollm_tui.core.base.escape import quote_name
 from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.execution.calls import CallOrder
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.fence.workspace import Workspace
@@ -276,7 +275,7 @@ class Agent:
 
     def _keep(self, reply: _Reply, *, partial: bool) -> None:
         proposed = tuple(
-            ProposedCall(id=call.id, name=call.name, arguments=call.arguments, origin=Origin(call.origin.value))
+            ProposedCall(id=call.id, name=call.name, arguments=call.arguments, origin=call.origin)
             for call in reply.calls
         )
         self.stream.publish(
@@ -303,9 +302,7 @@ class Agent:
         """Validate and confirm all calls of a reply together; run them in order."""
         for call in calls:
             self.stream.publish(
-                ToolCallEvent(
-                    call_id=call.id, name=call.name, arguments=call.arguments, origin=Origin(call.origin.value)
-                )
+                ToolCallEvent(call_id=call.id, name=call.name, arguments=call.arguments, origin=call.origin)
             )
 
         async def run(call: wire.ToolCall, place: CallOrder) -> ToolResult:
@@ -313,7 +310,7 @@ class Agent:
                 place.done()
                 result = ToolResult.of_failure(InvalidArguments(call.error))
             else:
-                origin = Origin(call.origin.value)
+                origin = call.origin
                 result = await self.executor.execute(
                     call.name, call.arguments, signal, call_id=call.id, origin=origin, order=place
                 )

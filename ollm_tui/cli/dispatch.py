@@ -49,8 +49,8 @@ def dispatch(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code."""
     stdout: object = sys.stdout
     if isinstance(stdout, io.TextIOWrapper):
-        # What the locale cannot write is no reason to stop. The class is generic in what it wraps; that is not known.
-        stdout.reconfigure(errors="backslashreplace")  # pyright: ignore[reportUnknownMemberType]
+        # What the locale cannot write is no reason to stop.
+        stdout.reconfigure(errors="backslashreplace")  # pyright: ignore[reportUnknownMemberType]  # generic in its buffer
     try:
         command, rest = split_command(arguments, tuple(COMMANDS))
         module, function = (COMMANDS[command] if command else "dashboard:run_command").split(":")

@@ -12,7 +12,6 @@ from enum import StrEnum
 from pathlib import Path
 
 from ollm_tui import __version__
-from ollm_tui.agent.providers.probe import probe_servers, probe_targets
 from ollm_tui.cli.arguments import command_parser, options_of, parse
 from ollm_tui.cli.dispatch import ExitCode
 from ollm_tui.cli.streams import print_json
@@ -26,7 +25,7 @@ from ollm_tui.core.search.ripgrep import find_ripgrep
 from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options
 from ollm_tui.runtime import Configuration, ConfigurationError, configure
-from ollm_tui.runtime.model_provider import ollama_host, probing_allowed
+from ollm_tui.runtime.model_provider import ollama_host, probe_servers, probe_targets, probing_allowed
 from ollm_tui.runtime.plugins import load_registry
 from ollm_tui.tui.themes import load_themes
 

@@ -28,7 +28,7 @@ from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.errors import InvalidArguments, OperationCancelled
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.bus.states import Origin
-from ollm_tui.core.tools.aliases import ALIASES
+from ollm_tui.core.tools.registry import ALIASES
 from ollm_tui.core.tools.schema import SchemaFormat, function_schema, returns_schema
 from ollm_tui.runtime import Attendance, Core
 

@@ -46,8 +46,7 @@ if TYPE_CHECKING:
         ConfirmationState as ConfirmationState, Origin as Origin, RememberScope as RememberScope, Risk as Risk,
     )
     from ollm_tui.core.execution.executor import ToolExecutor as ToolExecutor
-    from ollm_tui.core.execution.executor_options import ExecutorOptions as ExecutorOptions
-    from ollm_tui.core.execution.permission import AutoAnswer as AutoAnswer
+    from ollm_tui.core.execution.judging import AutoAnswer as AutoAnswer, ExecutorOptions as ExecutorOptions
     from ollm_tui.core.fence.workspace import Access as Access, Workspace as Workspace
     from ollm_tui.core.memory import Memory as Memory
     from ollm_tui.core.policy.engine import PolicyEngine as PolicyEngine
@@ -89,8 +88,7 @@ _EXPORTS = {
     "bus.notices": "Confirmation",
     "bus.states": "CallOutcome CallState ConfirmationState Origin RememberScope Risk",
     "execution.executor": "ToolExecutor",
-    "execution.executor_options": "ExecutorOptions",
-    "execution.permission": "AutoAnswer",
+    "execution.judging": "AutoAnswer ExecutorOptions",
     "fence.workspace": "Access Workspace",
     "memory": "Memory",
     "policy.engine": "PolicyEngine",

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ollm_tui.agent.session.log import OutputDirectory, prune_loose_outputs
+from ollm_tui.agent.session_log import OutputDirectory, prune_loose_outputs
 from ollm_tui.core.base.app_dirs import data_dir, state_dir
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import StorageFailed
@@ -18,8 +18,7 @@ from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import TodosChanged
 from ollm_tui.core.execution.calls import CallRecord
 from ollm_tui.core.execution.executor import ToolExecutor
-from ollm_tui.core.execution.executor_options import ExecutorOptions
-from ollm_tui.core.execution.permission import AutoAnswer
+from ollm_tui.core.execution.judging import AutoAnswer, ExecutorOptions
 from ollm_tui.core.files.trash import Trash
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.memory.embedding import installed_embedder
@@ -33,9 +32,9 @@ from ollm_tui.core.todos.todo_list import Todo, TodoList
 from ollm_tui.core.tools.context import Limits, ToolContext
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.core.web.client import WebAccess
-from ollm_tui.core.web.search_providers.choice import ProviderName as SearchName
-from ollm_tui.core.web.search_providers.choice import SearchSettings
-from ollm_tui.core.web.search_providers.choice import choose_provider as choose_search
+from ollm_tui.core.web.search_providers import ProviderName as SearchName
+from ollm_tui.core.web.search_providers import SearchSettings
+from ollm_tui.core.web.search_providers import choose_provider as choose_search
 from ollm_tui.runtime.configuration import Configuration
 from ollm_tui.runtime.plugins import load_registry
 

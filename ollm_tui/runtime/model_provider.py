@@ -5,13 +5,23 @@ Each is loaded when it is chosen: together they take as much memory as the rest 
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
-from ollm_tui.agent.providers.provider import Provider
+from pydantic import JsonValue
+
+from ollm_tui.agent.providers.json_values import as_text, member
+from ollm_tui.agent.providers.provider import Provider, ProviderError
+from ollm_tui.agent.providers.server_address import ServerAddress, ollama_address
 from ollm_tui.config import Settings
 from ollm_tui.options import Options
 from ollm_tui.runtime.configuration import ConfigurationError
+
+REMOTE_SECONDS = 1.0
+"""How long an address beyond this machine is waited for, at least."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +32,50 @@ class ChosenProvider:
     notice: str | None = None
 
 
-async def choose_provider(settings: Settings, options: Options) -> ChosenProvider:
+class ServerKind(StrEnum):
+    """The wire format of a server; the value is the provider's name."""
+
+    OLLAMA = "ollama"
+    OPENAI = "openai"
+
+
+@dataclass(frozen=True)
+class ProbeTarget:
+    """An address where a model server may be; `given` is one that the person named."""
+
+    label: str
+    kind: ServerKind
+    port: int = 0
+    given: ServerAddress | None = None
+
+    @property
+    def address(self) -> ServerAddress:
+        """The address as the provider of this kind wants it."""
+        path = "" if self.kind is ServerKind.OLLAMA else "/v1"
+        return self.given or ServerAddress(f"http://127.0.0.1:{self.port}{path}", loopback=True)
+
+
+@dataclass(frozen=True)
+class FoundServer:
+    """A server that answered, and the models it listed."""
+
+    label: str
+    kind: ServerKind
+    base_url: str
+    models: tuple[str, ...]
+
+
+USUAL_TARGETS: tuple[ProbeTarget, ...] = (
+    ProbeTarget("Ollama", ServerKind.OLLAMA, 11434),
+    ProbeTarget("LM Studio", ServerKind.OPENAI, 1234),
+    ProbeTarget("llama.cpp", ServerKind.OPENAI, 8080),
+    ProbeTarget("vLLM", ServerKind.OPENAI, 8000),
+)
+
+
+async def choose_provider(
+    settings: Settings, options: Options, usual: Sequence[ProbeTarget] = USUAL_TARGETS
+) -> ChosenProvider:
     """Return the provider; raise ConfigurationError where what was asked for cannot be had."""
     key = settings.api_key.get_secret_value() if settings.api_key else None
     try:
@@ -38,7 +91,7 @@ async def choose_provider(settings: Settings, options: Options) -> ChosenProvide
             case "scripted":
                 return ChosenProvider(_scripted(options))
             case None:
-                return await _probed(settings, key)
+                return await _probed(settings, key, usual)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
 
@@ -53,16 +106,62 @@ def probing_allowed() -> bool:
     return os.environ.get("OLLM_PROBE") != "0"
 
 
-async def _probed(settings: Settings, key: str | None) -> ChosenProvider:
+def probe_targets(host: str | None, usual: Sequence[ProbeTarget] = USUAL_TARGETS) -> tuple[ProbeTarget, ...]:
+    """Return the usual targets, led by OLLAMA_HOST where it is set.
+
+    Raises:
+        ServerAddressError: It is set to something that is not an address.
+    """
+    if not host:
+        return tuple(usual)
+    own = ProbeTarget("Ollama", ServerKind.OLLAMA, given=ollama_address(host))
+    return (own, *(target for target in usual if target.address.url != own.address.url))
+
+
+async def probe_servers(
+    timeout: float = 0.3, targets: Sequence[ProbeTarget] = USUAL_TARGETS
+) -> tuple[FoundServer, ...]:
+    """Return the servers that answer within `timeout` seconds, in the order of `targets`."""
+    found = await asyncio.gather(*(_probe(target, timeout) for target in targets))
+    return tuple(server for server in found if server is not None)
+
+
+async def _probe(target: ProbeTarget, timeout: float) -> FoundServer | None:
+    from ollm_tui.agent.providers.http_connection import HttpConnection, Timeouts
+
+    address = target.address
+    timeout = timeout if address.loopback else max(timeout, REMOTE_SECONDS)
+    connection = HttpConnection(address, timeouts=Timeouts(connect=timeout, query=timeout))
+    try:
+        answer = await connection.query("api/tags" if target.kind is ServerKind.OLLAMA else "models")
+    except ProviderError:
+        # nothing there, or not a model server: both are the usual case
+        return None
+    finally:
+        await connection.aclose()
+    models = _listed_models(answer, target.kind)
+    return None if models is None else FoundServer(target.label, target.kind, address.url, models)
+
+
+def _listed_models(answer: JsonValue, kind: ServerKind) -> tuple[str, ...] | None:
+    """Return the names in a list of models; None where the answer is something else."""
+    rows, key = (member(answer, "models"), "name") if kind is ServerKind.OLLAMA else (member(answer, "data"), "id")
+    if not isinstance(rows, list):
+        return None
+    names = [as_text(member(row, key)) for row in rows]
+    if not names and kind is ServerKind.OPENAI and member(answer, "object") != "list":
+        return None
+    return None if None in names else tuple(name for name in names if name is not None)
+
+
+async def _probed(settings: Settings, key: str | None, usual: Sequence[ProbeTarget]) -> ChosenProvider:
     if settings.base_url is not None:
         return ChosenProvider(_openai(settings.base_url, settings, key))
     if not probing_allowed():
         return ChosenProvider(_offline())
-    from ollm_tui.agent.providers.probe import probe_servers, probe_targets
-
-    targets = probe_targets(ollama_host())
+    targets = probe_targets(ollama_host(), usual)
     servers = await probe_servers(targets=targets)
-    given = targets[0].given
+    given = targets[0].given if targets else None
     absent = f"OLLAMA_HOST is {given}, where nothing answers." if given else None
     if not servers:
         return ChosenProvider(_offline(), absent)
@@ -70,7 +169,7 @@ async def _probed(settings: Settings, key: str | None) -> ChosenProvider:
     notice = f"Found {server.label} at {server.base_url}."
     if given and server.base_url == given.url:
         return ChosenProvider(_ollama(ollama_host(), settings, key), notice)  # with the credentials in it
-    made = _ollama if server.kind == "ollama" else _openai
+    made = _ollama if server.kind is ServerKind.OLLAMA else _openai
     return ChosenProvider(made(server.base_url, settings, key), f"{absent} {notice}" if absent else notice)
 
 
@@ -93,10 +192,8 @@ def _offline() -> Provider:
 
 
 def _scripted(options: Options) -> Provider:
-    from ollm_tui.agent.providers.scripted import ScriptedProvider
+    from ollm_tui.agent.providers.scripted import ScriptedProvider, tour_script
 
     if options.script is not None:
         return ScriptedProvider.from_file(options.script)
-    from ollm_tui.agent.providers.scripted import tour_script
-
     return ScriptedProvider(tour_script(), model="tour")

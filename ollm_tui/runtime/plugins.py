@@ -8,10 +8,9 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.tools.aliases import ALIASES
 from ollm_tui.core.tools.base import AnyTool, Tool
 from ollm_tui.core.tools.builtin import builtin_tools
-from ollm_tui.core.tools.registry import ToolRegistry, folded_name
+from ollm_tui.core.tools.registry import ALIASES, ToolRegistry, folded_name
 
 log = logging.getLogger(__name__)
 

@@ -14,12 +14,12 @@ from ollm_tui.agent.events import SessionStartedEvent
 from ollm_tui.agent.loop import Agent
 from ollm_tui.agent.providers.provider import Provider
 from ollm_tui.agent.recall import MemoryRecall
-from ollm_tui.agent.session.log import OutputDirectory, SessionLog, new_session_id, sessions_folder
+from ollm_tui.agent.session_log import OutputDirectory, SessionLog, new_session_id, sessions_folder
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.policy.rules import Decision
-from ollm_tui.core.tools.memory_get import MEMORY_GET
+from ollm_tui.core.tools.memory import MEMORY_GET
 from ollm_tui.options import Options
 from ollm_tui.runtime.configuration import Configuration, configure
 from ollm_tui.runtime.core import Attendance, Core, open_core

@@ -123,7 +123,6 @@ async def wait_until(
 
 def screen_text(app: DashboardApp) -> str:
     """Return every cell of the screen as it is painted, lines without the spaces at their ends."""
-    # Textual offers no public way to read the cells.
-    strips = app.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]
+    strips = app.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]  # textual has no public call for cells
     assert len(strips) in (0, app.size.height), "a screen that was just opened has no cells yet, else all"
     return "\n".join(strip.text.rstrip() for strip in strips)

@@ -96,7 +96,7 @@ def key_errors(keys: Mapping[str, str], source: str) -> tuple[ConfigError, ...]:
     errors: list[ConfigError] = []
     for name, key in keys.items():
         if name not in known:
-            errors.append(ConfigError(source, f"[keys] knows no {name!r}", "F1 lists all ids."))
+            errors.append(ConfigError(source, f"[keys] knows no {name!r}", "`ollm-tui help keys` lists all ids."))
         elif not key or any(not part.strip() for part in key.split(",")):
             errors.append(ConfigError(source, f"[keys] {name!r} has no key", 'Write one like "f9" or "ctrl+b".'))
     return tuple(errors)

@@ -22,8 +22,8 @@ from pathlib import Path
 import lxml.html
 import readability
 
-from ollm_tui.core.web.charset import decode_text
 from ollm_tui.core.web.extraction import extract_main
+from ollm_tui.core.web.response_body import decode_text
 
 ROUNDS = 11
 PAGES = (

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -46,6 +48,24 @@ def send(stdin: IO[bytes] | None, **row: object) -> None:
     stdin.flush()
 
 
+def reads_standard_input(pid: int) -> bool:
+    """Whether the process waits for file descriptor 0, in a read of its own or in its event loop."""
+    process = Path(f"/proc/{pid}")
+    calls = [text.split() for text in read_all(process.glob("task/*/syscall"))]
+    watched = "".join(read_all(process.glob("fdinfo/*")))
+    # read is 0 on x86-64 and 63 on arm64; a descriptor that epoll watches is a "tfd" of it
+    return any(call[:2] in (["0", "0x0"], ["63", "0x0"]) for call in calls) or "tfd:        0 " in watched
+
+
+def read_all(paths: Iterable[Path]) -> list[str]:
+    """The texts of those that are still there."""
+    texts: list[str] = []
+    for path in paths:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            texts.append(path.read_text())
+    return texts
+
+
 def test_a_waiting_batch_ends_at_ctrl_c_and_ends_its_jobs(tmp_path: Path) -> None:
     batch = start("tool", "call", "--batch", "-", "--yes", cwd=tmp_path)
     send(batch.stdin, name="shell", arguments={"command": "sleep 300", "background": True}, id=1)
@@ -77,7 +97,10 @@ def test_an_interrupted_row_is_answered_under_its_id(tmp_path: Path, number: sig
 @pytest.mark.parametrize("arguments", [["policy", "check", "--batch", "-"], ["tool", "call", "ls", "-"]])
 def test_waiting_for_standard_input_can_be_interrupted(tmp_path: Path, arguments: list[str]) -> None:
     process = start(*arguments, cwd=tmp_path)
-    time.sleep(2)
+    deadline = time.monotonic() + 60
+    while not reads_standard_input(process.pid):  # the kernel tells, the program does not
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     assert process.wait(10) == 130
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from ollm_tui.agent.events import Event, ToolCallEvent, ToolResultEvent, TurnFinishedEvent, as_line, read_event
+from ollm_tui.agent.providers.json_values import DEEPEST, presentable, well_formed, well_formed_json
 from ollm_tui.agent.providers.provider import ToolCall
-from ollm_tui.agent.sanitize import DEEPEST, presentable, well_formed, well_formed_json
 from ollm_tui.options import Options
 from ollm_tui.runtime import Attendance, open_runtime
 

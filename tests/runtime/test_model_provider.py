@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from ollm_tui.agent.providers import probe
 from ollm_tui.config import Settings
 from ollm_tui.options import Options
 from ollm_tui.runtime import ConfigurationError
@@ -13,16 +12,15 @@ from tests.agent.providers.fake_server import FakeServer, wire_fixture
 
 
 @pytest.fixture(autouse=True)
-def no_usual_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+def probing_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OLLM_PROBE", raising=False)
-    monkeypatch.setattr(probe, "USUAL_TARGETS", ())
 
 
-async def test_ollama_host_is_looked_at_without_being_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ollama_host_is_probed_without_being_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     async with FakeServer() as server:
         server.always("/api/tags", wire_fixture("ollama_tags.json"))
         monkeypatch.setenv("OLLAMA_HOST", server.url)
-        chosen = await choose_provider(Settings(), Options())
+        chosen = await choose_provider(Settings(), Options(), usual=())
         assert chosen.provider.name == "ollama" and chosen.notice == f"Found Ollama at {server.url}."
         await chosen.provider.aclose()
 
@@ -30,11 +28,11 @@ async def test_ollama_host_is_looked_at_without_being_asked_for(monkeypatch: pyt
 async def test_an_ollama_host_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     async with FakeServer() as server:
         monkeypatch.setenv("OLLAMA_HOST", server.url)
-    chosen = await choose_provider(Settings(), Options())
+    chosen = await choose_provider(Settings(), Options(), usual=())
     assert chosen.provider.name == "offline" and server.url in (chosen.notice or "")
 
 
 async def test_an_ollama_host_that_is_no_address_is_a_configuration_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", "ftp://there")
     with pytest.raises(ConfigurationError, match="there"):
-        await choose_provider(Settings(), Options())
+        await choose_provider(Settings(), Options(), usual=())

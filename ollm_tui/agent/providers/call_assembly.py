@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ollm_tui.agent.providers.argument_json import is_whole_object, read_arguments
-from ollm_tui.agent.providers.json_values import as_count, as_object, as_text
-from ollm_tui.agent.providers.provider import AssistantMessage, CallOrigin, JsonObject, Message, ToolCall
+from ollm_tui.agent.providers.json_values import as_count, as_object, as_text, is_whole_object, read_arguments
+from ollm_tui.agent.providers.provider import AssistantMessage, Message, ToolCall
+from ollm_tui.core.base.results import JsonObject
 
 MAX_CALLS = 64
 """Most calls of one reply; the rest is dropped (a model that repeats itself without end)."""
@@ -143,7 +143,6 @@ class CallAssembler:
             name=slot.name,
             arguments=read.value,
             raw_arguments=raw,
-            origin=CallOrigin.MODEL,
             error=error,
             repaired=read.repaired,
         )

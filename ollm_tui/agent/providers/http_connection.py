@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from ollm_tui.agent.providers.json_values import parse_json
-from ollm_tui.agent.providers.provider import JsonObject, ProviderError, ProviderErrorKind, ProviderNotice
-from ollm_tui.agent.providers.provider_errors import ServerErrorReply, error_from, read_error_body, shown
-from ollm_tui.agent.providers.retry import RetryPolicy
+from ollm_tui.agent.providers.provider import ProviderError, ProviderErrorKind, ProviderNotice
+from ollm_tui.agent.providers.provider_errors import RetryPolicy, ServerErrorReply, error_from, read_error_body, shown
 from ollm_tui.agent.providers.server_address import ServerAddress
 from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.results import JsonObject
 
 if TYPE_CHECKING:
     import httpx

@@ -1,31 +1,133 @@
-"""What the two providers over HTTP share: choosing a model, leaving out what is refused, tool schemas."""
+"""What the two providers over HTTP share: the course of a request, and the form in which servers take conversations."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
-from typing import Protocol
+from dataclasses import replace
+from typing import ClassVar
 
-from ollm_tui.agent.providers.http_connection import HttpConnection
+from pydantic import JsonValue
+
+from ollm_tui.agent.providers.http_connection import HttpConnection, bad_reply, cut_off
+from ollm_tui.agent.providers.json_values import as_count, parse_json
 from ollm_tui.agent.providers.provider import (
-    JsonObject,
+    AssistantMessage,
+    ChatRequest,
+    FinishReason,
+    Message,
     ModelInfo,
     ProviderError,
     ProviderErrorKind,
     ProviderNotice,
     StreamEvent,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
     ToolSchema,
+    UsageReported,
+    UserMessage,
 )
-from ollm_tui.agent.providers.provider_errors import shown
-from ollm_tui.agent.providers.retry import RetryRequestError
+from ollm_tui.agent.providers.provider_errors import read_error, shown
+from ollm_tui.agent.providers.reply_reader import FramingError, LineDecoder, ReplyReader, ServerEvent
+from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import OperationCancelled
+from ollm_tui.core.base.results import JsonObject
+
+NO_RESULT = "[no result: the call was interrupted]"
+"""What a model reads instead of a missing result."""
 
 _NO_CHAT = re.compile(r"embed|rerank|whisper|tts|moderation|dall-e|\bbert", re.IGNORECASE)
 
 
-class HttpProvider:
-    """Base of providers that talk to a server."""
+class ServerReplyReader(ReplyReader):
+    """Base of readers of one reply from a server; `finished` says that nothing after it belongs to the reply."""
+
+    unit: ClassVar[str] = "lines"
+    """What the server sends the reply in."""
+    finish_reasons: ClassVar[dict[str, FinishReason]]
+
+    def __init__(
+        self, request: ChatRequest, connection: HttpConnection, path: str, model: str, decoder: LineDecoder
+    ) -> None:
+        super().__init__(request)
+        self._connection = connection
+        self._url = connection.address.at(path)
+        self._model = model
+        self._decoder = decoder
+        self._reason: str | None = None
+        self._usage: UsageReported | None = None
+        self._read = self._unreadable = 0
+        self.finished = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether the server has said why the reply ended."""
+        return self.finished or self._reason is not None
+
+    def feed(self, chunk: bytes) -> Iterator[StreamEvent]:
+        """Yield the events in a further piece of the body."""
+        try:
+            for event in self._decoder.feed(chunk):
+                yield from self._event(event)
+                if self.finished:
+                    return
+        except FramingError as error:
+            raise bad_reply(self._url, str(error)) from None
+
+    def read_rest(self) -> Iterator[StreamEvent]:
+        """Yield what is left at the end of the body; raise ProviderError when that came too early."""
+        if not self.finished:
+            for event in self._decoder.close():
+                yield from self._event(event)
+        if self.complete:
+            return
+        if self._unreadable and not self._read:
+            raise bad_reply(self._url, f"none of its {self.unit} is JSON")
+        raise cut_off(self._url)
+
+    def close(self) -> Iterator[StreamEvent]:
+        """Yield the end of the reply."""
+        if self._unreadable:
+            text = f"{self.unit} of the reply could not be read and were skipped: {self._unreadable}."
+            yield ProviderNotice(f"{self._url}: {text}")
+        if self._usage:
+            yield self._usage
+        yield from self.finish(self.finish_reasons.get(self._reason or "stop", FinishReason.OTHER), self._reason)
+
+    def _event(self, event: ServerEvent) -> Iterator[StreamEvent]:
+        try:
+            chunk = parse_json(event.data)
+        except ValueError:
+            chunk = None
+        if not isinstance(chunk, dict):
+            self._unreadable += 1
+            return
+        wrapped: JsonObject = {"error": chunk}
+        yield from self._chunk(wrapped if event.type == "error" and "error" not in chunk else chunk)
+
+    def _chunk(self, chunk: JsonObject) -> Iterator[StreamEvent]:
+        self._read += 1
+        if chunk.get("error") or chunk.get("object") == "error":
+            raise self._connection.error_from(read_error(chunk), url=self._url, status=None, model=self._model)
+        yield from self._parts(chunk)
+
+    @abstractmethod
+    def _parts(self, chunk: JsonObject) -> Iterator[StreamEvent]:
+        """Yield the events of one JSON object of the reply."""
+
+    def _count(self, prompt: JsonValue, completion: JsonValue) -> None:
+        """Note the tokens that the server counted."""
+        counts = UsageReported(as_count(prompt), as_count(completion))
+        self._usage = self._usage if counts == UsageReported(None, None) else counts
+
+
+class HttpProvider(ABC):
+    """Base of providers that talk to a server; `chat_path` is where it takes requests."""
+
+    chat_path: str
 
     def __init__(self, connection: HttpConnection, model: str | None) -> None:
         self._connection = connection
@@ -41,52 +143,76 @@ class HttpProvider:
         """Close the connections."""
         await self._connection.aclose()
 
-    def _offered(self, model: str, tools: tuple[ToolSchema, ...]) -> tuple[ToolSchema, ...]:
-        return () if model in self._without_tools else tools
+    @abstractmethod
+    async def list_models(self) -> tuple[ModelInfo, ...]:
+        """Return what the server offers; raise ProviderError."""
 
+    async def stream(self, request: ChatRequest, signal: AbortSignal) -> AsyncGenerator[StreamEvent, None]:
+        """Stream one reply, asking again with something left out where the server demands that."""
+        model = request.model or self._model
+        if model is None:
+            models = await signal.guard(self.list_models())
+            model, notice = choose_model(models, str(self._connection.address))
+            self._model = model
+            yield ProviderNotice(notice)
+        for notice in await signal.guard(self._settle(model, request)):
+            yield ProviderNotice(notice)
+        while True:
+            offered = replace(request, tools=() if model in self._without_tools else request.tools)
+            reader = self._reader(offered, model)
+            try:
+                async with aclosing(self._reply(self._body(offered, model), model, reader, signal)) as events:
+                    async for event in events:
+                        yield event
+                return
+            except (OperationCancelled, ProviderError) as error:
+                notice = self._leave_out(error, offered, model) if isinstance(error, ProviderError) else None
+                if notice is None:
+                    for event in reader.cut_off():
+                        yield event
+                    raise
+            if notice:
+                yield ProviderNotice(notice)
 
-class _Reader(Protocol):
-    def cut_off(self) -> Iterator[StreamEvent]:
-        """End the reply early."""
-        ...
-
-
-async def until_accepted(
-    attempt: Callable[[], AsyncGenerator[StreamEvent, None]],
-) -> AsyncGenerator[StreamEvent, None]:
-    """Yield the events of an attempt, and of further ones while it raises RetryRequestError."""
-    while True:
+    async def _reply(
+        self, body: JsonObject, model: str, reader: ServerReplyReader, signal: AbortSignal
+    ) -> AsyncGenerator[StreamEvent, None]:
         try:
-            async with aclosing(attempt()) as events:
-                async for event in events:
-                    yield event
-            return
-        except RetryRequestError as again:
-            if again.notice:
-                yield ProviderNotice(again.notice)
-
-
-async def keeping_partial_reply(
-    events: AsyncGenerator[StreamEvent, None],
-    reader: _Reader,
-    without: Callable[[ProviderError], RetryRequestError | None],
-) -> AsyncGenerator[StreamEvent, None]:
-    """Yield `events`; on an error the text that was held back, unless `without` offers another attempt."""
-    try:
-        async with aclosing(events):
-            async for event in events:
-                yield event
-    except OperationCancelled:
-        for event in reader.cut_off():
+            async with aclosing(self._connection.stream(self.chat_path, body, model=model, signal=signal)) as chunks:
+                async for chunk in chunks:
+                    for event in [chunk] if isinstance(chunk, ProviderNotice) else reader.feed(chunk):
+                        yield event
+                    if reader.finished:
+                        break
+        except ProviderError as error:
+            # the reply has said that it is complete: only what follows it (usage, [DONE]) was lost
+            if not reader.complete or error.kind not in (ProviderErrorKind.CUT_OFF, ProviderErrorKind.TIMEOUT):
+                raise
+        for event in reader.read_rest():
             yield event
-        raise
-    except ProviderError as error:
-        again = without(error)
-        if again is None:
-            for event in reader.cut_off():
-                yield event
-            raise
-        raise again from None
+        for notice in await signal.guard(self._verify(model)):
+            yield ProviderNotice(notice)
+        for event in reader.close():
+            yield event
+
+    @abstractmethod
+    async def _settle(self, model: str, request: ChatRequest) -> list[str]:
+        """Find out, before a model's first request, what there is to know; return notices for the person."""
+
+    async def _verify(self, model: str) -> list[str]:
+        """Compare, after a reply, what was asked for with what the server did; return notices for the person."""
+        return []
+
+    @abstractmethod
+    def _body(self, request: ChatRequest, model: str) -> JsonObject:
+        """Return the JSON of a request, its keys always in the same order."""
+
+    @abstractmethod
+    def _reader(self, request: ChatRequest, model: str) -> ServerReplyReader: ...
+
+    @abstractmethod
+    def _leave_out(self, error: ProviderError, request: ChatRequest, model: str) -> str | None:
+        """Remember what a further request is to leave out; return a notice, maybe empty, or None to give up."""
 
 
 def choose_model(models: Sequence[ModelInfo], address: str) -> tuple[str, str]:
@@ -107,3 +233,69 @@ def function_schema(tool: ToolSchema) -> JsonObject:
     """Return a tool in the form that both wire formats take."""
     function: JsonObject = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return {"type": "function", "function": function}
+
+
+def ordered(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """Return one system message, then alternating turns; each call has one result, in order.
+
+    Chat templates refuse system messages in the middle, two messages of one role in a row, empty content, calls without
+    a result and results without a call. History grows at its end, so servers can reuse what they have read before.
+    """
+    history = list(messages)
+    leading: list[str] = []
+    turns: list[Message] = []
+    for at, message in enumerate(history):
+        match message:
+            case SystemMessage(text) if all(isinstance(earlier, SystemMessage) for earlier in history[:at]):
+                leading += [text] if text else []
+            case SystemMessage(text):
+                _append_user(turns, text)
+            case UserMessage():
+                _append_user(turns, message.whole)
+            case AssistantMessage():
+                _append_assistant(turns, message)
+                turns += [_result_of(call, history, at) for call in message.tool_calls]
+            case ToolMessage():
+                pass  # results follow the call they belong to
+    return (SystemMessage("\n\n".join(leading)), *turns) if leading else tuple(turns)
+
+
+def without_old_reasoning(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Drop the model's thinking before the last user message, which only fills the window."""
+    last_user = max((at for at, message in enumerate(messages) if isinstance(message, UserMessage)), default=-1)
+    return tuple(
+        replace(message, reasoning="") if isinstance(message, AssistantMessage) and at < last_user else message
+        for at, message in enumerate(messages)
+    )
+
+
+def _append_user(turns: list[Message], text: str) -> None:
+    if not text:
+        return
+    if turns and isinstance(last := turns[-1], UserMessage):
+        turns[-1] = UserMessage(f"{last.text}\n\n{text}")
+    else:
+        turns.append(UserMessage(text))
+
+
+def _append_assistant(turns: list[Message], message: AssistantMessage) -> None:
+    if not message.text and not message.tool_calls:
+        return
+    last = turns[-1] if turns else None
+    if isinstance(last, AssistantMessage) and not last.tool_calls:
+        turns[-1] = replace(message, text=f"{last.text}\n\n{message.text}".strip("\n"))
+    else:
+        turns.append(message)
+
+
+def _result_of(call: ToolCall, history: list[Message], at: int) -> ToolMessage:
+    """Return the first result behind `at` with the call's id before another call takes that id."""
+    for index in range(at + 1, len(history)):
+        match history[index]:
+            case ToolMessage(call.id, name, content, outcome):
+                return ToolMessage(call.id, name or call.name, content or "(empty)", outcome)
+            case AssistantMessage(tool_calls=calls) if any(other.id == call.id for other in calls):
+                break
+            case _:
+                pass
+    return ToolMessage(call.id, call.name, NO_RESULT)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from ollm_tui.agent.providers.provider import JsonObject
+from ollm_tui.core.base.results import JsonObject
 
 _QUOTES = "\"'`“”‘’"
 _NO_NAME = r"(?!(?:me|it|this|that|them|these|those|all|everything|something|nothing|a|an|the|my)(?:\s|\Z))"

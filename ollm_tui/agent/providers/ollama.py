@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
 
 from pydantic import JsonValue
 
+from ollm_tui.agent.providers.call_assembly import read_fragment
 from ollm_tui.agent.providers.http_connection import HttpConnection, Timeouts, bad_reply
 from ollm_tui.agent.providers.http_provider import (
     HttpProvider,
-    choose_model,
+    ServerReplyReader,
     function_schema,
-    keeping_partial_reply,
-    until_accepted,
+    ordered,
+    without_old_reasoning,
 )
 from ollm_tui.agent.providers.json_values import as_count, as_list, as_object, as_text, member
-from ollm_tui.agent.providers.message_order import ordered, without_old_reasoning
-from ollm_tui.agent.providers.ollama_reply import OllamaReplyReader
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     ChatRequest,
-    JsonObject,
+    FinishReason,
     Message,
     ModelInfo,
     ProviderDescription,
@@ -33,16 +32,17 @@ from ollm_tui.agent.providers.provider import (
     StreamEvent,
     SystemMessage,
     ToolMessage,
-    ToolSchema,
     UserMessage,
 )
-from ollm_tui.agent.providers.retry import RetryPolicy, RetryRequestError
+from ollm_tui.agent.providers.provider_errors import RetryPolicy
+from ollm_tui.agent.providers.reply_reader import LineDecoder
 from ollm_tui.agent.providers.server_address import ollama_address
-from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.results import JsonObject
 
 DEFAULT_WINDOW = 16_384
 """Tokens asked for by default; Ollama's own 4k cuts an agent's prompt without a word."""
 
+_CHAT_PATH = "api/chat"
 _NUM_CTX = re.compile(r"^\s*num_ctx\s+(\d+)\s*$", re.MULTILINE)
 
 
@@ -73,6 +73,7 @@ class OllamaProvider(HttpProvider):
     """
 
     name = "ollama"
+    chat_path = _CHAT_PATH
 
     def __init__(
         self,
@@ -118,22 +119,8 @@ class OllamaProvider(HttpProvider):
     async def model_facts(self, model: str) -> ModelDetails:
         """Return capabilities and windows of a model, asked once; raise ProviderError."""
         if model not in self._facts:
-            answer = await self._connection.query("api/show", {"model": model})
-            self._facts[model] = read_model_facts(answer)
+            self._facts[model] = read_model_facts(await self._connection.query("api/show", {"model": model}))
         return self._facts[model]
-
-    async def stream(self, request: ChatRequest, signal: AbortSignal) -> AsyncGenerator[StreamEvent, None]:
-        """Stream one reply."""
-        model = request.model or self._model
-        if model is None:
-            chosen, notice = choose_model(await signal.guard(self.list_models()), str(self._connection.address))
-            model = self._model = chosen
-            yield ProviderNotice(notice)
-        for notice in await signal.guard(self._settle(model, request)):
-            yield ProviderNotice(notice)
-        async with aclosing(until_accepted(lambda: self._attempt(request, model, signal))) as events:
-            async for event in events:
-                yield event
 
     async def _settle(self, model: str, request: ChatRequest) -> list[str]:
         """Fix the model's window before its first request; return notices for the person."""
@@ -141,9 +128,9 @@ class OllamaProvider(HttpProvider):
             return []
         try:
             facts = await self.model_facts(model)
-        except ProviderError as failure:
+        except ProviderError as error:
             # a server that only knows /api/chat is good enough; a missing model or server is not
-            if failure.kind not in (ProviderErrorKind.REFUSED, ProviderErrorKind.BAD_REPLY):
+            if error.kind not in (ProviderErrorKind.REFUSED, ProviderErrorKind.BAD_REPLY):
                 raise
             facts = self._facts[model] = ModelDetails()
         notices: list[str] = []
@@ -153,80 +140,101 @@ class OllamaProvider(HttpProvider):
             notices.append(f"{model} has a window of {window:,} tokens; the {wanted:,} that were asked for do not fit.")
         if facts.lacks("tools") and request.tools:
             self._without_tools.add(model)
-            notices.append(f"{model} cannot call tools: it can talk, but do nothing. Choose another with --model.")
+            notices.append(_no_tools(model))
         if facts.lacks("thinking"):
             self._without_thinking.add(model)
         self._windows[model] = window
         return notices
 
-    def _attempt(self, request: ChatRequest, model: str, signal: AbortSignal) -> AsyncGenerator[StreamEvent, None]:
-        """Send one request; raise RetryRequestError when it may do with something left out."""
-        tools = self._offered(model, request.tools)
+    def _body(self, request: ChatRequest, model: str) -> JsonObject:
         think = None if model in self._without_thinking else request.think
-        window = self._windows[model]
-        body = request_body(request, tools, model, window=window, think=think, keep_alive=self._keep_alive)
-        reader = OllamaReplyReader(replace(request, tools=tools), self._connection, model, window)
-        events = self._events(body, model, reader, signal)
-        return keeping_partial_reply(events, reader, lambda error: self._without(error, model, tools, think))
+        return request_body(request, model, self._windows[model], think, self._keep_alive)
 
-    async def _events(
-        self, body: JsonObject, model: str, reader: OllamaReplyReader, signal: AbortSignal
-    ) -> AsyncGenerator[StreamEvent, None]:
-        async with aclosing(self._connection.stream("api/chat", body, model=model, signal=signal)) as chunks:
-            async for chunk in chunks:
-                for event in [chunk] if isinstance(chunk, ProviderNotice) else reader.feed(chunk):
-                    yield event
-                if reader.finished:
-                    break
-        for event in reader.read_rest():
-            yield event
-        if model not in self._verified:
-            self._verified.add(model)
-            for notice in await signal.guard(self._verify_window(model)):
-                yield ProviderNotice(notice)
-        for event in reader.close():
-            yield event
+    def _reader(self, request: ChatRequest, model: str) -> OllamaReplyReader:
+        return OllamaReplyReader(request, self._connection, model, self._windows[model])
 
-    def _without(
-        self, failure: ProviderError, model: str, tools: tuple[ToolSchema, ...], think: bool | None
-    ) -> RetryRequestError | None:
-        """Return what to leave out of a second request; it is remembered for later ones."""
-        if failure.status != 400:
+    def _leave_out(self, error: ProviderError, request: ChatRequest, model: str) -> str | None:
+        if error.status != 400:
             return None
-        if failure.kind is ProviderErrorKind.NO_TOOLS and tools:
+        if error.kind is ProviderErrorKind.NO_TOOLS and request.tools:
             self._without_tools.add(model)
-            return RetryRequestError(
-                f"{model} cannot call tools: it can talk, but do nothing. Choose another with --model."
-            )
-        if "does not support thinking" in failure.message and think is not None:
+            return _no_tools(model)
+        if "does not support thinking" in error.message and request.think is not None:
+            if model in self._without_thinking:
+                return None
             self._without_thinking.add(model)
-            return RetryRequestError(f"{model} cannot think before it answers; going on without.")
+            return f"{model} cannot think before it answers; going on without."
         return None
 
-    async def _verify_window(self, model: str) -> list[str]:
-        """Compare the window that the server loaded with the one that was asked for."""
+    async def _verify(self, model: str) -> list[str]:
+        """Compare, once, the window that the server loaded with the one that was asked for."""
+        if model in self._verified:
+            return []
+        self._verified.add(model)
         try:
             answer = await self._connection.query("api/ps")
         except ProviderError:
             # an old server or a facade; then nothing can be said, and the reply is there all the same
             return []
-        loaded = _loaded_window(answer, model)
-        asked = self._windows[model]
+        names = (model, f"{model}:latest")
+        row = next((row for row in as_list(member(answer, "models")) if member(row, "name") in names), None)
+        loaded, asked = as_count(member(row, "context_length")), self._windows[model]
         if loaded is None or loaded >= asked:
             return []
         self._windows[model] = loaded
         return [f"The server gives {model} a window of {loaded:,} tokens, not the {asked:,} that were asked for."]
 
 
-def request_body(
-    request: ChatRequest,
-    tools: tuple[ToolSchema, ...],
-    model: str,
-    *,
-    window: int,
-    think: bool | None = None,
-    keep_alive: str = "30m",
-) -> JsonObject:
+class OllamaReplyReader(ServerReplyReader):
+    """Reads the lines of one reply into events."""
+
+    finish_reasons: ClassVar = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH, "load": FinishReason.STOP}
+
+    def __init__(self, request: ChatRequest, connection: HttpConnection, model: str, window: int) -> None:
+        super().__init__(request, connection, _CHAT_PATH, model, LineDecoder())
+        self._request = request
+        self._window = window
+
+    def close(self) -> Iterator[StreamEvent]:
+        """Yield the end of the reply."""
+        if self._usage and self._prompt_was_cut(self._usage.prompt_tokens):
+            yield ProviderNotice(
+                f"The prompt was probably cut: {self._model} read {self._usage.prompt_tokens:,} tokens of it, "
+                f"its window is {self._window:,}. Shorten the conversation or raise num_ctx."
+            )
+        yield from super().close()
+
+    def _parts(self, chunk: JsonObject) -> Iterator[StreamEvent]:
+        # calls may stand in the last line: the message is read before `done` is
+        message = as_object(chunk.get("message"))
+        if thought := as_text(message.get("thinking")):
+            yield from self.reasoning(thought)
+        if text := as_text(message.get("content")):
+            yield from self.text(text)
+        for call in as_list(message.get("tool_calls")):
+            # arguments come whole here, and newer servers alone number the calls
+            yield from self.whole_call(read_fragment(as_object(call)))
+        if chunk.get("done") is True:
+            self.finished = True
+            self._reason = as_text(chunk.get("done_reason"))
+            self._count(chunk.get("prompt_eval_count"), chunk.get("eval_count"))
+
+    def _prompt_was_cut(self, prompt: int | None) -> bool:
+        """Whether the server's count is at the window, or far below our estimate with the window nearly used."""
+        if prompt is None:
+            return False
+        if prompt >= self._window - 1:
+            return True
+        estimate = self._request.estimated_tokens
+        reserve = self._request.max_tokens or self._window // 4
+        return estimate is not None and prompt < 0.6 * estimate and prompt + reserve >= 0.9 * self._window
+
+
+def _no_tools(model: str) -> str:
+    return f"{model} cannot call tools: it can talk, but do nothing. Choose another with --model."
+
+
+def request_body(request: ChatRequest, model: str, window: int, think: bool | None, keep_alive: str) -> JsonObject:
     """Return the JSON of a request, its keys always in the same order."""
     options: JsonObject = {"num_ctx": window}
     if request.max_tokens is not None:
@@ -242,8 +250,8 @@ def request_body(
         "keep_alive": keep_alive,
         "options": options,
     }
-    if tools:
-        body["tools"] = [function_schema(tool) for tool in tools]
+    if request.tools:
+        body["tools"] = [function_schema(tool) for tool in request.tools]
     if think is not None:
         body["think"] = think
     return body
@@ -286,10 +294,3 @@ def _model_info(name: str, row: JsonValue) -> ModelInfo:
         quantization=as_text(member(details, "quantization_level")),
         family=as_text(member(details, "family")),
     )
-
-
-def _loaded_window(answer: JsonValue, model: str) -> int | None:
-    for row in as_list(member(answer, "models")):
-        if member(row, "name") in (model, f"{model}:latest"):
-            return as_count(member(row, "context_length"))
-    return None

@@ -3,42 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from dataclasses import replace
+from collections.abc import Iterator
+from typing import ClassVar
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.providers.http_connection import HttpConnection, Timeouts, bad_reply
-from ollm_tui.agent.providers.http_provider import (
-    HttpProvider,
-    choose_model,
-    function_schema,
-    keeping_partial_reply,
-    until_accepted,
-)
-from ollm_tui.agent.providers.json_values import as_count, as_text, member
-from ollm_tui.agent.providers.message_order import ordered
-from ollm_tui.agent.providers.openai_reply import OpenAIReplyReader
+from ollm_tui.agent.providers.call_assembly import read_fragment
+from ollm_tui.agent.providers.http_connection import HttpConnection, Timeouts, bad_reply, cut_off
+from ollm_tui.agent.providers.http_provider import HttpProvider, ServerReplyReader, function_schema, ordered
+from ollm_tui.agent.providers.json_values import as_count, as_list, as_object, as_text, member, parse_json
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     ChatRequest,
-    JsonObject,
+    FinishReason,
     Message,
     ModelInfo,
     ProviderDescription,
     ProviderError,
     ProviderErrorKind,
-    ProviderNotice,
     StreamEvent,
     SystemMessage,
     ToolMessage,
-    ToolSchema,
     UserMessage,
 )
-from ollm_tui.agent.providers.retry import RetryPolicy, RetryRequestError
+from ollm_tui.agent.providers.provider_errors import RetryPolicy
+from ollm_tui.agent.providers.reply_reader import EventDecoder, ServerEvent
 from ollm_tui.agent.providers.server_address import openai_address
-from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.results import JsonObject
+
+_CHAT_PATH = "chat/completions"
+_WHOLE_REPLY_BYTES = 32 * 1024 * 1024
 
 
 class OpenAIProvider(HttpProvider):
@@ -50,6 +44,7 @@ class OpenAIProvider(HttpProvider):
     """
 
     name = "openai"
+    chat_path = _CHAT_PATH
 
     def __init__(
         self,
@@ -86,86 +81,121 @@ class OpenAIProvider(HttpProvider):
         rows = member(answer, "data")
         if not isinstance(rows, list):
             raise bad_reply(self._connection.address.at("models"), "no list of models in it")
-        return tuple(
+        models = tuple(
             ModelInfo(name, context_window=_window(row)) for row in rows if (name := as_text(member(row, "id")))
         )
-
-    async def stream(self, request: ChatRequest, signal: AbortSignal) -> AsyncGenerator[StreamEvent, None]:
-        """Stream one reply."""
-        model = request.model or self._model
-        if model is None:
-            models = await signal.guard(self.list_models())
-            model, notice = choose_model(models, str(self._connection.address))
-            self._model = model
-            self._remember_windows(models)
-            yield ProviderNotice(notice)
-        await self._settle_window(model, signal)
-        async with aclosing(until_accepted(lambda: self._attempt(request, model, signal))) as events:
-            async for event in events:
-                yield event
-
-    async def _settle_window(self, model: str, signal: AbortSignal) -> None:
-        """Ask once for the window, which some (llama.cpp, vLLM) tell in their list of models."""
-        if self._given_window or model in self._windows:
-            return
-        self._windows[model] = None
-        try:
-            self._remember_windows(await signal.guard(self.list_models()))
-        except ProviderError as failure:
-            # a server without a list is good enough; one that is not there is not asked twice
-            if failure.kind is ProviderErrorKind.UNREACHABLE:
-                del self._windows[model]
-                raise
-
-    def _remember_windows(self, models: tuple[ModelInfo, ...]) -> None:
         self._windows.update({model.name: model.context_window for model in models})
         if self._model and len(models) == 1:
             # servers of a single model answer to any name
             self._windows[self._model] = models[0].context_window
+        return models
 
-    def _attempt(self, request: ChatRequest, model: str, signal: AbortSignal) -> AsyncGenerator[StreamEvent, None]:
-        """Send one request; raise RetryRequestError when it may do with something left out."""
-        tools = self._offered(model, request.tools)
-        body = request_body(request, tools, model, stream_options=not self._no_stream_options)
-        reader = OpenAIReplyReader(replace(request, tools=tools), self._connection, model)
-        events = self._events(body, model, reader, signal)
-        return keeping_partial_reply(events, reader, lambda error: self._without(error, tools, model))
-
-    async def _events(
-        self, body: JsonObject, model: str, reader: OpenAIReplyReader, signal: AbortSignal
-    ) -> AsyncGenerator[StreamEvent, None]:
+    async def _settle(self, model: str, request: ChatRequest) -> list[str]:
+        """Ask once for the window, which some (llama.cpp, vLLM) tell in their list of models."""
+        if self._given_window or model in self._windows:
+            return []
         try:
-            async with aclosing(
-                self._connection.stream("chat/completions", body, model=model, signal=signal)
-            ) as chunks:
-                async for chunk in chunks:
-                    for event in [chunk] if isinstance(chunk, ProviderNotice) else reader.feed(chunk):
-                        yield event
-                    if reader.finished:
-                        break
-        except ProviderError as failure:
-            # the reply has said that it is complete: only what follows it (usage, [DONE]) was lost
-            if not reader.complete or failure.kind not in (ProviderErrorKind.CUT_OFF, ProviderErrorKind.TIMEOUT):
+            await self.list_models()
+        except ProviderError as error:
+            # a server without a list is good enough; one that is not there is not asked twice
+            if error.kind is ProviderErrorKind.UNREACHABLE:
                 raise
-        for event in reader.close():
-            yield event
+        self._windows.setdefault(model, None)
+        return []
 
-    def _without(self, failure: ProviderError, tools: tuple[ToolSchema, ...], model: str) -> RetryRequestError | None:
-        """Return what to leave out of a second request; it is remembered for later ones."""
-        if failure.status not in (400, 422, 500, 501):
+    def _body(self, request: ChatRequest, model: str) -> JsonObject:
+        return request_body(request, model, stream_options=not self._no_stream_options)
+
+    def _reader(self, request: ChatRequest, model: str) -> OpenAIReplyReader:
+        return OpenAIReplyReader(request, self._connection, model)
+
+    def _leave_out(self, error: ProviderError, request: ChatRequest, model: str) -> str | None:
+        if error.status not in (400, 422, 500, 501):
             return None
-        if "stream_options" in failure.message and not self._no_stream_options:
+        if "stream_options" in error.message and not self._no_stream_options:
             self._no_stream_options = True
-            return RetryRequestError(None)
-        if failure.kind is ProviderErrorKind.NO_TOOLS and tools:
+            return ""
+        if error.kind is ProviderErrorKind.NO_TOOLS and request.tools:
             self._without_tools.add(model)
-            return RetryRequestError(f"{failure.message} Going on without tools: {model} can talk, but do nothing.")
+            return f"{error.message} Going on without tools: {model} can talk, but do nothing."
         return None
 
 
-def request_body(
-    request: ChatRequest, tools: tuple[ToolSchema, ...], model: str, *, stream_options: bool = True
-) -> JsonObject:
+class OpenAIReplyReader(ServerReplyReader):
+    """Reads one reply, streamed or whole, into events."""
+
+    unit = "events"
+    finish_reasons: ClassVar = {
+        "stop": FinishReason.STOP,
+        "eos": FinishReason.STOP,
+        "length": FinishReason.LENGTH,
+        "max_tokens": FinishReason.LENGTH,
+        "tool_calls": FinishReason.TOOL_CALLS,
+        "function_call": FinishReason.TOOL_CALLS,
+        "content_filter": FinishReason.FILTERED,
+    }
+
+    def __init__(self, request: ChatRequest, connection: HttpConnection, model: str) -> None:
+        super().__init__(request, connection, _CHAT_PATH, model, EventDecoder())
+        self._whole: bytearray | None = None
+        self._begun = False
+
+    def feed(self, chunk: bytes) -> Iterator[StreamEvent]:
+        """Yield the events in a further piece of the body."""
+        if not self._begun and chunk.strip():
+            self._begun = True
+            # a server that does not stream answers with one JSON object
+            self._whole = bytearray() if chunk.lstrip()[:1] == b"{" else None
+        if self._whole is None:
+            yield from super().feed(chunk)
+            return
+        self._whole += chunk
+        if len(self._whole) > _WHOLE_REPLY_BYTES:
+            raise bad_reply(self._url, f"more than {_WHOLE_REPLY_BYTES:,} bytes")
+
+    def read_rest(self) -> Iterator[StreamEvent]:
+        """Yield what is left at the end of the body; raise ProviderError when that came too early."""
+        if self._whole is not None:
+            try:
+                answer = parse_json(bytes(self._whole))
+            except ValueError:
+                raise cut_off(self._url, "its JSON is not whole") from None
+            yield from self._chunk(as_object(answer))
+            self._reason = self._reason or "stop"
+        yield from super().read_rest()
+
+    def _event(self, event: ServerEvent) -> Iterator[StreamEvent]:
+        if event.data.strip() == "[DONE]":
+            self.finished = True
+        else:
+            yield from super()._event(event)
+
+    def _parts(self, chunk: JsonObject) -> Iterator[StreamEvent]:
+        usage = as_object(chunk.get("usage"))
+        self._count(usage.get("prompt_tokens"), usage.get("completion_tokens"))
+        for choice in as_list(chunk.get("choices"))[:1]:
+            yield from self._delta(as_object(member(choice, "delta") or member(choice, "message")))
+            self._reason = as_text(member(choice, "finish_reason")) or self._reason
+
+    def _delta(self, delta: JsonObject) -> Iterator[StreamEvent]:
+        if thought := as_text(delta.get("reasoning_content")) or as_text(delta.get("reasoning")):
+            yield from self.reasoning(thought)
+        if text := _text_of(delta.get("content")) or _text_of(delta.get("refusal")):
+            yield from self.text(text)
+        for piece in as_list(delta.get("tool_calls")):
+            yield from self.call_fragment(read_fragment(as_object(piece)))
+        if legacy := as_object(delta.get("function_call")):
+            yield from self.call_fragment(read_fragment({"index": 0, "function": legacy}))
+
+
+def _text_of(content: JsonValue) -> str:
+    """Return content as text; some proxies send it as a list of parts."""
+    if isinstance(content, str):
+        return content
+    return "".join(as_text(member(part, "text")) or "" for part in as_list(content))
+
+
+def request_body(request: ChatRequest, model: str, *, stream_options: bool) -> JsonObject:
     """Return the JSON of a request, its keys always in the same order."""
     body: JsonObject = {
         "model": model,
@@ -174,8 +204,8 @@ def request_body(
     }
     if stream_options:
         body["stream_options"] = {"include_usage": True}
-    if tools:
-        body["tools"] = [function_schema(tool) for tool in tools]
+    if request.tools:
+        body["tools"] = [function_schema(tool) for tool in request.tools]
     if request.temperature is not None:
         body["temperature"] = request.temperature
     if request.max_tokens is not None:

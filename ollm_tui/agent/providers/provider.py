@@ -7,21 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
-from pydantic import JsonValue
-
 from ollm_tui.core.base.abort import AbortSignal
-
-JsonObject: TypeAlias = "dict[str, JsonValue]"
-"""A JSON object: arguments of a call, a schema, one chunk of a stream."""
-
-
-class CallOrigin(StrEnum):
-    """Where a tool call came from, for policies (`$origin`)."""
-
-    MODEL = "model"
-    SALVAGED = "salvaged"
-    """Found in a model's text instead of its tool calls."""
-    USER = "user"
+from ollm_tui.core.base.results import JsonObject
+from ollm_tui.core.bus.states import Origin
 
 
 @dataclass(frozen=True)
@@ -33,7 +21,7 @@ class ToolCall:
     arguments: JsonObject
     raw_arguments: str | None = None
     """The arguments as they were sent, where they came as text."""
-    origin: CallOrigin = CallOrigin.MODEL
+    origin: Origin = Origin.MODEL
     error: str | None = None
     """Why the call cannot run (arguments cut off, not JSON), in words for the model."""
     repaired: bool = False
@@ -205,34 +193,25 @@ class ProviderErrorKind(StrEnum):
     """The server, or the script, refused for another reason."""
 
 
+@dataclass(eq=False)
 class ProviderError(Exception):
     """A request to a model failed; the message says where, why and what to do, without API keys."""
 
-    def __init__(
-        self,
-        kind: ProviderErrorKind,
-        message: str,
-        *,
-        retryable: bool = False,
-        url: str | None = None,
-        status: int | None = None,
-        prompt_tokens: int | None = None,
-        context_window: int | None = None,
-        retry_after: float | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.message = message
-        self.retryable = retryable
-        self.url = url
-        self.status = status
-        """HTTP status, where there was one."""
-        self.prompt_tokens = prompt_tokens
-        """With CONTEXT_OVERFLOW: the size of the prompt as the server counted it."""
-        self.context_window = context_window
-        """With CONTEXT_OVERFLOW: how many tokens the server has room for."""
-        self.retry_after = retry_after
-        """Seconds the server asked us to wait."""
+    kind: ProviderErrorKind
+    message: str
+    retryable: bool = field(default=False, kw_only=True)
+    url: str | None = field(default=None, kw_only=True)
+    status: int | None = field(default=None, kw_only=True)
+    """HTTP status, where there was one."""
+    prompt_tokens: int | None = field(default=None, kw_only=True)
+    """With CONTEXT_OVERFLOW: the size of the prompt as the server counted it."""
+    context_window: int | None = field(default=None, kw_only=True)
+    """With CONTEXT_OVERFLOW: how many tokens the server has room for."""
+    retry_after: float | None = field(default=None, kw_only=True)
+    """Seconds the server asked us to wait."""
+
+    def __str__(self) -> str:
+        return self.message
 
 
 @dataclass(frozen=True)
@@ -264,8 +243,6 @@ class ProviderDescription:
     """A permanent notice, e.g. that no model is connected."""
     greeting: str | None = None
     """A first message for the conversation."""
-    facts: tuple[str, ...] = field(default=())
-    """Further lines for `doctor` and the model screen."""
 
     def __str__(self) -> str:
         words = [self.provider, self.model or "no model chosen"] if self.badge is None else [self.badge]

@@ -1,4 +1,4 @@
-"""Turn the many ways in which model servers report errors into one typed error."""
+"""Turn the many ways in which model servers report errors into one typed error, and say when to retry."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from ollm_tui.agent.providers.json_values import as_count, parse_json
-from ollm_tui.agent.providers.provider import JsonObject, ProviderError, ProviderErrorKind
+from ollm_tui.agent.providers.provider import ProviderError, ProviderErrorKind
 
 RETRY_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504})
 """Answers that may be different a moment later."""
@@ -40,6 +40,35 @@ _WINDOW_NUMBERS = (
 
 
 @dataclass(frozen=True)
+class RetryPolicy:
+    """How often to retry before anything of the answer was seen; never afterwards."""
+
+    attempts: int = 3
+    first_delay: float = 0.5
+    """Seconds; doubles with each attempt unless the server says how long."""
+    longest_wait: float = 60.0
+    """A server that asks for more is not waited for."""
+    loading: float = 300.0
+    """How long to wait for a server that is loading its model, in seconds."""
+
+    def delay(self, error: ProviderError, attempt: int, waited: float) -> float | None:
+        """Return the seconds until the next attempt; None where there is none."""
+        if not error.retryable:
+            return None
+        if error.kind is ProviderErrorKind.LOADING:
+            return min(self.first_delay * 2, 2.0) if waited < self.loading else None
+        delay = error.retry_after if error.retry_after is not None else self.first_delay * 2**attempt
+        return delay if attempt < self.attempts and delay <= self.longest_wait else None
+
+    def notice(self, address: str, error: ProviderError, delay: float, attempt: int) -> str:
+        """Return what the person is told before the next attempt."""
+        if error.kind is ProviderErrorKind.LOADING:
+            return f"{address} is loading the model; waiting for it, {self.loading:g} s at most."
+        reason = f"HTTP {error.status}" if error.status else "the connection broke"
+        return f"{address}: {reason}; trying again in {delay:g} s ({attempt + 1} of {self.attempts})."
+
+
+@dataclass(frozen=True)
 class ServerErrorReply:
     """What a server wrote about an error, with codes and numbers where it gave them."""
 
@@ -50,26 +79,37 @@ class ServerErrorReply:
     context_window: int | None = None
 
     @property
-    def no_tools(self) -> bool:
-        """Whether the model or server cannot take tools."""
-        return bool(_NO_TOOLS.search(self.message))
+    def numbers(self) -> tuple[int | None, int | None]:
+        """Tokens of the prompt and of the window, as given or found in the message."""
+        if self.context_window is not None:
+            return self.prompt_tokens, self.context_window
+        found = next(filter(None, (pattern.search(self.message) for pattern in _WINDOW_NUMBERS)), None)
+        return (int(found["prompt"]), int(found["window"])) if found else (None, None)
 
 
 def read_error(value: JsonValue) -> ServerErrorReply:
-    """Find the message in any of the shapes servers use; a string holding JSON is read once.
+    """Find the message in any of the shapes servers use, also in a string that holds JSON.
 
     `{"error": {"message", "type", "code"}}`, `{"object": "error", "message"}`, `{"error": "text"}`, `{"detail": ...}`.
     """
     if isinstance(value, str):
-        return _from_text(value)
+        try:
+            packed = parse_json(value)
+        except ValueError:
+            return ServerErrorReply(value)
+        return read_error(packed) if isinstance(packed, dict) else ServerErrorReply(value)
     if not isinstance(value, dict):
         return ServerErrorReply("")
     inner = value.get("error")
-    if isinstance(inner, dict):
-        return _from_members(inner)
     if isinstance(inner, str) and inner:
-        return _from_text(inner)
-    return _from_members(value)
+        return read_error(inner)
+    members = inner if isinstance(inner, dict) else value
+    words = members.get("message", members.get("detail", members.get("error_description")))
+    message = words if isinstance(words, str) else json.dumps(words if words is not None else members)
+    codes = [str(members[key]) for key in ("type", "code") if members.get(key) is not None]
+    return ServerErrorReply(
+        message, " ".join(codes), as_count(members.get("n_prompt_tokens")), as_count(members.get("n_ctx"))
+    )
 
 
 def read_error_body(body: bytes) -> ServerErrorReply:
@@ -85,23 +125,23 @@ def error_from(
     error: ServerErrorReply, *, url: str, status: int | None, model: str | None, retry_after: float | None = None
 ) -> ProviderError:
     """Return the typed error with its remedy; `status` is None within a stream."""
-    kind, remedy = _judge(error, status, model)
+    kind, remedy = _kind_and_remedy(error, status, model)
     where = f"{url} answered HTTP {status}" if status is not None else f"{url} reported an error while answering"
     reason = shown(error.message) or "no reason given"
-    numbers = _numbers(error)
     if kind is ProviderErrorKind.RATE_LIMITED and retry_after is not None:
         remedy = f"Wait {retry_after:g} s, then try again."
     retryable = kind in (ProviderErrorKind.RATE_LIMITED, ProviderErrorKind.LOADING) or (
         kind is ProviderErrorKind.REFUSED and status in RETRY_STATUSES and not _NO_MEMORY.search(error.message)
     )
+    prompt, window = error.numbers
     return ProviderError(
         kind,
         f"{where}: {reason}. {remedy}",
         retryable=retryable,
         url=url,
         status=status,
-        prompt_tokens=numbers[0],
-        context_window=numbers[1],
+        prompt_tokens=prompt,
+        context_window=window,
         retry_after=retry_after,
     )
 
@@ -112,71 +152,45 @@ def shown(text: str) -> str:
     return line if len(line) <= _SHOWN_CHARACTERS else line[:_SHOWN_CHARACTERS] + "..."
 
 
-def _judge(error: ServerErrorReply, status: int | None, model: str | None) -> tuple[ProviderErrorKind, str]:
+def _kind_and_remedy(error: ServerErrorReply, status: int | None, model: str | None) -> tuple[ProviderErrorKind, str]:
+    """Return what the first sign that holds says of the error."""
+    kinds = ProviderErrorKind
     text = f"{error.message} {error.code}"
     named = f"model {model!r}" if model else "the model"
-    if error.context_window is not None or _OVERFLOW.search(text):
-        return ProviderErrorKind.CONTEXT_OVERFLOW, _overflow_remedy(error)
-    if error.no_tools:
-        return ProviderErrorKind.NO_TOOLS, f"Choose a model that can call tools, or use {named} for talking only."
-    if status in (401, 403) or "invalid_api_key" in text:
-        return ProviderErrorKind.AUTH, "Check the API key in the settings."
-    if _LOADING.search(text):
-        return ProviderErrorKind.LOADING, "Wait until the server has loaded the model, then try again."
-    if _NO_MODEL.search(text) and (status in (None, 400, 404, 422)):
-        return ProviderErrorKind.NO_SUCH_MODEL, f"Choose one the server has, or load {named} there first."
-    if "insufficient_quota" in text or status == 402:
-        return ProviderErrorKind.AUTH, "The account has no credit left; check it with the provider."
-    if status == 429:
-        return ProviderErrorKind.RATE_LIMITED, "Wait a moment, then try again."
-    if _NO_MEMORY.search(text):
-        return ProviderErrorKind.REFUSED, f"Choose a smaller model, or a smaller window for {named}."
-    return ProviderErrorKind.REFUSED, _refused_remedy(status)
-
-
-def _refused_remedy(status: int | None) -> str:
-    if status is None:
-        return "Try again; the log of the server says more."
-    if status in (404, 405):
-        return "Check the base URL; the server does not know this address."
-    if 300 <= status < 400:
-        return "The server points elsewhere; set the base URL to that address."
-    if status >= 500:
-        return "Try again; the log of the server says more."
-    return "The server did not accept the request."
-
-
-def _overflow_remedy(error: ServerErrorReply) -> str:
-    prompt, window = _numbers(error)
+    prompt, window = error.numbers
     counts = f"The conversation has {prompt:,} tokens, the window {window:,}. " if prompt and window else ""
-    return f"{counts}Shorten the conversation, or give the model a larger context window."
-
-
-def _numbers(error: ServerErrorReply) -> tuple[int | None, int | None]:
-    if error.context_window is not None:
-        return error.prompt_tokens, error.context_window
-    for pattern in _WINDOW_NUMBERS:
-        if found := pattern.search(error.message):
-            return int(found.group("prompt")), int(found.group("window"))
-    return None, None
-
-
-def _from_text(text: str) -> ServerErrorReply:
-    if text.lstrip().startswith("{"):
-        try:
-            unpacked = parse_json(text)
-        except ValueError:
-            return ServerErrorReply(text)
-        if isinstance(unpacked, dict):
-            inner = unpacked.get("error", unpacked)
-            return _from_members(inner) if isinstance(inner, dict) else ServerErrorReply(str(inner))
-    return ServerErrorReply(text)
-
-
-def _from_members(members: JsonObject) -> ServerErrorReply:
-    words = members.get("message", members.get("detail", members.get("error_description")))
-    message = words if isinstance(words, str) else json.dumps(words if words is not None else members)
-    codes = [str(members[key]) for key in ("type", "code") if members.get(key) is not None]
-    return ServerErrorReply(
-        message, " ".join(codes), as_count(members.get("n_prompt_tokens")), as_count(members.get("n_ctx"))
+    signs = (
+        (
+            error.context_window is not None or _OVERFLOW.search(text),
+            kinds.CONTEXT_OVERFLOW,
+            f"{counts}Shorten the conversation, or give the model a larger context window.",
+        ),
+        (
+            _NO_TOOLS.search(error.message),
+            kinds.NO_TOOLS,
+            f"Choose a model that can call tools, or use {named} for talking only.",
+        ),
+        (status in (401, 403) or "invalid_api_key" in text, kinds.AUTH, "Check the API key in the settings."),
+        (_LOADING.search(text), kinds.LOADING, "Wait until the server has loaded the model, then try again."),
+        (
+            status in (None, 400, 404, 422) and _NO_MODEL.search(text),
+            kinds.NO_SUCH_MODEL,
+            f"Choose one the server has, or load {named} there first.",
+        ),
+        (
+            status == 402 or "insufficient_quota" in text,
+            kinds.AUTH,
+            "The account has no credit left; check it with the provider.",
+        ),
+        (status == 429, kinds.RATE_LIMITED, "Wait a moment, then try again."),
+        (_NO_MEMORY.search(text), kinds.REFUSED, f"Choose a smaller model, or a smaller window for {named}."),
+        (status is None or status >= 500, kinds.REFUSED, "Try again; the log of the server says more."),
+        (status in (404, 405), kinds.REFUSED, "Check the base URL; the server does not know this address."),
+        (
+            status is not None and 300 <= status < 400,
+            kinds.REFUSED,
+            "The server points elsewhere; set the base URL to that address.",
+        ),
     )
+    found = ((kind, remedy) for holds, kind, remedy in signs if holds)
+    return next(found, (kinds.REFUSED, "The server did not accept the request."))

@@ -1,13 +1,13 @@
-"""Turn the parts of one reply, in either wire format, into stream events."""
+"""Read a reply in either wire format: bytes into events of the wire, their parts into stream events."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from ollm_tui.agent.providers.call_assembly import CallAssembler, CallFragment, CallIds
+from ollm_tui.agent.providers.json_values import well_formed
 from ollm_tui.agent.providers.provider import (
-    CallOrigin,
     ChatRequest,
     FinishReason,
     ReasoningDelta,
@@ -19,11 +19,110 @@ from ollm_tui.agent.providers.provider import (
     ToolCallReady,
 )
 from ollm_tui.agent.providers.text_tool_calls import TextHoldback
+from ollm_tui.core.bus.states import Origin
+
+MAX_LINE_BYTES = 8 * 1024 * 1024
+"""Longest line taken from a server; a reply has no honest use for more, and memory has an end."""
 
 _THINK_OPENINGS = ("<think>", "<thinking>")
 _THINK_CLOSINGS = ("</think>", "</thinking>")
 _PROGRESS_STEP = 200
 """Characters of arguments between two `ToolCallProgress` events of a call."""
+
+
+class FramingError(ValueError):
+    """The bytes cannot be a stream of this kind; the reply is of no use from here on."""
+
+
+@dataclass(frozen=True)
+class ServerEvent:
+    """One event: its type (`message` unless named) and its data, several data lines joined with LF."""
+
+    type: str
+    data: str
+
+
+class LineDecoder:
+    """Reads each line (ended by LF, CRLF or CR) that is not blank as one event, whatever the chunks."""
+
+    def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
+        self._limit = max_bytes
+        self._unfinished = bytearray()
+        self._after_cr = False
+
+    def feed(self, chunk: bytes) -> Iterator[ServerEvent]:
+        """Yield the events completed by `chunk`; raise FramingError at a line beyond the limit."""
+        if self._after_cr and chunk:
+            # a CR at the very end of a chunk may be the first half of CRLF
+            self._after_cr, chunk = False, chunk.removeprefix(b"\n")
+        for line in chunk.splitlines(keepends=True):
+            self._unfinished += line.rstrip(b"\r\n")
+            if len(self._unfinished) > self._limit:
+                raise FramingError(f"a line of more than {self._limit:,} bytes")
+            self._after_cr = line.endswith(b"\r")
+            if line.endswith((b"\r", b"\n")):
+                yield from self._take()
+
+    def close(self) -> Iterator[ServerEvent]:
+        """Yield what stands after the last line end; it may be the half of an event."""
+        yield from self._take()
+
+    def _take(self) -> Iterator[ServerEvent]:
+        line = bytes(self._unfinished)
+        self._unfinished.clear()
+        yield from self._events(line)
+
+    def _events(self, line: bytes) -> Iterator[ServerEvent]:
+        """Yield the events that a whole line completes; bytes that are not UTF-8 become U+FFFD."""
+        if text := line.decode("utf-8", "replace").strip():
+            yield ServerEvent("message", text)
+
+
+class EventDecoder(LineDecoder):
+    """Collects lines into server-sent events, which a blank line ends, by the field rules of the HTML standard.
+
+    llama.cpp's `error: {...}` lines are read as an event `error`.
+    """
+
+    def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
+        super().__init__(max_bytes)
+        self._at_start = True
+        self._type = ""
+        self._data: list[str] = []
+        self._size = 0
+
+    def close(self) -> Iterator[ServerEvent]:
+        """Yield a last event that was not ended by a blank line; it may be the half of one."""
+        yield from super().close()
+        yield from self._dispatch()
+
+    def _events(self, line: bytes) -> Iterator[ServerEvent]:
+        if self._at_start:
+            line, self._at_start = line.removeprefix(b"\xef\xbb\xbf"), False
+        if not line:
+            yield from self._dispatch()
+            return
+        name, _, value = line.decode("utf-8", "replace").partition(":")
+        value = value.removeprefix(" ")
+        match name:
+            case "data":
+                self._data.append(value)
+                self._size += len(line)
+                if self._size > self._limit:
+                    raise FramingError(f"an event of more than {self._limit:,} bytes")
+            case "event":
+                self._type = value
+            case "error":
+                yield from self._dispatch()
+                yield ServerEvent("error", value)
+            case _:
+                pass  # comments (":" first), ids, retry times and fields of the future
+
+    def _dispatch(self) -> Iterator[ServerEvent]:
+        data, kind = self._data, self._type or "message"
+        self._data, self._type, self._size = [], "", 0
+        if data:
+            yield ServerEvent(kind, "\n".join(data))
 
 
 class SurrogateRepair:
@@ -36,12 +135,12 @@ class SurrogateRepair:
         """Return the whole characters so far."""
         text = self._high + piece
         self._high = text[-1] if text and "\ud800" <= text[-1] <= "\udbff" else ""
-        return _whole_characters(text.removesuffix(self._high) if self._high else text)
+        return well_formed(text.removesuffix(self._high) if self._high else text)
 
     def close(self) -> str:
         """Return what is left."""
         rest, self._high = self._high, ""
-        return _whole_characters(rest)
+        return well_formed(rest)
 
 
 class ThinkTags:
@@ -55,7 +154,7 @@ class ThinkTags:
         """Yield the text and thinking that are certain so far."""
         self._held += piece
         if self._state == "before":
-            self._look_for_opening()
+            self._find_opening()
         if self._state == "inside":
             yield from self._think()
         if self._state == "behind":
@@ -73,7 +172,7 @@ class ThinkTags:
         else:
             yield from self._rest(TextDelta)
 
-    def _look_for_opening(self) -> None:
+    def _find_opening(self) -> None:
         start = self._held.lstrip()
         for tag in _THINK_OPENINGS:
             if start.startswith(tag):
@@ -132,9 +231,7 @@ class ReplyReader:
     def finish(self, reason: FinishReason, raw_reason: str | None) -> Iterator[StreamEvent]:
         """Yield the rest of the text, the calls in order, and the end."""
         yield from self._flush()
-        text, found = ("", ()) if not self._calls.empty else self._hold.close()
-        if not self._calls.empty:
-            text = self._hold.release()
+        text, found = self._hold.close() if self._calls.empty else (self._hold.release(), ())
         if text:
             yield TextDelta(text)
         for call in self._calls.finish(cut=reason is FinishReason.LENGTH):
@@ -147,7 +244,7 @@ class ReplyReader:
                     salvaged.name,
                     read.value,
                     raw_arguments=salvaged.raw,
-                    origin=CallOrigin.SALVAGED,
+                    origin=Origin.SALVAGED,
                     error=read.error,
                     repaired=read.repaired,
                 )
@@ -192,12 +289,3 @@ def _overlap(text: str, tags: Iterable[str]) -> int:
                 longest = size
                 break
     return longest
-
-
-_HALF = re.compile("[\ud800-\udfff]")
-
-
-def _whole_characters(text: str) -> str:
-    if not _HALF.search(text):
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

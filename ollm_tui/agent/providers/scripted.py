@@ -15,7 +15,6 @@ from ollm_tui.agent.providers.json_values import parse_json
 from ollm_tui.agent.providers.provider import (
     ChatRequest,
     FinishReason,
-    JsonObject,
     ModelInfo,
     ProviderDescription,
     ProviderError,
@@ -29,6 +28,7 @@ from ollm_tui.agent.providers.provider import (
     UserMessage,
 )
 from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.results import JsonObject
 
 _REPLY_KEYS = ("text", "toolCalls", "pieceDelayMs", "expect")
 _CALL_KEYS = ("name", "arguments")

@@ -15,8 +15,8 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.providers.argument_json import ParsedArguments, read_arguments
-from ollm_tui.agent.providers.provider import JsonObject
+from ollm_tui.agent.providers.json_values import ParsedArguments, read_arguments
+from ollm_tui.core.base.results import JsonObject
 
 MAX_HELD_CHARACTERS = 8 * 1024
 """Most text held back while it could still become a call."""

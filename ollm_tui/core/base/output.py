@@ -67,7 +67,11 @@ class OutputFormatter:
 
     @staticmethod
     def truncate(text: str, config: TruncationConfig) -> Truncated:
-        """Keep the beginning: lines first, then characters, never half a grapheme; add a note (000 Property 43)."""
+        """Keep the beginning: lines first, then characters, then an indicator (000 Property 43).
+
+        Lines are what `\\n` separates. Characters are counted in the lines that were kept; the indicator counts
+        for neither. Never cuts inside a grapheme: one that does not fit goes whole.
+        """
         kept, lines_omitted, chars_omitted = text, 0, 0
         if config.max_lines is not None and text:
             lines = text.split("\n")
@@ -114,7 +118,10 @@ class OutputFormatter:
 
 
 class ExcerptBuffer:
-    """Gives the excerpt of a stream, holding about twice `max_chars` of it; `spill` gets everything as it came."""
+    """Takes a stream of any length and gives the excerpt that `OutputFormatter.excerpt` would give of the whole.
+
+    Holds about twice `max_chars` characters, whatever comes. `spill` gets everything, as it came; its owner closes it.
+    """
 
     def __init__(self, max_chars: int, max_lines: int | None = None, spill: BinaryIO | None = None) -> None:
         self._config = TruncationConfig(max_chars, max_lines)

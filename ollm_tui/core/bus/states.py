@@ -47,7 +47,7 @@ class ConfirmationState(StrEnum):
 
 
 class CallState(StrEnum):
-    """Where a call is on its way; `core.execution.call_states` has the transitions."""
+    """Where a call is on its way; `core.execution.calls` has the transitions."""
 
     PROPOSED = "proposed"
     """Named with arguments that nobody has looked at yet."""

@@ -1,11 +1,14 @@
-"""What a call carries on its way through the executor: its order among others, its state, what is kept of it."""
+"""One call on its way through the executor: its states, its order among others, its record for the audit."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
 
 from pydantic import JsonValue
 
@@ -13,11 +16,73 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import JsonObject, UpdateOutput
 from ollm_tui.core.bus.confirmation import Preview
 from ollm_tui.core.bus.states import CallState, Origin, Risk
-from ollm_tui.core.execution.call_states import Transition, next_state
 from ollm_tui.core.policy.approvals import RememberOffer
 from ollm_tui.core.policy.audit import AuditEvent
 from ollm_tui.core.policy.engine import Explanation, TraceLine
 from ollm_tui.core.policy.rules import Decision
+
+
+class Transition(StrEnum):
+    """What moves a call from one state to the next."""
+
+    VALIDATE = "validate"
+    JUDGE = "judge"
+    """Also once more, when calls before it may have changed what it does."""
+    ASK = "ask"
+    APPROVE = "approve"
+    EDIT = "edit"
+    """Approved with changed arguments: back to the top."""
+    STALE = "stale"
+    """What was approved is not what would happen now: asked again."""
+    RUN = "run"
+    FINISH = "finish"
+    """It has a result, an error and a denial included."""
+    CANCEL = "cancel"
+
+
+TRANSITIONS: Mapping[CallState, Mapping[Transition, CallState]] = {
+    CallState.PROPOSED: {
+        Transition.VALIDATE: CallState.VALIDATED,
+    },
+    CallState.VALIDATED: {
+        Transition.JUDGE: CallState.JUDGED,
+    },
+    CallState.JUDGED: {
+        Transition.JUDGE: CallState.JUDGED,
+        Transition.ASK: CallState.WAITING,
+        Transition.RUN: CallState.RUNNING,
+    },
+    CallState.WAITING: {
+        Transition.APPROVE: CallState.REVIEWING,
+        Transition.EDIT: CallState.PROPOSED,
+    },
+    CallState.REVIEWING: {
+        Transition.STALE: CallState.JUDGED,
+        Transition.RUN: CallState.RUNNING,
+    },
+    CallState.RUNNING: {},
+    CallState.DONE: {},
+}
+"""Beside these, FINISH and CANCEL lead from everywhere but DONE to DONE."""
+
+
+class IllegalTransitionError(RuntimeError):
+    """A transition that the call's state does not have; carries both."""
+
+    def __init__(self, state: CallState, transition: Transition) -> None:
+        self.state = state
+        self.transition = transition
+        super().__init__(f"a call that is {state} cannot {transition}")
+
+
+def next_state(state: CallState, transition: Transition) -> CallState:
+    """Return the state that `transition` leads to. Raises IllegalTransitionError."""
+    if transition in (Transition.FINISH, Transition.CANCEL) and state is not CallState.DONE:
+        return CallState.DONE
+    try:
+        return TRANSITIONS[state][transition]
+    except KeyError:
+        raise IllegalTransitionError(state, transition) from None
 
 
 @dataclass(frozen=True)
@@ -37,8 +102,7 @@ class CallReview:
     """What "approve and remember" would save; None where that is not offered."""
 
 
-@dataclass(frozen=True)
-class CallRecord:
+class CallRecord(NamedTuple):
     """What the audit keeps of a call when it was judged, answered, or ended; never its arguments themselves."""
 
     event: AuditEvent
@@ -98,8 +162,11 @@ class CallContext:
     signal: AbortSignal
     update_output: UpdateOutput | None
     order: CallOrder
+    arguments: JsonValue
+    """As the caller gave them."""
     tool: str = ""
     digest: str = ""
+    """Of the validated arguments, once it is judged."""
     notes: list[str] = field(default_factory=list[str])
     explanation: Explanation | None = None
     answer: str | None = None
@@ -127,7 +194,7 @@ class CallContext:
             call_id=self.call_id,
             tool=self.tool,
             origin=self.origin,
-            arguments_digest=self.digest,
+            arguments_digest=self.digest or raw_digest(self.arguments),
             explanation=self.explanation,
             answer=self.answer,
             by=self.answered_by,
@@ -142,9 +209,8 @@ def digest_of(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def canonical(arguments: JsonValue) -> str:
-    """Return arguments as JSON that is the same for equal arguments."""
-    return json.dumps(arguments, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+"""Return arguments as JSON that is the same for equal arguments."""
 
 
 def raw_digest(arguments: JsonValue) -> str:

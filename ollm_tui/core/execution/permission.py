@@ -1,149 +1,120 @@
-"""Whether a call may run: what the policy judges, and the confirmation that a person or their stand-in settles."""
+"""Ask a person before a call runs, until the answer fits what will happen; without a person it is settled at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from enum import StrEnum
-
-from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.errors import ConfirmationCancelled, ConfirmationDenied, ConfirmationTimeout, PolicyDenied
 from ollm_tui.core.bus.confirmation import ConfirmationResponse
 from ollm_tui.core.bus.message_bus import MessageBus, OpenConfirmation
-from ollm_tui.core.bus.states import ConfirmationState, Origin
-from ollm_tui.core.execution.calls import CallContext, CallRecord, canonical, digest_of
-from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.bus.states import ConfirmationState
+from ollm_tui.core.execution.calls import CallContext, Transition
+from ollm_tui.core.execution.judging import AutoAnswer, CallJudge, ExecutorOptions, Judged
 from ollm_tui.core.policy.audit import AuditEvent
-from ollm_tui.core.policy.engine import Explanation, Floor, JudgedCall, PolicyEngine
 from ollm_tui.core.policy.rules import Decision
-from ollm_tui.core.tools.base import AnyInvocation, Effect, Question, SessionOffer
+from ollm_tui.core.tools.base import Question
 
 
-class AutoAnswer(StrEnum):
-    """Who answers confirmations when no person is there."""
-
-    NOBODY = "nobody"
-    YES = "--yes"
-
-
-async def call_to_judge(
-    invocation: AnyInvocation, workspace: Workspace, origin: Origin, signal: AbortSignal
-) -> JudgedCall:
-    """Return the call with its floors.
-
-    Raises:
-        InvalidPath: A path lies outside the workspace, whatever the policy says.
-        ToolFailure: What the tool's own `should_confirm_execute` raises.
-    """
-    floors: list[Floor] = []
-    inside = True
-    for touched in invocation.touched_paths():
-        location = workspace.resolve(touched.path, touched.access, follow=touched.follow)
-        inside = inside and location.real.is_relative_to(workspace.root)
-        sensitivity = workspace.sensitivity(location, touched.access)
-        if sensitivity is not None:
-            reason = f"{location.shown} {sensitivity.reason}"
-            floors.append(Floor(Decision(sensitivity.decision), reason))
-    tool, facts = invocation.tool, invocation.facts()
-    if await invocation.should_confirm_execute(signal):
-        floors.append(Floor(Decision.ASK, f"{tool.name} always asks for a call like this"))
-    if origin is Origin.SALVAGED and facts.effect not in (Effect.READS, Effect.PLANS):
-        floors.append(Floor(Decision.ASK, "the call was read out of the model's plain text"))
-    return JudgedCall(
-        tool=tool,
-        arguments=invocation.params.on_the_wire(),
-        effect=facts.effect,
-        origin=Origin.PLUGIN if tool.plugin else origin,
-        virtual=facts.virtual,
-        inside_workspace=inside,
-        floors=tuple(floors),
-    )
-
-
-def session_offer(policy: PolicyEngine, invocation: AnyInvocation, call: JudgedCall) -> SessionOffer | None:
-    """Return what a yes for the session would have the tool go on allowing.
-
-    None unless this very call would then run unasked.
-    """
-    offer = invocation.facts().offer
-    if offer is None or len(call.floors) != 1:  # the one that asks because it is not allowed yet
-        return None
-    then = policy.explain(replace(call, floors=(), virtual=offer.virtual))
-    return offer if then.decision is Decision.ALLOW else None
-
-
-def approval_digest(invocation: AnyInvocation, workspace: Workspace, question: Question) -> str:
-    """Return what an approval is bound to: tool, arguments, working directory, states of the files shown."""
-    arguments = canonical(invocation.params.on_the_wire())
-    return digest_of(invocation.tool.name, arguments, str(workspace.root), question.state)
-
-
-@dataclass(frozen=True)
 class PermissionGate:
-    """Puts a call's question to the person; without one `auto_answer` settles it at once."""
+    """Puts the questions of calls to the person; a settlement is recorded before anything comes of it."""
 
-    bus: MessageBus
-    clock: Clock
-    attended: bool
-    auto_answer: AutoAnswer
-    hint: str
-    """Follows the words that nobody was there to answer."""
-    timeout: float | None
-    on_record: Callable[[CallRecord], None] | None
+    def __init__(self, judge: CallJudge, bus: MessageBus, clock: Clock, options: ExecutorOptions) -> None:
+        self._judge = judge
+        self._bus = bus
+        self._clock = clock
+        self._auto_answer = options.auto_answer
+        self._nobody_hint = options.nobody_hint
+        self._timeout = options.confirm_timeout
 
-    async def ask(
-        self,
-        context: CallContext,
-        invocation: AnyInvocation,
-        question: Question,
-        explanation: Explanation,
-        replaces: str | None,
-    ) -> ConfirmationResponse:
-        """Wait for the approval; a settlement is recorded before anything comes of it.
+    async def confirm(self, context: CallContext, judged: Judged, *, attended: bool) -> Judged:
+        """Ask until the answer fits what will happen; returns what was approved.
 
         Raises:
-            PolicyDenied: Nobody is there to answer.
+            PolicyDenied: Nobody is there to answer, or the policy denies what the person made of the call.
             ConfirmationDenied: The person said no.
             ConfirmationTimeout: Nobody answered in time.
             ConfirmationCancelled: The confirmation was withdrawn.
             OperationCancelled: The call was cancelled.
         """
-        details = invocation.confirmation_details(explanation.risk, await question.preview())
-        started = self.clock.monotonic()
+        judge = self._judge
+        replaces: str | None = None
+        while True:
+            context.advance(Transition.ASK)
+            question = await judged.invocation.question()
+            fingerprint = judge.fingerprint(judged, question)
+            response = await self._ask(context, judged, question, replaces, attended=attended)
+            if response.modified_args is not None:
+                context.advance(Transition.EDIT)
+                context.notes.append("the person changed the arguments before approving")
+                judged = await judge.validate_and_judge(context, judged.invocation.tool.name, response.modified_args)
+                await judge.preconditions(context, judged)
+                if judged.explanation.decision is Decision.ALLOW:
+                    judged = await judge.judge_in_turn(context, judged.invocation)
+                if judged.explanation.decision is Decision.ALLOW:
+                    return judged
+            else:
+                context.advance(Transition.APPROVE)
+                if await self._still_fits(context, judged, fingerprint, response, changed=replaces is not None):
+                    judged.invocation.approved = True
+                    return judged
+                context.advance(Transition.STALE)
+                await judge.preconditions(context, judged)
+            replaces = response.id
+
+    async def _still_fits(
+        self, context: CallContext, judged: Judged, fingerprint: str, response: ConfirmationResponse, *, changed: bool
+    ) -> bool:
+        """Return whether what was approved would happen now, right before it does, and remember the approval."""
+        await context.my_turn()
+        if await self._fingerprint(judged) != fingerprint:
+            return False
+        if response.remember is None or changed:  # a rule should not come from what was changed on the way
+            return True
+        await self._judge.remember(context, judged, response.remember, response.remember_pattern)
+        return await self._fingerprint(judged) == fingerprint
+
+    async def _fingerprint(self, judged: Judged) -> str:
+        return self._judge.fingerprint(judged, await judged.invocation.question())
+
+    async def _ask(
+        self, context: CallContext, judged: Judged, question: Question, replaces: str | None, *, attended: bool
+    ) -> ConfirmationResponse:
+        approvals = self._judge.approvals
+        past = approvals.asked(judged.call) if approvals and replaces is None else None
+        details = judged.invocation.confirmation_details(judged.explanation.risk, await question.preview())
+        started = self._clock.monotonic()
         try:
             if context.order.follows_others:
                 await context.signal.guard(context.order.my_question())
             context.signal.throw_if_aborted()
             context.order.asked()  # from here to the queue nothing else gets in between
-            opened = self.bus.open_confirmation(
+            opened = self._bus.open_confirmation(
                 details,
-                self.timeout,
+                self._timeout,
                 call_id=context.call_id,
-                reason=explanation.reason,
+                reason=judged.explanation.reason,
                 origin=context.origin,
                 replaces=replaces,
             )
             try:
-                if not self.attended:
-                    answer = ConfirmationResponse(
-                        id=opened.confirmation.id, approved=self.auto_answer is AutoAnswer.YES
-                    )
-                    self.bus.respond_to_confirmation(answer, by=self.auto_answer.value)
-                await self.bus.settlement(opened, context.signal)
+                if not attended:
+                    yes = self._auto_answer is AutoAnswer.YES
+                    answer = ConfirmationResponse(id=opened.confirmation.id, approved=yes)
+                    self._bus.respond_to_confirmation(answer, by=self._auto_answer.value)
+                await self._bus.settlement(opened, context.signal)
             finally:
-                self._record(context, opened, self.clock.monotonic() - started)
+                settled = opened.settlement.result().confirmation
+                context.answer, context.answered_by = settled.state.value, settled.settled_by
+                self._judge.record(context, AuditEvent.SETTLED, waited=self._clock.monotonic() - started)
         finally:
-            context.waited += self.clock.monotonic() - started
-        return self._response(context, opened)
+            context.waited += self._clock.monotonic() - started
+        try:
+            return self._response(context, opened, attended=attended)
+        except (ConfirmationDenied, PolicyDenied):
+            if past is not None:
+                past.denied = True
+            raise
 
-    def _record(self, context: CallContext, opened: OpenConfirmation, waited: float) -> None:
-        confirmation = opened.settlement.result().confirmation
-        context.answer, context.answered_by = confirmation.state.value, confirmation.settled_by
-        if self.on_record is not None:
-            self.on_record(context.record(AuditEvent.SETTLED, waited=waited))
-
-    def _response(self, context: CallContext, opened: OpenConfirmation) -> ConfirmationResponse:
+    def _response(self, context: CallContext, opened: OpenConfirmation, *, attended: bool) -> ConfirmationResponse:
         settled = opened.settlement.result()
         match settled.confirmation.state:
             case ConfirmationState.EXPIRED:
@@ -151,9 +122,9 @@ class PermissionGate:
             case ConfirmationState.CANCELLED:
                 context.signal.throw_if_aborted()
                 raise ConfirmationCancelled
-            case ConfirmationState.DENIED if not self.attended:
-                said = f"needs confirmation and nobody is there to answer{self.hint}"
-                raise PolicyDenied(said, {"decision": "ask"})
+            case ConfirmationState.DENIED if not attended:
+                message = f"needs confirmation and nobody is there to answer{self._nobody_hint}"
+                raise PolicyDenied(message, {"decision": "ask"})
             case state:
                 response = settled.response
                 assert response is not None, "an answer settles by its response"

@@ -1,4 +1,4 @@
-"""Running an approved call within its time limit, and bringing its result into the limits of a result."""
+"""Run an approved call within its time limit, and bring its result into the limits of a result."""
 
 from __future__ import annotations
 
@@ -76,62 +76,53 @@ async def _stop(task: asyncio.Task[ToolResult], controller: AbortController) -> 
         task.exception()
 
 
-NOTES_KEPT = 100
+MAX_NOTES = 100
 """Notes of one result; a call with ten thousand unknown parameters gets one for each."""
 
 NOTE_CHARS = 2_000
 """A longer note is cut: it may name what the model sent."""
 
 
-async def finished(
-    result: ToolResult, context: CallContext, tool: AnyTool | None, limits: Limits, outputs: OutputStore | None
-) -> ToolResult:
-    """Return the result as the caller gets it: within the limits, with all notes and times."""
-    cuts_itself = tool is not None and tool.cuts_itself  # it knows which of its text counts
-    if not result.truncated and not cuts_itself:
-        result = await excerpted(result, limits, outputs, context.call_id)
-    display = result.return_display if cuts_itself else shown(result.return_display, limits)
-    return result.model_copy(
-        update={
-            "return_display": display,
-            "notes": notes_kept((*context.notes, *result.notes)),
+class ResultLimits:
+    """Brings results within the limits; `outputs` saves the full text of what is cut."""
+
+    def __init__(self, limits: Limits, outputs: OutputStore | None) -> None:
+        self._config = TruncationConfig(max_chars=limits.result_chars, max_lines=limits.result_lines)
+        self._outputs = outputs
+
+    async def finish(self, result: ToolResult, context: CallContext, tool: AnyTool | None) -> ToolResult:
+        """Return the result as the caller gets it: within the limits, with all notes and times."""
+        changes: dict[str, object] = {
             "duration_ms": round(context.ran * 1000),
             "waited_ms": round(context.waited * 1000),
         }
-    )
+        notes = (*context.notes, *result.notes)
+        if tool is None or not tool.cuts_itself:  # one that does knows which of its text counts
+            if OutputFormatter.exceeds(result.return_display, self._config):
+                changes["return_display"] = OutputFormatter.excerpt(result.return_display, self._config).content
+            if not result.truncated and OutputFormatter.exceeds(result.llm_content, self._config):
+                path, note = await self._saved(context.call_id, result.llm_content)
+                changes["llm_content"] = OutputFormatter.excerpt(result.llm_content, self._config, path).content
+                changes["truncated"] = True
+                notes += note
+                if path:
+                    changes["artifacts"] = (*result.artifacts, Artifact(kind="full-text", path=path))
+        if notes:
+            changes["notes"] = _within_limits(notes)
+        return result.model_copy(update=changes)
 
-
-async def excerpted(result: ToolResult, limits: Limits, outputs: OutputStore | None, call_id: str) -> ToolResult:
-    """Cut a result that is over the limits; where its whole text cannot be kept, a note says so."""
-    text = result.llm_content
-    config = _config(limits)
-    if not OutputFormatter.exceeds(text, config):
-        return result
-    path: str | None = None
-    notes = result.notes
-    if outputs is not None:
+    async def _saved(self, call_id: str, text: str) -> tuple[str | None, tuple[str, ...]]:
+        """Return where the whole text is; a note where it could not be saved."""
+        if self._outputs is None:
+            return None, ()
         try:
-            path = str(await outputs.save(call_id, text))
+            return str(await self._outputs.save(call_id, text)), ()
         except OSError as error:
-            notes = (*notes, f"the full text could not be kept: {error.strerror or error}")
-    cut = OutputFormatter.excerpt(text, config, path)
-    artifacts = (*result.artifacts, Artifact(kind="full-text", path=path)) if path else result.artifacts
-    changes = {"llm_content": cut.content, "truncated": True, "artifacts": artifacts, "notes": notes}
-    return result.model_copy(update=changes)
+            return None, (f"the full text could not be saved: {error.strerror or error}",)
 
 
-def notes_kept(notes: tuple[str, ...]) -> tuple[str, ...]:
+def _within_limits(notes: tuple[str, ...]) -> tuple[str, ...]:
     """Return what a model should read of the notes, which are not part of the text that is cut."""
-    kept = tuple(note if len(note) <= NOTE_CHARS else f"{note[:NOTE_CHARS]}..." for note in notes[:NOTES_KEPT])
-    more = len(notes) - len(kept)
-    return (*kept, f"{more} more notes are left out") if more else kept
-
-
-def shown(text: str, limits: Limits) -> str:
-    """Return what the screen and the log get of a result's display."""
-    config = _config(limits)
-    return OutputFormatter.excerpt(text, config).content if OutputFormatter.exceeds(text, config) else text
-
-
-def _config(limits: Limits) -> TruncationConfig:
-    return TruncationConfig(max_chars=limits.result_chars, max_lines=limits.result_lines)
+    short = tuple(note if len(note) <= NOTE_CHARS else f"{note[:NOTE_CHARS]}..." for note in notes[:MAX_NOTES])
+    more = len(notes) - len(short)
+    return (*short, f"{more} more notes are left out") if more else short

@@ -12,8 +12,8 @@ from ollm_tui.core.policy.shell.program_table import program_key, tables
 from ollm_tui.core.policy.shell.read_only import path_in
 from ollm_tui.core.policy.shell.shell_line import ShellLine, analyse, last_program
 from ollm_tui.core.policy.shell.words import SimpleCommand
-from ollm_tui.core.tools.command_reader import CommandFacts
-from ollm_tui.core.tools.file_warnings import git_standing
+from ollm_tui.core.tools.context import CommandFacts
+from ollm_tui.core.tools.file_changes import git_standing
 
 LONG_CHARACTERS = 2_000
 LONG_LINES = 20

@@ -25,6 +25,7 @@ from ollm_tui.core.policy.rules import (
 )
 from ollm_tui.core.policy.shell.wrappers import changes_state, is_wrapper
 from ollm_tui.core.tools.base import AnyTool, ToolGroup
+from ollm_tui.core.tools.registry import LATER_TOOLS
 from ollm_tui.core.tools.schema import function_schema
 
 VIRTUAL_PARAMETERS = frozenset({"$allowed_domain", "$exists", "$inside_workspace", "$mode", "$origin"})
@@ -37,12 +38,6 @@ _VIRTUAL_VALUES = {
     "$mode": {"ask", "auto-edit", "plan", "yolo"},
     "$origin": {"model", "user", "plugin", "salvaged"},
 }
-_LATER_TOOLS = frozenset(
-    {"run_code", "web_fetch", "http_fetch", "web_search", "browser", "git_status", "git_diff", "git_log", "git_show"}
-    | {"search_code", "git_add", "git_branch", "git_commit", "git_checkout", "format_code", "run_tests", "git_push"}
-    | {"install_package"}
-)
-"""Tools that a version may lack; a policy may name them all the same."""
 
 
 class LintFindingKind(StrEnum):
@@ -116,10 +111,10 @@ class _Linter:
             yield self._found(LintFindingKind.UNKNOWN_TOOL, self._unknown(rule.tool), where)
 
     def _resolves(self, name: str) -> bool:
-        return any(each in self._known or each in _LATER_TOOLS for each in tool_names(name))
+        return any(each in self._known or each in LATER_TOOLS for each in tool_names(name))
 
     def _unknown(self, name: str) -> str:
-        return f"there is no tool {name}{_closest(name, [*self._known, *_LATER_TOOLS])}"
+        return f"there is no tool {name}{_closest(name, [*self._known, *LATER_TOOLS])}"
 
     # -- conditions --------------------------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
 from ollm_tui.core.bus.states import Risk
-from ollm_tui.core.tools.aliases import POLICY_NAMES
 from ollm_tui.core.tools.base import Effect
+from ollm_tui.core.tools.registry import POLICY_NAMES
 
 ANY_TOOL = "*"
 

@@ -1,6 +1,7 @@
 """List files: what `git ls-files -co --exclude-standard` would name, in a repository or outside (001 R4).
 
-Paths are bytes; a directory's path ends with a slash. Everything blocks.
+`glob`, `grep` and `ls` all walk with it. Paths are bytes; a directory's path ends with a slash. Everything blocks:
+call it in a thread.
 """
 
 from __future__ import annotations
@@ -73,7 +74,10 @@ class ListingOptions:
 
 
 class Listing:
-    """One walk below a directory; outside a repository rules count from `boundary` on. `check` may raise."""
+    """One walk below a directory. `boundary` is where rules begin to count outside a repository: the allowed root.
+
+    `check` is called for every directory and may raise, to give up.
+    """
 
     def __init__(
         self, handle: DirHandle, boundary: bytes, options: ListingOptions, check: Callable[[], object] = lambda: None
@@ -131,7 +135,10 @@ class Listing:
             return None
 
     def files(self, *, links: bool) -> Iterator[bytes]:
-        """Yield files (and links) relative to the start, sorted by bytes. Raises OSError."""
+        """Yield files (and links) relative to the start, sorted by bytes, as they are found.
+
+        Raises OSError where the start itself cannot be read.
+        """
         return chain.from_iterable(self._runs(links))
 
     def directories(self) -> Iterator[ListedDirectory]:

@@ -1,4 +1,7 @@
-"""What of a git repository listings need, read from its files: no program and no configured hook is run."""
+"""What of a git repository listings need: where it starts, what it tracks, which exclude files it has.
+
+Read from its files, so that listing runs no program and no hook that a repository could have configured.
+"""
 
 from __future__ import annotations
 

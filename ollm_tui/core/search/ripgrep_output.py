@@ -57,7 +57,10 @@ _SAMPLE = 1 << 15
 
 
 class RipgrepRecords:
-    """Reads `path NUL number:column:offset:text`; with a `handle` each line is compared with the file there."""
+    """Puts the output together: `path NUL number:column:offset:text`, context as `number-offset-text`.
+
+    With a `handle` every line is compared with the file there.
+    """
 
     def __init__(self, max_lines: int, handle: DirHandle | None = None) -> None:
         self._max_lines = max_lines

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import UnionType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, final
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar, final
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
 from ollm_tui.core.base.abort import AbortSignal
@@ -294,3 +294,14 @@ def _json_kind(value: object) -> str:
             return "an array"
         case _:
             return type(value).__name__
+
+
+def _says_something(query: str) -> str:
+    if not query.strip():
+        raise ValueError("give at least one word")
+    # Half of a surrogate pair can be neither sent nor looked up.
+    return query.encode("utf-8", "replace").decode("utf-8")
+
+
+Query: TypeAlias = Annotated[str, AfterValidator(_says_something)]
+"""Text with at least one visible character, and valid Unicode."""

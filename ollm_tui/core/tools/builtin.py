@@ -7,18 +7,14 @@ from ollm_tui.core.tools.delete_file import DELETE_FILE
 from ollm_tui.core.tools.edit_file import EDIT_FILE
 from ollm_tui.core.tools.glob import GLOB
 from ollm_tui.core.tools.grep import GREP
-from ollm_tui.core.tools.http_fetch import HTTP_FETCH
 from ollm_tui.core.tools.ls import LS
-from ollm_tui.core.tools.memory import MEMORY
-from ollm_tui.core.tools.memory_get import MEMORY_GET
-from ollm_tui.core.tools.memory_search import MEMORY_SEARCH
+from ollm_tui.core.tools.memory import MEMORY, MEMORY_GET, MEMORY_SEARCH
 from ollm_tui.core.tools.move_file import MOVE_FILE
 from ollm_tui.core.tools.read_file import READ_FILE
 from ollm_tui.core.tools.read_many_files import READ_MANY_FILES
 from ollm_tui.core.tools.shell import SHELL
-from ollm_tui.core.tools.shell_kill import SHELL_KILL
-from ollm_tui.core.tools.shell_output import SHELL_OUTPUT
-from ollm_tui.core.tools.web_fetch import WEB_FETCH
+from ollm_tui.core.tools.shell_jobs import SHELL_KILL, SHELL_OUTPUT
+from ollm_tui.core.tools.web_fetch import HTTP_FETCH, WEB_FETCH
 from ollm_tui.core.tools.web_search import WEB_SEARCH
 from ollm_tui.core.tools.write_file import WRITE_FILE
 from ollm_tui.core.tools.write_todos import WRITE_TODOS

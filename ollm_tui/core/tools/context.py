@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.bus.message_bus import MessageBus
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ollm_tui.core.shell.hub import CommandHub
     from ollm_tui.core.storage.store import Store
     from ollm_tui.core.todos.todo_list import TodoList
-    from ollm_tui.core.tools.command_reader import CommandReader
     from ollm_tui.core.web.client import WebAccess
 
 
@@ -134,3 +133,23 @@ class ToolContext:
         from ollm_tui.core.todos.todo_list import TodoList
 
         return TodoList(self.defaults.store, self.fence.root)
+
+
+@dataclass(frozen=True)
+class CommandFacts:
+    """The simple commands of a line, and the warnings for its confirmation."""
+
+    parts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class CommandReader(Protocol):
+    """Reads command lines as the policy does."""
+
+    def facts(self, command: str, workspace: Workspace | None = None, cwd: str = "") -> CommandFacts:
+        """Return what a confirmation shows about a line; reads the disk and blocks."""
+        ...
+
+    def exit_code_is_answer(self, command: str, code: int | None) -> bool:
+        """Return whether the exit code is an answer ("not found", "differs") rather than a failure."""
+        ...

@@ -26,7 +26,7 @@ from ollm_tui.core.files.atomic import carry_out, check_writable, exclusive
 from ollm_tui.core.files.directory_tree import MOUNTED, TreeEntry, TreeError, list_tree
 from ollm_tui.core.files.snapshots import ABSENT
 from ollm_tui.core.tools.base import Effect, Parameters, Question, Tool, ToolGroup, ToolInvocation, TouchedPath
-from ollm_tui.core.tools.file_warnings import git_standing
+from ollm_tui.core.tools.file_changes import git_standing
 
 _FILES_SHOWN = 1_000
 """Entries listed in a confirmation; their number and size are always those of all."""

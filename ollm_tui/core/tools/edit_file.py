@@ -30,7 +30,7 @@ from ollm_tui.core.files.text_files import Encoding, decode
 from ollm_tui.core.tools.base import Effect, Parameters, Question, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.edit_matching import AmbiguousEdit, EditMatch, EditTarget, MatchKind, NoEditMatch, Text, find
 from ollm_tui.core.tools.edit_messages import ambiguous, not_found
-from ollm_tui.core.tools.file_warnings import link_concerns, link_notes
+from ollm_tui.core.tools.file_changes import link_concerns, link_notes
 
 
 class Edit(Parameters):

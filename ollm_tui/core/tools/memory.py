@@ -10,12 +10,12 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.escape import quoted_unless_plain
-from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
+from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
 from ollm_tui.core.bus.confirmation import ConfirmationDetails, Preview, TextPreview
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.secrets import looks_secret_under
-from ollm_tui.core.memory import Memory, MemoryEntry, MemoryScope
-from ollm_tui.core.tools.base import CallFacts, Effect, Parameters, Question, Tool, ToolGroup, ToolInvocation
+from ollm_tui.core.memory import Memory, MemoryEntry, MemoryMatch, MemoryScope, Ranking
+from ollm_tui.core.tools.base import CallFacts, Effect, Parameters, Query, Question, Tool, ToolGroup, ToolInvocation
 
 _SYNONYMS = {
     "save": "set",
@@ -195,4 +195,127 @@ MEMORY = Tool(
     invocation=MemoryInvocation,
     risk=Risk.LOW,
     returns=MemoryData | MemoryKeysData,
+)
+
+
+_NAMED_KEYS = 20
+"""Number of keys named when the key is missing."""
+
+
+class MemoryGetParameters(Parameters):
+    """Which memory to read."""
+
+    key: str
+
+
+class MemoryGetInvocation(ToolInvocation[MemoryGetParameters]):
+    """Reads one memory."""
+
+    def get_description(self) -> str:
+        """Return one line about the call."""
+        return f"Recall {quoted_unless_plain(self.params.key)}"
+
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        """Read the memory of the workspace, else that of the user.
+
+        A missing key is no error: the result names existing keys.
+        """
+        signal.throw_if_aborted()
+        return await signal.in_thread(self._run)
+
+    def _run(self) -> ToolResult:
+        memory = self.context.memories
+        found = memory.get(self.params.key)
+        if found is not None:
+            return recalled(self.params.key, found)
+        keys = memory.keys()
+        named = ", ".join(quoted_unless_plain(key) for key in keys[:_NAMED_KEYS])
+        more = f" and {len(keys) - _NAMED_KEYS} more" if len(keys) > _NAMED_KEYS else ""
+        notes = (f"the keys are: {named}{more}",) if keys else ()
+        return recalled(self.params.key, None, notes)
+
+
+MEMORY_GET = Tool(
+    name="memory_get",
+    display_name="Recall",
+    description="Read what is remembered under a key.",
+    group=ToolGroup.MEMORY,
+    effect=Effect.READS,
+    parameters=MemoryGetParameters,
+    invocation=MemoryGetInvocation,
+    risk=Risk.LOW,
+    returns=MemoryData,
+)
+
+
+_KEYWORD_NOTE = "keyword only: no semantic model is installed, so try other words for the same thing"
+
+
+class MemorySearchParameters(Parameters):
+    """What to search for."""
+
+    query: Query
+    limit: int = Field(10, ge=1, le=100)
+
+
+class MemoryHit(Wire):
+    """One memory found; `by` tells how it was found."""
+
+    key: str
+    value: str
+    scope: MemoryScope
+    snippet: str
+    by: Ranking
+
+
+class MemorySearchData(ToolData):
+    """The results, best first; `ranking` tells how they were ranked."""
+
+    results: tuple[MemoryHit, ...]
+    ranking: Ranking
+
+
+class MemorySearchInvocation(ToolInvocation[MemorySearchParameters]):
+    """Searches the memories."""
+
+    def get_description(self) -> str:
+        """Return one line about the call."""
+        return f"Search memory for {quoted_unless_plain(self.params.query)}"
+
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        """Search. Raises StorageFailed, OperationCancelled; no results is no error."""
+        signal.throw_if_aborted()
+        memory = self.context.memories
+        outcome = await signal.in_thread(memory.search, self.params.query, self.params.limit, signal=signal)
+        data = MemorySearchData(results=tuple(_hit(hit) for hit in outcome.found), ranking=outcome.ranking)
+        if not outcome.found:
+            ranked = _KEYWORD_NOTE if outcome.ranking is Ranking.KEYWORD_ONLY else f"ranked by {outcome.ranking}"
+            return ToolResult.of_text("No results", data=data, notes=outcome.notes or (ranked,))
+        heading = f"{len(outcome.found)} found ({outcome.ranking})"
+        text = "\n".join((f"{heading}:", *map(_line, outcome.found)))
+        return ToolResult.of_text(text, heading, data=data, notes=outcome.notes)
+
+
+def _line(found: MemoryMatch) -> str:
+    marks = [found.memory.scope.value] if found.memory.scope is MemoryScope.USER else []
+    marks += [found.by.value] if found.by is Ranking.MEANING_ONLY else []
+    where = f" ({', '.join(marks)})" if marks else ""
+    return f"{quoted_unless_plain(found.memory.key)}{where}: {quoted_unless_plain(found.snippet)}"
+
+
+def _hit(found: MemoryMatch) -> MemoryHit:
+    memory = found.memory
+    return MemoryHit(key=memory.key, value=memory.value, scope=memory.scope, snippet=found.snippet, by=found.by)
+
+
+MEMORY_SEARCH = Tool(
+    name="memory_search",
+    display_name="Search Memory",
+    description="Find what is remembered by words in keys and values, and by meaning where a model is installed.",
+    group=ToolGroup.MEMORY,
+    effect=Effect.READS,
+    parameters=MemorySearchParameters,
+    invocation=MemorySearchInvocation,
+    risk=Risk.LOW,
+    returns=MemorySearchData,
 )

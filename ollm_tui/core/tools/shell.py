@@ -26,8 +26,7 @@ from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.shell.hub import CommandEnding, CommandRequest, CommandStatus, StartError, TimeLimits
 from ollm_tui.core.shell.shell_service import CommandOutcome, ShellService
 from ollm_tui.core.tools.base import Effect, Parameters, Question, Tool, ToolGroup, ToolInvocation, TouchedPath
-from ollm_tui.core.tools.command_reader import CommandFacts
-from ollm_tui.core.tools.context import ToolContext
+from ollm_tui.core.tools.context import CommandFacts, ToolContext
 
 DEFAULT_TIMEOUT_MS = 30_000
 """Time limit in milliseconds where the call gives none (000)."""

@@ -9,10 +9,9 @@ from ollm_tui.core.base.errors import SearchFailed
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
 from ollm_tui.core.bus.states import Risk
-from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
-from ollm_tui.core.tools.query import Query
+from ollm_tui.core.tools.base import Effect, Parameters, Query, Tool, ToolGroup, ToolInvocation
+from ollm_tui.core.tools.web_request import UNTRUSTED_NOTE, WebResult
 from ollm_tui.core.web.client import SearchProvider
-from ollm_tui.core.web.untrusted_text import UNTRUSTED_NOTE, WebResult
 
 DEFAULT_RESULTS = 5
 MAX_QUERY = 2_000
@@ -58,7 +57,7 @@ class WebSearchInvocation(ToolInvocation[WebSearchParameters]):
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
         """Search. Raises SearchFailed; no results is no error."""
-        from ollm_tui.core.web.search_providers.results import normalised
+        from ollm_tui.core.web.search_providers import normalised
 
         signal.throw_if_aborted()
         provider = self._provider()
@@ -79,7 +78,7 @@ class WebSearchInvocation(ToolInvocation[WebSearchParameters]):
         )
 
     def _provider(self) -> SearchProvider:
-        from ollm_tui.core.web.search_providers.choice import HOW_TO_CONFIGURE
+        from ollm_tui.core.web.search_providers import HOW_TO_CONFIGURE
 
         provider = self.context.web_access.search
         if provider is None:

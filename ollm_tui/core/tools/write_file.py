@@ -46,7 +46,7 @@ from ollm_tui.core.tools.base import (
     ToolInvocation,
     TouchedPath,
 )
-from ollm_tui.core.tools.file_warnings import find_omission, link_concerns, link_notes
+from ollm_tui.core.tools.file_changes import find_omission, link_concerns, link_notes
 
 
 class WriteFileParameters(Parameters):

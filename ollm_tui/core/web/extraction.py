@@ -6,9 +6,13 @@ Everything here is blocking and may take tenths of a second on a large page: cal
 from __future__ import annotations
 
 import importlib
+import json
 import logging
 import re
+import resource
+import sys
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any, cast
 from urllib.parse import urljoin
 
@@ -74,6 +78,11 @@ def selector_error(selector: str) -> str | None:
     except ValueError as error:
         return str(error)
     return None
+
+
+def extract(html: str, selector: str | None, base_url: str) -> str:
+    """Return what `extract_selected` or, without a selector, `extract_main` makes of a page."""
+    return extract_main(html, base_url) if selector is None else extract_selected(html, selector, base_url)
 
 
 def extract_selected(html: str, selector: str, base_url: str) -> str:
@@ -226,3 +235,28 @@ def _base_url(root: Node, url: str) -> str:
         if joined.startswith(("http://", "https://")):
             return joined
     return url
+
+
+class PageOutcome(StrEnum):
+    """The first line of a page process's answer; its text, or what is wrong, follows."""
+
+    TEXT = "text"
+    NO_MATCH = "no match"
+    BAD_SELECTOR = "bad selector"
+    TOO_MUCH = "too much"
+
+
+def answer() -> None:
+    """Read one page from stdin and write its text to stdout, as a process of its own."""
+    asked, _, html = sys.stdin.buffer.read().decode("utf-8").partition("\n")
+    selector, base_url, memory_bytes, max_chars = json.loads(asked)
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    try:
+        outcome, text = PageOutcome.TEXT, extract(html, selector, base_url)
+    except SelectorNotFoundError:
+        outcome, text = PageOutcome.NO_MATCH, ""
+    except ValueError as error:
+        outcome, text = PageOutcome.BAD_SELECTOR, str(error)
+    if outcome is PageOutcome.TEXT and len(text) > max_chars:
+        outcome, text = PageOutcome.TOO_MUCH, ""
+    sys.stdout.buffer.write(f"{outcome}\n{text}".encode("utf-8", "replace"))

@@ -12,8 +12,7 @@ from ollm_tui import __version__
 from ollm_tui.core.base.errors import InvalidArguments
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.fence.secrets import variable_looks_secret
-from ollm_tui.core.web.charset import media_type
-from ollm_tui.core.web.response_body import ACCEPT_ENCODING
+from ollm_tui.core.web.response_body import ACCEPT_ENCODING, media_type
 from ollm_tui.core.web.urls import WebUrl
 
 MAX_TIMEOUT = 120.0

@@ -15,8 +15,9 @@ from pathlib import Path
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, InvalidArguments
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.web.charset import decode_text
+from ollm_tui.core.web.child_process import UnreadableError, needs_process, pdf_text, read_large
 from ollm_tui.core.web.http_messages import WebResponse
+from ollm_tui.core.web.response_body import decode_text
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT_ENDINGS = ("+json", "+xml", "/json", "/xml", "/javascript", "/ecmascript", "/yaml", "/toml", "/x-yaml", "/csv")
@@ -133,22 +134,19 @@ def _decodes(head: bytes) -> bool:
 
 async def _page_text(html: str, selector: str | None, response: WebResponse, signal: AbortSignal) -> str:
     # Not before a page has come, and in a thread: making Markdown takes a seventh of all modules' memory.
-    await signal.in_thread(import_module, "ollm_tui.core.web.isolated_readers")
-    from ollm_tui.core.web.extraction import SelectorNotFoundError, extract_main, extract_selected
-    from ollm_tui.core.web.isolated_readers import UnreadablePageError, needs_process, read_large
+    await signal.in_thread(import_module, "ollm_tui.core.web.extraction")
+    from ollm_tui.core.web.extraction import SelectorNotFoundError, extract
 
     url = response.url.text
     try:
         if needs_process(html, selector):
             return await read_large(html, selector, url, signal)
-        if selector is None:
-            return await signal.in_thread(extract_main, html, url)
-        return await signal.in_thread(extract_selected, html, selector, url)
+        return await signal.in_thread(extract, html, selector, url)
     except SelectorNotFoundError:
         raise _no_selector(response, "no element of the page matches it") from None
     except ValueError as error:
         raise _no_selector(response, str(error)) from None
-    except UnreadablePageError as error:
+    except UnreadableError as error:
         raise FetchFailed(
             f"{url}: the page came, but {error}. Ask for a part of it by selector, or for its text with http_fetch.",
             {"url": url, "reason": str(error)},
@@ -165,12 +163,10 @@ def _no_selector(response: WebResponse, reason: str) -> FetchFailed:
 async def _read_bytes(response: WebResponse, kind: str, downloads: Path | None, signal: AbortSignal) -> ReadableContent:
     note: str | None = None
     if kind == "pdf":
-        from ollm_tui.core.web.isolated_readers import UnreadablePdfError, pdf_text
-
         try:
             text = await pdf_text(response.body, signal)
             return ReadableContent(text or "(the PDF has no text)", text)
-        except UnreadablePdfError as error:
+        except UnreadableError as error:
             note = str(error)
     described = f"{response.media_type[:MAX_TYPE] or 'binary data'}, {len(response.body):,} bytes"
     size = image_size(response.body)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -113,13 +113,7 @@ class EntryComposer:
         blocks: list[Block] = [LinesBlock((head,))]
         if entry.reasoning:
             blocks.append(_reasoning_block(entry, folded=self.folded(entry)))
-        for index, part in enumerate(self._parts(entry)):
-            gap = index > 0
-            match part:
-                case Prose(text):
-                    blocks.append(ProseBlock(text, gap))
-                case Code(text, language, joins):
-                    blocks.append(CodeBlock(text, language, gap and not joins))
+        blocks += markdown_blocks(self._parts(entry))
         if entry.partial:
             blocks.append(LinesBlock((line(("[cut off here]", TextRole.WARNING)),)))
         return blocks
@@ -135,6 +129,16 @@ class EntryComposer:
         if not entry.live:
             del self._growing[entry.id]
         return parts
+
+
+def markdown_blocks(parts: Iterable[Prose | Code]) -> Iterator[Block]:
+    """Yield the blocks of split markdown; all but the first stand apart."""
+    for index, part in enumerate(parts):
+        match part:
+            case Prose(text):
+                yield ProseBlock(text, index > 0)
+            case Code(text, language, joins):
+                yield CodeBlock(text, language, index > 0 and not joins)
 
 
 def source_of(entry: Entry) -> str:

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollm_tui.agent.providers.argument_json import read_arguments
 from ollm_tui.agent.providers.call_assembly import CallAssembler, CallFragment, CallIds
+from ollm_tui.agent.providers.json_values import read_arguments
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
-    CallOrigin,
     FinishReason,
     ReasoningDelta,
     TextDelta,
@@ -22,6 +21,7 @@ from ollm_tui.agent.providers.provider import (
     ToolCallReady,
 )
 from ollm_tui.agent.providers.reply_reader import ReplyReader
+from ollm_tui.core.bus.states import Origin
 from tests.agent.providers.collecting import asking
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -191,7 +191,7 @@ def test_a_call_written_as_text_is_found_and_its_text_hidden(written: str):
     for pieces in ([written], list(written), [written[:9], written[9:]]):
         text, _, calls = read_reply(*pieces)
         assert [(call.name, call.arguments, call.origin) for call in calls] == [
-            ("ls", {"path": "src"}, CallOrigin.SALVAGED)
+            ("ls", {"path": "src"}, Origin.SALVAGED)
         ]
         assert text == WRITTEN_CALLS[written]
 

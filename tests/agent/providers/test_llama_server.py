@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.agent.providers.openai import OpenAIProvider
-from ollm_tui.agent.providers.probe import ProbeTarget, ServerKind, probe_servers
 from ollm_tui.agent.providers.provider import (
     ChatRequest,
     FinishReason,
@@ -28,6 +27,7 @@ from ollm_tui.agent.providers.provider import (
 )
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.errors import OperationCancelled
+from ollm_tui.runtime.model_provider import ProbeTarget, ServerKind, probe_servers
 from tests.agent.providers.collecting import asking, collect
 
 READY_WITHIN = 60.0

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
-    CallOrigin,
     ChatRequest,
     FinishReason,
     ProviderErrorKind,
@@ -24,6 +23,7 @@ from ollm_tui.agent.providers.provider import (
 from ollm_tui.agent.providers.scripted import ScriptedProvider, ScriptError, load_script, parse_script
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import OperationCancelled
+from ollm_tui.core.bus.states import Origin
 from tests.agent.providers.collecting import TOOLS, asking, collect
 
 
@@ -46,7 +46,7 @@ async def test_the_example_of_the_contract_works():
     first = await collect(provider, asking())
     assert (first.text, first.called, first.finish) == ("I'll look.", [("ls", {"path": "."})], FinishReason.TOOL_CALLS)
     call = first.calls[0]
-    assert call.origin is CallOrigin.MODEL
+    assert call.origin is Origin.MODEL
     history = (UserMessage("x"), AssistantMessage(first.text, (call,)), ToolMessage(call.id, "ls", "- README.md"))
     assert (await collect(provider, ChatRequest(history))).text == "Done."
 

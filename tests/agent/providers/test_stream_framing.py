@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollm_tui.agent.providers.stream_framing import EventDecoder, FramingError, LineDecoder, ServerEvent
+from ollm_tui.agent.providers.reply_reader import EventDecoder, FramingError, LineDecoder, ServerEvent
 
 
 @st.composite
@@ -26,7 +26,7 @@ def events_of(chunks: list[bytes]) -> list[ServerEvent]:
 
 def lines_of(chunks: list[bytes]) -> list[str]:
     decoder = LineDecoder()
-    return [line for chunk in chunks for line in decoder.feed(chunk)] + list(decoder.close())
+    return [line.data for chunk in chunks for line in decoder.feed(chunk)] + [line.data for line in decoder.close()]
 
 
 SSE_LIKE = st.lists(
@@ -92,5 +92,5 @@ def test_what_came_before_a_line_too_long_is_given():
     with pytest.raises(FramingError):
         seen.extend(decoder.feed(b""))
         for line in decoder.feed(b"one\ntwo\n" + b"x" * 11):
-            seen.append(line)
+            seen.append(line.data)
     assert seen == ["one", "two"]

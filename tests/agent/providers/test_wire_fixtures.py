@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 
 from ollm_tui.agent.providers.http_connection import HttpConnection
 from ollm_tui.agent.providers.ollama import OllamaProvider
-from ollm_tui.agent.providers.ollama_reply import OllamaReplyReader as OllamaReader
+from ollm_tui.agent.providers.ollama import OllamaReplyReader as OllamaReader
 from ollm_tui.agent.providers.openai import OpenAIProvider
-from ollm_tui.agent.providers.openai_reply import OpenAIReplyReader as OpenAIReader
+from ollm_tui.agent.providers.openai import OpenAIReplyReader as OpenAIReader
 from ollm_tui.agent.providers.provider import (
-    CallOrigin,
     FinishReason,
     ProviderError,
     ProviderErrorKind,
     StreamEvent,
     TextDelta,
 )
-from ollm_tui.agent.providers.retry import RetryPolicy
+from ollm_tui.agent.providers.provider_errors import RetryPolicy
 from ollm_tui.agent.providers.server_address import ServerAddress
+from ollm_tui.core.bus.states import Origin
 from tests.agent.providers.collecting import Collected, asking, collect
 from tests.agent.providers.fake_server import WIRE, FakeReply, FakeServer, json_reply, lines_of, wire_fixture
 
@@ -47,7 +47,7 @@ class Expected:
 
 
 def salvaged(got: Collected) -> bool:
-    return all(call.origin is CallOrigin.SALVAGED for call in got.calls)
+    return all(call.origin is Origin.SALVAGED for call in got.calls)
 
 
 STREAMS = {
@@ -209,8 +209,7 @@ def read_chunks(name: str, chunks: list[bytes]) -> tuple[list[StreamEvent], str 
     try:
         for chunk in chunks:
             events += reader.feed(chunk)
-        if isinstance(reader, OllamaReader):
-            events += reader.read_rest()
+        events += reader.read_rest()
         events += reader.close()
     except ProviderError as failure:
         return [*events, *reader.cut_off()], str(failure)

@@ -14,14 +14,13 @@ from ollm_tui.cli import main
 from ollm_tui.core import MessageBus, PolicyConfig, PolicyEngine, ToolExecutor, Workspace
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.states import Risk
-from ollm_tui.core.execution.executor_options import ExecutorOptions
-from ollm_tui.core.execution.permission import AutoAnswer
+from ollm_tui.core.execution.judging import AutoAnswer, ExecutorOptions
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.tools.builtin import BUILTIN_TOOLS, builtin_tools
 from ollm_tui.core.tools.context import ToolContext
-from ollm_tui.core.tools.http_fetch import HTTP_FETCH
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.core.tools.schema import returns_schema
+from ollm_tui.core.tools.web_fetch import HTTP_FETCH
 from ollm_tui.core.web.client import WebAccess
 from tests.core.web.server import reply, running_server
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ollm_tui.core.bus.states import CallOutcome, CallState
-from ollm_tui.core.execution.call_states import TRANSITIONS, IllegalTransitionError, Transition, next_state
+from ollm_tui.core.execution.calls import TRANSITIONS, IllegalTransitionError, Transition, next_state
 
 ENDS = (Transition.FINISH, Transition.CANCEL)
 

@@ -39,8 +39,7 @@ from ollm_tui.core.bus.confirmation import ConfirmationDetails
 from ollm_tui.core.bus.message_bus import Subscriber
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice, OutputProduced
 from ollm_tui.core.execution.calls import CallOrder, CallRecord
-from ollm_tui.core.execution.executor_options import ExecutorOptions
-from ollm_tui.core.execution.permission import AutoAnswer
+from ollm_tui.core.execution.judging import AutoAnswer, ExecutorOptions
 from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.policy.rules import Decision, Mode, Operator
 from ollm_tui.core.tools.base import CallFacts, Question, TouchedPath

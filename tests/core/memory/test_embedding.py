@@ -25,7 +25,7 @@ from ollm_tui.core.memory.embedding import HEAD_CHARS, READING_SECONDS, Embedder
 from ollm_tui.core.memory.ranked_search import WordMatches, fused
 from ollm_tui.core.storage.store import Schema, Store
 from ollm_tui.core.tools.context import ToolContext
-from ollm_tui.core.tools.memory_search import MEMORY_SEARCH
+from ollm_tui.core.tools.memory import MEMORY_SEARCH
 from ollm_tui.testing import FakeClock
 from tests.core.memory.concepts import Concepts
 

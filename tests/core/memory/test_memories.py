@@ -25,8 +25,7 @@ from ollm_tui.core.memory import MAX_VALUE_CHARS, Memory, MemoryScope
 from ollm_tui.core.storage.store import Store
 from ollm_tui.core.tools.base import Effect, Tool
 from ollm_tui.core.tools.context import ToolContext
-from ollm_tui.core.tools.memory import MEMORY
-from ollm_tui.core.tools.memory_get import MEMORY_GET
+from ollm_tui.core.tools.memory import MEMORY, MEMORY_GET
 
 USER, WORKSPACE = MemoryScope.USER, MemoryScope.WORKSPACE
 fresh = itertools.count()

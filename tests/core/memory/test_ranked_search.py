@@ -22,7 +22,7 @@ from ollm_tui.core.memory.ranked_search import SNIPPET_CHARS
 from ollm_tui.core.storage.store import Store
 from ollm_tui.core.tools.base import Effect
 from ollm_tui.core.tools.context import ToolContext
-from ollm_tui.core.tools.memory_search import MEMORY_SEARCH
+from ollm_tui.core.tools.memory import MEMORY_SEARCH
 
 fresh = itertools.count()
 

@@ -20,8 +20,7 @@ from ollm_tui.core.shell.process_tree import running_processes
 from ollm_tui.core.tools.base import Tool
 from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.shell import SHELL, ShellData
-from ollm_tui.core.tools.shell_kill import SHELL_KILL
-from ollm_tui.core.tools.shell_output import SHELL_OUTPUT
+from ollm_tui.core.tools.shell_jobs import SHELL_KILL, SHELL_OUTPUT
 
 TOOLS: dict[str, Tool] = {tool.name: tool for tool in (SHELL, SHELL_OUTPUT, SHELL_KILL)}
 

@@ -16,8 +16,7 @@ from ollm_tui.core.shell import shell_service
 from ollm_tui.core.shell.folded_text import fold
 from ollm_tui.core.shell.hub import CommandPhase
 from ollm_tui.core.shell.shell_service import ending_whole
-from ollm_tui.core.tools.shell_kill import ShellKillData
-from ollm_tui.core.tools.shell_output import ShellOutputData
+from ollm_tui.core.tools.shell_jobs import ShellKillData, ShellOutputData
 from tests.core.shell.conftest import Bench, alive, data_of, in_session, until
 
 

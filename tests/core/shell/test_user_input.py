@@ -15,7 +15,7 @@ from ollm_tui.core.base.errors import OperationCancelled, ShellExecutionFailed
 from ollm_tui.core.shell.hub import CommandPhase, CommandStatus
 from ollm_tui.core.shell.status import UserInput
 from ollm_tui.core.shell.user_input import KEPT_CHARACTERS, KEPT_LINES, TerminalInput, TypedLines
-from ollm_tui.core.tools.shell_kill import SHELL_KILL
+from ollm_tui.core.tools.shell_jobs import SHELL_KILL
 from tests.core.shell.conftest import Bench, data_of, runs_in, until
 
 

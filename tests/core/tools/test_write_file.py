@@ -30,7 +30,7 @@ from ollm_tui.core.base.errors import (
 )
 from ollm_tui.core.bus.confirmation import DiffPreview, TextPreview
 from ollm_tui.core.files.text_files import decode
-from ollm_tui.core.tools.file_warnings import find_omission
+from ollm_tui.core.tools.file_changes import find_omission
 from ollm_tui.core.tools.read_file import READ_FILE, ReadFileData
 from ollm_tui.core.tools.write_file import WRITE_FILE, WriteFileData, WriteFileParameters
 from tests.core.tools.file_calls import Room, names, new_room, open_room, preview_of, run, spelled, texts, unprivileged

@@ -24,8 +24,7 @@ from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
 from ollm_tui.core.bus.states import RememberScope, Risk
 from ollm_tui.core.policy.rules import Mode
 from ollm_tui.core.tools.context import ToolContext
-from ollm_tui.core.tools.http_fetch import HTTP_FETCH
-from ollm_tui.core.tools.web_fetch import WEB_FETCH
+from ollm_tui.core.tools.web_fetch import HTTP_FETCH, WEB_FETCH
 from ollm_tui.core.web.allowed_hosts import AllowedDomains, local_server
 from ollm_tui.core.web.client import WebAccess
 from ollm_tui.core.web.urls import parse_url

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core.base.abort import AbortController
-from ollm_tui.core.web.child_process import ChildRunError, run_python
-from ollm_tui.core.web.isolated_readers import UnreadablePdfError, pdf_text
+from ollm_tui.core.web.child_process import ChildRunError, UnreadableError, pdf_text, run_python
 
 SIGNAL = AbortController().signal
 
@@ -42,7 +41,7 @@ async def test_the_text_of_a_pdf_is_read() -> None:
 
 async def test_a_damaged_pdf_and_an_encrypted_one_say_so() -> None:
     pytest.importorskip("pypdf", reason="pypdf is not installed")
-    with pytest.raises(UnreadablePdfError, match="damaged or encrypted"):
+    with pytest.raises(UnreadableError, match="damaged or encrypted"):
         await pdf_text(b"%PDF-1.7 nonsense", SIGNAL)
 
 
@@ -58,7 +57,7 @@ async def test_nothing_of_the_workspace_is_imported(tmp_path: Path, monkeypatch:
     path, folder = json.loads(where)
     assert folder == "/"
     assert not {"", str(tmp_path)} & set(path)
-    with suppress(UnreadablePdfError):  # where pypdf is not installed
+    with suppress(UnreadableError):  # where pypdf is not installed
         await pdf_text(page_of_pdf("x"), SIGNAL)
     assert not mark.exists()
 

@@ -21,8 +21,7 @@ from ollm_tui.core.base.errors import (
     OperationCancelled,
     UrlNotAllowed,
 )
-from ollm_tui.core.tools.http_fetch import HTTP_FETCH
-from ollm_tui.core.tools.web_fetch import WEB_FETCH
+from ollm_tui.core.tools.web_fetch import HTTP_FETCH, WEB_FETCH
 from ollm_tui.core.web.server_load import SPACING, HostThrottle
 from ollm_tui.core.web.transport import PIECES_AT_ONCE, PiecewiseBody
 from ollm_tui.testing import FakeClock

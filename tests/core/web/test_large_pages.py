@@ -10,9 +10,9 @@ import pytest
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, OperationCancelled
 from ollm_tui.core.tools.web_fetch import WEB_FETCH
-from ollm_tui.core.web import isolated_readers, readable
+from ollm_tui.core.web import child_process, readable
+from ollm_tui.core.web.child_process import LARGE_TAGS, ReaderLimits, UnreadableError, needs_process, read_large
 from ollm_tui.core.web.extraction import SelectorNotFoundError, extract_main, extract_selected
-from ollm_tui.core.web.isolated_readers import LARGE_TAGS, UnreadablePageError, needs_process, read_large
 from tests.core.web.server import access, call, reply, running_server
 
 SIGNAL = AbortController().signal
@@ -57,18 +57,11 @@ async def test_a_selector_that_fits_nothing_or_cannot_be_used_is_told_apart() ->
 
 
 async def test_what_fills_the_memory_or_says_too_much_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    start = isolated_readers._CODE.removesuffix("answer()")
-    monkeypatch.setattr(
-        isolated_readers, "_CODE", f"{start}import ollm_tui.core.web.page_process as c; c.MAX_TEXT = 9; answer()"
-    )
-    with pytest.raises(UnreadablePageError, match="its text has more than"):
+    monkeypatch.setattr(child_process, "LIMITS", ReaderLimits(page_chars=9))
+    with pytest.raises(UnreadableError, match="its text has more than"):
         await read_large("<p>ten letters", None, URL, SIGNAL)
-    monkeypatch.setattr(
-        isolated_readers,
-        "_CODE",
-        f"{start}import ollm_tui.core.web.page_process as c; c.MEMORY_BYTES = 1 << 20; answer()",
-    )
-    with pytest.raises(UnreadablePageError, match="too large or too deep"):
+    monkeypatch.setattr(child_process, "LIMITS", ReaderLimits(memory_bytes=1 << 20))
+    with pytest.raises(UnreadableError, match="too large or too deep"):
         await read_large("<p>x" * LARGE_TAGS, None, URL, SIGNAL)
 
 
@@ -96,7 +89,7 @@ async def test_an_abort_ends_the_reading_and_its_process() -> None:
 
 
 async def test_a_page_that_cannot_be_read_says_what_to_ask_for_instead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolated_readers, "_CODE", "raise MemoryError")
+    monkeypatch.setattr(child_process, "LIMITS", ReaderLimits(memory_bytes=1 << 20))
     async with running_server() as server:
         server.answers["/"] = reply("<p>x" * (LARGE_TAGS + 1))
         with pytest.raises(FetchFailed, match=r"too large or too deep to be read\. Ask for a part of it by selector"):

@@ -21,17 +21,20 @@ from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.errors import InvalidArguments, OperationCancelled, SearchFailed
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.tools.web_search import WEB_SEARCH
+from ollm_tui.core.web import ddgs_process, ddgs_provider
 from ollm_tui.core.web.client import SearchHit, SearchProvider, WebAccess
-from ollm_tui.core.web.search_providers import ddgs_process, ddgs_provider
-from ollm_tui.core.web.search_providers.choice import (
+from ollm_tui.core.web.ddgs_provider import Ddgs, DdgsHit, DdgsOutcome, EngineAnswer
+from ollm_tui.core.web.search_providers import (
+    Brave,
     ProviderName,
     SearchSettings,
+    SearXNG,
+    Tavily,
     UnconfiguredProvider,
     choose_provider,
+    clean_url,
+    normalised,
 )
-from ollm_tui.core.web.search_providers.ddgs_provider import Ddgs, DdgsHit, DdgsOutcome, EngineAnswer
-from ollm_tui.core.web.search_providers.json_providers import Brave, SearXNG, Tavily
-from ollm_tui.core.web.search_providers.results import clean_url, normalised
 from tests.core.web.server import Request, Server, call, reply, running_server
 
 

@@ -30,16 +30,14 @@ from ollm_tui.core.base.results import JsonObject, ToolResult
 from ollm_tui.core.bus.confirmation import UrlPreview
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.execution.executor import ToolExecutor
-from ollm_tui.core.execution.executor_options import ExecutorOptions
-from ollm_tui.core.execution.permission import AutoAnswer
+from ollm_tui.core.execution.judging import AutoAnswer, ExecutorOptions
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.rules import PolicyConfig
 from ollm_tui.core.tools.base import AnyTool, Effect
 from ollm_tui.core.tools.context import ToolContext
-from ollm_tui.core.tools.http_fetch import HTTP_FETCH
 from ollm_tui.core.tools.registry import ToolRegistry
-from ollm_tui.core.tools.web_fetch import WEB_FETCH
+from ollm_tui.core.tools.web_fetch import HTTP_FETCH, WEB_FETCH
 from ollm_tui.core.web import readable
 from ollm_tui.core.web.client import WebAccess
 from tests.core.web.server import Server, access, call, reply, running_server
@@ -412,8 +410,8 @@ async def test_refusals_of_literal_addresses_come_before_the_question() -> None:
 
 def test_the_tools_import_nothing_heavy() -> None:
     code = (
-        "import sys, json; import ollm_tui.core.tools.web_fetch, ollm_tui.core.tools.http_fetch, "
-        "ollm_tui.core.tools.web_search, ollm_tui.core.web.client, ollm_tui.core.web.search_providers.choice;"
+        "import sys, json; import ollm_tui.core.tools.web_fetch, "
+        "ollm_tui.core.tools.web_search, ollm_tui.core.web.client, ollm_tui.core.web.search_providers;"
         "print(json.dumps(sorted({'httpx', 'httpcore', 'lxml', 'readability', 'ddgs', 'idna'} & set(sys.modules))))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

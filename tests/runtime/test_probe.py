@@ -7,16 +7,16 @@ import time
 
 import pytest
 
-from ollm_tui.agent.providers.probe import USUAL_TARGETS, FoundServer, ProbeTarget, ServerKind, probe_servers
+from ollm_tui.runtime.model_provider import USUAL_TARGETS, FoundServer, ProbeTarget, ServerKind, probe_servers
 from tests.agent.providers.fake_server import FakeReply, FakeServer, json_reply, wire_fixture
 
 
-def test_the_usual_places_are_those_of_the_usual_servers():
-    assert [(place.label, place.port, place.host) for place in USUAL_TARGETS] == [
-        ("Ollama", 11434, "127.0.0.1"),
-        ("LM Studio", 1234, "127.0.0.1"),
-        ("llama.cpp", 8080, "127.0.0.1"),
-        ("vLLM", 8000, "127.0.0.1"),
+def test_the_usual_targets_are_those_of_the_usual_servers():
+    assert [(target.label, target.address.url) for target in USUAL_TARGETS] == [
+        ("Ollama", "http://127.0.0.1:11434"),
+        ("LM Studio", "http://127.0.0.1:1234/v1"),
+        ("llama.cpp", "http://127.0.0.1:8080/v1"),
+        ("vLLM", "http://127.0.0.1:8000/v1"),
     ]
 
 
@@ -63,7 +63,7 @@ async def test_whatever_else_listens_is_no_model_server(kind: ServerKind, reply:
         assert len(server.requests) == 1
 
 
-async def test_all_places_are_asked_at_once_and_given_up_together():
+async def test_all_targets_are_asked_at_once_and_given_up_together():
     await probe_servers(0.2, [])
     async with FakeServer() as server:
         server.always("/v1/models", FakeReply((), silent=True))

@@ -1,19 +1,107 @@
-"""What providers that answer JSON over HTTP have in common: one request, and their refusals as errors."""
+"""Which provider searches: the one the settings name, else the first that is configured, else ddgs if installed."""
 
 from __future__ import annotations
 
+import html
+import importlib.util
 import json
-from collections.abc import Mapping, Sequence
-from urllib.parse import urlencode
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from pydantic import JsonValue
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, SearchFailed
+from ollm_tui.core.base.errors import FetchFailed, FetchTimeout, SearchFailed, ToolFailure
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.web.client import SEARCH_SECONDS, SearchHit, WebAccess
+from ollm_tui.core.web.client import SEARCH_SECONDS, SearchHit, SearchProvider, WebAccess
+from ollm_tui.core.web.ddgs_provider import Ddgs
 from ollm_tui.core.web.http_messages import HttpMethod, WebRequest, WebResponse
 from ollm_tui.core.web.urls import WebUrl, parse_url
+
+HOW_TO_CONFIGURE = (
+    "Set [web] searxng_url, brave_key or tavily_key in config.toml, or install the keyless provider: "
+    "pip install 'ollm-tui[search]'."
+)
+
+
+class ProviderName(StrEnum):
+    """`[web] search_provider`."""
+
+    SEARXNG = "searxng"
+    BRAVE = "brave"
+    TAVILY = "tavily"
+    DDGS = "ddgs"
+
+
+@dataclass(frozen=True)
+class SearchSettings:
+    """What the settings say about searching; keys are secrets."""
+
+    provider: ProviderName | None = None
+    searxng_url: str | None = None
+    brave_key: str | None = None
+    tavily_key: str | None = None
+
+
+@dataclass(frozen=True)
+class UnconfiguredProvider:
+    """Stands where no provider can search, and says why and what to do."""
+
+    reason: str
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return "no search provider"
+
+    async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[SearchHit]:
+        """Raise SearchFailed with the reason."""
+        raise SearchFailed(f"No search provider: {self.reason}. {HOW_TO_CONFIGURE}", {"reason": "not configured"})
+
+
+def choose_provider(settings: SearchSettings) -> SearchProvider:
+    """Never fails: what is missing or wrong is told when somebody searches."""
+    if settings.provider is not None:
+        return _named(settings.provider, settings)
+    for name, configured in (
+        (ProviderName.SEARXNG, settings.searxng_url),
+        (ProviderName.BRAVE, settings.brave_key),
+        (ProviderName.TAVILY, settings.tavily_key),
+        (ProviderName.DDGS, _ddgs_is_installed()),
+    ):
+        if configured:
+            return _named(name, settings)
+    return UnconfiguredProvider("none is configured")
+
+
+def _named(name: ProviderName, settings: SearchSettings) -> SearchProvider:
+    match name:
+        case ProviderName.SEARXNG:
+            if not settings.searxng_url:
+                return UnconfiguredProvider("search_provider is searxng, but searxng_url is not set")
+            try:
+                return SearXNG(settings.searxng_url)
+            except ToolFailure as fault:
+                return UnconfiguredProvider(f"searxng_url cannot be used: {fault.message.rstrip('.')}")
+        case ProviderName.BRAVE:
+            key = settings.brave_key
+            return Brave(key) if key else UnconfiguredProvider("search_provider is brave, but brave_key is not set")
+        case ProviderName.TAVILY:
+            key = settings.tavily_key
+            return Tavily(key) if key else UnconfiguredProvider("search_provider is tavily, but tavily_key is not set")
+        case ProviderName.DDGS:
+            return (
+                Ddgs()
+                if _ddgs_is_installed()
+                else UnconfiguredProvider("search_provider is ddgs, but it is not installed")
+            )
+
+
+def _ddgs_is_installed() -> bool:
+    return importlib.util.find_spec("ddgs") is not None
 
 
 async def ask_json(
@@ -203,3 +291,81 @@ def _silent_engines(listed: JsonValue) -> str:
         return ""
     pairs = [entry for entry in listed if isinstance(entry, list) and len(entry) >= 2]
     return ", ".join(f"{visible(str(pair[0]))} ({visible(str(pair[1]))})" for pair in pairs)[:300]
+
+
+MAX_TITLE = 300
+MAX_SNIPPET = 1_000
+
+_TAG = re.compile(r"<[A-Za-z/!][^<>]{0,500}>")
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
+_TRACKING = re.compile(
+    r"(?i)utm_\w*|gclid|gclsrc|dclid|gbraid|wbraid|fbclid|msclkid|yclid|twclid|ttclid|igshid|igsh|mc_cid|mc_eid"
+    r"|_hsenc|_hsmi|__hstc|__hssc|hsctatracking|mkt_tok|oly_\w+_id|vero_(?:conv|id)|rb_clickid|s_cid|wickedid"
+    r"|ref_src|ref_url|spm|scm|_openstat|sr_share|guccounter|guce_referrer\w*"
+)
+_REDIRECTORS = {"duckduckgo.com": ("/l/", "uddg"), "www.google.com": ("/url", "q"), "r.search.yahoo.com": ("/", "RU")}
+_ADS = re.compile(r"^https?://(?:[\w-]+\.)*(?:duckduckgo\.com/y\.js|bing\.com/aclick|googleadservices\.com/)")
+
+
+def normalised(found: Iterable[SearchHit], limit: int) -> list[SearchHit]:
+    """At most `limit` results, best first: one a page, http(s) only, plain text, no tracking parameters, no ads."""
+    kept: list[SearchHit] = []
+    seen: set[str] = set()
+    for result in found:
+        if len(kept) >= limit:
+            break
+        url = clean_url(result.url)
+        if url is None or (identity := page_identity(url)) in seen:
+            continue
+        seen.add(identity)
+        title = plain(result.title)[:MAX_TITLE] or url
+        kept.append(SearchHit(title, url, plain(result.snippet)[:MAX_SNIPPET]))
+    return kept
+
+
+def clean_url(url: str) -> str | None:
+    """Return the address itself: unwrapped from a search engine's redirect, without tracking; None where it is none."""
+    url = html.unescape(url.strip())
+    if url.startswith("//"):
+        url = f"https:{url}"
+    if not url.lower().startswith(("http://", "https://")) or _ADS.match(url):
+        return None
+    try:
+        url = _unwrapped(url)
+        text = parse_url(url).text
+        parts = urlsplit(text)
+    except (ToolFailure, ValueError):
+        return None
+    fragment = urlsplit(url).fragment
+    return urlunsplit((parts.scheme, parts.netloc, parts.path, _without_tracking(parts.query), fragment))
+
+
+def page_identity(url: str) -> str:
+    """Return what two addresses of the same page have in common."""
+    parts = urlsplit(url)
+    host = parts.netloc.lower().removeprefix("www.").removesuffix(":443").removesuffix(":80")
+    query = urlencode(sorted(parse_qsl(parts.query, keep_blank_values=True)))
+    return f"{host}{unquote(parts.path).rstrip('/')}?{query}"
+
+
+def plain(text: str) -> str:
+    """Text on one line without tags, entities and characters nobody sees."""
+    return " ".join(_UNSEEN.sub("", html.unescape(_TAG.sub("", text))).split())
+
+
+def _unwrapped(url: str) -> str:
+    for _ in range(3):
+        parts = urlsplit(url)
+        path, name = _REDIRECTORS.get(parts.hostname or "", ("", ""))
+        if not name or not parts.path.startswith(path):
+            return url
+        target = dict(parse_qsl(parts.query)).get(name, "")
+        if not target.startswith(("http://", "https://", "//")):
+            return url
+        url = f"https:{target}" if target.startswith("//") else target
+    return url
+
+
+def _without_tracking(query: str) -> str:
+    """Other parameters stay exactly as they are written."""
+    return "&".join(part for part in query.split("&") if not _TRACKING.fullmatch(part.split("=", 1)[0]))

@@ -1,0 +1,304 @@
+"""Judge calls: validate them, collect what stands against them, ask the policy, record what it decided."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+from pydantic import JsonValue
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.clock import Clock, IdSource
+from ollm_tui.core.base.errors import (
+    EditNoChange,
+    EditTargetAmbiguous,
+    EditTargetNotFound,
+    PolicyDenied,
+    ToolFailure,
+)
+from ollm_tui.core.base.output import OutputStore
+from ollm_tui.core.base.results import JsonObject, ToolResult
+from ollm_tui.core.bus.confirmation import Preview
+from ollm_tui.core.bus.states import Origin, RememberScope, Risk
+from ollm_tui.core.execution.calls import CallContext, CallRecord, CallReview, Transition, canonical, digest_of
+from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.policy.approvals import ApprovalStore, RememberOffer
+from ollm_tui.core.policy.audit import AuditEvent
+from ollm_tui.core.policy.engine import Explanation, Floor, JudgedCall, PolicyEngine
+from ollm_tui.core.policy.rules import Decision, Mode
+from ollm_tui.core.tools.argument_repair import mend
+from ollm_tui.core.tools.base import AnyInvocation, Effect, Question, SessionOffer
+from ollm_tui.core.tools.context import ToolContext
+from ollm_tui.core.tools.registry import ToolRegistry
+from ollm_tui.core.tools.schema import function_schema
+
+QUOTING = (EditTargetNotFound, EditTargetAmbiguous, EditNoChange)
+"""Errors whose message quotes the file: about a protected file they wait for the person's answer."""
+
+
+class AutoAnswer(StrEnum):
+    """Who answers confirmations when no person is there."""
+
+    NOBODY = "nobody"
+    YES = "--yes"
+
+
+@dataclass(frozen=True)
+class ExecutorOptions:
+    """What an executor works with beside its registry, policy, bus and workspace; all have a default."""
+
+    context: ToolContext | None = None
+    """The services of the tools; what it does not have is made on demand and ends with the executor."""
+    mode: Mode = Mode.ASK
+    auto_answer: AutoAnswer = AutoAnswer.NOBODY
+    """Settles each confirmation where no person is there."""
+    nobody_hint: str = ""
+    """Follows the words that nobody was there to answer."""
+    confirm_timeout: float | None = 60.0
+    """Seconds; None for no limit."""
+    forgiving: bool = True
+    """Repair arguments before they are validated."""
+    outputs: OutputStore | None = None
+    """Saves the full text of a result that is cut."""
+    approvals: ApprovalStore | None = None
+    on_record: Callable[[CallRecord], None] | None = None
+    """Receives what the audit saves."""
+    clock: Clock | None = None
+    ids: IdSource | None = None
+
+
+class Judged(NamedTuple):
+    """A call that was validated and judged, as things stood then."""
+
+    invocation: AnyInvocation
+    call: JudgedCall
+    explanation: Explanation
+
+
+class CallJudge:
+    """Validates calls and judges them by the policy and mode of that moment; both may be replaced while running."""
+
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        policy: PolicyEngine,
+        workspace: Workspace,
+        context: ToolContext,
+        options: ExecutorOptions,
+    ) -> None:
+        self.registry = registry
+        self.policy = policy
+        self.workspace = workspace
+        self.mode = options.mode
+        self.approvals = options.approvals
+        self._context = context
+        self._forgiving = options.forgiving
+        self._on_record = options.on_record
+        self._remembering = asyncio.Lock()
+
+    def offered_schemas(self) -> list[JsonObject]:
+        """Return the schemas of all tools that the policy lets exist, sorted by name."""
+        return [function_schema(tool) for tool in self.registry.list() if self.policy.is_available(tool)]
+
+    async def change_policy(self, change: Callable[[PolicyEngine], PolicyEngine], workspace: Workspace) -> None:
+        """Go on under what `change` makes of the policy, in this workspace; never while an approval is saved."""
+        async with self._remembering:
+            self.policy, self.workspace = change(self.policy), workspace
+            self._context = replace(self._context, workspace=workspace)
+
+    async def explain(self, name: str, arguments: JsonValue, *, origin: Origin = Origin.USER) -> Explanation:
+        """Return the judgement alone; `stat` at most touches the disk. Raises ToolFailure where there is none."""
+        invocation, _ = self._prepare(name, arguments)
+        explanation = (await self._judge(invocation, origin, AbortSignal())).explanation
+        refusal = invocation.facts().refusal
+        if refusal is not None and explanation.decision is not Decision.DENY:
+            raise refusal
+        return explanation
+
+    async def review(self, name: str, arguments: JsonValue, *, origin: Origin = Origin.USER) -> CallReview:
+        """Judge a call without running it or asking anybody; every error is a value."""
+        signal = AbortSignal()
+        try:
+            invocation, notes = self._prepare(name, arguments)
+            judged = await self._judge(invocation, origin, signal)
+        except ToolFailure as failure:
+            return CallReview(Decision.DENY, Risk.HIGH, failure.message, errors=(failure.message,))
+        errors: tuple[str, ...] = ()
+        preview: Preview | None = None
+        try:
+            await _check(invocation, signal)
+            preview = await (await invocation.question()).preview()
+        except ToolFailure as failure:
+            errors = (failure.message,)
+        return CallReview(
+            decision=judged.explanation.decision,
+            risk=judged.explanation.risk,
+            reason=judged.explanation.reason,
+            errors=errors,
+            trace=judged.explanation.trace,
+            arguments=judged.call.arguments,
+            notes=tuple(notes),
+            preview=preview,
+            offer=await self._offer(judged, signal),
+        )
+
+    # -- on the way of a call ----------------------------------------------------------------------------------------
+
+    async def validate_and_judge(self, context: CallContext, name: str, arguments: JsonValue) -> Judged:
+        """Raise InvalidArguments, InvalidPath, PolicyDenied and what the tool itself raises."""
+        invocation, notes = self._prepare(name, arguments, context.call_id)
+        context.notes += notes
+        context.advance(Transition.VALIDATE)
+        return await self._judge_and_record(context, invocation)
+
+    async def judge_in_turn(self, context: CallContext, invocation: AnyInvocation) -> Judged:
+        """Judge as things stand when its turn has come: what ran before may have changed what this call does."""
+        await context.my_turn()
+        return await self._judge_and_record(context, invocation)
+
+    async def preconditions(self, context: CallContext, judged: Judged) -> ToolResult | None:
+        """Fail what must fail before anyone is asked; but not before calls that go first have had their say."""
+        try:
+            return await _check(judged.invocation, context.signal)
+        except ToolFailure:
+            if not context.order.follows_others and not judged.call.floors:
+                raise
+            context.order.asked()
+            await context.my_turn()
+        try:
+            return await _check(judged.invocation, context.signal)
+        except QUOTING:
+            if not judged.call.floors:
+                raise
+            return None  # the same error comes again when it runs, once the person let it look into the file
+
+    def fingerprint(self, judged: Judged, question: Question) -> str:
+        """Return what an approval is bound to: tool, arguments, working directory, states of the files shown."""
+        invocation = judged.invocation  # what will run, not what was judged
+        arguments = canonical(invocation.params.on_the_wire())
+        return digest_of(invocation.tool.name, arguments, str(self.workspace.root), question.state)
+
+    async def remember(self, context: CallContext, judged: Judged, scope: RememberScope, pattern: str | None) -> None:
+        """Save an approval, and note in the result what was saved or why not."""
+        offer = self._session_offer(judged)
+        if offer is not None and scope is RememberScope.SESSION:
+            offer.accept()
+            context.notes.append(f"allowed for this session: {offer.text}")
+            return
+        if self.approvals is None:
+            return
+        try:
+            async with self._remembering:
+                self.policy, note = await asyncio.to_thread(
+                    self.approvals.remember, self.policy, judged.call, judged.explanation, scope, pattern
+                )
+        except ValueError as refusal:
+            note = f"the approval was not remembered: {refusal}"
+        context.notes.append(note)
+
+    def record(
+        self,
+        context: CallContext,
+        event: AuditEvent,
+        *,
+        error_type: str | None = None,
+        waited: float | None = None,
+    ) -> None:
+        """Pass on what is known of the call by now; `waited` in seconds where it is not all of its waiting."""
+        if self._on_record is not None:
+            self._on_record(context.record(event, error_type=error_type, waited=waited))
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _prepare(self, name: str, arguments: JsonValue, call_id: str = "") -> tuple[AnyInvocation, list[str]]:
+        resolved = self.registry.resolve(name, arguments if isinstance(arguments, dict) else None)
+        given: JsonValue = arguments if resolved.arguments is None else resolved.arguments
+        notes: list[str] = []
+        if self._forgiving:
+            repaired = mend(resolved.tool, given)
+            given, notes = repaired.arguments, repaired.notes
+        return resolved.tool.create_invocation(given, _for_call(self._context, call_id)), notes
+
+    async def _judge(self, invocation: AnyInvocation, origin: Origin, signal: AbortSignal) -> Judged:
+        call = await self._call_to_judge(invocation, origin, signal)
+        if call.tool.effect is Effect.RUNS:
+            # A command line is parsed, and looked at by bash itself, before it may be allowed: not on the event loop.
+            return Judged(invocation, call, await signal.in_thread(self.policy.explain, call, self.mode))
+        return Judged(invocation, call, self.policy.explain(call, self.mode))
+
+    async def _call_to_judge(self, invocation: AnyInvocation, origin: Origin, signal: AbortSignal) -> JudgedCall:
+        """Return the call with its floors; raises InvalidPath for a path outside, whatever the policy says."""
+        floors: list[Floor] = []
+        inside = True
+        for touched in invocation.touched_paths():
+            location = self.workspace.resolve(touched.path, touched.access, follow=touched.follow)
+            inside = inside and location.real.is_relative_to(self.workspace.root)
+            sensitivity = self.workspace.sensitivity(location, touched.access)
+            if sensitivity is not None:
+                reason = f"{location.shown} {sensitivity.reason}"
+                floors.append(Floor(Decision(sensitivity.decision), reason))
+        tool, facts = invocation.tool, invocation.facts()
+        if await invocation.should_confirm_execute(signal):
+            floors.append(Floor(Decision.ASK, f"{tool.name} always asks for a call like this"))
+        if origin is Origin.SALVAGED and facts.effect not in (Effect.READS, Effect.PLANS):
+            floors.append(Floor(Decision.ASK, "the call was read out of the model's plain text"))
+        return JudgedCall(
+            tool=tool,
+            arguments=invocation.params.on_the_wire(),
+            effect=facts.effect,
+            origin=Origin.PLUGIN if tool.plugin else origin,
+            virtual=facts.virtual,
+            inside_workspace=inside,
+            floors=tuple(floors),
+        )
+
+    async def _judge_and_record(self, context: CallContext, invocation: AnyInvocation) -> Judged:
+        judged = await self._judge(invocation, context.origin, context.signal)
+        context.advance(Transition.JUDGE)
+        context.tool, context.explanation = invocation.tool.name, judged.explanation
+        if self._on_record is not None:
+            context.digest = digest_of(canonical(judged.call.arguments))
+            self.record(context, AuditEvent.DECIDED)
+        if judged.explanation.decision is Decision.DENY:
+            reason = judged.explanation.reason
+            raise PolicyDenied(
+                f"Denied by policy: {reason}. Do not try to reach the same by other means.",
+                {"decision": "deny", "reason": reason},
+            )
+        return judged
+
+    def _session_offer(self, judged: Judged) -> SessionOffer | None:
+        """Return what a yes for the session would have the tool go on allowing.
+
+        None unless this very call would then run unasked.
+        """
+        offer = judged.invocation.facts().offer
+        if offer is None or len(judged.call.floors) != 1:  # the one that asks because it is not allowed yet
+            return None
+        then = self.policy.explain(replace(judged.call, floors=(), virtual=offer.virtual))
+        return offer if then.decision is Decision.ALLOW else None
+
+    async def _offer(self, judged: Judged, signal: AbortSignal) -> RememberOffer | None:
+        offer = self._session_offer(judged)
+        if offer is not None:
+            return RememberOffer(session_only=offer.text)
+        if self.approvals is None:
+            return None
+        return await signal.in_thread(self.approvals.offer, self.policy, judged.call, judged.explanation)
+
+
+async def _check(invocation: AnyInvocation, signal: AbortSignal) -> ToolResult | None:
+    refusal = invocation.facts().refusal
+    if refusal is not None:
+        raise refusal
+    return await invocation.check(signal)
+
+
+def _for_call(context: ToolContext, call_id: str) -> ToolContext:
+    """Return the context with this id: `dataclasses.replace` takes ten times as long."""
+    mine = object.__new__(ToolContext)
+    mine.__dict__.update(context.__dict__, call_id=call_id)
+    return mine

@@ -1,1 +1,0 @@
-"""Search services, one interface for all."""
