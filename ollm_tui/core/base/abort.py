@@ -14,11 +14,7 @@ P = ParamSpec("P")
 
 
 class AbortSignal:
-    """The receiving half: says whether the work was given up, and bridges that to asyncio.
-
-    Belongs to one event loop once it is awaited. `aborted` may be read from any thread, so that
-    loops in a worker thread can stop early with `throw_if_aborted`.
-    """
+    """The receiving half: whether the work was given up. `aborted` may be read from any thread."""
 
     def __init__(self) -> None:
         self._aborted = False
@@ -56,11 +52,7 @@ class AbortSignal:
         return unsubscribe
 
     async def guard(self, awaitable: Awaitable[T]) -> T:
-        """Await something that a caller may give up: it is cancelled and awaited to its end when the signal aborts.
-
-        Raises OperationCancelled on abort; whatever `awaitable` raises otherwise. A result that was
-        already there when the signal aborted is returned: what is done is not undone.
-        """
+        """Await something; on abort cancel it, await its end, and raise OperationCancelled unless it was done."""
         task = asyncio.ensure_future(awaitable)
         if self._aborted:
             task.cancel()

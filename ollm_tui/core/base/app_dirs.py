@@ -52,10 +52,7 @@ _ENTRY = re.compile(r"\s*([\w.\"' -]+?)\s*=")
 
 
 def line_of_key(text: str, keys: Sequence[str]) -> int | None:
-    """Return the first line that belongs to the key, else to the nearest table around it; None where there is neither.
-
-    Near enough for a person: texts of several lines are not told from keys.
-    """
+    """Return the first line of the key, else of the nearest table around it; good enough for a person."""
     lines = _keyed_lines(text)
     for length in range(len(keys), 0, -1):
         wanted = tuple(keys[:length])

@@ -1,17 +1,4 @@
-"""Errors a tool call can end in: type, code and slug of each in one table (contract section 1, 001 R12).
-
-ToolFailure
-  InvalidArguments  ToolNotFound  InvalidPath
-  FileNotFound  FileExists  NoPermission  IsADirectory  NotADirectory
-  FileTooLarge  BinaryFile  EncodingFailure  NoSpace  FileChanged
-  FileReadFailed  FileWriteFailed  FileEditFailed  GlobFailed  GrepFailed  LsFailed
-  EditTargetNotFound  EditTargetAmbiguous  EditNoChange
-  ShellExecutionFailed  ShellTimeout  ShellIdleTimeout  ToolTimeout
-  HttpFailure  FetchFailed  FetchTimeout  UrlNotAllowed  SearchFailed
-  MemoryFailed  TodoFailed  StorageFailed
-  PolicyDenied  ConfirmationDenied  ConfirmationTimeout  ConfirmationCancelled
-  OperationCancelled  SandboxUnavailable  Internal
-"""
+"""Errors a tool call can end in: type, code and slug of each in one table (contract section 1, 001 R12)."""
 
 from __future__ import annotations
 
@@ -233,10 +220,7 @@ ERROR_TABLE: Mapping[str, type[ToolFailure]] = {failure.type: failure for failur
 
 
 def from_os_error(error: OSError, shown_path: str, otherwise: type[ToolFailure]) -> ToolFailure:
-    """Return the failure that stands for an operating-system error on `shown_path`.
-
-    `otherwise` is the tool's own type for what none of the named ones says. The message holds the path and the reason.
-    """
+    """Return the failure for an operating-system error; `otherwise` is the tool's own type for an unnamed one."""
     reason = error.strerror or str(error)
     details: dict[str, JsonValue] = {"path": shown_path, "reason": reason}
     match error.errno:

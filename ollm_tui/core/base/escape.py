@@ -1,8 +1,4 @@
-"""Foreign text made safe to look at: nothing in it can move the cursor, hide, or reorder what stands beside it.
-
-`visible` and `visible_block` are for people (nothing is dropped, everything is shown); `quote_name` writes
-names that are not plain text the way git does, and `unquote_name` reads that form back.
-"""
+"""Foreign text made safe to show: nothing in it can move the cursor, hide, or reorder what stands beside it."""
 
 from __future__ import annotations
 
@@ -55,21 +51,14 @@ def visible_blanks(text: str) -> str:
 
 
 def quote_name(name: str) -> str:
-    """Return a file name as git prints it: plain text as it is, anything else in double quotes with escapes.
-
-    Undecodable bytes of a name (surrogate escapes) come out as octal, so the result is always valid Unicode.
-    """
+    """Return a file name as git prints it; undecodable bytes come out as octal, so it is always valid Unicode."""
     if all(_is_plain(character) for character in name):
         return name
     return f'"{"".join(map(_escaped, name))}"'
 
 
 def unquote_name(text: str) -> str:
-    """Return the name that `quote_name` (or git) printed as `text`.
-
-    A text without an escape is no quoted name even in double quotes: git would not have quoted it.
-    Raises ValueError where `text` is not in that form.
-    """
+    """Return the name that `quote_name` or git printed as `text`. Raises ValueError for anything else."""
     match = _GIT_QUOTED.fullmatch(os.fsencode(text))
     if match is None or b"\\" not in match[1]:
         raise ValueError(f"not a quoted name: {visible(text)}")
@@ -141,10 +130,7 @@ def _unescaped(escape: re.Match[bytes]) -> bytes:
 
 
 def quoted_unless_plain(text: str) -> str:
-    """`text`, or its JSON string where lines, blanks at its ends or invisible characters would make it ambiguous.
-
-    No two texts look the same, and nothing invisible is left; JSON reads the quoted form back.
-    """
+    """Return `text`, or its JSON string where it would be ambiguous; no two texts look the same."""
     if text and text.isprintable() and text == text.strip() and not text.startswith('"'):
         return text
     quoted = json.dumps(text, ensure_ascii=False)

@@ -67,11 +67,7 @@ class OutputFormatter:
 
     @staticmethod
     def truncate(text: str, config: TruncationConfig) -> Truncated:
-        """Keep the beginning: lines first, then characters, then an indicator (000 Property 43).
-
-        Lines are what `\\n` separates. Characters are counted in the lines that were kept; the indicator counts
-        for neither. Never cuts inside a grapheme: one that does not fit goes whole.
-        """
+        """Keep the beginning: lines first, then characters, never half a grapheme; add a note (000 Property 43)."""
         kept, lines_omitted, chars_omitted = text, 0, 0
         if config.max_lines is not None and text:
             lines = text.split("\n")
@@ -118,10 +114,7 @@ class OutputFormatter:
 
 
 class ExcerptBuffer:
-    """Takes a stream of any length and gives the excerpt that `OutputFormatter.excerpt` would give of the whole.
-
-    Holds about twice `max_chars` characters, whatever comes. `spill` gets everything, as it came; its owner closes it.
-    """
+    """Gives the excerpt of a stream, holding about twice `max_chars` of it; `spill` gets everything as it came."""
 
     def __init__(self, max_chars: int, max_lines: int | None = None, spill: BinaryIO | None = None) -> None:
         self._config = TruncationConfig(max_chars, max_lines)

@@ -6,44 +6,11 @@ Python's own engine can take hours for one line and holds the interpreter meanwh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
-from typing import Protocol, cast
+from typing import cast
 
 _MAX_MEMORY = 64 << 20
 """Bytes RE2 may use for one expression; its default of 8 MB is too small for ignore files with thousands of rules."""
-
-
-class BytesMatch(Protocol):
-    """What is used of a match."""
-
-    def start(self, group: int = 0, /) -> int:
-        """Return where a group starts."""
-        ...
-
-    def end(self, group: int = 0, /) -> int:
-        """Return where a group ends."""
-        ...
-
-    def span(self, group: int = 0, /) -> tuple[int, int]:
-        """Return where a group starts and ends."""
-        ...
-
-
-class BytesPattern(Protocol):
-    """A compiled expression over bytes."""
-
-    def search(self, text: bytes, pos: int | None = None, endpos: int | None = None) -> BytesMatch | None:
-        """Return the first match."""
-        ...
-
-    def fullmatch(self, text: bytes, pos: int | None = None, endpos: int | None = None) -> BytesMatch | None:
-        """Return the match of the whole text."""
-        ...
-
-    def finditer(self, text: bytes, pos: int | None = None, endpos: int | None = None) -> Iterator[BytesMatch]:
-        """Yield all matches."""
-        ...
 
 
 class RegexError(ValueError):
@@ -57,11 +24,8 @@ class RegexError(ValueError):
 @lru_cache(maxsize=512)
 def compile_bytes(
     pattern: bytes, *, utf_8: bool, ignore_case: bool = False, literal: bool = False, within_lines: bool = False
-) -> BytesPattern:
-    """Return an expression over UTF-8 (where `.` is a character) or over single bytes. Raises PatternError.
-
-    With `within_lines` no match contains a newline, whatever the expression says.
-    """
+) -> re.Pattern[bytes]:
+    """Return an expression over UTF-8 or single bytes; `within_lines` matches no newline. Raises RegexError."""
     import re2  # it is large, and needed only once something is searched
 
     options = re2.Options()
@@ -71,8 +35,8 @@ def compile_bytes(
     options.never_nl = within_lines
     options.encoding = re2.Options.Encoding.UTF8 if utf_8 else re2.Options.Encoding.LATIN1
     try:
-        # RE2's binding has no types; the Protocol above states the part of it that is used.
-        return cast("BytesPattern", re2.compile(re.escape(pattern) if literal else pattern, options))
+        # RE2's binding has no types; what is used of its patterns `re` has too.
+        return cast("re.Pattern[bytes]", re2.compile(re.escape(pattern) if literal else pattern, options))
     except re2.error as error:
         reason: object = error.args[0] if error.args else "not a valid expression"
         raise RegexError(reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)) from None

@@ -39,10 +39,7 @@ def is_settled(status: os.stat_result, moment: int) -> bool:
 
 
 class DirHandle:
-    """An open directory; closed when nobody holds it any more. For one thread at a time.
-
-    `path` is where it was found, absolute and with a slash behind; other paths are relative to it.
-    """
+    """An open directory, for one thread at a time; `path` is where it was found, absolute with a slash behind."""
 
     def __init__(self, path: bytes, descriptor: int) -> None:
         """Take the descriptor over."""
@@ -66,10 +63,7 @@ class DirHandle:
         return _OWN_DESCRIPTORS + b"%d" % self._descriptor if os.path.isdir(_OWN_DESCRIPTORS) else None
 
     def unchanged(self, directories: Iterable[bytes], moment: int) -> frozenset[bytes]:
-        """Return the directories below that are the same as at `moment`, with the same entries.
-
-        A replaced entry shows in the change time of its directory, which nobody can set.
-        """
+        """Return the directories below that have the same entries as at `moment`, by their change time."""
         known = {b"": is_settled(os.fstat(self._descriptor), moment)}
 
         def is_unchanged(directory: bytes) -> bool:

@@ -132,10 +132,7 @@ def _identity(path: str, *, follow: bool = True) -> Identity | None:
 
 
 class CredentialFilter:
-    """What nobody may read without being asked; counts what it left out.
-
-    Paths are absolute bytes, directories with a slash behind. `own` is a person's own list of such files.
-    """
+    """Leaves out and counts what nobody may read without being asked; paths are absolute bytes."""
 
     def __init__(self, start: bytes, boundary: bytes, own: ProtectedPatterns | None) -> None:
         self.skipped = 0

@@ -43,11 +43,7 @@ class Resolution:
 
 
 def resolve_links(start: str, path: str, *, follow_last: bool = True) -> Resolution:
-    """Follow `path` from the directory `start` (absolute, free of links).
-
-    Never raises OSError: what lies behind a missing or closed place is taken by its text, so that a caller
-    can say where a path would lead before it says what is wrong with it.
-    """
+    """Follow `path` from the directory `start`; what cannot be read counts by its text. Never raises OSError."""
     current = "/" if path.startswith("/") else start
     pending = path.split("/")[::-1]
     links = 0
@@ -86,10 +82,7 @@ def resolve_links(start: str, path: str, *, follow_last: bool = True) -> Resolut
 
 
 def open_beneath(root: str, relative: str, flags: int) -> int:
-    """Open `relative` (free of links and of `..`) beneath the directory `root`; close-on-exec.
-
-    Raises OSError: ELOOP or EXDEV where something in the path is (or has just become) a link.
-    """
+    """Open `relative` beneath `root`. Raises OSError: ELOOP or EXDEV where something in the path became a link."""
     directory = os.open(root, O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         return open_from(directory, relative, flags)
@@ -107,10 +100,7 @@ def open_from(directory: int, relative: str, flags: int) -> int:
 
 
 def make_directories(root: str, relative: str) -> list[str]:
-    """Create what is missing of the directory `relative` beneath `root`; returns the created ones, outermost first.
-
-    Raises OSError; what it had created by then is removed again.
-    """
+    """Create what is missing of `relative` beneath `root`; return it, outermost first. Raises OSError, undone."""
     made: list[str] = []
     directory = os.open(root, O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -1,7 +1,4 @@
-"""Names that are asked about even inside the workspace: credentials, and files that make other programs run code.
-
-Compared by path components in folded form, so that no spelling of a name that a file system takes for the same gets by.
-"""
+"""Names that are asked about even inside the workspace: credentials, and files that make other programs run code."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ OWN_SETTINGS_NAME = ".ollm"
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """Why a place needs a person's word (`ask`), or is out of reach (`deny`)."""
+    """Why a path needs a person's word (`ask`), or is out of reach (`deny`)."""
 
     decision: Literal["ask", "deny"]
     reason: str
@@ -40,203 +37,51 @@ SHELL_START = Sensitivity("ask", "is run when a shell or session starts")
 OWN_SETTINGS_READ = Sensitivity("ask", "holds this program's settings")
 OWN_SETTINGS_WRITE = Sensitivity("deny", "holds this program's settings, which no tool may change")
 
-_NO_SECRETS = (".env.example", ".env.sample", ".env.template", ".env.dist", ".env.defaults", "*.pub")
+_NO_SECRETS = ".env.example .env.sample .env.template .env.dist .env.defaults *.pub"
 
-_CREDENTIALS = (
-    ".env",
-    ".env.*",
-    "id_rsa*",
-    "id_dsa*",
-    "id_ecdsa*",
-    "id_ed25519*",
-    "*.pem",
-    "*.key",
-    "*.p12",
-    "*.pfx",
-    "*.ppk",
-    "*.jks",
-    "*.keystore",
-    "*.kdbx",
-    ".netrc",
-    "_netrc",
-    ".pgpass",
-    ".my.cnf",
-    ".npmrc",
-    ".pypirc",
-    ".git-credentials",
-    ".htpasswd",
-    ".dockercfg",
-    ".docker/config.json",
-    ".aws",
-    ".azure",
-    ".kube",
-    ".ssh",
-    ".gnupg",
-    ".password-store",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/hub",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".gem/credentials",
-    ".terraformrc",
-    ".terraform.d/credentials.tfrc.json",
-    ".vault-token",
-    ".boto",
-    ".s3cfg",
-    ".databrickscfg",
-    "rclone.conf",
-    "credentials.json",
-    "client_secret*.json",
-    "service-account*.json",
-    "service_account*.json",
-    "secrets.yml",
-    "secrets.yaml",
-    "secrets.json",
-    "secrets.toml",
-)
+_CREDENTIALS = """
+    .env .env.* secrets.yml secrets.yaml secrets.json secrets.toml credentials.json
+    id_rsa* id_dsa* id_ecdsa* id_ed25519* *.pem *.key *.p12 *.pfx *.ppk *.jks *.keystore *.kdbx
+    .ssh .gnupg .password-store .netrc _netrc .git-credentials .htpasswd .vault-token
+    .pgpass .my.cnf .npmrc .pypirc .cargo/credentials .cargo/credentials.toml .gem/credentials
+    .aws .azure .kube .boto .s3cfg .databrickscfg rclone.conf .dockercfg .docker/config.json
+    .config/gcloud .config/gh .config/hub .terraformrc .terraform.d/credentials.tfrc.json
+    client_secret*.json service-account*.json service_account*.json
+"""
 
-DEEPER_CREDENTIALS = tuple(pattern for pattern in _CREDENTIALS if "/" in pattern)
+DEEPER_CREDENTIALS = tuple(pattern for pattern in _CREDENTIALS.split() if "/" in pattern)
 """Those of more than one component, relative to whatever directory they stand in."""
 
-_WRITES: tuple[tuple[Sensitivity, tuple[str, ...]], ...] = (
-    (GIT_INTERNALS, (".git", ".gitconfig", ".gitmodules", ".config/git", ".githooks", ".husky")),
-    (
-        CI,
-        (
-            ".github/workflows",
-            ".github/actions",
-            ".gitlab-ci.yml",
-            ".gitlab-ci.yaml",
-            ".gitlab/ci",
-            ".gitea/workflows",
-            ".forgejo/workflows",
-            ".circleci",
-            ".buildkite",
-            ".woodpecker",
-            ".woodpecker.y*ml",
-            ".drone.y*ml",
-            ".cirrus.y*ml",
-            ".travis.y*ml",
-            ".semaphore",
-            ".teamcity",
-            "appveyor.yml",
-            ".appveyor.yml",
-            "azure-pipelines*.y*ml",
-            "bitbucket-pipelines.yml",
-            "jenkinsfile",
-        ),
-    ),
-    (MCP, (".mcp.json", "mcp.json", "mcp_servers.json", "claude_desktop_config.json", ".vscode/mcp.json")),
-    (
-        EDITOR,
-        (
-            ".vscode/tasks.json",
-            ".vscode/settings.json",
-            ".vscode/launch.json",
-            "*.code-workspace",
-            ".idea",
-            ".fleet",
-            ".zed",
-            ".devcontainer",
-            ".devcontainer.json",
-            ".nvim.lua",
-            ".nvimrc",
-            ".exrc",
-            ".vimrc",
-            ".gvimrc",
-            ".dir-locals.el",
-            ".emacs",
-            ".emacs.d",
-            ".config/nvim",
-        ),
-    ),
-    (
-        INSTRUCTIONS,
-        (
-            "agents.md",
-            "agents.override.md",
-            "claude.md",
-            "claude.local.md",
-            "gemini.md",
-            "qwen.md",
-            ".cursorrules",
-            ".cursor",
-            ".windsurfrules",
-            ".windsurf",
-            ".clinerules",
-            ".roorules",
-            ".roo",
-            ".claude",
-            ".gemini",
-            ".codex",
-            ".continue",
-            ".opencode",
-            ".aider.conf.yml",
-            ".github/copilot-instructions.md",
-            ".github/instructions",
-            ".github/prompts",
-        ),
-    ),
-    (
-        SHELL_START,
-        (
-            ".bashrc",
-            ".bash_profile",
-            ".bash_login",
-            ".bash_logout",
-            ".bash_aliases",
-            ".profile",
-            ".zshrc",
-            ".zshenv",
-            ".zprofile",
-            ".zlogin",
-            ".zlogout",
-            ".kshrc",
-            ".cshrc",
-            ".tcshrc",
-            ".login",
-            ".inputrc",
-            ".envrc",
-            ".direnvrc",
-            ".direnv",
-            ".xinitrc",
-            ".xprofile",
-            ".xsession",
-            ".xsessionrc",
-            ".pam_environment",
-            ".tmux.conf",
-            ".config/fish",
-            ".config/direnv",
-            ".config/environment.d",
-            ".config/autostart",
-            ".config/systemd",
-        ),
-    ),
-)
+_WRITES = {
+    GIT_INTERNALS: ".git .gitconfig .gitmodules .config/git .githooks .husky",
+    CI: """
+        .github/workflows .github/actions .gitlab-ci.yml .gitlab-ci.yaml .gitlab/ci .gitea/workflows .forgejo/workflows
+        .circleci .buildkite .woodpecker .woodpecker.y*ml .drone.y*ml .cirrus.y*ml .travis.y*ml .semaphore .teamcity
+        appveyor.yml .appveyor.yml azure-pipelines*.y*ml bitbucket-pipelines.yml jenkinsfile
+    """,
+    MCP: ".mcp.json mcp.json mcp_servers.json claude_desktop_config.json .vscode/mcp.json",
+    EDITOR: """
+        .vscode/tasks.json .vscode/settings.json .vscode/launch.json *.code-workspace .idea .fleet .zed
+        .devcontainer .devcontainer.json .nvim.lua .nvimrc .exrc .vimrc .gvimrc .config/nvim
+        .dir-locals.el .emacs .emacs.d
+    """,
+    INSTRUCTIONS: """
+        agents.md agents.override.md claude.md claude.local.md gemini.md qwen.md .cursorrules .cursor .windsurfrules
+        .windsurf .clinerules .roorules .roo .claude .gemini .codex .continue .opencode .aider.conf.yml
+        .github/copilot-instructions.md .github/instructions .github/prompts
+    """,
+    SHELL_START: """
+        .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout
+        .kshrc .cshrc .tcshrc .login .inputrc .envrc .direnvrc .direnv .xinitrc .xprofile .xsession .xsessionrc
+        .pam_environment .tmux.conf .config/fish .config/direnv .config/environment.d .config/autostart .config/systemd
+    """,
+}
 
-IDENTIFIED = (
-    ".git",
-    ".git/config",
-    ".git/hooks",
-    OWN_SETTINGS_NAME,
-    ".env",
-    ".envrc",
-    ".netrc",
-    ".npmrc",
-    ".pypirc",
-    ".mcp.json",
-    ".vscode/tasks.json",
-    ".github/workflows",
-    ".bashrc",
-    ".profile",
-    ".zshrc",
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".kube",
-)
-"""Places also recognised by device and inode, whatever name they are reached by."""
+_IDENTIFIED = """
+    .git .git/config .git/hooks .ollm .env .envrc .netrc .npmrc .pypirc .mcp.json .vscode/tasks.json .github/workflows
+    .bashrc .profile .zshrc .ssh .gnupg .aws .kube
+"""
+"""Paths also recognised by device and inode, whatever name they are reached by."""
 
 
 def judge_reading(parts: Sequence[str]) -> Sensitivity | None:
@@ -254,8 +99,8 @@ def judge_writing(parts: Sequence[str]) -> Sensitivity | None:
         return OWN_SETTINGS_WRITE
     if _holds_credentials(folded):
         return CREDENTIALS
-    for sensitivity, places in _PLACES_TO_WRITE:
-        if places.cover_or_hold(folded):
+    for sensitivity, patterns in _PATTERNS_TO_WRITE:
+        if patterns.cover_or_hold(folded):
             return sensitivity
     return None
 
@@ -274,25 +119,26 @@ def fold(name: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", kept).casefold()).rstrip(" .") or name
 
 
-_NAMES_KEPT = 16384
+_MOST_NAMES = 16384
 
 
-class _Places:
-    """A set of patterns, each of one or more components; a place fits when a run of its components does.
+class _Patterns:
+    """Patterns, between blanks; a path fits when a run of its components does.
 
     Patterns of one component are one compiled expression, so that searches can ask for every entry they see.
     """
 
-    def __init__(self, patterns: Sequence[str]) -> None:
-        single = [translate(pattern) for pattern in patterns if "/" not in pattern]
-        self._single = re.compile("|".join(single))
+    def __init__(self, patterns: str) -> None:
+        every = [tuple(pattern.split("/")) for pattern in patterns.split()]
+        self._single = re.compile("|".join(translate(names[0]) for names in every if len(names) == 1))
         self._longer: dict[str, list[tuple[str, ...]]] = {}
-        for first, *rest in (pattern.split("/") for pattern in patterns if "/" in pattern):
-            self._longer.setdefault(first, []).append((first, *rest))
+        for names in every:
+            if len(names) > 1:
+                self._longer.setdefault(names[0], []).append(names)
         self._known: dict[str, bool] = {}
 
     def cover(self, folded: Sequence[str]) -> bool:
-        """Return whether the place is named by a pattern, or lies in a place that is."""
+        """Return whether the path is named by a pattern, or lies in one that is."""
         if any(map(self._names, folded)):
             return True
         return any(
@@ -302,31 +148,30 @@ class _Places:
         )
 
     def cover_or_hold(self, folded: Sequence[str]) -> bool:
-        """As `cover`, and where the place would hold one: putting `.github` in place puts its workflows there."""
+        """As `cover`, and where the path would hold one: putting `.github` in place puts its workflows there."""
         return self.cover(folded) or (bool(folded) and folded[-1] in self._longer)
 
     def _names(self, name: str) -> bool:
         known = self._known.get(name)
         if known is None:
-            if len(self._known) >= _NAMES_KEPT:
+            if len(self._known) >= _MOST_NAMES:
                 self._known.clear()
             known = self._known[name] = self._single.fullmatch(name) is not None
         return known
 
 
-_CREDENTIAL_PLACES = _Places(_CREDENTIALS)
-_NO_SECRET_NAMES = _Places(_NO_SECRETS)
-_PLACES_TO_WRITE = tuple((sensitivity, _Places(patterns)) for sensitivity, patterns in _WRITES)
+_CREDENTIAL_PATTERNS = _Patterns(_CREDENTIALS)
+_NO_SECRET_PATTERNS = _Patterns(_NO_SECRETS)
+_PATTERNS_TO_WRITE = tuple((sensitivity, _Patterns(patterns)) for sensitivity, patterns in _WRITES.items())
 
 
 def _holds_credentials(folded: Sequence[str]) -> bool:
-    return _CREDENTIAL_PLACES.cover(folded) and not _NO_SECRET_NAMES.cover(folded[-1:])
+    return _CREDENTIAL_PATTERNS.cover(folded) and not _NO_SECRET_PATTERNS.cover(folded[-1:])
 
 
-IDENTIFIED_TO_READ = tuple((name, found) for name in IDENTIFIED if (found := judge_reading(name.split("/"))))
-IDENTIFIED_TO_WRITE = tuple((name, found) for name in IDENTIFIED if (found := judge_writing(name.split("/"))))
-"""Those of IDENTIFIED that something stands against, with what that is."""
-
+IDENTIFIED_TO_READ = tuple((name, found) for name in _IDENTIFIED.split() if (found := judge_reading(name.split("/"))))
+IDENTIFIED_TO_WRITE = tuple((name, found) for name in _IDENTIFIED.split() if (found := judge_writing(name.split("/"))))
+"""Those of _IDENTIFIED that something stands against, with what that is."""
 
 DECLARED = Sensitivity("ask", "is protected by your settings")
 
@@ -352,7 +197,7 @@ class ProtectedPatterns:
                 raise ValueError(f"tools.protected: {error}") from None
 
     def judge(self, relative: str) -> Sensitivity | None:
-        """Return what the list says about a place; a directory's pattern covers everything in it."""
+        """Return what the list says about a path; a directory's pattern covers everything in it."""
         if not self.patterns:
             return None
         return DECLARED if self._spec.match_file(relative) or self._spec.match_file(f"{relative}/") else None

@@ -130,10 +130,7 @@ class Workspace:
         return Location(asked=path, real=real, shown=shown, root=root)
 
     def sensitivity(self, location: Location, access: Access) -> Sensitivity | None:
-        """Return why this access needs a question or is denied; None where it does not.
-
-        Asks for status, and for the names in some directories where the file has several names itself.
-        """
+        """Return why this access needs a question or is denied; None where it does not."""
         judge = protected_paths.judge_reading if access is Access.READ else protected_paths.judge_writing
         relative = location.relative
         named = judge(relative.split("/"))
@@ -145,10 +142,7 @@ class Workspace:
         return named or identified or self._judge_other_names(location) or self.own_protection.judge(relative)
 
     def open_for_reading(self, location: Location) -> int:
-        """Return a descriptor of the regular file there, never waiting for a pipe or a device. The caller closes it.
-
-        Raises ToolFailure: InvalidPath also where a part of the path has become a link since it was resolved.
-        """
+        """Return a descriptor of the regular file for the caller to close; never waits. Raises ToolFailure."""
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
         try:
             descriptor = self._open(location.root, location.relative, flags, location.shown, Access.READ)
@@ -169,10 +163,7 @@ class Workspace:
         return self._open(location.root, location.relative, flags, location.shown, Access.READ)
 
     def open_parent(self, location: Location) -> tuple[int, str]:
-        """Open the directory that holds the location; return it for `dir_fd` with the name there. The caller closes it.
-
-        Raises InvalidPath for a root, whose parent lies outside; FileNotFound where there is no such directory.
-        """
+        """Return the parent directory's descriptor, for the caller to close, and the name in it. Raises ToolFailure."""
         if location.real == location.root:
             raise InvalidPath(f"{location.shown} is a root of the workspace itself.", {"path": location.shown})
         parent, _, name = location.relative.rpartition("/")
@@ -186,10 +177,7 @@ class Workspace:
         return self._open(location.root, parent, openat.O_PATH | os.O_DIRECTORY, shown, Access.WRITE), name
 
     def create_parents(self, location: Location) -> list[str]:
-        """Make the directories above the place that are missing; returns them relative to its root, outermost first.
-
-        Raises ToolFailure, having made nothing.
-        """
+        """Make missing directories above; return them relative to the root, outermost first. Raises ToolFailure."""
         parent = location.relative.rpartition("/")[0]
         try:
             return openat.make_directories(str(location.root), parent)
@@ -346,10 +334,7 @@ def _refuse_impossible(text: str, path: str) -> None:
 
 
 def _near_paths(path: Path, root: Path) -> list[Path]:
-    """Return existing paths that come near a missing one below `root`, closest first.
-
-    The first component that is missing is compared with the names beside it; case does not count. Blocking.
-    """
+    """Return existing paths near a missing one below `root`, closest first; case does not count."""
     missing, rest = path, Path()
     while missing != root and not os.path.lexists(missing.parent):
         rest = missing.name / rest

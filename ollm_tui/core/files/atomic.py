@@ -227,10 +227,7 @@ _locks: WeakValueDictionary[tuple[int, Path], asyncio.Lock] = WeakValueDictionar
 
 @asynccontextmanager
 async def exclusive(signal: AbortSignal, *places: Path) -> AsyncGenerator[None]:
-    """Hold `places` alone among the calls of this event loop, first come, first served.
-
-    Raises OperationCancelled when the signal aborts while waiting.
-    """
+    """Hold `places` alone, first come, first served. Raises OperationCancelled when the signal aborts first."""
     loop = id(asyncio.get_running_loop())
     async with AsyncExitStack() as stack:
         for place in sorted(set(places)):  # one order for all, or two moves could wait for each other

@@ -24,11 +24,7 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 
 
 class Hunk(Wire):
-    """One run of changed lines, numbered from 1.
-
-    `lines` start with a blank, `-` or `+` and carry no line end; one that starts with a backslash says something
-    about the line before it, as in unified diffs.
-    """
+    """One run of changed lines, numbered from 1; `lines` are marked as in unified diffs and carry no line end."""
 
     old_start: int
     old_count: int
@@ -89,10 +85,7 @@ def diff_texts(path: str, old: str, new: str) -> FileDiff:
 
 
 def diff_replacement(path: str, old: str, start: int, end: int, replacement: str, line: int) -> FileDiff:
-    """Return the diff of replacing `old[start:end]`, which begins in the line numbered `line`.
-
-    Looks at the lines around the place only; in a file of megabytes a comparison would cost more than the change.
-    """
+    """Return the diff of replacing `old[start:end]`, comparing only the lines around line `line`."""
     lead = old.rfind("\n", 0, start) + 1
     for _ in range(CONTEXT_LINES):
         lead = old.rfind("\n", 0, max(lead - 1, 0)) + 1

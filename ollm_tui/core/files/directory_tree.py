@@ -45,10 +45,7 @@ class TreeError(OSError):
 
 
 def list_tree(directory: int, name: str, signal: AbortSignal | None = None) -> Iterator[TreeEntry]:
-    """Yield the entry `name` and all below it, sorted, directories before their content.
-
-    Raises TreeError; EXDEV where another file system is mounted inside.
-    """
+    """Yield an entry and all below it, sorted, directories first. Raises TreeError; EXDEV for a mount inside."""
     with _at(name):
         status = os.stat(name, dir_fd=directory, follow_symlinks=False)
     yield TreeEntry(name, status)
@@ -57,10 +54,7 @@ def list_tree(directory: int, name: str, signal: AbortSignal | None = None) -> I
 
 
 def copy_tree(source_directory: int, source: str, directory: int, name: str, signal: AbortSignal) -> None:
-    """Copy an entry with all below it: links as links, permissions and times kept, everything on disk when it returns.
-
-    `name` must be free. Raises TreeError and OperationCancelled; what was copied by then is for the caller to remove.
-    """
+    """Copy an entry with all below it onto the disk, to a free `name`. Raises TreeError and OperationCancelled."""
     signal.throw_if_aborted()
     with _at(source):
         status = os.stat(source, dir_fd=source_directory, follow_symlinks=False)

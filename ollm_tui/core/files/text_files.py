@@ -1,8 +1,4 @@
-"""Text in files: which encoding and line ends bytes have, and writing them back without changing any other byte.
-
-UTF-8 is tried first, then byte-order marks, then what the bytes look like. An encoding is only named when
-it turns the decoded text back into exactly the same bytes.
-"""
+"""Text in files: which encoding and line ends bytes have, and writing them back without changing any other byte."""
 
 from __future__ import annotations
 
@@ -216,10 +212,7 @@ def binary_file(error: NotTextError, shown: str, advice: str) -> BinaryFile:
 
 
 def recognise(raw: bytes, *, complete: bool = True) -> Encoding:
-    """Return the encoding that turns `raw` into text and back into the same bytes. Raises NotText.
-
-    With `complete=False` the bytes are the beginning of something longer and may end within a character.
-    """
+    """Return the encoding that gives `raw` back exactly; not `complete` may end in a character. Raises NotTextError."""
     for mark, codec in _BOMS:
         if raw.startswith(mark) and _round_trips(raw[len(mark) :], codec, complete):
             return Encoding(codec, mark)

@@ -83,10 +83,7 @@ class Trash:
         self._ids = ids or RandomIds()
 
     def put(self, directory: int, name: str, original: Path, size: int, signal: AbortSignal) -> TrashedItem:
-        """Take the entry `name` of `directory` out of its place; `original` is the path it had.
-
-        Raises OSError, having taken nothing; TreeError where a tree could not be copied.
-        """
+        """Take the entry out of its directory. Raises OSError, having taken nothing; TreeError for a tree."""
         identifier = f"{self._clock.now():%Y%m%d-%H%M%S}-{self._ids.new_id('trash').removeprefix('trash-')[:6]}"
         manifest = _Manifest.of(original, self._clock.now(), size)
         place = self.folder / identifier
@@ -132,10 +129,7 @@ class Trash:
         ]
 
     def restore(self, identifier: str) -> TrashEntry:
-        """Put an entry back where it was, with its permissions and times.
-
-        Raises FileNotFound naming the ids there are, FileExists where its place is taken, and other ToolFailures.
-        """
+        """Put an entry back with its permissions and times. Raises ToolFailure: FileNotFound names the ids."""
         manifest = self._manifest(identifier)
         if manifest is None:
             known = ", ".join(each.id for each in self.list()) or "none; the trash is empty"

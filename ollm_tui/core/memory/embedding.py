@@ -35,10 +35,7 @@ Comparison: TypeAlias = Callable[[bytes], list[float]]
 
 
 class Embedder(Protocol):
-    """A model of meaning. Every method blocks; any thread may call it. Raises EmbeddingError.
-
-    Vectors are opaque bytes, comparable where `name` is the same.
-    """
+    """A model of meaning, blocking, for any thread; vectors of one `name` are comparable. Raises EmbeddingError."""
 
     @property
     def name(self) -> str:
@@ -144,10 +141,7 @@ def _lacks_avx2() -> bool:
 
 
 def _head(model: E5, text: str) -> str:
-    """Return as much of `text` as the engine reads in a moment, and nothing that it cannot take.
-
-    NUL would end the text, and half of a surrogate pair cannot be encoded.
-    """
+    """Return as much of `text` as the engine reads in a moment, without NUL and halves of surrogate pairs."""
     text = text[:_MOST_CHARS].replace("\0", " ").encode("utf-8", "replace").decode("utf-8")
     while (tokens := model.token_count(text)) > _MOST_TOKENS:
         text = text[: len(text) * _MOST_TOKENS // tokens]
@@ -199,10 +193,7 @@ class VectorIndex:
         self._last: _Known | None = None
 
     def nearest(self, query: str, places: Sequence[ScopeKey], limit: int, signal: AbortSignal) -> NearestVectors:
-        """Make missing vectors for up to READING_SECONDS, last added first, then compare all.
-
-        Raises OperationCancelled (the vectors made until then stay), EmbeddingError, StorageFailed.
-        """
+        """Make missing vectors for up to READING_SECONDS, then compare all. Raises EmbeddingError."""
         known = self._known(tuple(places))
         unread, made, error = [*known.unread], dict[int, bytes](), ""
         deadline = self._clock.monotonic() + READING_SECONDS

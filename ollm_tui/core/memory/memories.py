@@ -42,10 +42,7 @@ _SUMMARY = f"key, place, substr(value, 1, {OPENING_CHARS}), length(CAST(value AS
 
 
 class Memory:
-    """The memories of one workspace and its user. Every method blocks; any thread may call it.
-
-    Keys and values are any text, empty ones included. Raises StorageFailed.
-    """
+    """The memories of one workspace and its user: any text, blocking, for any thread. Raises StorageFailed."""
 
     def __init__(
         self, store: Store, workspace: Path, *, clock: Clock | None = None, embedder: Embedder | None = None
@@ -82,10 +79,7 @@ class Memory:
     def replace(
         self, key: str, expected: str | None, value: str | None, scope: MemoryScope = MemoryScope.WORKSPACE
     ) -> bool:
-        """Put `value` where `expected` is stored, in one step; return False where something else is.
-
-        None is no memory, before or after. Raises MemoryFailed if too long.
-        """
+        """Put `value` where `expected` is stored (None is no memory); return False where something else is."""
         _check_lengths(key, value or "")
         place = self._places[scope]
         with self._store.write(SCHEMA) as db:

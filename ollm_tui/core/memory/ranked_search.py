@@ -85,10 +85,7 @@ class RankedSearch:
         self._meaning = VectorIndex(store, embedder, clock) if embedder is not None else None
 
     def rank(self, query: str, places: Sequence[ScopeKey], signal: AbortSignal) -> RankedMemories:
-        """Return up to SEARCH_DEPTH memories. Blocks, with a model for seconds.
-
-        A model that fails becomes a note, and the words still count. Raises OperationCancelled, StorageFailed.
-        """
+        """Return up to SEARCH_DEPTH memories; a failing model becomes a note. Raises OperationCancelled."""
         words = self._match_words(query, places)
         ranking, nearest, notes = Ranking.KEYWORD_ONLY, NearestVectors(()), ()
         if self._meaning is not None:

@@ -1,6 +1,6 @@
-"""How grep goes through files: in the order of their paths where it may stop soon, else all at once with ripgrep.
+"""How grep goes through files: in path order where it may stop soon, else all at once with ripgrep.
 
-Which files are searched is always the lister's word; ripgrep's own choice is used only where both are known to agree.
+Which files are searched is always decided by the lister.
 """
 
 from __future__ import annotations

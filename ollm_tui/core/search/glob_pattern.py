@@ -1,7 +1,4 @@
-"""Glob patterns over paths: `*` and `?` within a name, `**` across directories, `[...]`, `{a,b}`, a backslash escapes.
-
-Compiled for the linear engine: a pattern comes from a model and may be as bad as any other expression.
-"""
+"""Glob patterns over paths: `*` and `?` within a name, `**` across directories, `[...]`, `{a,b}`, backslash."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from ollm_tui.core.base.regex import BytesPattern, RegexError, compile_bytes
+from ollm_tui.core.base.regex import RegexError, compile_bytes
 
 MAX_ALTERNATIVES = 1000
 """So many patterns may one with braces stand for."""
@@ -74,7 +71,7 @@ def has_magic(pattern: str) -> bool:
     return _MAGIC.search(pattern) is not None
 
 
-def _matching(pattern: BytesPattern, paths: Sequence[bytes]) -> Iterator[bytes]:
+def _matching(pattern: re.Pattern[bytes], paths: Sequence[bytes]) -> Iterator[bytes]:
     """One pass over all of the paths, each between two zero bytes; neighbours come as one match."""
     blob = b"\0" + b"\0\0".join(paths) + b"\0"
     if blob.isascii() or _is_utf_8(blob):
@@ -97,7 +94,7 @@ def _is_utf_8(data: bytes) -> bool:
     return True
 
 
-def _compiled(alternatives: Iterable[str]) -> BytesPattern:
+def _compiled(alternatives: Iterable[str]) -> re.Pattern[bytes]:
     expression = "|".join(_translated(alternative) for alternative in alternatives)
     return compile_bytes(rb"(?:\x00(?:%b)\x00)+" % expression.encode("utf-8", "replace"), utf_8=True)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ollm_tui.core.base.regex import BytesPattern, compile_bytes
+from ollm_tui.core.base.regex import compile_bytes
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -31,10 +31,7 @@ _NOT_COMMON = re.compile(rb"[^\n -~]|[\[\]{}?\\]|[^/\n!]\*\*|\*\*[^/\n]")
 
 
 def is_common(data: bytes) -> bool:
-    """Return whether all readers of ignore files understand a file alike, ripgrep too.
-
-    Ripgrep takes braces for a choice, knows no `[[:alpha:]]`, and gives up at bytes that are no text.
-    """
+    """Return whether ripgrep reads the file as git does: no braces, no `[[:alpha:]]`, no bytes that are not text."""
     plain = _SIMPLE_SET.sub(b"s", data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n"))
     rules = b"\n".join(line for line in plain.split(b"\n") if not (line.startswith(b"#") and line.isascii()))
     return _NOT_COMMON.search(rules) is None
@@ -81,10 +78,7 @@ class IgnoreChain:
         return _chain_of(self, file)
 
     def ignored(self, directory: bytes, names: Sequence[bytes], *, directories: bool) -> frozenset[bytes]:
-        """Return which of these entries of `directory` (absolute, with a slash) are ignored.
-
-        The answer is remembered for the very list of names it was given for, which must not change afterwards.
-        """
+        """Return which of these entries are ignored; remembered for the very list of names, which must not change."""
         if not self.files or not names:
             return frozenset()
         key = (directory, directories)
@@ -123,7 +117,7 @@ def _chain_of(weaker: IgnoreChain, file: IgnoreFile) -> IgnoreChain:
 NO_RULES = IgnoreChain()
 
 
-def _compile_any(expressions: Sequence[bytes], *, ignore_case: bool) -> tuple[BytesPattern, ...]:
+def _compile_any(expressions: Sequence[bytes], *, ignore_case: bool) -> tuple[re.Pattern[bytes], ...]:
     """Return expressions that find what any of `expressions` matches among names between zero bytes."""
     chunks = (expressions[start : start + _CHUNK] for start in range(0, len(expressions), _CHUNK))
     return tuple(
@@ -132,11 +126,10 @@ def _compile_any(expressions: Sequence[bytes], *, ignore_case: bool) -> tuple[By
     )
 
 
-def _found(patterns: Iterable[BytesPattern], names: Sequence[bytes], before: bytes, behind: bytes) -> frozenset[bytes]:
-    """Return the names that any of the patterns matches, each between two other texts.
-
-    One pass over all names: a call for each would cost far more. Neighbours come as one match for the same reason.
-    """
+def _found(
+    patterns: Iterable[re.Pattern[bytes]], names: Sequence[bytes], before: bytes, behind: bytes
+) -> frozenset[bytes]:
+    """Return the names that any pattern matches, in one pass over all: a call for each would cost far more."""
     between = behind + b"\0\0" + before
     blob = b"\0" + before + between.join(names) + behind + b"\0"
     start, end = len(before) + 1, -len(behind) - 1

@@ -115,11 +115,7 @@ def parse(data: bytes, *, ignore_case: bool = False) -> GitIgnoreSpec:
 
 
 def _as_git_reads(rule: str) -> list[str]:
-    """Return the rules that a path rule stands for.
-
-    Git compares what stands before the first wildcard by itself, so that `**` right behind it may cross directories as
-    if a slash stood before it: `a**/b` means `ab` and every b somewhere in an `a*`.
-    """
+    """Return the rules a path rule stands for: `a**/b` means `ab` and every b somewhere in an `a*`."""
     match = _JOINED_STARS.fullmatch(rule)
     if match is None:
         return [rule]
@@ -142,10 +138,7 @@ def _without_trailing_spaces(line: str) -> str:
 
 
 def _without_brackets(rule: str) -> tuple[str, dict[str, str]]:
-    """Return the rule with a private-use character for each bracket, and the expressions they stand for.
-
-    Raises ValueError for a bracket that is malformed or matches nothing.
-    """
+    """Return the rule with a mark for each bracket, and their expressions. Raises ValueError for a malformed one."""
     plain, position = "", 0
     sets: dict[str, str] = {}
     while position < len(rule):

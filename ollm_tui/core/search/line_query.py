@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ollm_tui.core.base.escape import boundary_after, boundary_before
-from ollm_tui.core.base.regex import BytesPattern, RegexError, compile_bytes
+from ollm_tui.core.base.regex import RegexError, compile_bytes
 
 MAX_LINE_CHARS = 500
 """Characters of a line that are shown; of a longer one the part around the match."""
@@ -72,7 +72,7 @@ class LineQuery:
         if "\0" in self.pattern:
             raise InvalidPatternError("a NUL character can not be searched for", self.pattern.find("\0"))
 
-    def compiled(self) -> BytesPattern:
+    def compiled(self) -> re.Pattern[bytes]:
         """For the engine in this process. Raises InvalidPattern."""
         text = self.pattern if self.fixed else f"(?m:{_as_ripgrep_means(self.pattern)})"
         try:
@@ -97,10 +97,7 @@ class FoundLine(NamedTuple):
 
 
 class FoundFile:
-    """The lines found in a file, in their order; none where it is `binary` (it matches, but shows nothing).
-
-    `matches` counts those of them that are no context. No dataclass: a search may find as many as there are files.
-    """
+    """The lines found in a file, none where `binary`. No dataclass: a search may find very many."""
 
     __slots__ = ("binary", "lines", "matches", "path")
 

@@ -1,7 +1,6 @@
 """List files: what `git ls-files -co --exclude-standard` would name, in a repository or outside (001 R4).
 
-`glob`, `grep` and `ls` all walk with it. Paths are bytes; a directory's path ends with a slash. Everything blocks:
-call it in a thread.
+Paths are bytes; a directory's path ends with a slash. Everything blocks.
 """
 
 from __future__ import annotations
@@ -74,10 +73,7 @@ class ListingOptions:
 
 
 class Listing:
-    """One walk below a directory. `boundary` is where rules begin to count outside a repository: the allowed root.
-
-    `check` is called for every directory and may raise, to give up.
-    """
+    """One walk below a directory; outside a repository rules count from `boundary` on. `check` may raise."""
 
     def __init__(
         self, handle: DirHandle, boundary: bytes, options: ListingOptions, check: Callable[[], object] = lambda: None
@@ -135,10 +131,7 @@ class Listing:
             return None
 
     def files(self, *, links: bool) -> Iterator[bytes]:
-        """Yield files (and links) relative to the start, sorted by bytes, as they are found.
-
-        Raises OSError where the start itself cannot be read.
-        """
+        """Yield files (and links) relative to the start, sorted by bytes. Raises OSError."""
         return chain.from_iterable(self._runs(links))
 
     def directories(self) -> Iterator[ListedDirectory]:

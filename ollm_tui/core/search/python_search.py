@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ollm_tui.core.base.regex import BytesPattern
 from ollm_tui.core.fence.dir_handle import DirHandle
 from ollm_tui.core.files.text_files import UTF_8, Encoding, NotTextError, recognise
 from ollm_tui.core.search.line_query import (
@@ -42,10 +42,7 @@ def is_wide(descriptor: int) -> bool:
 
 
 def as_utf_8(descriptor: int, first: bytes, check: Callable[[], object]) -> bytes | None:
-    """Return the whole text of a file in UTF-8; None where it is binary, or needs no help. `first` has been read of it.
-
-    Without a text the descriptor is left where it was. Raises TooLarge and OSError.
-    """
+    """Return the whole text in UTF-8, None where it is binary or needs no help. Raises FileTooLargeToDecodeError."""
     if _encoding_of(first, complete=False) is None:
         return None
     raw = first
@@ -84,10 +81,7 @@ def _line_as_utf_8(line: bytes, codec: str) -> bytes:
 def search_files(
     handle: DirHandle, paths: Sequence[bytes], query: LineQuery, tally: SearchTally, check: Callable[[], object]
 ) -> Iterator[FoundFile]:
-    """Yield the files with matches, in the order of `paths`.
-
-    Raises InvalidPattern; `check` is called for each file and piece and may raise, to give up.
-    """
+    """Yield the files with matches in order; `check` may raise, to give up. Raises InvalidPatternError."""
     pattern = query.compiled()
     for path in paths:
         check()
@@ -112,7 +106,7 @@ def search_files(
 def _search_file(
     descriptor: int,
     path: bytes,
-    pattern: BytesPattern,
+    pattern: re.Pattern[bytes],
     query: LineQuery,
     tally: SearchTally,
     check: Callable[[], object],
@@ -144,7 +138,9 @@ def _search_file(
     return _search_blocks(blocks, path, pattern, query)
 
 
-def _search_blocks(blocks: Iterator[bytes], path: bytes, pattern: BytesPattern, query: LineQuery) -> FoundFile | None:
+def _search_blocks(
+    blocks: Iterator[bytes], path: bytes, pattern: re.Pattern[bytes], query: LineQuery
+) -> FoundFile | None:
     found = FoundFile(path)
     for line in _Scan(pattern, query).lines(blocks):
         found.add(line)
@@ -189,7 +185,7 @@ def _text_blocks(descriptor: int, first: bytes, check: Callable[[], object]) -> 
     yield from map(_plain_ends, blocks)
 
 
-def _next_match(pattern: BytesPattern, block: bytes, position: int) -> tuple[int, int] | None:
+def _next_match(pattern: re.Pattern[bytes], block: bytes, position: int) -> tuple[int, int] | None:
     """Return where the next line that matches starts, and where the match in it does."""
     match = pattern.search(block, position)
     if match is None:
@@ -204,7 +200,7 @@ def _next_match(pattern: BytesPattern, block: bytes, position: int) -> tuple[int
 class _Scan:
     """Goes through the pieces of one file; remembers what context needs across them."""
 
-    pattern: BytesPattern
+    pattern: re.Pattern[bytes]
     query: LineQuery
 
     def lines(self, blocks: Iterator[bytes]) -> Iterator[FoundLine]:

@@ -1,7 +1,4 @@
-"""What of a git repository listings need: where it starts, what it tracks, which exclude files it has.
-
-Read from its files, so that listing runs no program and no hook that a repository could have configured.
-"""
+"""What of a git repository listings need, read from its files: no program and no configured hook is run."""
 
 from __future__ import annotations
 

@@ -63,9 +63,7 @@ _OVERSHOOT = 20_000
 
 
 def find_ripgrep(forbidden: Sequence[Path]) -> Path | None:
-    """Ripgrep beside this program, else on PATH; never one in a directory of `forbidden`, which a model could have put
-    there. None where there is none.
-    """
+    """Return ripgrep beside this program, else on PATH; never in a `forbidden` directory, which a model could write."""
     candidates = [Path(sysconfig.get_path("scripts")) / "rg", Path(sys.executable).parent / "rg"]
     on_path = shutil.which("rg", path=os.pathsep.join(_absolute_path_entries()))
     if on_path is not None:
@@ -95,11 +93,7 @@ class Ripgrep:
     async def search_files(
         self, handle: DirHandle, paths: Sequence[bytes], query: LineQuery, tally: SearchTally, max_lines: int
     ) -> list[FoundFile]:
-        """Return the files with matches, in the order of `paths`; stops where more than `max_lines` lines match.
-
-        What it has found then are the first ones: several threads would stop at any, so that one alone finishes a
-        search that finds far more than is wanted.
-        """
+        """Return the files with matches, in the order of `paths`; the first ones if over `max_lines` lines match."""
         if AMBIGUOUS in b"\0".join(paths):
             raise RipgrepError("its output would be ambiguous for a folder with this name")
         if query.context:
@@ -124,9 +118,7 @@ class Ripgrep:
     async def _with_context(
         self, handle: DirHandle, paths: Sequence[bytes], query: LineQuery, tally: SearchTally, max_lines: int
     ) -> list[FoundFile]:
-        """Asked for lines near a match, ripgrep gives up without a word where one of them is behind a NUL. So it is
-        asked twice, and what it leaves out the second time is looked into here.
-        """
+        """Search twice: with context, ripgrep silently gives up where a line near a match is behind a NUL."""
         plain = await self._first_matches(handle, paths, replace(query, context=0), tally, max_lines)
         texts = [file.path for file in plain if not file.binary]
         if not texts:
@@ -149,9 +141,7 @@ class Ripgrep:
     async def search_tree(
         self, handle: DirHandle, flags: Sequence[bytes], query: LineQuery, tally: SearchTally, max_lines: int
     ) -> tuple[list[FoundFile], list[bytes]] | None:
-        """Return the files with matches among those ripgrep chooses, in no order, and the paths of further
-        ones, which `search_files` has to look into. None where more than `max_lines` lines match.
-        """
+        """Return matching files of ripgrep's choice and paths to search anew; None if over `max_lines` lines match."""
         started = time.time_ns()
         records = RipgrepRecords(max_lines)
         arguments = [*flags, *_pattern_arguments(replace(query, context=0)), b"--", b"."]
@@ -228,11 +218,7 @@ class Ripgrep:
 
 
 async def _empty(pipe: int, take: Callable[[bytes], bool]) -> bool:
-    """Give `take` all output, in a thread; return False where it wants no more.
-
-    Ripgrep writes a few lines of each file at a time. Waiting a moment after each reading lets them gather: waking for
-    every one costs more than the search.
-    """
+    """Give `take` all output, in a thread; return False where it wants no more."""
     with contextlib.suppress(AttributeError, OSError):  # not everywhere, and not without limit
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
     moment = _SHORTEST_MOMENT

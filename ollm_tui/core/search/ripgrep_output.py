@@ -57,10 +57,7 @@ _SAMPLE = 1 << 15
 
 
 class RipgrepRecords:
-    """Puts the output together: `path NUL number:column:offset:text`, context as `number-offset-text`.
-
-    With a `handle` every line is compared with the file there.
-    """
+    """Reads `path NUL number:column:offset:text`; with a `handle` each line is compared with the file there."""
 
     def __init__(self, max_lines: int, handle: DirHandle | None = None) -> None:
         self._max_lines = max_lines

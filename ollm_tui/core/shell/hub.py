@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
-from ollm_tui.core.fence.environment import command_environment, own_environment, person_environment
+from ollm_tui.core.fence.secrets import command_environment, own_environment, person_environment
 from ollm_tui.core.shell.command import OnStatus, RunningCommand
 from ollm_tui.core.shell.detached_jobs import JobRecord, JobRecords
 from ollm_tui.core.shell.output_log import Broadcast, OnBytes, OutputLog

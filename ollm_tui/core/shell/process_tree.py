@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
 
-from ollm_tui.core.fence.environment import MARK
+from ollm_tui.core.fence.secrets import MARK
 
 _PROC = Path("/proc")
 _GONE_STATES = ("Z", "X")

@@ -21,10 +21,7 @@ RACY_SECONDS = 2.0
 
 
 class BackgroundWriter:
-    """Runs pieces of work one after the other; the thread starts with the first.
-
-    One that raises StorageFailed is reported to `on_failure` (from that thread) and the next one is tried.
-    """
+    """Runs work in order in one thread; a StorageFailed goes to `on_failure`, and the next work is tried."""
 
     def __init__(self, name: str, on_failure: Callable[[StorageFailed], None]) -> None:
         self._name = name

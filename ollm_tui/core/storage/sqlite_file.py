@@ -36,10 +36,7 @@ class StoreDamagedError(Exception):
 
 
 def connect(path: Path, busy_seconds: float, *, in_doubt: bool) -> sqlite3.Connection:
-    """Open and check; thoroughly where the file was found damaged while in use, before (`in_doubt`).
-
-    Raises Damaged; StorageFailed for another program's or a newer file; sqlite3.Error for the rest.
-    """
+    """Open and check, all pages where `in_doubt`. Raises StoreDamagedError, StorageFailed, sqlite3.Error."""
     connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
     try:
         _check_owner(connection, path)

@@ -1,7 +1,6 @@
 """The database that outlives a session: one guarded connection, migrations per owner, transactions; it knows no table.
 
-SQLite in WAL mode, so that several processes read and write at once (001 R11.9). Every call blocks and is meant for
-worker threads. Who owns which tables lives with the owners: each brings a `Schema` with every transaction.
+SQLite in WAL mode, so that several processes read and write at once (001 R11.9). Every call blocks.
 """
 
 from __future__ import annotations
@@ -48,10 +47,7 @@ _TRIES = 20
 
 @dataclass(frozen=True)
 class Schema:
-    """One owner's tables. Step n (from 1) holds the statements from version n-1 to n; steps are only ever added.
-
-    `functions` are what its statements, triggers and views call by name, each from text to text.
-    """
+    """One owner's tables: step n leads to version n, and steps are only ever added; `functions` map text to text."""
 
     owner: str
     steps: tuple[tuple[str, ...], ...]
@@ -149,10 +145,7 @@ class Store:
 
     @contextmanager
     def write(self, schema: Schema) -> Generator[sqlite3.Connection]:
-        """Open the only writing transaction of all processes; an exception inside undoes it.
-
-        Committed means: safe from a killed process at once, safe from a power cut after the next `sync`.
-        """
+        """Open the only writing transaction of all processes; an exception undoes it. `sync` makes it last."""
         with self._using(writing=True) as connection:
             self._prepare(connection, schema)
             with transaction(connection, "BEGIN IMMEDIATE"):

@@ -54,10 +54,7 @@ SCHEMA = Schema(
 
 
 class TodoList:
-    """The open list of one workspace. Every method blocks for a moment (SQLite) and may be called from any thread.
-
-    At most one item is in progress. Raises TodoFailed naming the valid ids, and StorageFailed.
-    """
+    """The open list of one workspace, for any thread; at most one item is in progress. Raises TodoFailed."""
 
     def __init__(
         self,
@@ -156,11 +153,7 @@ class TodoList:
         return done
 
     def replace(self, drafts: Sequence[TodoDraft], *, by: Author = "model") -> Replacement:
-        """Write the whole list; unfinished items that it does not name are kept at its end.
-
-        An item is named by its id, or by its exact text. Raises TodoFailed for an unknown or doubled id, an empty
-        text, or more than one item in progress; nothing has changed then.
-        """
+        """Write the whole list; unfinished items that it does not name stay at its end. Raises TodoFailed."""
         with self._changing(by) as change:
             outcome = merged(change.todos, drafts, change.rows.new_id, iso_time(self._clock.now()))
             change.todos = [*outcome.todos]

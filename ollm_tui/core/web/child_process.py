@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.fence.environment import cleaned
+from ollm_tui.core.fence.secrets import cleaned
 
 _ERROR_CHARS = 200
 """Characters of an error's last line."""

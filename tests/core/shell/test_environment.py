@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.fence.environment import NOBODY_ANSWERS, cleaned, command_environment, is_never_passed
+from ollm_tui.core.fence.secrets import NOBODY_ANSWERS, cleaned, command_environment, is_never_passed
 from ollm_tui.core.shell.hub import CommandHub, CommandRequest, awaitable_of
 from tests.core.shell.conftest import Bench, bench_in, data_of
 
