@@ -58,7 +58,7 @@ async def ranges(path: Path) -> None:
     before = peak_memory()
     for _ in range(ROUNDS):
         counted.append(timed(lambda: subprocess.run(["wc", "-l", path], capture_output=True, check=True)))
-        read_file._indexes = LineIndexes()
+        read_file.line_indexes = LineIndexes()
         first.append(await timed_async(page(total - 250)))
         second.append(await timed_async(page(total - 450)))
     grown = peak_memory() - before

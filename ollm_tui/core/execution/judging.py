@@ -29,7 +29,7 @@ from ollm_tui.core.policy.approvals import ApprovalStore, RememberOffer
 from ollm_tui.core.policy.audit import AuditEvent
 from ollm_tui.core.policy.engine import Explanation, Floor, JudgedCall, PolicyEngine
 from ollm_tui.core.policy.rules import Decision, Mode
-from ollm_tui.core.tools.argument_repair import mend
+from ollm_tui.core.tools.argument_repair import repair
 from ollm_tui.core.tools.base import AnyInvocation, Effect, Question, SessionOffer
 from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.registry import ToolRegistry
@@ -218,7 +218,7 @@ class CallJudge:
         given: JsonValue = arguments if resolved.arguments is None else resolved.arguments
         notes: list[str] = []
         if self._forgiving:
-            repaired = mend(resolved.tool, given)
+            repaired = repair(resolved.tool, given)
             given, notes = repaired.arguments, repaired.notes
         return resolved.tool.create_invocation(given, _for_call(self._context, call_id)), notes
 

@@ -13,7 +13,7 @@ from ollm_tui.core.policy.shell.read_only import path_in
 from ollm_tui.core.policy.shell.shell_line import ShellLine, analyse, last_program
 from ollm_tui.core.policy.shell.words import SimpleCommand
 from ollm_tui.core.tools.context import CommandFacts
-from ollm_tui.core.tools.file_changes import git_standing
+from ollm_tui.core.tools.file_changes import git_status
 
 LONG_CHARACTERS = 2_000
 LONG_LINES = 20
@@ -153,10 +153,10 @@ def _deleted_files(line: ShellLine, paths: CommandPaths) -> list[str]:
         return []
     more = " or more" if len(files) >= MAX_DELETED else ""
     shown = _named(tuple(paths.workspace.shown(path) for path in files), quoted=True)
-    standing = git_standing(files)
+    git = git_status(files)
     noun = "file" if len(files) == 1 else "files"
     said = f"Deletes {len(files):,}{more} {noun} ({total:,} bytes): {shown}"
-    return [f"{said}; {standing}" if standing else said]
+    return [f"{said}; {git}" if git else said]
 
 
 def _files_at(place: Path | None) -> list[tuple[Path, int]]:

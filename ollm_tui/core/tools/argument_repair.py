@@ -1,7 +1,7 @@
-"""Repair of near-miss arguments before validation, each with a note.
+"""Repair of near-miss arguments before validation, each with a note (contract section 1, "Mending").
 
 Nothing is guessed: a parameter is renamed only by the tables below, and only where the right one is missing
-and required (contract section 1, "Mending"), or says where the call is to act.
+and required, or says where the call is to act.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NEAR_MISSES: dict[str, tuple[str, ...]] = {
 }
 
 _FOLDER = ("dir", "folder", "dir_path", "directory_path")
-PLACES: dict[str, tuple[str, ...]] = {
+DIRECTORY_NAMES: dict[str, tuple[str, ...]] = {
     "path": ("directory", *_FOLDER),
     "directory": ("path", *_FOLDER),
     "cwd": ("workdir", "working_directory", "working_dir", "directory", *_FOLDER),
@@ -50,27 +50,27 @@ class RepairedArguments:
     notes: list[str] = field(default_factory=list[str])
 
 
-def mend(tool: AnyTool, arguments: JsonValue) -> RepairedArguments:
+def repair(tool: AnyTool, arguments: JsonValue) -> RepairedArguments:
     """Repair `arguments` to fit the tool's schema; validation reports the rest."""
     schema = compact_schema(tool.parameters)
-    mended = RepairedArguments(arguments)
-    decoded = _decoded(arguments, ("object",)) if isinstance(arguments, str) else arguments
+    repaired = RepairedArguments(arguments)
+    decoded = _decoded(arguments, "object") if isinstance(arguments, str) else arguments
     if isinstance(decoded, list):
-        decoded = _wrapped(decoded, schema, mended.notes)
+        decoded = _wrapped(decoded, schema, repaired.notes)
     if arguments is None:
         decoded = {}
     if isinstance(decoded, dict):
-        mended.arguments = _mend_object(decoded, schema, mended.notes, where="")
-    return mended
+        repaired.arguments = _repair_object(decoded, schema, repaired.notes, where="")
+    return repaired
 
 
-def _mend_object(arguments: JsonObject, schema: JsonObject, notes: list[str], where: str) -> JsonObject:
+def _repair_object(arguments: JsonObject, schema: JsonObject, notes: list[str], where: str) -> JsonObject:
     properties = _objects(schema.get("properties"))
     required = _required(schema)
     wire_names = {to_snake(name): name for name in properties}
     named = {wire_names.get(key, key): value for key, value in arguments.items()}
     for name in properties:
-        if name not in named and (name in required or name in PLACES):
+        if name not in named and (name in required or name in DIRECTORY_NAMES):
             stray = _near_miss(name, named, properties, optional=name not in required)
             if stray is not None:
                 named[name] = named.pop(stray)
@@ -79,7 +79,7 @@ def _mend_object(arguments: JsonObject, schema: JsonObject, notes: list[str], wh
     result: JsonObject = {}
     for name, value in named.items():
         if name in properties:
-            result[name] = _mend_value(value, properties[name], notes, f"{where}{name}")
+            result[name] = _repair_value(value, properties[name], notes, f"{where}{name}")
         else:
             notes.append(f"unknown parameter {where}{name} was dropped")
     return result
@@ -92,18 +92,18 @@ def _gather_lone_item(named: JsonObject, schema: JsonObject, notes: list[str], w
         items = properties.get(name, {}).get("items")
         if name in named or not isinstance(items, dict) or "properties" not in items:
             continue
-        said: list[str] = []
+        item_notes: list[str] = []
         strays = {key: value for key, value in named.items() if key not in properties}
-        item = _mend_object(strays, items, said, where)
+        item = _repair_object(strays, items, item_notes, where)
         if all(part in item for part in _required(items)):
             for key in strays:
                 del named[key]
             named[name] = [item]
-            notes += [*said, f"{where}{' and '.join(item)} were read as one of {name}"]
+            notes += [*item_notes, f"{where}{' and '.join(item)} were read as one of {name}"]
 
 
 def _near_miss(name: str, named: JsonObject, properties: dict[str, JsonObject], *, optional: bool) -> str | None:
-    known = (PLACES if optional else NEAR_MISSES).get(name, ())
+    known = (DIRECTORY_NAMES if optional else NEAR_MISSES).get(name, ())
     for stray, value in named.items():
         if stray in properties or (optional and not (isinstance(value, str) and value)):
             continue  # models send null for what they leave out
@@ -112,7 +112,7 @@ def _near_miss(name: str, named: JsonObject, properties: dict[str, JsonObject], 
     return None
 
 
-def _mend_value(value: JsonValue, schema: JsonObject, notes: list[str], where: str) -> JsonValue:
+def _repair_value(value: JsonValue, schema: JsonObject, notes: list[str], where: str) -> JsonValue:
     kind = schema.get("type")
     match kind:
         case "integer":
@@ -121,10 +121,10 @@ def _mend_value(value: JsonValue, schema: JsonObject, notes: list[str], where: s
             notes.append(f"{where}: the text {value!r} was read as a boolean")
             return value.strip().lower() == "true"
         case "array" | "object" if isinstance(value, str):
-            decoded = _decoded(value, (str(kind),))
+            decoded = _decoded(value, str(kind))
             if decoded is not value:
                 notes.append(f"{where}: a JSON text was read as an {kind}")
-                return _mend_value(decoded, schema, notes, where)
+                return _repair_value(decoded, schema, notes, where)
             if kind == "array" and value and _item_kind(schema) == "string":
                 notes.append(f"{where}: one text was read as a list of one")
                 return [value]
@@ -134,17 +134,17 @@ def _mend_value(value: JsonValue, schema: JsonObject, notes: list[str], where: s
             return shlex.join(str(one) for one in value)
         case "array" if isinstance(value, dict) and _item_kind(schema) == "object":
             notes.append(f"{where}: one object was read as a list of one")
-            return _mend_value([value], schema, notes, where)
+            return _repair_value([value], schema, notes, where)
         case "array" if isinstance(value, list):
             items = schema.get("items")
-            if isinstance(items, dict) and items.get("type") == "object":
-                return [
-                    _mend_object(item, items, notes, f"{where}[{index}].") if isinstance(item, dict) else item
-                    for index, item in enumerate(value)
-                ]
-            return value
+            if not isinstance(items, dict) or items.get("type") != "object":
+                return value
+            return [
+                _repair_object(item, items, notes, f"{where}[{index}].") if isinstance(item, dict) else item
+                for index, item in enumerate(value)
+            ]
         case "object" if isinstance(value, dict) and "properties" in schema:
-            return _mend_object(value, schema, notes, f"{where}.")
+            return _repair_object(value, schema, notes, f"{where}.")
         case _:
             return value
 
@@ -160,14 +160,13 @@ def _as_integer(value: JsonValue, notes: list[str], where: str) -> JsonValue:
     return value
 
 
-def _decoded(text: str, kinds: tuple[str, ...]) -> JsonValue:
+def _decoded(text: str, kind: str) -> JsonValue:
+    """Return the array or object that a text spells, else the text."""
     try:
         value: JsonValue = json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return text
-    if ("array" in kinds and isinstance(value, list)) or ("object" in kinds and isinstance(value, dict)):
-        return value
-    return text
+    return value if isinstance(value, list if kind == "array" else dict) else text
 
 
 def _wrapped(items: list[JsonValue], schema: JsonObject, notes: list[str]) -> JsonValue:

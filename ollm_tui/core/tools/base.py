@@ -226,7 +226,7 @@ class Tool(Generic[P]):
         """Validate strictly and bind (001 R10.1, 000 Property 44).
 
         `params` is a JSON object or an instance of the parameter model. A bare bus is accepted as context.
-        Raises InvalidArguments naming every fault at once.
+        Raises InvalidArguments naming every error at once.
         """
         bound = context if isinstance(context, ToolContext) else ToolContext(bus=context)
         return self.invocation(self, self._validate(params), bound)
@@ -242,10 +242,10 @@ class Tool(Generic[P]):
             # Through JSON: pydantic's strict mode then takes JSON's own types, and nothing else.
             return self.parameters.model_validate_json(json.dumps(params), strict=True)
         except ValidationError as error:
-            faults = _all_faults(error)
-            more = len(faults) - FAULTS_NAMED
-            named = [*faults[:FAULTS_NAMED], f"and {more} more faults"] if more > 0 else faults
-            details: dict[str, JsonValue] = {"faults": list[JsonValue](faults)}
+            errors = _all_errors(error)
+            more = len(errors) - _ERRORS_NAMED
+            named = [*errors[:_ERRORS_NAMED], f"and {more} more errors"] if more > 0 else errors
+            details: dict[str, JsonValue] = {"errors": list[JsonValue](errors)}
             raise InvalidArguments(f"{self.name}: {'; '.join(named)}. {self._takes}", details) from None
         except (TypeError, ValueError) as error:
             raise InvalidArguments(f"{self.name}: the arguments are not JSON: {error}.") from None
@@ -268,32 +268,25 @@ AnyInvocation = ToolInvocation[Any]
 """A call of any tool."""
 
 
-FAULTS_NAMED = 50
+_ERRORS_NAMED = 50
 """Most validation errors that a message names; the details hold all."""
 
 
-def _all_faults(error: ValidationError) -> list[str]:
+def _all_errors(error: ValidationError) -> list[str]:
     return [
         # What the models themselves raise is a sentence already.
-        f"{'.'.join(map(str, fault['loc'])) or 'arguments'}: {fault['msg'].removeprefix('Value error, ')}"
-        for fault in error.errors()
+        f"{'.'.join(map(str, each['loc'])) or 'arguments'}: {each['msg'].removeprefix('Value error, ')}"
+        for each in error.errors()
     ]
 
 
 def _json_kind(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case str():
-            return "a string"
-        case int() | float():
-            return "a number"
-        case list() | tuple():
-            return "an array"
-        case _:
-            return type(value).__name__
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    names: dict[type, str] = {str: "a string", int: "a number", float: "a number", list: "an array", tuple: "an array"}
+    return names.get(type(value), type(value).__name__)
 
 
 def _says_something(query: str) -> str:

@@ -108,7 +108,6 @@ class ToolContext:
 
     @property
     def web_access(self) -> WebAccess:
-        """Return the access to web servers."""
         return self.web or self.defaults.web
 
     @property

@@ -5,28 +5,23 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.errors import (
-    FileWriteFailed,
-    InvalidPath,
-    IsADirectory,
-    ToolFailure,
-    from_os_error,
-)
+from ollm_tui.core.base.errors import FileWriteFailed, InvalidPath, IsADirectory, ToolFailure, from_os_error
 from ollm_tui.core.base.escape import quote_name, visible
-from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
+from ollm_tui.core.base.results import ToolData, ToolResult
 from ollm_tui.core.bus.confirmation import DeletionPreview, FileToDelete, Preview
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.protected_paths import fold, holds_credentials
 from ollm_tui.core.fence.workspace import Access, Location, Workspace
-from ollm_tui.core.files.atomic import carry_out, check_writable, exclusive
+from ollm_tui.core.files.atomic import check_writable
 from ollm_tui.core.files.directory_tree import MOUNTED, TreeEntry, TreeError, list_tree
-from ollm_tui.core.files.snapshots import ABSENT
-from ollm_tui.core.tools.base import Effect, Parameters, Question, Tool, ToolGroup, ToolInvocation, TouchedPath
-from ollm_tui.core.tools.file_changes import git_standing
+from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, TouchedPath
+from ollm_tui.core.tools.file_changes import FileChangeInvocation, git_status
 
 _FILES_SHOWN = 1_000
 """Entries listed in a confirmation; their number and size are always those of all."""
@@ -50,90 +45,60 @@ class DeleteFileData(ToolData):
 
 
 @dataclass(frozen=True)
-class DeletionScan:
-    """The entries that a deletion would remove."""
+class _Deletion:
+    """The entries that would be removed, the requested path first."""
 
     location: Location
     entries: tuple[TreeEntry, ...]
 
     @property
     def size(self) -> int:
-        """Return the total size in bytes."""
         return sum(entry.size for entry in self.entries)
 
-    @property
-    def is_directory(self) -> bool:
-        """Return whether the path itself is a directory."""
-        return self.entries[0].is_directory
+    def path(self, entry: str) -> Path:
+        return self.location.real.parent / entry
 
-    def shown(self, fence: Workspace, entry_path: str) -> str:
-        """Return the path of an entry as people and models see it."""
-        return fence.shown(self.location.real.parent / entry_path)
 
-    def fingerprint(self) -> str:
-        """Return a hash that changes when any entry changes."""
+class DeleteFileInvocation(FileChangeInvocation[DeleteFileParameters]):
+    """A call that moves one path to the trash."""
+
+    def get_description(self) -> str:
+        return f"Delete {visible(self.params.path)}{' with all in it' if self.params.recursive else ''}"
+
+    def touched_paths(self) -> list[TouchedPath]:
+        return [TouchedPath(self.params.path, Access.WRITE, follow=False)]
+
+    async def check(self, signal: AbortSignal) -> ToolResult | None:
+        """Raise ToolFailure for paths that cannot be deleted, before anyone is asked."""
+        await signal.in_thread(self._scan, self._locations(), signal)
+        return None
+
+    async def _preview(self) -> Preview | None:
+        signal = AbortSignal()
+        deletion = await signal.in_thread(self._scan, self._locations(), signal)
+        files = [entry for entry in deletion.entries if not entry.is_directory] or list(deletion.entries)
+        status = await signal.in_thread(git_status, [deletion.path(entry.path) for entry in files])
+        shown = self.context.fence.shown
+        return DeletionPreview(
+            files=tuple(
+                FileToDelete(path=shown(deletion.path(entry.path)), size=entry.size) for entry in files[:_FILES_SHOWN]
+            ),
+            count=len(files),
+            total_size=deletion.size,
+            concerns=(*_warnings(deletion), *([f"{status[0].upper()}{status[1:]}"] if status else [])),
+        )
+
+    def _fingerprint(self, locations: Sequence[Location]) -> str:
         digest = hashlib.sha256()
-        for entry in self.entries:
+        for entry in self._scan(locations, AbortSignal()).entries:
             status = entry.status
             state = (status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns)
             digest.update(f"{entry.path!r}{state}\0".encode())
         return digest.hexdigest()
 
-
-class DeleteFileInvocation(ToolInvocation[DeleteFileParameters]):
-    """A call that moves one path to the trash."""
-
-    def get_description(self) -> str:
-        """Return one line about the call."""
-        return f"Delete {visible(self.params.path)}{' with all in it' if self.params.recursive else ''}"
-
-    def touched_paths(self) -> list[TouchedPath]:
-        """Return the path itself, not a link's target."""
-        return [TouchedPath(self.params.path, Access.WRITE, follow=False)]
-
-    async def check(self, signal: AbortSignal) -> ToolResult | None:
-        """Raise ToolFailure for paths that cannot be deleted, before anyone is asked."""
-        await signal.in_thread(self._survey, signal)
-        return None
-
-    async def _preview(self) -> Preview | None:
-        signal = AbortSignal()
-        doomed = await signal.in_thread(self._survey, signal)
-        fence = self.context.fence
-        files = [entry for entry in doomed.entries if not entry.is_directory] or list(doomed.entries)
-        return DeletionPreview(
-            files=tuple(
-                FileToDelete(path=doomed.shown(fence, entry.path), size=entry.size) for entry in files[:_FILES_SHOWN]
-            ),
-            count=len(files),
-            total_size=doomed.size,
-            concerns=(
-                *_concerns(doomed),
-                *await signal.in_thread(_git_concern, [doomed.location.real.parent / entry.path for entry in files]),
-            ),
-        )
-
-    async def question(self) -> Question:
-        """Return a hash of the entries, and their preview."""
-        return Question(await AbortSignal().in_thread(self._digest), self._preview)
-
-    def _digest(self) -> str:
-        try:
-            return self._survey(AbortSignal()).fingerprint()
-        except ToolFailure as failure:
-            return f"{ABSENT}: {failure.code}"
-
-    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Delete the path. Raises ToolFailure."""
-        async with exclusive(signal, self._locate().real):
-            return await carry_out(signal, self._delete, signal)
-
-    def _locate(self) -> Location:
-        return self.context.fence.resolve(self.params.path, Access.WRITE, follow=False)
-
-    def _survey(self, signal: AbortSignal) -> DeletionScan:
+    def _scan(self, locations: Sequence[Location], signal: AbortSignal) -> _Deletion:
         """List what would be deleted, without changes. Blocks; raises ToolFailure."""
-        fence, location = self.context.fence, self._locate()
+        fence, (location,) = self.context.fence, locations
         _refuse_precious(fence, location)
         status = fence.status(location)
         if status is None:
@@ -143,57 +108,58 @@ class DeleteFileInvocation(ToolInvocation[DeleteFileParameters]):
                 f"{location.shown} is a directory. Send recursive=true to delete it with all in it.",
                 {"path": location.shown},
             )
-        directory, name = fence.open_parent(location)
-        try:
+        with self._parent_of(location) as (directory, name):
             if stat.S_ISREG(status.st_mode):
                 check_writable(directory, name)
-            entries = tuple(list_tree(directory, name, signal))
-        except TreeError as error:
-            shown = fence.shown(location.real.parent / error.path)
-            raise _refusal(error, shown) from None
-        except OSError as error:
-            raise from_os_error(error, location.shown, FileWriteFailed) from None
-        finally:
-            os.close(directory)
-        return DeletionScan(location, entries)
+            return _Deletion(location, tuple(list_tree(directory, name, signal)))
 
-    def _delete(self, signal: AbortSignal) -> ToolResult:
-        """Move to the trash; on the same file system atomically. Blocks."""
-        doomed = self._survey(signal)
-        fence, location = self.context.fence, doomed.location
-        trash = self.context.trash_folder
-        directory, name = fence.open_parent(location)
-        try:
+    def _change(self, locations: Sequence[Location], signal: AbortSignal) -> ToolResult:
+        """Move to the trash; on the same file system atomically."""
+        deletion = self._scan(locations, signal)
+        fence, location = self.context.fence, deletion.location
+        with self._parent_of(location) as (directory, name):
             signal.throw_if_aborted()
-            taken = trash.put(directory, name, location.real, doomed.size, signal)
-        except TreeError as error:
-            raise _refusal(error, fence.shown(location.real.parent / error.path)) from None
-        except OSError as error:
-            raise from_os_error(error, location.shown, FileWriteFailed) from None
-        finally:
-            os.close(directory)
-        stayed = {failure.path for failure in taken.failures}
-        if stayed:
-            stayed |= {entry.path for entry in doomed.entries if any(p.startswith(f"{entry.path}/") for p in stayed)}
-        most = self.context.limits.entries
-        deleted = [doomed.shown(fence, entry.path) for entry in doomed.entries if entry.path not in stayed]
+            taken = self.context.trash_folder.put(directory, name, location.real, deletion.size, signal)
+        remaining = {failure.path for failure in taken.failures}
+        if remaining:
+            remaining |= {
+                entry.path for entry in deletion.entries if any(p.startswith(f"{entry.path}/") for p in remaining)
+            }
+        deleted = [fence.shown(deletion.path(one.path)) for one in deletion.entries if one.path not in remaining]
         data = DeleteFileData(
-            deleted=tuple(deleted[:most]),
+            deleted=tuple(deleted[: self.context.limits.entries]),
             trash_id=taken.entry.id,
-            size=doomed.size,
-            failed=tuple(doomed.shown(fence, place) for place in sorted(stayed)),
+            size=deletion.size,
+            failed=tuple(fence.shown(deletion.path(path)) for path in sorted(remaining)),
         )
         if taken.failures:
             raise _partial(location, data, taken.failures[0])
         inside = len(deleted) - 1
         what = location.shown
-        if doomed.is_directory:
+        if deletion.entries[0].is_directory:
             what = f"{what} and {inside:,} {'entry' if inside == 1 else 'entries'} in it"
         return ToolResult.of_text(
             f"Deleted {what}",
             f"Deleted {what}. Undo: ollm-tui trash restore {taken.entry.id}",
             data=data,
         )
+
+    @contextmanager
+    def _parent_of(self, location: Location) -> Generator[tuple[int, str]]:
+        """Open the directory a path lies in; turns the errors of what is done there into ToolFailure."""
+        fence = self.context.fence
+        directory, name = fence.open_parent(location)
+        try:
+            yield directory, name
+        except TreeError as error:
+            shown = fence.shown(location.real.parent / error.path)
+            if error.strerror == MOUNTED:
+                raise InvalidPath(f"{shown}: {error.strerror}. Nothing was deleted.", {"path": shown}) from None
+            raise from_os_error(error, shown, FileWriteFailed) from None
+        except OSError as error:
+            raise from_os_error(error, location.shown, FileWriteFailed) from None
+        finally:
+            os.close(directory)
 
 
 def _refuse_precious(fence: Workspace, location: Location) -> None:
@@ -212,12 +178,6 @@ def _refuse_precious(fence: Workspace, location: Location) -> None:
         raise InvalidPath(f"{location.shown} {why} and is never deleted.", {"path": location.shown})
 
 
-def _refusal(error: TreeError, shown: str) -> ToolFailure:
-    if error.strerror == MOUNTED:
-        return InvalidPath(f"{shown}: {error.strerror}. Nothing was deleted.", {"path": shown})
-    return from_os_error(error, shown, FileWriteFailed)
-
-
 def _partial(location: Location, data: DeleteFileData, first: TreeError) -> ToolFailure:
     named = ", ".join(data.failed[:20])
     return FileWriteFailed(
@@ -233,23 +193,18 @@ def _partial(location: Location, data: DeleteFileData, first: TreeError) -> Tool
     )
 
 
-def _concerns(doomed: DeletionScan) -> list[str]:
-    concerns: list[str] = []
-    top = doomed.entries[0]
-    if stat.S_ISLNK(top.status.st_mode):
-        concerns.append("A symbolic link: what it points to stays")
-    repositories = [entry.path for entry in doomed.entries if fold(entry.path.rpartition("/")[2]) == ".git"]
-    if repositories:
-        concerns.append(f"It holds a git repository: {quote_name(repositories[0])}")
-    secret = next((entry.path for entry in doomed.entries if holds_credentials(entry.path.split("/"))), None)
+def _warnings(deletion: _Deletion) -> list[str]:
+    warnings: list[str] = []
+    if stat.S_ISLNK(deletion.entries[0].status.st_mode):
+        warnings.append("A symbolic link: what it points to stays")
+    paths = [entry.path for entry in deletion.entries]
+    repository = next((path for path in paths if fold(path.rpartition("/")[2]) == ".git"), None)
+    if repository is not None:
+        warnings.append(f"It holds a git repository: {quote_name(repository)}")
+    secret = next((path for path in paths if holds_credentials(path.split("/"))), None)
     if secret is not None:
-        concerns.append(f"It holds credentials: {quote_name(secret)}")
-    return concerns
-
-
-def _git_concern(files: list[Path]) -> list[str]:
-    standing = git_standing(files)
-    return [f"{standing[0].upper()}{standing[1:]}"] if standing else []
+        warnings.append(f"It holds credentials: {quote_name(secret)}")
+    return warnings
 
 
 DELETE_FILE = Tool(

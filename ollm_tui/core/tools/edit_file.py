@@ -16,21 +16,19 @@ from ollm_tui.core.base.errors import (
     EditTargetNotFound,
     FileChanged,
     FileEditFailed,
-    ToolFailure,
 )
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput, Wire
+from ollm_tui.core.base.results import ToolData, ToolResult, Wire
 from ollm_tui.core.bus.confirmation import DiffPreview, Preview
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access, Location
-from ollm_tui.core.files.atomic import carry_out, exclusive
 from ollm_tui.core.files.diff import FileDiff, diff_replacement, diff_texts
-from ollm_tui.core.files.snapshots import ABSENT, FileSnapshot, read_snapshot, replace, require_file
+from ollm_tui.core.files.snapshots import FileSnapshot, read_snapshot, replace, require_file
 from ollm_tui.core.files.text_files import Encoding, decode
-from ollm_tui.core.tools.base import Effect, Parameters, Question, Tool, ToolGroup, ToolInvocation, TouchedPath
+from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, TouchedPath
 from ollm_tui.core.tools.edit_matching import AmbiguousEdit, EditMatch, EditTarget, MatchKind, NoEditMatch, Text, find
 from ollm_tui.core.tools.edit_messages import ambiguous, not_found
-from ollm_tui.core.tools.file_changes import link_concerns, link_notes
+from ollm_tui.core.tools.file_changes import FileChangeInvocation, link_notes, link_warnings
 
 
 class Edit(Parameters):
@@ -54,10 +52,6 @@ class Edit(Parameters):
         if self.start_line is not None and self.end_line is not None and self.start_line > self.end_line:
             raise ValueError(f"startLine {self.start_line} is behind endLine {self.end_line}")
         return self
-
-    def wanted(self) -> EditTarget:
-        """Return what to search for."""
-        return EditTarget(self.target, self.replacement, self.line_hint, self.start_line, self.end_line)
 
 
 class EditFileParameters(Parameters):
@@ -88,7 +82,7 @@ class EditFileData(ToolData):
 
 
 @dataclass(frozen=True)
-class EditPlan:
+class _EditPlan:
     """The edits applied to one state of the file."""
 
     snapshot: FileSnapshot
@@ -99,84 +93,66 @@ class EditPlan:
     diff: FileDiff
 
 
-class EditFileInvocation(ToolInvocation[EditFileParameters]):
+class EditFileInvocation(FileChangeInvocation[EditFileParameters]):
     """A call that edits one file."""
 
-    _kept: EditPlan | None = None
+    _planned: _EditPlan | None = None
     """The plan made when the call was checked or previewed."""
     _previewed: FileDiff | None = None
     """The diff in the preview that a person saw."""
 
     def get_description(self) -> str:
-        """Return one line about the call."""
         count = len(self.params.edits)
         return f"Edit {visible(self.params.path)} ({count} {'edit' if count == 1 else 'edits'})"
 
     def touched_paths(self) -> list[TouchedPath]:
-        """Return the file."""
         return [TouchedPath(self.params.path, Access.WRITE)]
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
         """Raise FileNotFound, BinaryFile, EDIT_* and the like before anyone is asked."""
-        await signal.in_thread(self._plan, self._locate())
+        await signal.in_thread(self._plan, *self._locations())
         return None
 
     async def _preview(self) -> Preview | None:
         """Return the diff; None if the edits fail, which the call reports."""
-        signal = AbortSignal()
+        (location,) = self._locations()
         try:
-            location = self._locate()
-            plan = await signal.in_thread(self._plan, location)
+            plan = await AbortSignal().in_thread(self._plan, location)
         except (EditTargetNotFound, EditTargetAmbiguous, EditNoChange):
             return None
         self._previewed = plan.diff
-        concerns = (*_concerns(plan), *link_concerns(location, plan.snapshot.status))
-        return DiffPreview(diff=plan.diff, created=False, concerns=concerns)
-
-    async def question(self) -> Question:
-        """Return a hash of the file, and the preview."""
-        return Question(await AbortSignal().in_thread(self._digest), self._preview)
-
-    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Edit the file. Raises ToolFailure."""
-        location = self._locate()
-        async with exclusive(signal, location.real):
-            return await carry_out(signal, self._apply, location, signal)
-
-    def _locate(self) -> Location:
-        return self.context.fence.resolve(self.params.path, Access.WRITE)
+        warnings = (note.capitalize() for note in _match_notes(plan.matches))
+        warnings = (*warnings, *link_warnings(location, plan.snapshot.status))
+        return DiffPreview(diff=plan.diff, created=False, concerns=warnings)
 
     def _read(self, location: Location) -> FileSnapshot:
         if require_file(self.context.fence, location) is None:
             raise self.context.fence.missing(location, "Check the path with ls or glob; write_file creates new files.")
         return read_snapshot(self.context.fence, location, self.context.limits.file_bytes)
 
-    def _digest(self) -> str:
-        try:
-            location = self._locate()
-            state = self._read(location).fingerprint
-            return hashlib.sha256(f"{location.shown}\0{state}".encode()).hexdigest()
-        except ToolFailure as failure:
-            return f"{ABSENT}: {failure.code}"
+    def _fingerprint(self, locations: Sequence[Location]) -> str:
+        (location,) = locations
+        return hashlib.sha256(f"{location.shown}\0{self._read(location).fingerprint}".encode()).hexdigest()
 
-    def _plan(self, location: Location) -> EditPlan:
+    def _plan(self, location: Location) -> _EditPlan:
         """Plan the edits, without changes. Blocks; raises ToolFailure."""
         snapshot = self._read(location)
-        kept = self._kept
-        if kept is not None and kept.snapshot.raw == snapshot.raw:
-            return replace_field(kept, snapshot=snapshot)
-        self._kept = plan_edits(location.shown, snapshot, self.params.edits, strict=self.context.strict_edits)
-        return self._kept
+        planned = self._planned
+        if planned is not None and planned.snapshot.raw == snapshot.raw:
+            return replace_field(planned, snapshot=snapshot)
+        self._planned = _plan_edits(location.shown, snapshot, self.params.edits, strict=self.context.strict_edits)
+        return self._planned
 
-    def _apply(self, location: Location, signal: AbortSignal) -> ToolResult:
-        """Apply all edits or none. Blocks."""
+    def _change(self, locations: Sequence[Location], signal: AbortSignal) -> ToolResult:
+        """Apply all edits or none."""
+        (location,) = locations
         plan, notes = self._plan_for_writing(location)
         if not notes and self.context.seen.differs(location.real, plan.snapshot.fingerprint):
             notes.append("the file was changed since it was read; the targets still fit and the edit was applied")
         written = replace(
             self.context.fence, location, [plan.raw], plan.snapshot.status, signal, otherwise=FileEditFailed
         )
-        self._kept = None
+        self._planned = None
         self.context.seen.note(location.real, hashlib.sha256(plan.raw).hexdigest())
         if read_snapshot(self.context.fence, location, len(plan.raw) + 1).raw != plan.raw:
             notes.append("another program has changed the file again since it was written")
@@ -189,7 +165,7 @@ class EditFileInvocation(ToolInvocation[EditFileParameters]):
                 path=location.shown,
                 size=written.st_size,
                 edits=count,
-                match=max((match.kind for match in plan.matches), key=lambda kind: kind.rank),
+                match=max((match.kind for match in plan.matches), key=list(MatchKind).index),
                 applied=tuple(
                     AppliedEdit(match=match.kind, first_line=match.first_line, last_line=match.last_line)
                     for match in plan.matches
@@ -200,9 +176,9 @@ class EditFileInvocation(ToolInvocation[EditFileParameters]):
             notes=tuple(notes),
         )
 
-    def _plan_for_writing(self, location: Location) -> tuple[EditPlan, list[str]]:
+    def _plan_for_writing(self, location: Location) -> tuple[_EditPlan, list[str]]:
         """Plan again, with notes. Raises FileChanged if it differs from the preview."""
-        before = self._kept
+        before = self._planned
         try:
             plan = self._plan(location)
         except (EditTargetNotFound, EditTargetAmbiguous, EditNoChange) as failure:
@@ -226,7 +202,7 @@ class EditFileInvocation(ToolInvocation[EditFileParameters]):
         )
 
 
-def plan_edits(shown: str, snapshot: FileSnapshot, edits: Sequence[Edit], *, strict: bool) -> EditPlan:
+def _plan_edits(shown: str, snapshot: FileSnapshot, edits: Sequence[Edit], *, strict: bool) -> _EditPlan:
     """Apply `edits` in order to a file's bytes, changing only the matches.
 
     Raises EditTargetNotFound, EditTargetAmbiguous, EditNoChange, BinaryFile, EncodingFailure.
@@ -252,7 +228,7 @@ def plan_edits(shown: str, snapshot: FileSnapshot, edits: Sequence[Edit], *, str
         diff = diff_replacement(shown, text.text, only.start, only.end, only.replacement, only.first_line)
     else:
         diff = diff_texts(shown, decoded.text, text.text)
-    return EditPlan(snapshot, raw, encoding, tuple(matches), diff)
+    return _EditPlan(snapshot, raw, encoding, tuple(matches), diff)
 
 
 def _locate(shown: str, number: int, count: int, edit: Edit, text: Text, *, strict: bool) -> EditMatch:
@@ -261,7 +237,7 @@ def _locate(shown: str, number: int, count: int, edit: Edit, text: Text, *, stri
             f"Edit {number} of {count}: target and replacement are the same text. Nothing was written to {shown}.",
             {"path": shown, "edit": number},
         )
-    wanted = edit.wanted()
+    wanted = EditTarget(edit.target, edit.replacement, edit.line_hint, edit.start_line, edit.end_line)
     match find(text, wanted, strict=strict):
         case EditMatch() as match:
             return match
@@ -293,16 +269,12 @@ def _match_notes(matches: Sequence[EditMatch]) -> list[str]:
     for number, match in enumerate(matches, 1):
         one = match.first_line == match.last_line
         lines = f"line {match.first_line}" if one else f"lines {match.first_line}-{match.last_line}"
-        place = f"edit {number} was matched at {lines}"
+        matched = f"edit {number} was matched at {lines}"
         if match.kind is MatchKind.TRAILING_SPACE:
-            notes.append(f"{place}, which differ from the target in trailing white space")
+            notes.append(f"{matched}, which differ from the target in trailing white space")
         elif match.kind is MatchKind.INDENTATION:
-            notes.append(f"{place}, which differ from the target in indentation; the replacement was indented to fit")
+            notes.append(f"{matched}, which differ from the target in indentation; the replacement was indented to fit")
     return notes
-
-
-def _concerns(plan: EditPlan) -> list[str]:
-    return [note.capitalize() for note in _match_notes(plan.matches)]
 
 
 EDIT_FILE = Tool(

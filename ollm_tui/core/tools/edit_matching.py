@@ -109,11 +109,6 @@ class MatchKind(StrEnum):
     TRAILING_SPACE = "trailing-space"
     INDENTATION = "indentation"
 
-    @property
-    def rank(self) -> int:
-        """Return 0 for the most exact kind, more for the others."""
-        return list(MatchKind).index(self)
-
 
 @dataclass(frozen=True)
 class EditTarget:

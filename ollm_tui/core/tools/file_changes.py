@@ -1,26 +1,68 @@
-"""Warnings about a file's links, git status and omitted text."""
+"""What tools that change files share: question, lock, and warnings about links, git and omitted text."""
 
 from __future__ import annotations
 
 import os
 import re
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.escape import visible
+from ollm_tui.core.base.results import ToolResult, UpdateOutput
+from ollm_tui.core.bus.confirmation import Preview
 from ollm_tui.core.fence.workspace import Location
+from ollm_tui.core.files.atomic import carry_out, exclusive
+from ollm_tui.core.files.snapshots import ABSENT
 from ollm_tui.core.search.repository import Repository
+from ollm_tui.core.tools.base import P, Question, ToolInvocation
 
 
-def link_concerns(location: Location, status: os.stat_result) -> list[str]:
+class FileChangeInvocation(ToolInvocation[P]):
+    """A call that changes files: bound to their state when it is approved, alone on their paths when it runs."""
+
+    async def question(self) -> Question:
+        """Return the fingerprint of the files, and the preview."""
+        return Question(await AbortSignal().in_thread(self._state), self._preview)
+
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        """Change the files. Raises ToolFailure."""
+        locations = self._locations()
+        async with exclusive(signal, *(location.real for location in locations)):
+            return await carry_out(signal, self._change, locations, signal)
+
+    def _locations(self) -> list[Location]:
+        return [self.context.fence.resolve(one.path, one.access, follow=one.follow) for one in self.touched_paths()]
+
+    def _state(self) -> str:
+        try:
+            return self._fingerprint(self._locations())
+        except ToolFailure as error:
+            return f"{ABSENT}: {error.code}"
+
+    @abstractmethod
+    async def _preview(self) -> Preview | None:
+        """Return what the call would change."""
+
+    @abstractmethod
+    def _fingerprint(self, locations: Sequence[Location]) -> str:
+        """Return a text that changes when the files do. Blocks; raises ToolFailure."""
+
+    @abstractmethod
+    def _change(self, locations: Sequence[Location], signal: AbortSignal) -> ToolResult:
+        """Change the files, all or nothing. Blocks; raises ToolFailure."""
+
+
+def link_warnings(location: Location, status: os.stat_result) -> list[str]:
     """Return the warnings for the confirmation, before the file is replaced."""
-    concerns = [f"The file has {status.st_nlink} names (hard links); the others keep the old content"]
-    if status.st_nlink < 2:
-        concerns = []
+    warnings: list[str] = []
+    if status.st_nlink > 1:
+        warnings.append(f"The file has {status.st_nlink} names (hard links); the others keep the old content")
     if _leads_elsewhere(location):
-        concerns.append(f"{visible(location.asked)} leads to {location.shown}")
-    return concerns
+        warnings.append(f"{visible(location.asked)} leads to {location.shown}")
+    return warnings
 
 
 def link_notes(location: Location, status: os.stat_result) -> list[str]:
@@ -33,22 +75,19 @@ def link_notes(location: Location, status: os.stat_result) -> list[str]:
     return notes
 
 
-def git_standing(files: Sequence[Path]) -> str:
+def git_status(files: Sequence[Path]) -> str:
     """Return whether git tracks the files, in words for a confirmation.
 
     Takes real paths; empty where there are none.
     """
     if not files:
         return ""
-    repositories: dict[Path, Repository | None] = {}
-    tracked = 0
-    for path in files:
-        folder = path.parent
-        if folder not in repositories:
-            repositories[folder] = Repository.around(os.fsencode(folder) + b"/")
-        repository = repositories[folder]
-        if repository is not None and repository.tracked().holds(os.fsencode(path)[len(repository.root) :]):
-            tracked += 1
+    repositories = {folder: Repository.around(os.fsencode(folder) + b"/") for folder in {path.parent for path in files}}
+    tracked = sum(
+        repository.tracked().holds(os.fsencode(path)[len(repository.root) :])
+        for path in files
+        if (repository := repositories[path.parent]) is not None
+    )
     if tracked == len(files):
         return "tracked by git" if tracked == 1 else "all tracked by git"
     if tracked:
@@ -90,25 +129,11 @@ _PLACEHOLDER = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class OmissionPlaceholder:
-    """A line that looks like a placeholder; counted from 1."""
-
-    line: int
-    text: str
-
-
-def find_omission(content: str) -> OmissionPlaceholder | None:
-    """Return the first line that looks like a placeholder for omitted text."""
+def find_omission(content: str) -> tuple[int, str] | None:
+    """Return number and text of the first line that looks like a placeholder for omitted text."""
     for number, line in enumerate(content.split("\n"), 1):
-        if len(line) <= _MOST_CHARACTERS and _is_placeholder(line):
-            return OmissionPlaceholder(number, line.strip())
+        if len(line) <= _MOST_CHARACTERS and (opening := _OPENING.match(line)) is not None:
+            text = _CLOSING.sub("", line[opening.end() :]).strip(" \t([")
+            if _PLACEHOLDER.fullmatch(text) is not None:
+                return number, line.strip()
     return None
-
-
-def _is_placeholder(line: str) -> bool:
-    opening = _OPENING.match(line)
-    if opening is None:
-        return False
-    said = _CLOSING.sub("", line[opening.end() :]).strip(" \t([")
-    return _PLACEHOLDER.fullmatch(said) is not None

@@ -51,11 +51,9 @@ class GlobInvocation(ToolInvocation[GlobParameters]):
     """Finds files below one directory."""
 
     def get_description(self) -> str:
-        """Return one line about the call."""
         return f"Find files {visible(self.params.pattern)} in {visible(self.params.directory)}"
 
     def touched_paths(self) -> list[TouchedPath]:
-        """Return the directory."""
         return [TouchedPath(self.params.directory, Access.READ)]
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:

@@ -83,13 +83,11 @@ class GrepInvocation(ToolInvocation[GrepParameters]):
     """Searches below one directory, or one file."""
 
     def get_description(self) -> str:
-        """Return one line about the call."""
         params = self.params
         files = f" in files {visible(params.file_pattern)}" if params.file_pattern else ""
         return f"Search for {visible(params.pattern)}{files} in {visible(params.directory)}"
 
     def touched_paths(self) -> list[TouchedPath]:
-        """Return the directory or file."""
         return [TouchedPath(self.params.directory, Access.READ)]
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:

@@ -143,11 +143,9 @@ class LsInvocation(ToolInvocation[LsParameters]):
     """Lists one directory."""
 
     def get_description(self) -> str:
-        """Return one line about the call."""
         return f"List {quote_name(self.params.path)}"
 
     def touched_paths(self) -> list[TouchedPath]:
-        """Return the directory."""
         return [TouchedPath(self.params.path, Access.READ)]
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:

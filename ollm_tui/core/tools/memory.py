@@ -84,7 +84,6 @@ class MemoryInvocation(ToolInvocation[MemoryParameters]):
     """Sets, gets, deletes or lists memories."""
 
     def get_description(self) -> str:
-        """Return one line about the call."""
         if self.params.action is MemoryAction.LIST:
             return "List what is remembered"
         words = {MemoryAction.SET: "Remember", MemoryAction.GET: "Recall", MemoryAction.DELETE: "Forget"}
@@ -97,7 +96,6 @@ class MemoryInvocation(ToolInvocation[MemoryParameters]):
         return CallFacts(Effect.REMEMBERS if changes else Effect.READS)
 
     async def question(self) -> Question:
-        """Return a question that shows the text to store."""
         return Question(preview=self._preview)
 
     async def should_confirm_execute(self, signal: AbortSignal) -> ConfirmationDetails | Literal[False]:
@@ -212,7 +210,6 @@ class MemoryGetInvocation(ToolInvocation[MemoryGetParameters]):
     """Reads one memory."""
 
     def get_description(self) -> str:
-        """Return one line about the call."""
         return f"Recall {quoted_unless_plain(self.params.key)}"
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
@@ -279,7 +276,6 @@ class MemorySearchInvocation(ToolInvocation[MemorySearchParameters]):
     """Searches the memories."""
 
     def get_description(self) -> str:
-        """Return one line about the call."""
         return f"Search memory for {quoted_unless_plain(self.params.query)}"
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:

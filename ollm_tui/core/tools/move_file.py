@@ -6,6 +6,8 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from pydantic import Field, JsonValue
@@ -19,27 +21,18 @@ from ollm_tui.core.base.errors import (
     InvalidPath,
     IsADirectory,
     NotADirectory,
-    ToolFailure,
     from_os_error,
 )
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
+from ollm_tui.core.base.results import ToolData, ToolResult
 from ollm_tui.core.bus.confirmation import Preview, TextPreview
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access, Location
-from ollm_tui.core.files.atomic import carry_out, exclusive, rename_without_replacing, sync_directory
-from ollm_tui.core.files.directory_tree import TreeError, copy_tree, list_tree, remove_tree
+from ollm_tui.core.files.atomic import rename_without_replacing, sync_directory
+from ollm_tui.core.files.directory_tree import copy_tree, list_tree, remove_tree
 from ollm_tui.core.files.snapshots import ABSENT
-from ollm_tui.core.tools.base import (
-    CallFacts,
-    Effect,
-    Parameters,
-    Question,
-    Tool,
-    ToolGroup,
-    ToolInvocation,
-    TouchedPath,
-)
+from ollm_tui.core.tools.base import CallFacts, Effect, Parameters, Tool, ToolGroup, TouchedPath
+from ollm_tui.core.tools.file_changes import FileChangeInvocation
 
 
 class MoveFileParameters(Parameters):
@@ -55,6 +48,16 @@ class MoveFileData(ToolData):
 
     from_: str = Field(alias="from")
     to: str
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The open directories of a move's old and new path, and the names in them."""
+
+    source_directory: int
+    source: str
+    directory: int
+    name: str
 
 
 @dataclass(frozen=True)
@@ -81,68 +84,62 @@ class MovePlan:
             and self.source.real.name.casefold() == self.target.real.name.casefold()
         )
 
+    def result(self) -> ToolResult:
+        """Return the result once the plan is carried out."""
+        source, target = self.source.shown, self.target.shown
+        text = f"No change: {source} is there already" if self.changes_nothing else f"Moved {source} to {target}"
+        return ToolResult.of_text(text, data=MoveFileData.model_validate({"from": source, "to": target}))
 
-class MoveFileInvocation(ToolInvocation[MoveFileParameters]):
+    def rename(self, ends: Ends) -> None:
+        """Rename on one file system. Raises OSError, EXDEV across two."""
+        if self.replaced is None:
+            rename_without_replacing(ends.source_directory, ends.source, ends.directory, ends.name)
+            return
+        os.replace(ends.source, ends.name, src_dir_fd=ends.source_directory, dst_dir_fd=ends.directory)
+        if os.path.samestat(self.status, self.replaced) and not self.only_spelling:
+            # Two names of one file: the system then leaves both as they are.
+            os.unlink(ends.source, dir_fd=ends.source_directory)
+
+
+class MoveFileInvocation(FileChangeInvocation[MoveFileParameters]):
     """A call that moves or renames one path."""
 
     _judged_free: bool = False
     """Whether the policy judged the new path as free."""
 
     def get_description(self) -> str:
-        """Return one line about the call."""
         return f"Move {visible(self.params.from_)} to {visible(self.params.to)}"
 
     def touched_paths(self) -> list[TouchedPath]:
-        """Return both paths themselves, not the targets of links."""
-        return [
-            TouchedPath(self.params.from_, Access.WRITE, follow=False),
-            TouchedPath(self.params.to, Access.WRITE, follow=False),
-        ]
+        return [TouchedPath(path, Access.WRITE, follow=False) for path in (self.params.from_, self.params.to)]
 
     def facts(self) -> CallFacts:
         """Return `$exists` among the rest: whether the new path exists."""
-        exists = os.path.lexists(self._locate(self.params.to).real)
+        exists = os.path.lexists(self._locations()[1].real)
         self._judged_free = not exists
         return CallFacts(self.tool.effect, virtual={"$exists": exists})
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
         """Raise FileExists and the like; return a result if nothing would change."""
-        plan = await signal.in_thread(self._plan)
-        return self._result(plan, f"No change: {plan.source.shown} is there already") if plan.changes_nothing else None
+        plan = await signal.in_thread(self._plan, self._locations())
+        return plan.result() if plan.changes_nothing else None
 
     async def _preview(self) -> Preview | None:
-        plan = await AbortSignal().in_thread(self._plan)
-        concerns: list[str] = []
+        plan = await AbortSignal().in_thread(self._plan, self._locations())
+        warnings: list[str] = []
         if plan.replaced is not None:
-            concerns.append(f"Replaces a file of {plan.replaced.st_size:,} bytes at {plan.target.shown}")
+            warnings.append(f"Replaces a file of {plan.replaced.st_size:,} bytes at {plan.target.shown}")
         if stat.S_ISLNK(plan.status.st_mode):
-            concerns.append("A symbolic link: the link is moved, not what it points to")
-        return TextPreview(text=f"{plan.source.shown} → {plan.target.shown}", concerns=tuple(concerns))
+            warnings.append("A symbolic link: the link is moved, not what it points to")
+        return TextPreview(text=f"{plan.source.shown} → {plan.target.shown}", concerns=tuple(warnings))
 
-    async def question(self) -> Question:
-        """Return a hash of both paths' states, and the preview."""
-        return Question(await AbortSignal().in_thread(self._digest), self._preview)
-
-    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Move the path. Raises ToolFailure."""
-        source, target = self._locate(self.params.from_), self._locate(self.params.to)
-        async with exclusive(signal, source.real, target.real):
-            return await carry_out(signal, self._move, signal)
-
-    def _locate(self, path: str) -> Location:
-        return self.context.fence.resolve(path, Access.WRITE, follow=False)
-
-    def _digest(self) -> str:
-        try:
-            plan = self._plan()
-        except ToolFailure as failure:
-            return f"{ABSENT}: {failure.code}"
+    def _fingerprint(self, locations: Sequence[Location]) -> str:
+        plan = self._plan(locations)
         return f"{plan.source.real}\0{_identity(plan.status)}\0{plan.target.real}\0{_identity(plan.replaced)}"
 
-    def _plan(self) -> MovePlan:
+    def _plan(self, locations: Sequence[Location]) -> MovePlan:
         """Plan the move, without changes. Blocks; raises ToolFailure."""
-        fence = self.context.fence
-        source, target = self._locate(self.params.from_), self._locate(self.params.to)
+        fence, (source, target) = self.context.fence, locations
         if any(source.real == root or source.real in root.parents for root in fence.roots):
             raise InvalidPath(
                 f"{source.shown} is or holds a directory that the workspace is made of and is never moved.",
@@ -186,95 +183,70 @@ class MoveFileInvocation(ToolInvocation[MoveFileParameters]):
             {"path": plan.target.shown},
         )
 
-    def _move(self, signal: AbortSignal) -> ToolResult:
-        """Move; on one file system atomically. Blocks."""
-        plan = self._plan()
+    def _change(self, locations: Sequence[Location], signal: AbortSignal) -> ToolResult:
+        """Move; on one file system atomically."""
+        plan, fence = self._plan(locations), self.context.fence
         if plan.changes_nothing:
-            return self._result(plan, f"No change: {plan.source.shown} is there already")
+            return plan.result()
         if self._judged_free and plan.replaced is not None and not plan.only_spelling:
             raise FileChanged(
                 f"{plan.target.shown} was created by somebody else while the call waited. Nothing was moved.",
                 {"path": plan.target.shown},
             )
-        fence = self.context.fence
-        source_directory, source = fence.open_parent(plan.source)
-        try:
+        with ExitStack() as opened:
+            source_directory, source = fence.open_parent(plan.source)
+            opened.callback(os.close, source_directory)
             made = fence.create_parents(plan.target)
             try:
                 directory, name = fence.open_parent(plan.target)
-                try:
-                    signal.throw_if_aborted()
-                    self._rename(plan, source_directory, source, directory, name, signal)
-                finally:
-                    os.close(directory)
+                opened.callback(os.close, directory)
+                signal.throw_if_aborted()
+                self._rename(plan, Ends(source_directory, source, directory, name), signal)
             except BaseException:
                 fence.remove_created(plan.target, made)
                 raise
-        finally:
-            os.close(source_directory)
-        return self._result(plan, f"Moved {plan.source.shown} to {plan.target.shown}")
+        return plan.result()
 
-    def _rename(
-        self, plan: MovePlan, source_directory: int, source: str, directory: int, name: str, signal: AbortSignal
-    ) -> None:
+    def _rename(self, plan: MovePlan, ends: Ends, signal: AbortSignal) -> None:
         try:
             try:
-                _rename_once(plan, source_directory, source, directory, name)
+                plan.rename(ends)
             except OSError as error:
                 if error.errno != errno.EXDEV:
                     raise
-                self._move_across(plan, source_directory, source, directory, name, signal)
-        except TreeError as error:
-            raise from_os_error(error, plan.source.shown, FileWriteFailed) from None
+                self._move_across(plan, ends, signal)
         except FileExistsError:
             raise FileExists(
                 f"{plan.target.shown}: something is there by now. Nothing was moved.", {"path": plan.target.shown}
             ) from None
         except OSError as error:
             raise from_os_error(error, plan.source.shown, FileWriteFailed) from None
-        sync_directory(directory)
-        sync_directory(source_directory)
+        sync_directory(ends.directory)
+        sync_directory(ends.source_directory)
 
-    def _move_across(
-        self, plan: MovePlan, source_directory: int, source: str, directory: int, name: str, signal: AbortSignal
-    ) -> None:
+    def _move_across(self, plan: MovePlan, ends: Ends, signal: AbortSignal) -> None:
         """Copy across file systems, rename the copy atomically, then remove the source."""
-        for _ in list_tree(source_directory, source, signal):
+        for _ in list_tree(ends.source_directory, ends.source, signal):
             pass  # raises where a part of it could not be read, before anything is copied
         incoming = f".ollm-moving-{secrets.token_hex(4)}"
         try:
-            copy_tree(source_directory, source, directory, incoming, signal)
+            copy_tree(ends.source_directory, ends.source, ends.directory, incoming, signal)
             signal.throw_if_aborted()
             if plan.replaced is None:
-                rename_without_replacing(directory, incoming, directory, name)
+                rename_without_replacing(ends.directory, incoming, ends.directory, ends.name)
             else:
-                os.replace(incoming, name, src_dir_fd=directory, dst_dir_fd=directory)
+                os.replace(incoming, ends.name, src_dir_fd=ends.directory, dst_dir_fd=ends.directory)
         except BaseException:
-            remove_tree(directory, incoming)
+            remove_tree(ends.directory, incoming)
             raise
-        failures = remove_tree(source_directory, source)
+        failures = remove_tree(ends.source_directory, ends.source)
         if failures:
-            stayed = [self.context.fence.shown(plan.source.real.parent / failure.path) for failure in failures]
+            remaining = [self.context.fence.shown(plan.source.real.parent / failure.path) for failure in failures]
             raise FileWriteFailed(
                 f"{plan.target.shown} is complete, but of {plan.source.shown} these could not be removed: "
-                f"{', '.join(stayed[:20])} ({failures[0].strerror}).",
-                {"from": plan.source.shown, "to": plan.target.shown, "failed": list[JsonValue](stayed)},
+                f"{', '.join(remaining[:20])} ({failures[0].strerror}).",
+                {"from": plan.source.shown, "to": plan.target.shown, "failed": list[JsonValue](remaining)},
             )
-
-    @staticmethod
-    def _result(plan: MovePlan, said: str) -> ToolResult:
-        data = MoveFileData.model_validate({"from": plan.source.shown, "to": plan.target.shown})
-        return ToolResult.of_text(said, data=data)
-
-
-def _rename_once(plan: MovePlan, source_directory: int, source: str, directory: int, name: str) -> None:
-    if plan.replaced is None:
-        rename_without_replacing(source_directory, source, directory, name)
-        return
-    os.replace(source, name, src_dir_fd=source_directory, dst_dir_fd=directory)
-    if os.path.samestat(plan.status, plan.replaced) and not plan.only_spelling:
-        # Two names of one file: the system then leaves both as they are.
-        os.unlink(source, dir_fd=source_directory)
 
 
 def _identity(status: os.stat_result | None) -> str:

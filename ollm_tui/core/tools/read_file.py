@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
@@ -29,15 +29,15 @@ from ollm_tui.core.files.text_files import (
     recognise,
 )
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
-from ollm_tui.core.tools.context import Limits
+from ollm_tui.core.tools.context import Limits, ToolContext
 from ollm_tui.core.tools.listed_files import iso_time
 
-BASE64_ADVICE = "Read it with encoding=base64."
 _PART_ADVICE = "It is too large to be read whole; a command such as `od -c -N 500 FILE` shows a part of it."
 _BOM = "\ufeff"
 _PIECE = 1 << 20
 
-_indexes = LineIndexes()
+line_indexes = LineIndexes()
+"""Line offsets of the last huge files that were read."""
 
 
 class ReadEncoding(StrEnum):
@@ -105,7 +105,6 @@ class ReadFileInvocation(ToolInvocation[ReadFileParameters]):
     """A call that reads one file."""
 
     def get_description(self) -> str:
-        """Return one line about the call."""
         params = self.params
         described = f"Read {quote_name(params.path)}"
         if params.start_line is not None and params.start_line < 0:
@@ -116,7 +115,6 @@ class ReadFileInvocation(ToolInvocation[ReadFileParameters]):
         return described
 
     def touched_paths(self) -> list[TouchedPath]:
-        """Return the file."""
         return [TouchedPath(self.params.path, Access.READ)]
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
@@ -126,48 +124,35 @@ class ReadFileInvocation(ToolInvocation[ReadFileParameters]):
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
         """Read. Raises FileNotFound, IsADirectory, NoPermission, FileTooLarge and BinaryFile with the path."""
-        return await signal.in_thread(self._read, signal)
+        content = await signal.in_thread(read_content, self.context, self.params, signal)
+        return content.as_result(self.context.limits)
 
     def _open_and_close(self) -> None:
         workspace = self.context.fence
         os.close(workspace.open_for_reading(workspace.resolve(self.params.path)))
-
-    def _read(self, signal: AbortSignal) -> ToolResult:
-        workspace = self.context.fence
-        location = workspace.resolve(self.params.path)
-        descriptor = workspace.open_for_reading(location)
-        try:
-            content = read_content(descriptor, location, self.params, self.context.limits, signal)
-        except OSError as error:
-            raise from_os_error(error, location.shown, FileReadFailed) from None
-        finally:
-            os.close(descriptor)
-        if content.fingerprint is not None:
-            self.context.seen.note(location.real, content.fingerprint)
-        return content.as_result(location, self.params, self.context.limits)
 
 
 @dataclass(frozen=True)
 class Content:
     """Content as data for programs and as text for models."""
 
+    shown: str
+    """The path as results show it."""
     data: ReadFileData
     text: str
     note: str | None = None
-    fingerprint: str | None = None
-    """Hash of the whole file; None if only a part was read."""
 
-    def as_result(self, location: Location, params: ReadFileParameters, limits: Limits) -> ToolResult:
+    def as_result(self, limits: Limits) -> ToolResult:
         """Return the result, cut to the limits, naming the lines left out."""
         excerpt = OutputFormatter.excerpt(
-            self.text, TruncationConfig(limits.result_chars, limits.result_lines), location.shown
+            self.text, TruncationConfig(limits.result_chars, limits.result_lines), self.shown
         )
         notes = [self.note] if self.note else []
         if excerpt.gap is not None and self.data.start_line is not None:
             notes.append(self._how_to_go_on(*excerpt.gap))
         return ToolResult(
             llm_content=excerpt.content,
-            return_display=f"Read {self._what()} of {location.shown}",
+            return_display=f"Read {self._what()} of {self.shown}",
             data=self.data,
             notes=tuple(notes),
             truncated=excerpt.truncated,
@@ -192,14 +177,50 @@ class Content:
 
 
 def read_content(
-    descriptor: int, location: Location, params: ReadFileParameters, limits: Limits, signal: AbortSignal
+    context: ToolContext, params: ReadFileParameters, signal: AbortSignal, already_read: int = 0
 ) -> Content:
-    """Return an open file's content. Raises OSError, FileTooLarge and BinaryFile."""
-    status = os.fstat(descriptor)
-    if params.is_range and status.st_size > limits.file_bytes:
-        return _range_of_huge(descriptor, location, params, limits, signal)
-    raw = _all_of(descriptor, location, params, limits, signal)
-    if params.encoding is ReadEncoding.BASE64:
+    """Read one file, and remember what was read for later edits. Blocks.
+
+    `already_read` bytes of other files count toward the limit. Raises ToolFailure.
+    """
+    location = context.fence.resolve(params.path)
+    descriptor = context.fence.open_for_reading(location)
+    try:
+        status, limit = os.fstat(descriptor), context.limits.file_bytes
+        if already_read and already_read + status.st_size > limit:
+            raise _too_large(
+                location,
+                f" ({status.st_size:,} bytes) was not read: with it the answer would hold more than {limit:,} bytes. "
+                "Read it with read_file.",
+                status.st_size,
+                limit,
+            )
+        reader = _Reader(descriptor, status, location, params, limit, signal)
+        if params.is_range and status.st_size > limit:
+            return reader.range_of_huge()
+        raw = reader.whole()
+        content = reader.base64(raw) if params.encoding is ReadEncoding.BASE64 else reader.text(raw)
+    except OSError as error:
+        raise from_os_error(error, location.shown, FileReadFailed) from None
+    finally:
+        os.close(descriptor)
+    if params.encoding is not ReadEncoding.BASE64:
+        context.seen.note(location.real, hashlib.sha256(raw).hexdigest())
+    return content
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """An open file, and what is wanted of it."""
+
+    descriptor: int
+    status: os.stat_result
+    location: Location
+    params: ReadFileParameters
+    limit: int
+    signal: AbortSignal
+
+    def base64(self, raw: bytes) -> Content:
         text = base64.b64encode(raw).decode("ascii")
         data = ReadFileData(
             content=text,
@@ -207,138 +228,116 @@ def read_content(
             newline=Newline.NONE,
             bom=False,
             size=len(raw),
-            modified=iso_time(status.st_mtime_ns),
+            modified=iso_time(self.status.st_mtime_ns),
         )
-        return Content(data, text or "(file is empty)")
-    encoding = _recognised(raw, location)
-    text = encoding.decode(raw)
-    # Old Macintosh files end lines with CR alone; a CR elsewhere is no line end, as for grep.
-    end = "\r" if newline_style(text) is Newline.CR else "\n"
-    total = text.count(end) + (text != "" and not text.endswith(end))
-    chosen = params.lines_of(total)
-    if params.is_range:
-        ended = len(chosen) > 0 and (chosen.stop <= total or text.endswith(end))
-        text = end.join(text.split(end)[chosen.start - 1 : chosen.stop - 1]) + (end if ended else "")
-    content = _content(text, encoding, status, chosen, total, params)
-    return replace(content, fingerprint=hashlib.sha256(raw).hexdigest())
+        return Content(self.location.shown, data, text or "(file is empty)")
 
+    def text(self, raw: bytes) -> Content:
+        try:
+            encoding = recognise(raw)
+        except NotTextError as error:
+            raise binary_file(error, self.location.shown, "Read it with encoding=base64.") from None
+        text = encoding.decode(raw)
+        # Old Macintosh files end lines with CR alone; a CR elsewhere is no line end, as for grep.
+        end = "\r" if newline_style(text) is Newline.CR else "\n"
+        total = text.count(end) + (text != "" and not text.endswith(end))
+        chosen = self.params.lines_of(total)
+        if self.params.is_range:
+            ended = len(chosen) > 0 and (chosen.stop <= total or text.endswith(end))
+            text = end.join(text.split(end)[chosen.start - 1 : chosen.stop - 1]) + (end if ended else "")
+        return self._lines(text, encoding, chosen, total)
 
-def _content(
-    text: str,
-    encoding: Encoding,
-    status: os.stat_result,
-    chosen: range,
-    total: int,
-    params: ReadFileParameters,
-    note: str | None = None,
-) -> Content:
-    newline = newline_style(text)
-    data = ReadFileData(
-        content=text,
-        encoding=encoding.codec,
-        newline=newline,
-        bom=bool(encoding.mark) or (chosen.start == 1 and text.startswith(_BOM)),
-        size=status.st_size,
-        modified=iso_time(status.st_mtime_ns),
-        total_lines=total,
-        start_line=chosen.start if chosen else None,
-        end_line=chosen.stop - 1 if chosen else None,
-    )
-    return Content(data, _for_model(text, newline, chosen, total, params), note)
+    def whole(self) -> bytes:
+        """Read the whole file, which may still grow. Raises FileTooLarge."""
+        pieces: list[bytes] = []
+        length, size = 0, self.status.st_size
+        while size <= self.limit and length <= self.limit:
+            self.signal.throw_if_aborted()
+            piece = os.read(self.descriptor, min(_PIECE, self.limit + 1 - length))
+            if not piece:
+                return b"".join(pieces)
+            pieces.append(piece)
+            length += len(piece)
+        size, advice = max(size, length), _PART_ADVICE
+        if self.params.encoding is not ReadEncoding.BASE64:
+            self._encoding_by_beginning()
+            advice = "Read a range of it with startLine and endLine, or search it with grep."
+        problem = f" is {size:,} bytes, more than the limit of {self.limit:,} bytes. {advice}"
+        raise _too_large(self.location, problem, size, self.limit)
 
+    def range_of_huge(self) -> Content:
+        """Read lines of a file over the limit, holding only them."""
+        encoding = self._encoding_by_beginning()
+        newline = "\n".encode(encoding.codec)
+        index = line_indexes.of(self.descriptor, newline, self.signal.throw_if_aborted)
+        chosen = self.params.lines_of(index.total_lines)
+        start = line_offset(self.descriptor, index, newline, chosen.start) if chosen else 0
+        end = line_offset(self.descriptor, index, newline, chosen.stop) if chosen else 0
+        if end - start > self.limit:
+            problem = (
+                f": lines {chosen.start} to {chosen.stop - 1} are {end - start:,} bytes, more than the "
+                f"limit of {self.limit:,} bytes. Ask for fewer lines, or search with grep."
+            )
+            raise _too_large(self.location, problem, end - start, self.limit)
+        raw = self._exactly(start, end - start).removeprefix(encoding.mark if start == 0 else b"")
+        note = None
+        try:
+            text = raw.decode(encoding.codec)
+        except UnicodeDecodeError:
+            text = raw.decode(encoding.codec, "replace")
+            note = f"some bytes are not valid {encoding.codec}; U+FFFD stands for them"
+        return self._lines(text, encoding, chosen, index.total_lines, note)
 
-def _for_model(text: str, newline: Newline, chosen: range, total: int, params: ReadFileParameters) -> str:
-    if not chosen:
-        return f"(file has {total} lines)" if total else "(file is empty)"
-    # A carriage return elsewhere than in a line end is part of a line: counting it would shift what grep counts.
-    shown = text.removeprefix(_BOM).replace("\r\n", "\n")
-    if newline is Newline.CR:
-        shown = shown.replace("\r", "\n")
-    if params.line_numbers:
-        lines = shown.removesuffix("\n").split("\n")
-        numbered = "".join(f"{number}|{line}\n" for number, line in enumerate(lines, chosen.start))
-        shown = numbered if shown.endswith("\n") else numbered.removesuffix("\n")
-    if params.end_line is not None:
-        shown = shown.removesuffix("\n")
-    if not shown:
-        return "(the line is empty)" if params.is_range else "(file is empty)"
-    return shown
+    def _exactly(self, offset: int, length: int) -> bytes:
+        pieces: list[bytes] = []
+        while length > 0 and (piece := os.pread(self.descriptor, min(length, _PIECE), offset)):
+            pieces.append(piece)
+            offset += len(piece)
+            length -= len(piece)
+        return b"".join(pieces)
 
+    def _encoding_by_beginning(self) -> Encoding:
+        """Recognise the encoding of a file over the limit. Raises BinaryFile."""
+        try:
+            return recognise(os.pread(self.descriptor, SAMPLE_BYTES * 8, 0), complete=False)
+        except NotTextError as error:
+            raise binary_file(error, self.location.shown, _PART_ADVICE) from None
 
-def _recognised(raw: bytes, location: Location) -> Encoding:
-    try:
-        return recognise(raw)
-    except NotTextError as error:
-        raise binary_file(error, location.shown, BASE64_ADVICE) from None
-
-
-def _recognised_by_beginning(descriptor: int, location: Location) -> Encoding:
-    """Recognise the encoding of a file over the limit. Raises BinaryFile."""
-    try:
-        return recognise(os.pread(descriptor, SAMPLE_BYTES * 8, 0), complete=False)
-    except NotTextError as error:
-        raise binary_file(error, location.shown, _PART_ADVICE) from None
-
-
-def _all_of(
-    descriptor: int, location: Location, params: ReadFileParameters, limits: Limits, signal: AbortSignal
-) -> bytes:
-    """Read the whole file, which may still grow. Raises FileTooLarge."""
-    pieces: list[bytes] = []
-    length = 0
-    size = os.fstat(descriptor).st_size
-    while size <= limits.file_bytes and length <= limits.file_bytes:
-        signal.throw_if_aborted()
-        piece = os.read(descriptor, min(_PIECE, limits.file_bytes + 1 - length))
-        if not piece:
-            return b"".join(pieces)
-        pieces.append(piece)
-        length += len(piece)
-    size = max(size, length)
-    advice = _PART_ADVICE
-    if params.encoding is not ReadEncoding.BASE64:
-        _recognised_by_beginning(descriptor, location)
-        advice = "Read a range of it with startLine and endLine, or search it with grep."
-    raise FileTooLarge(
-        f"{location.shown} is {size:,} bytes, more than the limit of {limits.file_bytes:,} bytes. {advice}",
-        {"path": location.shown, "size": size, "limit": limits.file_bytes},
-    )
-
-
-def _range_of_huge(
-    descriptor: int, location: Location, params: ReadFileParameters, limits: Limits, signal: AbortSignal
-) -> Content:
-    """Read lines of a file over the limit, holding only them."""
-    status = os.fstat(descriptor)
-    encoding = _recognised_by_beginning(descriptor, location)
-    newline = "\n".encode(encoding.codec)
-    index = _indexes.of(descriptor, newline, signal.throw_if_aborted)
-    chosen = params.lines_of(index.total_lines)
-    start = line_offset(descriptor, index, newline, chosen.start) if chosen else 0
-    end = line_offset(descriptor, index, newline, chosen.stop) if chosen else 0
-    if end - start > limits.file_bytes:
-        raise FileTooLarge(
-            f"{location.shown}: lines {chosen.start} to {chosen.stop - 1} are {end - start:,} bytes, more than the "
-            f"limit of {limits.file_bytes:,} bytes. Ask for fewer lines, or search with grep.",
-            {"path": location.shown, "size": end - start, "limit": limits.file_bytes},
+    def _lines(self, text: str, encoding: Encoding, chosen: range, total: int, note: str | None = None) -> Content:
+        newline = newline_style(text)
+        data = ReadFileData(
+            content=text,
+            encoding=encoding.codec,
+            newline=newline,
+            bom=bool(encoding.mark) or (chosen.start == 1 and text.startswith(_BOM)),
+            size=self.status.st_size,
+            modified=iso_time(self.status.st_mtime_ns),
+            total_lines=total,
+            start_line=chosen.start if chosen else None,
+            end_line=chosen.stop - 1 if chosen else None,
         )
-    raw = _exactly(descriptor, start, end - start).removeprefix(encoding.mark if start == 0 else b"")
-    note = None
-    try:
-        text = raw.decode(encoding.codec)
-    except UnicodeDecodeError:
-        text = raw.decode(encoding.codec, "replace")
-        note = f"some bytes are not valid {encoding.codec}; U+FFFD stands for them"
-    return _content(text, encoding, status, chosen, index.total_lines, params, note)
+        return Content(self.location.shown, data, self._for_model(text, newline, chosen, total), note)
+
+    def _for_model(self, text: str, newline: Newline, chosen: range, total: int) -> str:
+        if not chosen:
+            return f"(file has {total} lines)" if total else "(file is empty)"
+        # A carriage return elsewhere than in a line end is part of a line: counting it would shift what grep counts.
+        shown = text.removeprefix(_BOM).replace("\r\n", "\n")
+        if newline is Newline.CR:
+            shown = shown.replace("\r", "\n")
+        if self.params.line_numbers:
+            lines = shown.removesuffix("\n").split("\n")
+            numbered = "".join(f"{number}|{line}\n" for number, line in enumerate(lines, chosen.start))
+            shown = numbered if shown.endswith("\n") else numbered.removesuffix("\n")
+        if self.params.end_line is not None:
+            shown = shown.removesuffix("\n")
+        if not shown:
+            return "(the line is empty)" if self.params.is_range else "(file is empty)"
+        return shown
 
 
-def _exactly(descriptor: int, offset: int, length: int) -> bytes:
-    pieces: list[bytes] = []
-    while length > 0 and (piece := os.pread(descriptor, min(length, _PIECE), offset)):
-        pieces.append(piece)
-        offset += len(piece)
-        length -= len(piece)
-    return b"".join(pieces)
+def _too_large(location: Location, problem: str, size: int, limit: int) -> FileTooLarge:
+    return FileTooLarge(f"{location.shown}{problem}", {"path": location.shown, "size": size, "limit": limit})
 
 
 READ_FILE = Tool(

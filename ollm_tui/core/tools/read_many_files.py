@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.errors import (
-    FileNotFound,
-    FileReadFailed,
-    FileTooLarge,
-    OperationCancelled,
-    ToolFailure,
-    from_os_error,
-)
+from ollm_tui.core.base.errors import FileNotFound, OperationCancelled, ToolFailure
 from ollm_tui.core.base.escape import quote_name, visible
 from ollm_tui.core.base.output import OutputFormatter, TruncationConfig
 from ollm_tui.core.base.results import ToolData, ToolError, ToolResult, UpdateOutput, Wire
@@ -80,13 +74,11 @@ class ReadManyFilesInvocation(ToolInvocation[ReadManyFilesParameters]):
     """A call that reads several files, one after the other."""
 
     def get_description(self) -> str:
-        """Return one line about the call."""
         count = len(self.params.paths)
         named = ", ".join(quote_name(path) for path in self.params.paths[:3])
         return f"Read {named}" + (f" and {count - 3} more" if count > 3 else "")
 
     def tool_locations(self) -> list[str]:
-        """Return the paths and patterns as the caller wrote them."""
         return list(self.params.paths)
 
     def touched_paths(self) -> list[TouchedPath]:
@@ -117,7 +109,7 @@ class ReadManyFilesInvocation(ToolInvocation[ReadManyFilesParameters]):
         """Return the paths to read, each once, with patterns expanded."""
         wanted: dict[str, _Section] = {}
         for path in self.params.paths:
-            if not has_magic(path) or self._is_there(path):
+            if not has_magic(path) or self._is(os.path.lexists, path):
                 wanted.setdefault(path, _Section(path))
                 continue
             try:
@@ -131,15 +123,9 @@ class ReadManyFilesInvocation(ToolInvocation[ReadManyFilesParameters]):
                 wanted.setdefault(each, _Section(each))
         return list(wanted.values())
 
-    def _is_there(self, path: str) -> bool:
+    def _is(self, test: Callable[[Path], bool], path: str) -> bool:
         try:
-            return os.path.lexists(self.context.fence.resolve(path).real)
-        except ToolFailure:
-            return False
-
-    def _is_folder(self, path: str) -> bool:
-        try:
-            return os.path.isdir(self.context.fence.resolve(path).real)
+            return test(self.context.fence.resolve(path).real)
         except ToolFailure:
             return False
 
@@ -154,40 +140,21 @@ class ReadManyFilesInvocation(ToolInvocation[ReadManyFilesParameters]):
         if found.stopped:
             notes.append(f"{visible(text)} matches more than {MAX_FILES_OF_GLOB} files; only the first were read")
         # A link to a folder is listed as a file, but nothing of it can be read.
-        files = [path for path in found.paths if not self._is_folder(path)]
+        files = [path for path in found.paths if not self._is(Path.is_dir, path)]
         if not files:
             raise FileNotFound(f"No file matches {visible(text)}. Try the pattern with glob.", {"path": text})
         return files
 
-    def _read(self, wanted: _Section, already: int, signal: AbortSignal) -> _Section:
+    def _read(self, wanted: _Section, already_read: int, signal: AbortSignal) -> _Section:
         if wanted.failure is not None:
             return wanted
-        workspace, limits = self.context.fence, self.context.limits
+        params = ReadFileParameters.model_validate({"path": wanted.path})
         try:
-            location = workspace.resolve(wanted.path)
-            descriptor = workspace.open_for_reading(location)
-            try:
-                size = os.fstat(descriptor).st_size
-                if already and already + size > limits.file_bytes:
-                    raise FileTooLarge(
-                        f"{location.shown} ({size:,} bytes) was not read: with it the answer would hold more than "
-                        f"{limits.file_bytes:,} bytes. Read it with read_file.",
-                        {"path": location.shown, "size": size, "limit": limits.file_bytes},
-                    )
-                content = read_content(
-                    descriptor, location, ReadFileParameters.model_validate({"path": wanted.path}), limits, signal
-                )
-            except OSError as error:
-                raise from_os_error(error, location.shown, FileReadFailed) from None
-            finally:
-                os.close(descriptor)
-            if content.fingerprint is not None:
-                self.context.seen.note(location.real, content.fingerprint)
+            return _Section(wanted.path, read_content(self.context, params, signal, already_read))
         except OperationCancelled:
             raise
         except ToolFailure as failure:
             return _Section(wanted.path, failure=failure)
-        return _Section(wanted.path, content)
 
     def _as_result(self, sections: Sequence[_Section], notes: Sequence[str]) -> ToolResult:
         limits = self.context.limits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, cast
@@ -28,33 +29,22 @@ class SchemaFormat(StrEnum):
     ANTHROPIC = "anthropic"
 
 
-class SchemaSource(Protocol):
-    """The source of a schema; every tool is one."""
+class _Tool(Protocol):
+    """What schemas are made of; `core/tools/base.py` has the class, and imports this module."""
 
     @property
-    def name(self) -> str:
-        """Return the name the model calls."""
-        ...
-
+    def name(self) -> str: ...
     @property
-    def description(self) -> str:
-        """Return what the model reads about the tool."""
-        ...
-
+    def description(self) -> str: ...
     @property
-    def parameters(self) -> type[BaseModel]:
-        """Return the model of the arguments."""
-        ...
-
+    def parameters(self) -> type[BaseModel]: ...
     @property
-    def returns(self) -> type[ToolData] | UnionType | None:
-        """Return the type of the result's `data`; None for none."""
-        ...
+    def returns(self) -> type[ToolData] | UnionType | None: ...
 
 
-def function_schema(tool: SchemaSource, form: SchemaFormat = SchemaFormat.OLLM) -> JsonObject:
+def function_schema(tool: _Tool, form: SchemaFormat = SchemaFormat.OLLM) -> JsonObject:
     """Return a tool's schema as a copy that the caller may change."""
-    parameters = compact_schema(tool.parameters)
+    parameters = deepcopy(compact_schema(tool.parameters))
     match form:
         case SchemaFormat.OLLM:
             return {"name": tool.name, "description": tool.description, "parameters": parameters}
@@ -64,15 +54,7 @@ def function_schema(tool: SchemaSource, form: SchemaFormat = SchemaFormat.OLLM) 
             return {"name": tool.name, "description": tool.description, "input_schema": parameters}
 
 
-def compact_schema(model: type[BaseModel]) -> JsonObject:
-    """Return the JSON Schema without `$defs`, titles, bounds and nulls.
-
-    Optional means "not required", which small models understand.
-    """
-    return _copied(_compact_schema(model))
-
-
-def returns_schema(tool: SchemaSource) -> JsonObject:
+def returns_schema(tool: _Tool) -> JsonObject:
     """Return the JSON Schema of a tool's `data`, as programs get it; empty where it returns none."""
     if tool.returns is None:
         return {}
@@ -105,7 +87,7 @@ def parameters_in_words(model: type[BaseModel]) -> str:
 
     Shown to models after invalid arguments. `?` marks optional ones; no type means string.
     """
-    return _members(_compact_schema(model))
+    return _members(compact_schema(model))
 
 
 def _members(schema: JsonObject) -> str:
@@ -134,7 +116,11 @@ def _kind_of(part: JsonObject) -> str:
 
 
 @lru_cache(maxsize=256)
-def _compact_schema(model: type[BaseModel]) -> JsonObject:
+def compact_schema(model: type[BaseModel]) -> JsonObject:
+    """Return the JSON Schema without `$defs`, titles, bounds and nulls; shared, so nobody changes it.
+
+    Optional means "not required", which small models understand.
+    """
     raw: JsonObject = model.model_json_schema(by_alias=True)
     definitions = raw.get("$defs")
     defs = definitions if isinstance(definitions, dict) else {}
@@ -167,7 +153,7 @@ def _compact(node: JsonObject, defs: JsonObject, inside: tuple[str, ...]) -> Jso
         return {**_compact(rest, defs, inside), "anyOf": [_compact(choice, defs, inside) for choice in real]}
     compact: JsonObject = {}
     for key, value in node.items():
-        if key in _NOISE or key in _BOUNDS or (key == "default" and _goes_without_saying(value)):
+        if key in _NOISE or key in _BOUNDS or (key == "default" and _is_obvious(value)):
             continue
         if key == "properties" and isinstance(value, dict):
             compact[key] = {
@@ -182,22 +168,6 @@ def _compact(node: JsonObject, defs: JsonObject, inside: tuple[str, ...]) -> Jso
     return compact
 
 
-def _goes_without_saying(default: JsonValue) -> bool:
+def _is_obvious(default: JsonValue) -> bool:
     """Return whether a model would assume this default anyway."""
-    return (
-        default is None or default is False or default in ("", ".", "utf-8") or (default == 0 and default is not True)
-    )
-
-
-def _copied(value: JsonObject) -> JsonObject:
-    return {key: _copied_value(part) for key, part in value.items()}
-
-
-def _copied_value(value: JsonValue) -> JsonValue:
-    match value:
-        case dict():
-            return _copied(value)
-        case list():
-            return [_copied_value(part) for part in value]
-        case _:
-            return value
+    return default in (None, "", ".", "utf-8") or default == 0  # False is 0, too

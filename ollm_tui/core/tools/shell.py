@@ -80,11 +80,9 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
     """Runs one command line."""
 
     def get_description(self) -> str:
-        """Return one line about the call."""
         return f"Run {visible(self.params.command)}"
 
     def touched_paths(self) -> list[TouchedPath]:
-        """Return the directory the command starts in."""
         return [TouchedPath(self.params.cwd or ".", Access.READ)]
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:

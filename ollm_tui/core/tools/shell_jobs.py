@@ -40,11 +40,9 @@ class ShellOutputInvocation(ToolInvocation[ShellOutputParameters]):
     """Reads the output of one command."""
 
     def get_description(self) -> str:
-        """Return one line about the call."""
         return f"Read the output of {visible(self.params.id)}"
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
-        """Check the id. Raises InvalidArguments."""
         agents_command(self.context, self.params.id)
         return None
 
@@ -141,7 +139,6 @@ class ShellKillInvocation(ToolInvocation[ShellKillParameters]):
     """Ends one background command."""
 
     def get_description(self) -> str:
-        """Return one line about the call."""
         return f"End {visible(self.params.id)}"
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:

@@ -50,22 +50,18 @@ class WebFetchInvocation(RequestInvocation[WebFetchParameters]):
 
     @property
     def method(self) -> HttpMethod:
-        """Return the method to send."""
         return HttpMethod(self.params.method.value)
 
     @property
     def body(self) -> str | None:
-        """Return the body to send; None for none."""
         return self.params.body
 
     def get_description(self) -> str:
-        """Return one line about the call."""
         part = f", only {visible(self.params.selector)}" if self.params.selector else ""
         verb = "Fetch" if self.method is HttpMethod.GET else "Send data to"
         return f"{verb} {visible(self.params.url)}{part}"
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
-        """Check the request and the CSS selector."""
         await super().check(signal)
         if self.params.selector is not None:
             await signal.in_thread(check_selector, self.params.selector)
@@ -175,16 +171,13 @@ class HttpFetchInvocation(RequestInvocation[HttpFetchParameters]):
 
     @property
     def method(self) -> HttpMethod:
-        """Return the method to send."""
         return self.params.method
 
     @property
     def body(self) -> str | None:
-        """Return the body to send; None for none."""
         return self.params.body
 
     def get_description(self) -> str:
-        """Return one line about the call."""
         return f"{self.params.method} {visible(self.params.url)}"
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:

@@ -90,11 +90,9 @@ class RequestInvocation(ToolInvocation[Q]):
 
     @property
     def web(self) -> WebAccess:
-        """Return the access to web servers."""
         return self.context.web_access
 
     def tool_locations(self) -> list[str]:
-        """Return the address."""
         return [self.params.url]
 
     def facts(self) -> CallFacts:
@@ -115,7 +113,6 @@ class RequestInvocation(ToolInvocation[Q]):
         )
 
     async def question(self) -> Question:
-        """Return a question that shows the request."""
         return Question(preview=self._preview)
 
     def _refuse(self) -> None:

@@ -47,7 +47,6 @@ class WebSearchInvocation(ToolInvocation[WebSearchParameters]):
     """Searches the web."""
 
     def get_description(self) -> str:
-        """Return one line about the call."""
         return f'Search the web for "{visible(self.params.query)}"'
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:

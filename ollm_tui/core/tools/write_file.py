@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,11 +22,10 @@ from ollm_tui.core.base.errors import (
     ToolFailure,
 )
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
+from ollm_tui.core.base.results import ToolData, ToolResult
 from ollm_tui.core.bus.confirmation import DiffPreview, Preview, TextPreview
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access, Location
-from ollm_tui.core.files.atomic import carry_out, exclusive
 from ollm_tui.core.files.diff import FileDiff, diff_texts
 from ollm_tui.core.files.snapshots import ABSENT, read_snapshot, replace, require_file
 from ollm_tui.core.files.text_files import (
@@ -40,13 +40,11 @@ from ollm_tui.core.tools.base import (
     CallFacts,
     Effect,
     Parameters,
-    Question,
     Tool,
     ToolGroup,
-    ToolInvocation,
     TouchedPath,
 )
-from ollm_tui.core.tools.file_changes import find_omission, link_concerns, link_notes
+from ollm_tui.core.tools.file_changes import FileChangeInvocation, find_omission, link_notes, link_warnings
 
 
 class WriteFileParameters(Parameters):
@@ -70,7 +68,7 @@ class WriteFileData(ToolData):
 
 
 @dataclass(frozen=True)
-class Existing:
+class _Existing:
     """The existing file; `raw` is None if too large, `decoded` if not text."""
 
     status: os.stat_result
@@ -79,112 +77,100 @@ class Existing:
 
     @property
     def fingerprint(self) -> str:
-        """Return a hash of the content, or of the status if too large."""
         if self.raw is not None:
             return hashlib.sha256(self.raw).hexdigest()
         return f"{self.status.st_dev}:{self.status.st_ino}:{self.status.st_size}:{self.status.st_mtime_ns}"
 
 
 @dataclass(frozen=True)
-class WritePlan:
+class _WritePlan:
     """The bytes to write, based on one state of the file."""
 
     raw: bytes
     encoding: Encoding | None
     """None for base64."""
-    old: Existing | None
-    diff: FileDiff | None
-    notes: tuple[str, ...]
+    old: _Existing | None
+    diff: FileDiff | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def changes_nothing(self) -> bool:
-        """Return whether the file has this content already."""
         return self.old is not None and self.old.raw == self.raw
 
     @property
     def fingerprint(self) -> str:
-        """Return the existing file's fingerprint; `ABSENT` if there is none."""
         return ABSENT if self.old is None else self.old.fingerprint
 
+    def data(self, location: Location, size: int) -> WriteFileData:
+        return WriteFileData(
+            path=location.shown,
+            size=size,
+            created=self.old is None,
+            encoding=self.encoding.codec if self.encoding else None,
+            diff=self.diff,
+        )
 
-class WriteFileInvocation(ToolInvocation[WriteFileParameters]):
-    """A call that writes one whole file."""
+
+class WriteFileInvocation(FileChangeInvocation[WriteFileParameters]):
+    """A call that writes one file."""
 
     _judged_new: bool = False
-    """Whether the policy judged the call as creating a new file."""
+    """Whether the policy judged the file as new."""
     _previewed: str | None = None
-    """Fingerprint of the existing file when the preview was shown."""
+    """Fingerprint of the file in the preview that a person saw."""
 
     def get_description(self) -> str:
-        """Return one line about the call."""
         verb = "Overwrite" if self.params.overwrite else "Write"
         return f"{verb} {visible(self.params.path)} ({_amount(self.params)})"
 
     def touched_paths(self) -> list[TouchedPath]:
-        """Return the file."""
         return [TouchedPath(self.params.path, Access.WRITE)]
 
     def facts(self) -> CallFacts:
         """Return `$exists` among the rest: whether the file exists."""
-        exists = os.path.lexists(self._locate().real)
+        exists = os.path.lexists(self._locations()[0].real)
         self._judged_new = not exists
         return CallFacts(self.tool.effect, virtual={"$exists": exists})
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
         """Raise FileExists and the like; return a result if nothing would change."""
-        location = self._locate()
+        (location,) = self._locations()
         plan = await signal.in_thread(self._plan, location)
         return _no_change(location, plan) if plan.changes_nothing else None
 
     async def _preview(self) -> Preview | None:
-        location = self._locate()
+        (location,) = self._locations()
         plan = await AbortSignal().in_thread(self._plan, location)
         self._previewed = plan.fingerprint
-        concerns = self._concerns(location, plan)
+        warnings = self._warnings(location, plan)
         if plan.diff is not None:
-            return DiffPreview(diff=plan.diff, created=plan.old is None, concerns=concerns)
+            return DiffPreview(diff=plan.diff, created=plan.old is None, concerns=warnings)
         old = f" in the place of {plan.old.status.st_size:,}" if plan.old else ""
-        return TextPreview(text=f"Write {len(plan.raw):,} bytes{old} to {location.shown}", concerns=concerns)
+        return TextPreview(text=f"Write {len(plan.raw):,} bytes{old} to {location.shown}", concerns=warnings)
 
-    async def question(self) -> Question:
-        """Return a hash of the existing file, and the preview."""
-        return Question(await AbortSignal().in_thread(self._digest), self._preview)
-
-    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Write the file. Raises ToolFailure."""
-        location = self._locate()
-        async with exclusive(signal, location.real):
-            return await carry_out(signal, self._write, location, signal)
-
-    def _locate(self) -> Location:
-        return self.context.fence.resolve(self.params.path, Access.WRITE)
-
-    def _digest(self) -> str:
-        try:
-            location = self._locate()
-            old = self._existing(location)
-        except ToolFailure as failure:
-            return f"{ABSENT}: {failure.code}"
+    def _fingerprint(self, locations: Sequence[Location]) -> str:
+        (location,) = locations
+        old = self._existing(location)
         return f"{location.real}\0{ABSENT if old is None else old.fingerprint}"
 
-    def _existing(self, location: Location) -> Existing | None:
+    def _existing(self, location: Location) -> _Existing | None:
         status = require_file(self.context.fence, location)
         if status is None:
             return None
         if status.st_size > self.context.limits.file_bytes:
-            return Existing(status, None, None)
+            return _Existing(status, None, None)
         snapshot = read_snapshot(self.context.fence, location, self.context.limits.file_bytes)
         try:
             decoded = decode(snapshot.raw, location.shown, "")
         except ToolFailure:
             decoded = None
-        return Existing(snapshot.status, snapshot.raw, decoded)
+        return _Existing(snapshot.status, snapshot.raw, decoded)
 
-    def _plan(self, location: Location) -> WritePlan:
+    def _plan(self, location: Location) -> _WritePlan:
         """Plan the write, without changes. Blocks; raises ToolFailure."""
         old = self._existing(location)
         if old is None:
-            self._refuse_missing_place(location)
+            self._refuse_missing_folder(location)
         elif not self.params.overwrite:
             raise FileExists(
                 f"{location.shown} exists already. To replace its whole content send overwrite=true; to change a part "
@@ -192,11 +178,10 @@ class WriteFileInvocation(ToolInvocation[WriteFileParameters]):
                 {"path": location.shown, "size": old.status.st_size},
             )
         if self.params.encoding == "base64":
-            raw = _bytes_of(self.params.content)
-            return WritePlan(raw, None, old, None, ())
+            return _WritePlan(_bytes_of(self.params.content), None, old)
         return _text_plan(self.params.content, location, old)
 
-    def _refuse_missing_place(self, location: Location) -> None:
+    def _refuse_missing_folder(self, location: Location) -> None:
         if self.params.path.endswith("/"):
             raise IsADirectory(
                 f"{visible(self.params.path)} names a directory. Give the path of the file.",
@@ -209,8 +194,9 @@ class WriteFileInvocation(ToolInvocation[WriteFileParameters]):
                 {"path": location.shown},
             )
 
-    def _write(self, location: Location, signal: AbortSignal) -> ToolResult:
-        """Write the file atomically. Blocks."""
+    def _change(self, locations: Sequence[Location], signal: AbortSignal) -> ToolResult:
+        """Write the file atomically."""
+        (location,) = locations
         plan = self._plan(location)
         if plan.changes_nothing:
             return _no_change(location, plan)
@@ -227,17 +213,11 @@ class WriteFileInvocation(ToolInvocation[WriteFileParameters]):
         return ToolResult.of_text(
             f"Successfully wrote {_amount(self.params)} to {location.shown}",
             plan.diff.as_text() if plan.diff else "",
-            data=WriteFileData(
-                path=location.shown,
-                size=written.st_size,
-                created=plan.old is None,
-                encoding=plan.encoding.codec if plan.encoding else None,
-                diff=plan.diff,
-            ),
+            data=plan.data(location, written.st_size),
             notes=notes,
         )
 
-    def _refuse_unseen(self, location: Location, plan: WritePlan) -> None:
+    def _refuse_unseen(self, location: Location, plan: _WritePlan) -> None:
         """Raise FileChanged if the file changed since it was judged or previewed."""
         appeared = self._judged_new and plan.old is not None
         if appeared or (self._previewed is not None and self._previewed != plan.fingerprint):
@@ -247,21 +227,20 @@ class WriteFileInvocation(ToolInvocation[WriteFileParameters]):
                 {"path": location.shown},
             )
 
-    def _concerns(self, location: Location, plan: WritePlan) -> tuple[str, ...]:
-        concerns: list[str] = []
+    def _warnings(self, location: Location, plan: _WritePlan) -> tuple[str, ...]:
+        warnings: list[str] = []
         omission = find_omission(self.params.content) if plan.encoding else None
         if omission is not None:
-            concerns.append(
-                f"Line {omission.line} looks like a placeholder for left-out text: {visible(omission.text)}"
-            )
+            line, text = omission
+            warnings.append(f"Line {line} looks like a placeholder for left-out text: {visible(text)}")
         if plan.old is not None:
-            concerns += link_concerns(location, plan.old.status)
+            warnings += link_warnings(location, plan.old.status)
             if plan.old.raw is None:
-                concerns.append("The old content is too large to be compared")
-        return (*concerns, *(note.capitalize() for note in plan.notes))
+                warnings.append("The old content is too large to be compared")
+        return (*warnings, *(note.capitalize() for note in plan.notes))
 
 
-def _text_plan(content: str, location: Location, old: Existing | None) -> WritePlan:
+def _text_plan(content: str, location: Location, old: _Existing | None) -> _WritePlan:
     decoded = old.decoded if old else None
     notes: list[str] = []
     if decoded and decoded.newline is Newline.CRLF and newline_style(content) is Newline.LF:
@@ -270,21 +249,21 @@ def _text_plan(content: str, location: Location, old: Existing | None) -> WriteP
     raw, encoding = _encoded(content, location, decoded, notes)
     before = decoded.text if decoded else None if old else ""
     diff = None if before is None else diff_texts(location.shown, before, content)
-    return WritePlan(raw, encoding, old, diff, tuple(notes))
+    return _WritePlan(raw, encoding, old, diff, tuple(notes))
 
 
 def _encoded(content: str, location: Location, decoded: DecodedText | None, notes: list[str]) -> tuple[bytes, Encoding]:
     """Encode in the old file's encoding if that round-trips, else in UTF-8."""
     if decoded is not None and decoded.encoding != UTF_8:
-        kept = decoded.encoding
+        old = decoded.encoding
         try:
-            raw = kept.encode(content, location.shown)
-            if decode(raw, location.shown, "").text == content.removeprefix("\ufeff" if kept.mark else ""):
-                notes.append(f"the file's encoding {kept.codec} was kept")
-                return raw, kept
+            raw = old.encode(content, location.shown)
+            if decode(raw, location.shown, "").text == content.removeprefix("\ufeff" if old.mark else ""):
+                notes.append(f"the file's encoding {old.codec} was kept")
+                return raw, old
         except ToolFailure:
             pass  # it cannot hold the new content, or would not be recognised by it
-        notes.append(f"the file's encoding {kept.codec} cannot hold the new content; it is UTF-8 now")
+        notes.append(f"the file's encoding {old.codec} cannot hold the new content; it is UTF-8 now")
     try:
         return content.encode("utf-8"), UTF_8
     except UnicodeEncodeError as error:
@@ -305,18 +284,9 @@ def _bytes_of(content: str) -> bytes:
         ) from None
 
 
-def _no_change(location: Location, plan: WritePlan) -> ToolResult:
-    return ToolResult.of_text(
-        f"No change: {location.shown} has this content already",
-        data=WriteFileData(
-            path=location.shown,
-            size=len(plan.raw),
-            created=False,
-            encoding=plan.encoding.codec if plan.encoding else None,
-            diff=plan.diff,
-        ),
-        notes=plan.notes,
-    )
+def _no_change(location: Location, plan: _WritePlan) -> ToolResult:
+    text = f"No change: {location.shown} has this content already"
+    return ToolResult.of_text(text, data=plan.data(location, len(plan.raw)), notes=plan.notes)
 
 
 def _amount(params: WriteFileParameters) -> str:

@@ -94,7 +94,6 @@ class WriteTodosInvocation(ToolInvocation[WriteTodosParameters]):
     """Changes or lists the todos."""
 
     def get_description(self) -> str:
-        """Return one line about the call."""
         match self.params.action:
             case None:
                 return f"Write the todo list: {_counted(len(self.params.todos or ()))}"

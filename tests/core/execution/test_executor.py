@@ -368,8 +368,8 @@ async def test_a_call_full_of_mistakes_is_answered_in_few_words(tmp_path: Path) 
     assert result.ok and result.notes[-1] == "9901 more notes are left out"
     assert len(result.for_model()) < 20_000
     strict = await executor(tmp_path, "allow", forgiving=False).execute("note", {"text": "x", **strays})
-    assert strict.error is not None and "; and 9950 more faults. It takes text" in strict.error.message
-    assert len(strict.error.details["faults"]) == 10_000  # type: ignore[arg-type]  # a list
+    assert strict.error is not None and "; and 9950 more errors. It takes text" in strict.error.message
+    assert len(strict.error.details["errors"]) == 10_000  # type: ignore[arg-type]  # a list
 
 
 class AnyData(ToolData):

@@ -27,7 +27,7 @@ from ollm_tui.core.bus.confirmation import TextPreview
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.files import atomic
 from ollm_tui.core.tools import move_file as move_module
-from ollm_tui.core.tools.move_file import MOVE_FILE
+from ollm_tui.core.tools.move_file import MOVE_FILE, MovePlan
 from tests.core.tools.file_calls import Room, names, new_room, open_room, preview_of, spelled, unprivileged
 
 
@@ -43,7 +43,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
         def refuse(*_: object) -> None:
             raise OSError(18, "Invalid cross-device link")
 
-        monkeypatch.setattr(move_module, "_rename_once", refuse)
+        monkeypatch.setattr(MovePlan, "rename", refuse)
     return request.param
 
 

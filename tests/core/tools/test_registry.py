@@ -31,7 +31,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import InvalidArguments, ToolNotFound
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import UpdateOutput
-from ollm_tui.core.tools.argument_repair import mend
+from ollm_tui.core.tools.argument_repair import repair
 from ollm_tui.core.tools.builtin import BUILTIN_TOOLS
 from ollm_tui.core.tools.schema import SchemaFormat, function_schema
 from ollm_tui.runtime.plugins import load_registry
@@ -216,7 +216,7 @@ def test_an_unknown_name_is_told_the_closest() -> None:
 def test_near_misses_become_what_they_meant(
     given_arguments: dict[str, object], mended: dict[str, object], noted: str
 ) -> None:
-    result = mend(tool(), given_arguments)  # type: ignore[arg-type]  # plain JSON
+    result = repair(tool(), given_arguments)  # type: ignore[arg-type]  # plain JSON
     if "steps" in mended:
         assert result.arguments == {"path": "a", "steps": [{"target": "x"}]}
     else:
@@ -226,7 +226,7 @@ def test_near_misses_become_what_they_meant(
 
 
 def test_a_known_parameter_is_never_overwritten_by_a_near_miss() -> None:
-    result = mend(tool(), {"path": "right", "file_path": "wrong"})
+    result = repair(tool(), {"path": "right", "file_path": "wrong"})
     assert result.arguments == {"path": "right"}
 
 
@@ -263,7 +263,7 @@ def test_a_known_parameter_is_never_overwritten_by_a_near_miss() -> None:
 def test_the_shapes_that_models_know_from_other_tools_become_ours(
     name: str, given_arguments: dict[str, object], mended: dict[str, object]
 ) -> None:
-    result = mend(load_registry()[0].resolve(name).tool, given_arguments)  # type: ignore[arg-type]  # plain JSON
+    result = repair(load_registry()[0].resolve(name).tool, given_arguments)  # type: ignore[arg-type]  # plain JSON
     assert result.arguments == mended
     assert bool(result.notes) == (given_arguments != mended)
 
@@ -286,7 +286,7 @@ JSON = st.recursive(
 @settings(max_examples=300)
 def test_arguments_that_do_not_fit_are_a_validation_error(arguments: object) -> None:
     """Property 44: whatever comes, mended or not, it is an invocation or InvalidArguments."""
-    mended = mend(tool(), arguments)  # type: ignore[arg-type]  # any JSON
+    mended = repair(tool(), arguments)  # type: ignore[arg-type]  # any JSON
     for candidate in (arguments, mended.arguments):
         invocation = refusal = None
         try:
