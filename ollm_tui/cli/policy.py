@@ -120,7 +120,7 @@ async def _judged(core: Core, tool: str, arguments: JsonValue) -> JsonObject:
         explanation = await core.executor.explain(tool, arguments, origin=Origin.USER)
     except ToolFailure as failure:
         return _refused(failure.message)
-    return explanation.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return explanation.as_json()
 
 
 def _refused(reason: str) -> JsonObject:

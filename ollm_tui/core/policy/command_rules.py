@@ -154,11 +154,8 @@ class _LineJudge:
 
     def risk_by_rule(self) -> Risk | None:
         """Return the risk that a rule gives to the line, if one does."""
-        for rules in self._rules:
-            rule = _first_match(rules, self._values)
-            if rule is not None and rule.rule.risk is not None:
-                return rule.rule.risk
-        return None
+        matching = (_first_match(rules, self._values) for rules in self._rules)
+        return next((rule.rule.risk for rule in matching if rule is not None and rule.rule.risk is not None), None)
 
     def own_risk(self) -> Risk:
         """Return what the line can do by itself: low where all of it is read-only."""
@@ -295,7 +292,10 @@ def _about_commands(rules: RuleSet) -> tuple[CompiledRule, ...]:
 
 
 def _first_match(rules: tuple[CompiledRule, ...], values: ConditionValues) -> CompiledRule | None:
-    return next((rule for rule in rules if rule.matches(values)), None)
+    for rule in rules:
+        if rule.matches(values):
+            return rule
+    return None
 
 
 _ACCEPTED_KEPT = 512

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
-from pydantic import Field, JsonValue
+from pydantic import JsonValue
 
-from ollm_tui.core.base.results import JsonObject, Wire
+from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.states import Origin, Risk
 from ollm_tui.core.policy.approval_patterns import ApprovalKey
 from ollm_tui.core.policy.command_rules import SHELL, CommandPolicy, CommandVerdict, judge_command
@@ -39,7 +40,7 @@ class Layer(StrEnum):
     MODE = "mode"
 
 
-class TraceLine(Wire):
+class TraceLine(NamedTuple):
     """What one layer decided, and by which rule."""
 
     layer: Layer
@@ -52,15 +53,22 @@ class TraceLine(Wire):
     """The simple command of a shell line that this is about."""
 
 
-class Explanation(Wire):
+class Explanation(NamedTuple):
     """A decision, the sentence that explains it, and the trace of all layers."""
 
     decision: Decision
     risk: Risk
     reason: str
     trace: tuple[TraceLine, ...]
-    approvals: tuple[ApprovalKey, ...] = Field(default=(), exclude=True)
+    approvals: tuple[ApprovalKey, ...] = ()
     """The lasting approvals that cover parts of a command line; for counting, no part of what is printed."""
+
+    def as_json(self) -> JsonObject:
+        """Return what is printed; keys without a value are left out."""
+        trace: list[JsonValue] = [
+            {name: value for name, value in line._asdict().items() if value is not None} for line in self.trace
+        ]
+        return {"decision": self.decision, "risk": self.risk, "reason": self.reason, "trace": trace}
 
 
 @dataclass(frozen=True)

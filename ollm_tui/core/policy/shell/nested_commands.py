@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -212,9 +213,10 @@ class _Search:
         if depth == 0:
             self.outer.append(command)
         argv = command.argv
-        if not self.unnamed and _says_nothing(argv[0]) and not _SETTING.match(argv[0]):
-            self.unnamed = visible(command.source or argv[0])[:MAX_SHOWN]
-        if self.reads_input or may_run_others(argv):  # most commands: nothing inside, nothing that another would read
+        name = argv[0]
+        if not self.unnamed and _says_nothing(name) and not _SETTING.match(name):
+            self.unnamed = visible(command.source or name)[:MAX_SHOWN]
+        if self.reads_input or may_run_others(name):  # most commands: nothing inside, nothing that another would read
             self._take_inner(command, depth)
 
     def _take_inner(self, command: SimpleCommand, depth: int) -> None:
@@ -279,6 +281,7 @@ class _Search:
                 self.take(_loosely(words, piece.strip()), depth)
 
 
+@lru_cache(maxsize=4096)
 def _says_nothing(name: str) -> bool:
     """Return whether the program is known only at run time: `$X`, `$(cmd)`, `r?`."""
     behind = max(map(name.rfind, ")}`")) + 1 if "$" in name or "`" in name else 0

@@ -29,6 +29,7 @@ MAX_REMEMBERED = 2_000
 """Characters of a line whose analysis is remembered."""
 
 _OPERATORS = re.compile(r"[;&|\n(<`]")
+_PLAIN_PROGRAM = re.compile(r"[A-Za-z0-9_./+-]+")
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,9 @@ def analyse_uncached(line: str) -> ShellLine:
         found = every_command(line, None, (), torn=True)
         return ShellLine(line, found.found, tuple(reasons), found.found, (), found.incomplete, found.unnamed)
     strict = scan(line)
+    if strict.plain and not reasons and all(_is_ordinary(command.words[0].raw) for command in strict.commands):
+        return _understood(line, tuple(strict.commands))
+    parts = tuple([_judged(command) for command in strict.commands])
     tree = parse(line)
     reading = read_tree(tree)
     reasons.extend(strict.reasons)
@@ -96,21 +100,24 @@ def analyse_uncached(line: str) -> ShellLine:
             agreed = True
         else:
             reasons.append("two readers disagree about where its words end")
-    parts = tuple([_judged(command) for command in strict.commands])
     if strict.complete and not parts:
         reasons.append("it holds no command")
     for part in parts:
         reasons.extend(part.reasons)
     targets = tuple(strict.file_targets)
     if agreed and not reasons:
-        everything, incomplete, unnamed = every_command(line, None, parts)
-        if incomplete:
-            reasons.append("it holds commands nested too deeply")
-        return ShellLine(line, parts, tuple(reasons), everything, targets, incomplete, unnamed)
+        return _understood(line, parts)
     torn = tree.root_node.has_error or (strict.complete and not agreed)
     everything, incomplete, unnamed = every_command(line, tree, parts, torn=torn)
     unique = tuple(dict.fromkeys(reasons))
     return ShellLine(line, parts if agreed else everything, unique, everything, targets, incomplete, unnamed)
+
+
+def _understood(line: str, parts: tuple[SimpleCommand, ...]) -> ShellLine:
+    """Return a line that is opaque only where commands in it are nested too deeply."""
+    everything, incomplete, unnamed = every_command(line, None, parts)
+    reasons = ("it holds commands nested too deeply",) if incomplete else ()
+    return ShellLine(line, parts, reasons, everything, (), incomplete, unnamed)
 
 
 _remembered = lru_cache(maxsize=64)(analyse_uncached)
@@ -169,8 +176,8 @@ def _agree(strict: Scan, reading: TreeReading) -> bool:
 
 def _judged(command: SimpleCommand) -> SimpleCommand:
     """Return the command with everything that keeps it from being allowed."""
-    reasons: list[str] = []
     first = command.words[0]
+    reasons: list[str] = []
     if first.assignment:
         reasons.append(f"{first.raw} sets a variable")
     elif not first.literal or not first.text:
@@ -188,6 +195,14 @@ def _judged(command: SimpleCommand) -> SimpleCommand:
     if not reasons:
         return command
     return SimpleCommand(command.words, command.source, tuple(reasons))
+
+
+@lru_cache(maxsize=4096)
+def _is_ordinary(program: str) -> bool:
+    """Return whether a program spelled so can be judged by its name and words."""
+    argv = (program,)
+    plain = _PLAIN_PROGRAM.fullmatch(program) is not None and program != "printf"
+    return plain and not is_wrapper(argv) and not changes_state(argv)
 
 
 _UNUSUAL = re.compile(r"[^\t\n -~]")

@@ -28,14 +28,6 @@ DIRECTORY_VARIABLES = frozenset({"PWD", "OLDPWD", "DIRSTACK"})
 
 _UNQUOTED = re.compile(r"[A-Za-z0-9_@%+=:,./^\-](?:[A-Za-z0-9_@%+=:,./^!#\-]|(?<![=:])~|\{\w*\})*|\{\}", re.ASCII)
 _SIMPLE = re.compile(rf"(?:{_UNQUOTED.pattern})(?=[ \t\n;|&()<>]|\Z)", re.ASCII)
-PLAIN_WORD = re.compile(
-    r"([A-Za-z_@%+=:,./^\-][A-Za-z0-9_@%+=:,./^!\-]*)(?:(?=[\t\n;|&()<>]|\Z)| (?![ \t\\])|(?= ))", re.ASCII
-)
-"""A word that `read_word` would read as just these characters, and the single blank behind it.
-
-Digits at its beginning (they may belong to a redirection), `#`, `~` and braces are left to `read_word`.
-"""
-
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\+?=|\[)", re.ASCII)
 _TILDE = re.compile(r"(?:\A|[=:])~")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 from ollm_tui.core.policy.shell.program_table import Runner, Wrapper, program_key, tables
 from ollm_tui.core.policy.shell.words import SimpleCommand
@@ -62,15 +62,11 @@ def reads_commands(argv: tuple[str, ...]) -> bool:
     return index >= len(argv) or argv[index] in ("-", "--", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 
 
-def may_run_others(argv: tuple[str, ...]) -> bool:
-    """Return whether its words, output or input may have commands at all."""
-    return program_key(argv[0]) in _concerning_others()
-
-
-@cache
-def _concerning_others() -> frozenset[str]:
-    known = tables()
-    return frozenset({*known.wrappers, *known.runners, *_STDIN_SHELLS, *_LOOKED_INTO})
+@lru_cache(maxsize=4096)
+def may_run_others(name: str) -> bool:
+    """Return whether the words, output or input of a program may have commands at all."""
+    key, known = program_key(name), tables()
+    return key in known.wrappers or key in known.runners or key in _STDIN_SHELLS or key in _LOOKED_INTO
 
 
 def inside(command: SimpleCommand) -> WrappedCommands:

@@ -14,7 +14,7 @@ from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, Poli
 from ollm_tui.core.policy.shell.program_table import program_key, tables
 from ollm_tui.core.policy.shell.risky_options import risky_options
 from ollm_tui.core.policy.shell.shell_line import analyse, analyse_uncached
-from ollm_tui.core.policy.shell.words import PLAIN_WORD, command_of, read_word
+from ollm_tui.core.policy.shell.words import command_of
 from tests import DATA_DIR
 
 DATA = DATA_DIR / "shell_lines"
@@ -38,16 +38,34 @@ rules = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
-@given(lines)
-def test_a_word_read_in_one_look_is_the_word_that_the_reader_of_words_reads(line: str) -> None:
-    for start in range(len(line)):
-        plain = PLAIN_WORD.match(line, start)
-        if plain is not None:
-            text = plain[1]
-            begin, end = plain.span(1)
-            assert read_word(line, start) == (text, text, begin, end, False, False, "", text)
-            assert line[end : plain.end()] in ("", " ")
+WORDS = """ls git status -la a=b --opt=val 2 10 'a;b' '' "" '$(x)' "{a,b}" time coproc export FOO=1 test let a+=1 %1 @ +
+: . .. ./x , - -- a/b = == 1=2 eval 'if' unset x:y /dev/null '#' "'" '"' case esac in do HEAD~3 x~ a=~ ^a^b # >/dev/null
+2>&1 2>/dev/null >&2 1>x 2>&1x ! { } & ( $HOME *.py"""
+plain_lines = st.lists(
+    st.tuples(
+        st.lists(st.sampled_from(["'p q'", '"x y"', *WORDS.split()]), min_size=1, max_size=5).map(" ".join),
+        st.sampled_from(["&&", "|", " ; ", "||"]),
+    ),
+    min_size=1,
+    max_size=4,
+).map(lambda drawn: "".join(part for pair in drawn for part in pair)[:-2].rstrip())
+
+
+@settings(max_examples=200, deadline=None)
+@given(plain_lines)
+def test_a_line_of_plain_words_is_read_as_both_readers_read_it(line: str) -> None:
+    quick = analyse_uncached(line)
+    slow = analyse_uncached(f" {line}")  # a blank before it: no longer one of plain words alone
+    for one, other in ((quick.parts, slow.parts), (quick.all_commands, slow.all_commands)):
+        assert [(each.text, each.argv, each.source, each.reasons) for each in one] == [
+            (each.text, each.argv, each.source, each.reasons) for each in other
+        ]
+    if not quick.opaque:
+        assert [[(word.start + 1, word.end + 1) for word in part.words] for part in quick.parts] == [
+            [(word.start, word.end) for word in part.words] for part in slow.parts
+        ]
+    assert (quick.opaque_reasons, quick.file_targets) == (slow.opaque_reasons, slow.file_targets)
+    assert (quick.incomplete, quick.unnamed) == (slow.incomplete, slow.unnamed)
 
 
 @settings(max_examples=150, deadline=None)
