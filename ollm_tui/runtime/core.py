@@ -26,7 +26,8 @@ from ollm_tui.core.policy.approvals import ApprovalStore, ApprovalUses
 from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog, AuditWriter, with_decision
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.shell.detached_jobs import JobRecords
-from ollm_tui.core.shell.hub import CommandHub, CommandKind
+from ollm_tui.core.shell.hub import CommandHub
+from ollm_tui.core.shell.status import CommandKind
 from ollm_tui.core.storage.store import Store
 from ollm_tui.core.todos.todo_list import Todo, TodoList
 from ollm_tui.core.tools.context import Limits, ToolContext

@@ -9,16 +9,18 @@ from ollm_tui.core.bus.confirmation import CommandPreview, TextPreview
 from ollm_tui.core.bus.states import CallOutcome, CallState, ConfirmationState
 from ollm_tui.core.shell.status import CommandPhase, CommandStatus
 from ollm_tui.core.todos.todo import TodoStatus
-from ollm_tui.tui.protocol import updates
-from ollm_tui.tui.values import (
-    Activity,
+from ollm_tui.tui.conversation_entries import (
     AnswerEntry,
     CallEntry,
     EntriesChanged,
     NoteEntry,
     NoteKind,
-    SessionStatus,
     UserEntry,
+)
+from ollm_tui.tui.protocol import updates
+from ollm_tui.tui.values import (
+    Activity,
+    SessionStatus,
 )
 from tests.tui.pilot import Stage, question, stage, todo
 

@@ -100,7 +100,7 @@ def replace(
 
     def still_the_same() -> None:
         signal.throw_if_aborted()
-        if old is not None and not is_same_file(old, _status(directory, name)):
+        if old is not None and not _is_same(directory, name, old):
             raise FileChanged(
                 f"{location.shown} was changed by another program at this moment. Nothing was written; read it again.",
                 {"path": location.shown},
@@ -121,22 +121,16 @@ def replace(
         os.close(directory)
 
 
-def _status(directory: int, name: str) -> os.stat_result | None:
+def _is_same(directory: int, name: str, old: os.stat_result) -> bool:
     try:
-        return os.stat(name, dir_fd=directory, follow_symlinks=False)
+        now = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except OSError:
-        return None
-
-
-def is_same_file(one: os.stat_result, other: os.stat_result | None) -> bool:
-    """Return whether both are the status of one file, unchanged in between."""
-    if other is None:
         return False
-    return (one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns) == (
-        other.st_dev,
-        other.st_ino,
-        other.st_size,
-        other.st_mtime_ns,
+    return (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns) == (
+        old.st_dev,
+        old.st_ino,
+        old.st_size,
+        old.st_mtime_ns,
     )
 
 

@@ -1,4 +1,4 @@
-"""The loop of one command's thread: output in, input out, limits kept, the leader reaped, the end made sure of."""
+"""The loop of a command's thread: output, input, limits, prompts, reaping, termination."""
 
 from __future__ import annotations
 
@@ -7,102 +7,59 @@ import select
 import selectors
 import sys
 import time
-from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from signal import Signals
-from typing import Protocol
 
-from ollm_tui.core.shell.output_log import Broadcast
 from ollm_tui.core.shell.process_tree import ProcessTree
 from ollm_tui.core.shell.pty_process import ChildProcess
-from ollm_tui.core.shell.status import CommandEnding, ProcessName, TimeLimits
+from ollm_tui.core.shell.status import CommandEnding, CommandKind, ProcessName
 from ollm_tui.core.shell.termination import Termination
-from ollm_tui.core.shell.user_input import LineModes, TerminalInput, line_modes, reads_terminal
+from ollm_tui.core.shell.user_input import CommandState, LineModes, line_modes, reads_terminal
 
 READ_AT_ONCE = 65_536
 SLICE = 262_144
-"""Bytes joined before they are handed on: a terminal gives about 4 KB a read, and readers like more."""
+"""Bytes joined before they are handed on: a terminal gives about 4 KB a read."""
 
 _FLOOD = 2_048
 """Bytes that came at once from which on it is worth waiting for more."""
 
 _MOMENT_MS = 1
-_LONGEST_GATHERING = 0.02
+_MAX_GATHERING = 0.02
 
 QUIET = 0.1
-"""Seconds without output after which a command whose leader has exited is complete, although others hold its
-terminal: a daemon may hold it for ever."""
+"""Seconds without output after which a command whose leader has exited is complete; a daemon may hold its terminal."""
 
-LONGEST_DRAIN = 1.0
+MAX_DRAIN = 1.0
 """Seconds after the leader's exit at which it is complete even if others go on writing."""
 
-_FIRST_LOOK_FOR_A_PROMPT = 0.2
-_LATER_LOOKS = 1.0
-_REFUSALS = 2
+_FIRST_PROMPT_CHECK = 0.2
+_PROMPT_CHECK_SECONDS = 1.0
+_MAX_REFUSALS = 2
 _END_OF_INPUT = b"\x04"
 _REAP_EVERY = 0.02
 _NEVER = float("inf")
-_LONGEST_WAIT = 3600.0
-
-
-class CommandLoopOwner(Protocol):
-    """What the loop serves; its methods may be used by other threads at the same time."""
-
-    @property
-    def limits(self) -> TimeLimits:
-        """The limits that hold now."""
-        ...
-
-    @property
-    def wanted_end(self) -> CommandEnding | None:
-        """Why it is to be ended, if it is."""
-        ...
-
-    @property
-    def output(self) -> Broadcast:
-        """Where its output goes."""
-        ...
-
-    @property
-    def typed(self) -> deque[TerminalInput]:
-        """What is still to be written; filled by others at its right end."""
-        ...
-
-    def typed_by_person(self, data: bytes, modes: LineModes) -> None:
-        """Note bytes of the person that were written, and how the terminal treated them."""
-        ...
-
-    def waits_for_input(self, waiting: bool) -> None:
-        """Note whether it waits for input."""
-        ...
-
-    def settle(
-        self,
-        exit_code: int | None,
-        signal: str | None,
-        ending: CommandEnding | None,
-        leftovers: tuple[ProcessName, ...],
-    ) -> None:
-        """Note that it is complete."""
-        ...
-
-    def new_termination(self, tree: ProcessTree) -> Termination:
-        """Return how to terminate its processes."""
-        ...
-
-    def handed_over(self) -> bool:
-        """Whether somebody else reads on from here; asked between two pieces of output."""
-        ...
+_MAX_WAIT = 3600.0
 
 
 class CommandLoop:
-    """Runs once, in the command's thread. `wake` is a descriptor that becomes readable when the owner has news."""
+    """Runs once, in the command's thread.
+
+    `wake` is a descriptor that becomes readable when the state was changed by others. `handed_over` is asked between
+    two pieces of output whether somebody else reads from here on.
+    """
 
     def __init__(
-        self, owner: CommandLoopOwner, child: ChildProcess, tree: ProcessTree, wake: int, *, watch_prompts: bool
+        self,
+        state: CommandState,
+        child: ChildProcess,
+        tree: ProcessTree,
+        wake: int,
+        handed_over: Callable[[], bool],
     ) -> None:
-        self._owner = owner
+        self._state = state
+        self._handed_over = handed_over
         self._child = child
         self._tree = tree
         self._selector = selectors.PollSelector() if sys.platform == "linux" else selectors.SelectSelector()
@@ -115,14 +72,14 @@ class CommandLoop:
         self._settled = False
         self._termination: Termination | None = None
         self._ending: CommandEnding | None = None
-        self._begun = self._last_output = self._last_activity = time.monotonic()
+        self._started_at = self._last_output = self._last_activity = time.monotonic()
         self._cpu: int | None = None
         self._refused = 0
-        self._watch_prompts = watch_prompts and child.terminal is not None
-        self._look_for_prompt_at = self._begun + _FIRST_LOOK_FOR_A_PROMPT if self._watch_prompts else _NEVER
+        self._watch_prompts = state.status.kind is CommandKind.AGENT and child.terminal is not None
+        self._prompt_check_at = self._started_at + _FIRST_PROMPT_CHECK if self._watch_prompts else _NEVER
 
     def run(self) -> None:
-        """Until the command is complete and its terminal closed by everybody, or its end was asked for and reached."""
+        """Run until the command is complete and its terminal closed by everybody, or terminated."""
         self._selector.register(self._child.end, selectors.EVENT_READ)
         self._more.register(self._child.end, select.POLLIN)
         self._selector.register(self._wake, selectors.EVENT_READ)
@@ -130,10 +87,10 @@ class CommandLoop:
             self._selector.register(self._leader, selectors.EVENT_READ)
         try:
             wait = 0.0
-            while not self._finished() and not self._owner.handed_over():
+            while not self._finished() and not self._handed_over():
                 for key, events in self._selector.select(wait):
-                    self._attend(key.fd, events)
-                wait = min(_LONGEST_WAIT, max(0.0, self._step() - time.monotonic()))
+                    self._handle(key.fd, events)
+                wait = min(_MAX_WAIT, max(0.0, self._step() - time.monotonic()))
         finally:
             self._selector.close()
             if self._leader is not None:
@@ -141,13 +98,13 @@ class CommandLoop:
 
     @property
     def survivors(self) -> tuple[ProcessName, ...] | None:
-        """Who outlived the command's end; None where its end was never asked for."""
+        """Processes that outlived termination; None where it was not terminated."""
         return None if self._termination is None or not self._termination.done else self._termination.survivors
 
     def _finished(self) -> bool:
         return self._settled and (self._at_end_of_output or (self._termination is not None and self._termination.done))
 
-    def _attend(self, descriptor: int, events: int) -> None:
+    def _handle(self, descriptor: int, events: int) -> None:
         if descriptor == self._wake:
             with suppress(BlockingIOError):
                 os.read(self._wake, 4096)
@@ -160,24 +117,24 @@ class CommandLoop:
             self._reap()
 
     def _step(self) -> float:
-        """Do what is due; returns the monotonic time of the next thing to do."""
+        """Do what is due; return the monotonic time of the next step."""
         now = time.monotonic()
         due: list[float] = []
         if self._returncode is None and self._leader is None:
             self._reap()
             due.append(now + _REAP_EVERY)
         if self._termination is None:
-            ending = self._owner.wanted_end or self._overrun(now)
+            ending = self._state.wanted_end or self._overrun(now)
             if ending is not None:
                 self._ending = ending if self._returncode is None else None
-                self._termination = self._owner.new_termination(self._tree)
+                self._termination = self._state.new_termination(self._tree)
         if self._termination is not None and not self._termination.done:
             due.append(self._termination.step(now))
         if not self._settled:
             due += [self._settle_when_complete(now), *self._limits_due()]
-            due.append(self._look_for_prompt(now))
+            due.append(self._check_prompt(now))
         if not self._at_end_of_output:
-            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._owner.typed else 0)
+            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._state.typed else 0)
             if self._selector.get_key(self._child.end).events != wanted:
                 self._selector.modify(self._child.end, wanted)
         return min(due, default=_NEVER)
@@ -185,7 +142,7 @@ class CommandLoop:
     def _read(self) -> None:
         pieces: list[bytes] = []
         size = 0
-        give_up_at = time.monotonic() + _LONGEST_GATHERING
+        give_up_at = time.monotonic() + _MAX_GATHERING
         while size < SLICE:
             try:
                 piece = os.read(self._child.end, READ_AT_ONCE)
@@ -206,16 +163,16 @@ class CommandLoop:
         if pieces:
             self._last_output = time.monotonic()
             self._active(self._last_output)
-            self._owner.output.publish(b"".join(pieces))
+            self._state.output.publish(b"".join(pieces))
 
     def _end_of_output(self) -> None:
         self._at_end_of_output = True
         self._selector.unregister(self._child.end)
 
     def _write(self) -> None:
-        if not self._owner.typed:
+        if not self._state.typed:
             return
-        entry = self._owner.typed.popleft()
+        entry = self._state.typed.popleft()
         before = line_modes(self._child.end) if entry.by_person else LineModes()
         try:
             written = os.write(self._child.end, entry.data)
@@ -224,20 +181,20 @@ class CommandLoop:
         except OSError:
             return
         if written < len(entry.data):
-            self._owner.typed.appendleft(replace(entry, data=entry.data[written:]))
+            self._state.typed.appendleft(replace(entry, data=entry.data[written:]))
         if entry.by_person and written:
             # The program may turn the echo off while we write: it counts as shown only where it was on throughout.
             after = line_modes(self._child.end)
             modes = LineModes(before.echo and after.echo, before.signals)
-            self._owner.typed_by_person(entry.data[:written], modes)
+            self._state.typed_by_person(entry.data[:written], modes)
         self._active(time.monotonic())
 
     def _active(self, now: float) -> None:
         self._last_activity = now
         self._cpu = None
         if self._watch_prompts:
-            self._look_for_prompt_at = now + _FIRST_LOOK_FOR_A_PROMPT
-            self._owner.waits_for_input(False)
+            self._prompt_check_at = now + _FIRST_PROMPT_CHECK
+            self._state.waits_for_input(False)
 
     def _reap(self) -> None:
         self._returncode = self._child.reap()
@@ -251,7 +208,7 @@ class CommandLoop:
             self._leader = None
 
     def _settle_when_complete(self, now: float) -> float:
-        """Settle if the command is complete; returns when to look again."""
+        """Settle if the command is complete; return when to check again."""
         if self._termination is not None:
             if not self._termination.done:
                 return _NEVER
@@ -260,25 +217,25 @@ class CommandLoop:
         elif self._ended_at is None:
             return _NEVER
         # A leader that even SIGKILL does not end is not waited for.
-        ended = now - LONGEST_DRAIN if self._ended_at is None else self._ended_at
-        complete_at = min(max(ended, self._last_output) + QUIET, ended + LONGEST_DRAIN)
+        ended = now - MAX_DRAIN if self._ended_at is None else self._ended_at
+        complete_at = min(max(ended, self._last_output) + QUIET, ended + MAX_DRAIN)
         leftovers = self._tree.members() if self._at_end_of_output or now >= complete_at else []
         if now < complete_at and not (self._at_end_of_output and not leftovers):
             # What still runs may be on its way out, too.
             return min(complete_at, now + QUIET / 3) if self._at_end_of_output else complete_at
         code, signal = (None, None) if self._returncode is None else _exit_code_of(self._returncode)
         self._settled = True
-        self._look_for_prompt_at = _NEVER
-        self._owner.settle(code, signal, self._ending, tuple(ProcessName(p.pid, p.name) for p in leftovers))
+        self._prompt_check_at = _NEVER
+        self._state.settle(code, signal, self._ending, tuple(ProcessName(p.pid, p.name) for p in leftovers))
         return _NEVER
 
     def _limits_due(self) -> list[float]:
         if self._termination is not None or self._returncode is not None:
             return []
-        limits = self._owner.limits
+        limits = self._state.limits
         due: list[float] = []
         if limits.wall is not None:
-            due.append(self._begun + limits.wall)
+            due.append(self._started_at + limits.wall)
         if limits.idle is not None:
             silent_until = self._last_activity + limits.idle
             halfway = limits.idle_counts_cpu and self._cpu is None
@@ -286,20 +243,20 @@ class CommandLoop:
         return due
 
     def _refuse_input(self) -> None:
-        """Somebody asks for input that nobody can give: say that there is none, then end it."""
+        """Answer a prompt that nobody attends with end of input; after some of these the command is ended."""
         self._refused += 1
-        if self._refused <= _REFUSALS:
+        if self._refused <= _MAX_REFUSALS:
             with suppress(OSError):
                 os.write(self._child.end, _END_OF_INPUT)
 
     def _overrun(self, now: float) -> CommandEnding | None:
-        """Which limit the command is beyond."""
+        """Return which limit the command is beyond."""
         if self._returncode is not None:
             return None
-        if self._refused > _REFUSALS:
+        if self._refused > _MAX_REFUSALS:
             return CommandEnding.NEEDS_INPUT
-        limits = self._owner.limits
-        if limits.wall is not None and now >= self._begun + limits.wall:
+        limits = self._state.limits
+        if limits.wall is not None and now >= self._started_at + limits.wall:
             return CommandEnding.TIMED_OUT
         if limits.idle is None or now < self._last_activity + limits.idle / 2:
             return None
@@ -319,22 +276,22 @@ class CommandLoop:
     def _processor_ticks(self) -> int:
         return sum(process.cpu for process in self._tree.members())
 
-    def _look_for_prompt(self, now: float) -> float:
+    def _check_prompt(self, now: float) -> float:
         if self._returncode is not None:
             return _NEVER
-        if now >= self._look_for_prompt_at and self._child.terminal is not None:
-            # Looking also makes members known that will have cut all ties by the time they are to be ended.
+        if now >= self._prompt_check_at and self._child.terminal is not None:
+            # Listing also makes members known that will have left the session by the time they are to be ended.
             waiting = reads_terminal(self._child.end, self._child.terminal, self._tree.members())
             if self._child.takes_input:
-                self._owner.waits_for_input(waiting)
+                self._state.waits_for_input(waiting)
             elif waiting:
                 self._refuse_input()
-            self._look_for_prompt_at = now + (_LATER_LOOKS if self._refused == 0 else _FIRST_LOOK_FOR_A_PROMPT)
-        return self._look_for_prompt_at
+            self._prompt_check_at = now + (_PROMPT_CHECK_SECONDS if self._refused == 0 else _FIRST_PROMPT_CHECK)
+        return self._prompt_check_at
 
 
 def _exit_code_of(returncode: int) -> tuple[int, str | None]:
-    """Return a process's exit code as shells number it (128+n after signal n), and the name of the signal."""
+    """Return the exit code as shells number it (128+n after signal n), and the signal's name."""
     if returncode >= 0:
         return returncode, None
     try:
@@ -345,7 +302,7 @@ def _exit_code_of(returncode: int) -> tuple[int, str | None]:
 
 
 def _watch_leader(pid: int) -> int | None:
-    """Return a descriptor that becomes readable when the process ends; None where the system has none."""
+    """Return a descriptor that becomes readable when the process ends, if the system has one."""
     if sys.platform != "linux":
         return None
     try:

@@ -28,14 +28,14 @@ from ollm_tui.core.shell.process_tree import ProcessTree, birth_of
 from ollm_tui.core.shell.status import CommandKind, CommandPhase, CommandStatus, ProcessName
 from ollm_tui.core.shell.termination import GRACE, Termination
 
-NOT_WRITTEN = "(a command line with a secret in it)"
-"""Replaces a command that must not be on disk."""
+SECRET_COMMAND = "(a command line with a secret in it)"
+"""Replaces a command line that must not be on disk."""
 
 log = logging.getLogger(__name__)
 
 
 class JobRecord(BaseModel):
-    """A job that may outlive its starter. `born` and `owner_born` tell reused pids apart."""
+    """A job that may outlive its starter; `born` and `owner_born` tell reused pids apart."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -49,7 +49,7 @@ class JobRecord(BaseModel):
     owner: int
     owner_born: str
     log: str | None = None
-    """Where its output is; none while it was in memory only."""
+    """Where its output is; None while that is in memory only."""
     detached: bool = False
     """Whether it was left running on purpose."""
 
@@ -67,7 +67,7 @@ class DetachedJob:
         return bool(self.members)
 
     def status(self, now: datetime) -> CommandStatus:
-        """Return how it stands; `id` is unique here, `name` the id it had. `now` is the time of the clock."""
+        """Return its status at `now`; `id` is unique here, `name` the id it had."""
         record = self.record
         return CommandStatus(
             id=record.mark,
@@ -90,24 +90,24 @@ class JobRecords:
         self._folder = folder
         self._workspace = _text(workspace)
         self._clock = clock or SystemClock()
-        self._entered: dict[str, JobRecord] = {}
+        self._recorded: dict[str, JobRecord] = {}
 
     # Of this process
 
     def update(self, status: CommandStatus, mark: str) -> None:
         """Record a running agent's command, or remove it once it is over; disk errors are logged."""
-        going_on = status.kind is CommandKind.AGENT and status.unfinished and bool(status.pid)
+        unfinished = status.kind is CommandKind.AGENT and status.unfinished and bool(status.pid)
         try:
-            if going_on and mark not in self._entered:
+            if unfinished and mark not in self._recorded:
                 self._write(self._record(status, mark))
-            elif not going_on and mark in self._entered:
+            elif not unfinished and mark in self._recorded:
                 self.remove(mark)
         except OSError as error:
-            log.warning("Command %s is not written down: %s", status.id, error)
+            log.warning("Command %s is not recorded: %s", status.id, error)
 
     def mark_detached(self, status: CommandStatus, mark: str, output: Path | None) -> JobRecord:
         """Record a job as detached on purpose. Raises OSError."""
-        known = self._entered.get(mark) or self._record(status, mark)
+        known = self._recorded.get(mark) or self._record(status, mark)
         record = known.model_copy(update={"log": None if output is None else _text(output), "detached": True})
         self._write(record)
         return record
@@ -119,7 +119,7 @@ class JobRecords:
 
     def remove(self, mark: str) -> None:
         """Forget a job."""
-        self._entered.pop(mark, None)
+        self._recorded.pop(mark, None)
         with suppress(FileNotFoundError):
             self._path(mark).unlink()
 
@@ -129,7 +129,8 @@ class JobRecords:
         """Return this workspace's jobs that are detached or whose starter is gone, oldest first."""
         found: list[DetachedJob] = []
         for record in self._records():
-            if record.workspace == self._workspace and (record.detached or not _owner_runs(record)):
+            owner_runs = birth_of(record.owner) == record.owner_born != ""
+            if record.workspace == self._workspace and (record.detached or not owner_runs):
                 members = self.process_tree(record).members()
                 found.append(DetachedJob(record, tuple(ProcessName(one.pid, one.name) for one in members)))
         return sorted(found, key=lambda job: job.record.started)
@@ -151,7 +152,7 @@ class JobRecords:
     def _record(self, status: CommandStatus, mark: str) -> JobRecord:
         return JobRecord(
             id=status.id,
-            command=NOT_WRITTEN if looks_secret(status.command) else _text(status.command),
+            command=SECRET_COMMAND if looks_secret(status.command) else _text(status.command),
             workspace=self._workspace,
             pid=status.pid,
             born=birth_of(status.pid),
@@ -163,7 +164,7 @@ class JobRecords:
 
     def _write(self, record: JobRecord) -> None:
         replace_text(self._path(record.mark), record.model_dump_json(indent=1) + "\n")
-        self._entered[record.mark] = record
+        self._recorded[record.mark] = record
 
     def _records(self) -> list[JobRecord]:
         records: list[JobRecord] = []
@@ -183,11 +184,7 @@ def _text(value: str | Path) -> str:
     return os.fsencode(value).decode("utf-8", "backslashreplace")
 
 
-def _owner_runs(record: JobRecord) -> bool:
-    return birth_of(record.owner) == record.owner_born != ""
-
-
-PATIENCE = 10.0
+HOST_SECONDS = 10.0
 """Seconds that a host process gets to start."""
 
 
@@ -196,13 +193,25 @@ def start_job_host(end: int, log: Path, leader: int, room: int) -> None:
 
     It outlives this process; the caller must read `end` no more. Blocks until it runs. Raises OSError.
     """
-    ours, theirs = os.pipe()
+    ready, written = os.pipe()
+    output = -1
     try:
-        try:
-            process = _start(end, log, leader, room, theirs)
-        finally:
-            os.close(theirs)
-        if not _stands(ours):
+        output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", detached_job_host.__file__, str(leader), str(room)],
+            stdin=end,
+            stdout=output,
+            stderr=written,
+            cwd="/",
+            env={},  # without the mark of any command: it is none of their processes
+            start_new_session=True,
+        )
+        os.close(written)
+        written = -1
+        waiting = select.poll()
+        waiting.register(ready, select.POLLIN)
+        expected = detached_job_host.READY
+        if not waiting.poll(HOST_SECONDS * 1000) or os.read(ready, len(expected)) != expected:
             process.kill()
             process.wait()
             os.set_blocking(end, False)
@@ -210,29 +219,6 @@ def start_job_host(end: int, log: Path, leader: int, room: int) -> None:
         # It is meant to outlive this process; else `subprocess` warns that it does.
         process.returncode = 0
     finally:
-        os.close(ours)
-
-
-def _start(end: int, log: Path, leader: int, room: int, says: int) -> subprocess.Popen[bytes]:
-    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-I", "-S", detached_job_host.__file__, str(leader), str(room)],
-            stdin=end,
-            stdout=output,
-            stderr=says,
-            cwd="/",
-            # Without the mark of any command: it is none of their processes.
-            env={},
-            start_new_session=True,
-        )
-    finally:
-        os.close(output)
-
-
-def _stands(says: int) -> bool:
-    waiting = select.poll()
-    waiting.register(says, select.POLLIN)
-    return (
-        bool(waiting.poll(PATIENCE * 1000)) and os.read(says, len(detached_job_host.READY)) == detached_job_host.READY
-    )
+        for descriptor in (ready, written, output):
+            if descriptor >= 0:
+                os.close(descriptor)

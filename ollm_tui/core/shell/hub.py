@@ -16,32 +16,24 @@ from pathlib import Path
 from typing import TypeVar
 
 from ollm_tui.core.fence.secrets import command_environment, own_environment, person_environment
-from ollm_tui.core.shell.command import OnStatus, RunningCommand
+from ollm_tui.core.shell.command import RunningCommand
 from ollm_tui.core.shell.detached_jobs import JobRecord, JobRecords
-from ollm_tui.core.shell.output_log import Broadcast, OnBytes, OutputLog
+from ollm_tui.core.shell.output_log import OnBytes, OutputLog
 from ollm_tui.core.shell.process_tree import ProcessTree
-from ollm_tui.core.shell.pty_process import ChildProcess, StartError, bash_line, start_command
-from ollm_tui.core.shell.status import CommandEnding, CommandKind, CommandPhase, CommandStatus, ProcessName, TimeLimits
+from ollm_tui.core.shell.pty_process import (
+    ChildProcess,
+    StartError,
+    bash_line,
+    start_command,
+    start_person_shell,
+    usual_shell,
+)
+from ollm_tui.core.shell.status import CommandEnding, CommandKind, CommandStatus, ProcessName, TimeLimits
 from ollm_tui.core.shell.termination import GRACE
-from ollm_tui.core.shell.user_shell import start_person_shell, usual_shell
+from ollm_tui.core.shell.user_input import OnStatus
 
-__all__ = [
-    "CannotDetachError",
-    "CommandEnding",
-    "CommandHub",
-    "CommandKind",
-    "CommandPhase",
-    "CommandRequest",
-    "CommandStatus",
-    "StartError",
-    "TimeLimits",
-    "UnknownCommandError",
-    "awaitable_of",
-    "end_and_wait",
-]
-
-KEPT_AFTER_END = 50
-"""Commands that are over and can still be looked at, before the oldest is forgotten."""
+MAX_ENDED = 50
+"""Ended commands that can still be read; beyond it the oldest is forgotten."""
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -60,7 +52,7 @@ class CannotDetachError(Exception):
 
 @dataclass(frozen=True)
 class CommandRequest:
-    """A command to start. `argv` is what really runs where it is not `command` by bash (a sandbox around it)."""
+    """A command to start; `argv` runs instead of bash where a sandbox wraps it."""
 
     command: str
     cwd: Path
@@ -73,7 +65,7 @@ class CommandRequest:
 
 
 class CommandHub:
-    """All commands of this process. Belongs to one event loop; the listeners of `attach` are called in other threads.
+    """All commands of this process. Belongs to one event loop.
 
     `folder` takes long logs; the default is temporary. `passed` names variables that commands get although they
     look like secrets. With `records` jobs are recorded and can be detached.
@@ -86,7 +78,7 @@ class CommandHub:
         environment: Mapping[str, str] | None = None,
         passed: Collection[str] = (),
         records: JobRecords | None = None,
-        keep: int = KEPT_AFTER_END,
+        keep: int = MAX_ENDED,
         grace: float = GRACE,
     ) -> None:
         self._folder = folder
@@ -97,23 +89,19 @@ class CommandHub:
         self._keep = keep
         self._grace = grace
         self._commands: dict[str, RunningCommand] = {}
-        self._over: list[str] = []
+        self._ended: list[str] = []
         self._numbers = {prefix: count(1) for prefix in "jcs"}
-        self._listeners: list[OnStatus] = []
+        self._listeners: set[OnStatus] = set()
         self._closed = False
 
     # Reading
 
     def list(self) -> tuple[CommandStatus, ...]:
-        """All commands that run or are still kept, in order of start."""
+        """Return all commands that run or can still be read, in order of start."""
         return tuple(command.status for command in self._commands.values())
 
-    def status(self, command_id: str) -> CommandStatus:
-        """Return how a command stands. Raises UnknownCommandError, as everything that takes an id."""
-        return self.find(command_id).status
-
     def find(self, command_id: str) -> RunningCommand:
-        """Return the command itself, for code in the core."""
+        """Return a command, to read, write, resize or interrupt it. Raises UnknownCommandError."""
         command = self._commands.get(command_id)
         if command is None:
             known = ", ".join(self._commands) or "none has been started"
@@ -121,34 +109,29 @@ class CommandHub:
         return command
 
     def subscribe(self, callback: OnStatus) -> Callable[[], None]:
-        """Call `callback` in the event loop with each new state of each command; returns how to stop."""
-        self._listeners.append(callback)
-
-        def unsubscribe() -> None:
-            if callback in self._listeners:
-                self._listeners.remove(callback)
-
-        return unsubscribe
+        """Call `callback` in the event loop with each new status of each command; return how to stop."""
+        self._listeners.add(callback)
+        return lambda: self._listeners.discard(callback)
 
     # Starting
 
     async def start(self, request: CommandRequest, on_bytes: OnBytes | None = None) -> RunningCommand:
-        """Start an agent's command; `on_bytes` gets every byte from the first. Raises StartError."""
+        """Start an agent's command; `on_bytes` gets every byte. Raises StartError."""
         mark = secrets.token_hex(8)
         environment = command_environment(
-            self._own_environment(),
+            own_environment() if self._environment is None else self._environment,
             attended=request.attended,
             cwd=str(request.cwd),
             mark=mark,
             passed=self._passed,
         )
         argv = request.argv or bash_line(request.command)
+        prefix = "j" if request.background else "c"
         status = CommandStatus(
-            id=self._new_id("j" if request.background else "c"),
+            id=f"{prefix}{next(self._numbers[prefix])}",
             command=request.command,
             cwd=str(request.cwd),
             call_id=request.call_id,
-            kind=CommandKind.AGENT,
             started=time.monotonic(),
             background=request.background,
             can_detach=self._records is not None and self._folder is not None and request.argv is None,
@@ -160,16 +143,15 @@ class CommandHub:
         return await self._begin(status, start, mark, request.limits, on_bytes)
 
     async def open_person_shell(self, columns: int, lines: int, cwd: Path | None = None) -> str:
-        """Start the person's own shell in `cwd` (else where this process is); returns its id. Raises StartError."""
+        """Start the person's own shell in `cwd` (default: our own); return its id. Raises StartError."""
         mark = secrets.token_hex(8)
-        environment = person_environment(self._own_environment(), mark)
+        environment = person_environment(own_environment() if self._environment is None else self._environment, mark)
         shell = usual_shell(environment)
         where = cwd or Path.cwd()
         status = CommandStatus(
-            id=self._new_id("s"),
+            id=f"s{next(self._numbers['s'])}",
             command=shell,
             cwd=str(where),
-            call_id="",
             kind=CommandKind.PERSON,
             started=time.monotonic(),
         )
@@ -180,36 +162,8 @@ class CommandHub:
         command = await self._begin(status, start, mark, TimeLimits(), None)
         return command.status.id
 
-    # Using
-
-    def attach(self, command_id: str, callback: OnBytes) -> Callable[[], None]:
-        """Hand `callback` the last bytes now and all further ones as they come, from other threads; returns how to
-        stop. Who is slow in it slows the command down; who fails in it is dropped."""
-        return self.find(command_id).output.attach(callback)
-
-    def write(self, command_id: str, data: bytes) -> bool:
-        """Bytes for the command that nobody typed, as a terminal's answers; never waits. False when it is over or
-        takes no input."""
-        return self.find(command_id).write(data)
-
-    def type(self, command_id: str, data: bytes) -> bool:
-        """As `write`, for what the person typed: the result of an agent's command says that they did."""
-        return self.find(command_id).type(data)
-
-    def take_over(self, command_id: str) -> bool:
-        """Let the person go on with the agent's command; return False if it is over or theirs."""
-        return self.find(command_id).take_over()
-
-    def resize(self, command_id: str, columns: int, lines: int) -> None:
-        """Tell the command's terminal the size of the view."""
-        self.find(command_id).resize(columns, lines)
-
-    def interrupt(self, command_id: str) -> None:
-        """Ctrl+C."""
-        self.find(command_id).interrupt()
-
     async def kill(self, command_id: str) -> CommandStatus:
-        """End the command and everything it started; what outlives even SIGKILL is in the state's `leftovers`."""
+        """End a command and everything it started; what outlives SIGKILL is in its `leftovers`."""
         command = self.find(command_id)
         if command.status.running:
             command.end(CommandEnding.KILLED)
@@ -219,29 +173,30 @@ class CommandHub:
         return command.status
 
     async def detach(self, command_id: str) -> JobRecord:
-        """Let a job go on when this process ends, its output going into a log; the hub then knows it no more.
+        """Let a job outlive this process, its output going into a log; forget it here.
 
-        Raises CannotDetachError, and then nothing has changed.
+        Raises:
+            CannotDetachError: Nothing has changed.
         """
         command = self.find(command_id)
         status, records = command.status, self._records
         if records is None or not (status.is_job and status.can_detach and status.unfinished):
             raise CannotDetachError(f"{status.id} is not a job that could be left running.")
-        entered: list[JobRecord] = []
+        recorded: list[JobRecord] = []
         try:
             left = await asyncio.to_thread(
-                command.detach, lambda log: entered.append(records.mark_detached(command.status, command.mark, log))
+                command.detach, lambda log: recorded.append(records.mark_detached(command.status, command.mark, log))
             )
             await awaitable_of(left)
         except OSError as error:
-            for record in entered:
+            for record in recorded:
                 await asyncio.to_thread(records.unmark_detached, record)
             raise CannotDetachError(f"{status.id} can not be left running: {error}.") from None
         del self._commands[command_id]
-        return entered[0]
+        return recorded[0]
 
     def process_tree(self, command_id: str) -> ProcessTree:
-        """Return the command's processes, for use in one thread. Reads the disk."""
+        """Return the command's processes, for one thread; reads the disk."""
         command = self.find(command_id)
         tree = ProcessTree(command.status.pid, command.mark)
         if not command.status.running:
@@ -249,11 +204,11 @@ class CommandHub:
         return tree
 
     def unfinished(self) -> tuple[CommandStatus, ...]:
-        """Return what `close` will end: commands with processes that may still run."""
+        """Return the commands with processes that may still run, which `close` ends."""
         return tuple(status for status in self.list() if status.unfinished)
 
     async def close(self) -> tuple[ProcessName, ...]:
-        """End everything and wait for it; returns the processes that could not be ended."""
+        """End everything and wait for it; return the processes that could not be ended."""
         self._closed = True
         unfinished = [command for command in self._commands.values() if command.needs_end]
         for command in unfinished:
@@ -280,15 +235,15 @@ class CommandHub:
         loop = asyncio.get_running_loop()
 
         def publish(status: CommandStatus) -> None:
-            # From the command's thread; the loop may be gone when the last command ends.
+            # Called in the command's thread; the loop may be gone when the last command ends.
             if self._records is not None:
                 self._records.update(status, mark)
             try:
                 loop.call_soon_threadsafe(self._changed, status)
             except RuntimeError:
-                log.debug("Nobody is left to hear of command %s", status.id)
+                log.debug("The event loop is closed; nobody is notified of command %s", status.id)
 
-        output = Broadcast(OutputLog(self.log_folder, status.id), status.id, on_bytes)
+        output = OutputLog(self.log_folder, status.id, on_bytes)
         command = RunningCommand(status, start, mark, output, limits, publish, self._grace)
         self._commands[status.id] = command
         try:
@@ -305,26 +260,20 @@ class CommandHub:
         return command
 
     def _changed(self, status: CommandStatus) -> None:
-        if not status.running and status.id not in self._over and status.id in self._commands:
-            self._over.append(status.id)
+        if not status.running and status.id not in self._ended and status.id in self._commands:
+            self._ended.append(status.id)
             self._forget_old()
         for listener in tuple(self._listeners):
             listener(status)
 
     def _forget_old(self) -> None:
-        for command_id in self._over[: -self._keep]:
+        for command_id in self._ended[: -self._keep]:
             if not self._commands[command_id].status.leftovers:
-                self._over.remove(command_id)
+                self._ended.remove(command_id)
                 del self._commands[command_id]
 
-    def _new_id(self, prefix: str) -> str:
-        return f"{prefix}{next(self._numbers[prefix])}"
-
-    def _own_environment(self) -> Mapping[str, str]:
-        return own_environment() if self._environment is None else self._environment
-
     def log_folder(self) -> Path:
-        """Where long outputs go; made if need be. May be called from any thread."""
+        """Return the directory of long outputs, made on first need; callable from any thread."""
         if self._folder is None:
             return self._scratch_folder()
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -337,7 +286,7 @@ class CommandHub:
 
 
 async def end_and_wait(command: RunningCommand) -> None:
-    """End a command whose call is given up, and wait until that is reached: which takes seconds at most.
+    """End a command whose call is given up, and wait for that, seconds at most.
 
     A cancelled wait is raised afterwards: a call that is over has left nothing running.
     """

@@ -1,4 +1,4 @@
-"""What a command wrote, byte by byte: the end of it in memory, all of it on disk once it no longer fits."""
+"""The output of a command: its end in memory, all of it on disk once it no longer fits."""
 
 from __future__ import annotations
 
@@ -9,77 +9,69 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 BACKLOG = 262_144
-"""Bytes kept in memory: what a terminal that is attached late is shown."""
+"""Bytes held in memory: what a terminal that is attached late is shown."""
 
-MOST_ON_DISK = 268_435_456
-"""Bytes of one file; what a command writes beyond is counted and not kept."""
+MAX_LOG_BYTES = 268_435_456
+"""Bytes of one file; what a command writes beyond is counted and not saved."""
 
 _READ = 262_144
 log = logging.getLogger(__name__)
 
 
-class LogDirectory(Protocol):
-    """Gives the place for logs; made when the first one is needed."""
-
-    def __call__(self) -> Path:
-        """Return the directory."""
-        ...
+LogDirectory: TypeAlias = Callable[[], Path]
+"""Gives the directory for logs; made when the first one is needed."""
 
 
 class LogFile:
-    """A file of its own that is only appended to. Trouble with the disk ends the file, never the command."""
+    """A new file that is only appended to. A disk error ends the file, never the command."""
 
-    def __init__(self, folder: LogDirectory, name: str, most: int = MOST_ON_DISK) -> None:
+    def __init__(self, folder: LogDirectory, name: str, max_size: int = MAX_LOG_BYTES) -> None:
         self._folder = folder
         self._name = name
-        self._most = most
+        self._max_size = max_size
         self._descriptor: int | None = None
         self._failed = False
         self.path: Path | None = None
         self.size = 0
 
-    def write(self, data: bytes) -> int:
-        """Append as much as fits; returns how many bytes that were."""
+    def write(self, data: bytes) -> None:
+        """Append as much as fits."""
         if self._failed:
-            return 0
-        data = data[: self._most - self.size]
+            return
+        view = memoryview(data)[: self.room]
         try:
-            if self._descriptor is None:
-                self._open()
-            written = _write_all(self._descriptor, data) if self._descriptor is not None else 0
+            descriptor = self._open()
+            written = 0
+            while written < len(view):
+                written += os.write(descriptor, view[written:])
+            self.size += written
         except OSError as error:
             log.warning("The log of a command ends early: %s", error)
             self._failed = True
-            return 0
-        self.size += written
-        return written
 
     def read(self, start: int, length: int) -> bytes:
-        """Bytes from `start`; fewer at the end, none where the file is gone."""
-        if self.path is None:
-            return b""
+        """Return bytes from `start`; fewer at the end, none where the file is gone."""
         try:
-            return read_log(self.path, start, length)
+            return b"" if self.path is None else read_log(self.path, start, length)
         except OSError:
             return b""
 
     def make_sure(self, size: int) -> Path:
         """Return the file, with `size` bytes in it or as many as it may take. Raises OSError where that is not so."""
-        if self.path is None and not self._failed:
+        if not self._failed:
             self._open()
-        if self.path is None or self.size < min(size, self._most):
+        if self.path is None or self.size < min(size, self._max_size):
             raise OSError(errno.EIO, "the output could not be written to a file", str(self.path or self._folder()))
         return self.path
 
     @property
     def room(self) -> int:
         """Bytes it may still take."""
-        return self._most - self.size
+        return self._max_size - self.size
 
     def close(self) -> None:
         """Close the file."""
@@ -88,74 +80,97 @@ class LogFile:
             self._descriptor = None
         self._failed = True
 
-    def _open(self) -> None:
-        path = self._folder() / f"{self._name}-{secrets.token_hex(4)}.log"
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._descriptor = os.open(path, flags, 0o600)
-        self.path = path
+    def _open(self) -> int:
+        if self._descriptor is None:
+            path = self._folder() / f"{self._name}-{secrets.token_hex(4)}.log"
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._descriptor = os.open(path, flags, 0o600)
+            self.path = path
+        return self._descriptor
+
+
+OnBytes: TypeAlias = Callable[[bytes], None]
 
 
 class OutputLog:
-    """All output of one command. Appended to by one thread, read by others: the owner holds a lock around each call."""
+    """All output of one command, and who listens to it.
 
-    def __init__(self, folder: LogDirectory, name: str) -> None:
+    `publish` is called by the command's thread; everything else may be called from any thread.
+    """
+
+    def __init__(self, folder: LogDirectory, name: str, listener: OnBytes | None = None) -> None:
+        self._name = name
         self._file = LogFile(folder, name)
         self._recent: deque[bytes] = deque()
         self._recent_size = 0
         self._on_disk = False
         self.size = 0
         """Bytes written by the command so far."""
+        self._order = threading.RLock()
+        """Held while bytes are handed on, so that a late listener gets the backlog and then all that follows."""
+        self._lock = threading.Lock()
+        self._listeners: tuple[OnBytes, ...] = () if listener is None else (listener,)
 
-    @property
-    def path(self) -> Path | None:
-        """Where all of it can be read; None while it is small enough for memory."""
-        return self._file.path
+    def attach(self, listener: OnBytes) -> Callable[[], None]:
+        """Hand `listener` the last bytes now and every further one as it comes; return how to stop.
 
-    def append(self, data: bytes) -> None:
-        """Add bytes; long outputs go to disk."""
-        if not self._on_disk and self._recent_size + len(data) > BACKLOG:
-            self._spill()
-        if self._on_disk:
-            self._file.write(data)
-        self.size += len(data)
-        self._recent.append(data)
-        self._recent_size += len(data)
-        while self._recent_size - len(self._recent[0]) >= BACKLOG:
-            self._recent_size -= len(self._recent.popleft())
+        It is called in other threads. A slow listener slows the command down; one that raises is dropped.
+        """
+        with self._order:
+            backlog = b"".join(self._recent)
+            if self._recent_size < self.size:  # some were left out: begin with a whole line
+                backlog = backlog[backlog.find(b"\n") + 1 :]
+            if backlog:
+                listener(backlog)
+            with self._lock:
+                self._listeners = (*self._listeners, listener)
+        return lambda: self.detach(listener)
+
+    def detach(self, listener: OnBytes) -> None:
+        """Stop handing bytes to a listener."""
+        with self._lock:
+            self._listeners = tuple(other for other in self._listeners if other is not listener)
+
+    def publish(self, data: bytes) -> None:
+        """Save bytes, long outputs on disk, and hand them to all listeners."""
+        with self._order:
+            if not self._on_disk and self._recent_size + len(data) > BACKLOG:
+                self._spill()
+            if self._on_disk:
+                self._file.write(data)
+            self.size += len(data)
+            self._recent.append(data)
+            self._recent_size += len(data)
+            while self._recent_size - len(self._recent[0]) >= BACKLOG:
+                self._recent_size -= len(self._recent.popleft())
+            for listener in self._listeners:
+                try:
+                    listener(data)
+                except Exception:  # whoever listens may fail; the command must be read on, or it would hang
+                    log.exception("A listener of command %s failed and is dropped", self._name)
+                    self.detach(listener)
+
+    def pieces(self, start: int) -> Iterator[bytes]:
+        """Return the bytes from `start` to what is the end now, in pieces; reads the disk."""
+        with self._order:
+            return self._pieces(start, self.size - self._recent_size, b"".join(self._recent))
+
+    def _pieces(self, start: int, in_memory_from: int, recent: bytes) -> Iterator[bytes]:
+        while start < in_memory_from and (piece := self._file.read(start, min(_READ, in_memory_from - start))):
+            yield piece
+            start += len(piece)
+        rest = recent[max(0, start - in_memory_from) :]
+        if rest:
+            yield rest
 
     def to_disk(self) -> tuple[Path, int]:
-        """Have all of it in its file, however short; returns the file and how much more that may take.
+        """Write all of it to its file, however short; return the file and how much more that may take.
 
         Raises OSError where the disk does not take it.
         """
         if not self._on_disk:
             self._spill()
         return self._file.make_sure(self.size), self._file.room
-
-    def backlog(self) -> bytes:
-        """Return the last bytes, from the start of a line where some were left out."""
-        recent = b"".join(self._recent)
-        if self._recent_size == self.size:
-            return recent
-        return recent[recent.find(b"\n") + 1 :]
-
-    def pieces(self, start: int) -> Iterator[bytes]:
-        """Return the bytes from `start` to what is the end now; what is kept nowhere is passed over.
-
-        Going through them needs no lock.
-        """
-        return self._pieces(start, self.size - self._recent_size, b"".join(self._recent))
-
-    def _pieces(self, start: int, in_memory_from: int, recent: bytes) -> Iterator[bytes]:
-        while start < in_memory_from:
-            piece = self._file.read(start, min(_READ, in_memory_from - start))
-            if not piece:
-                break
-            yield piece
-            start += len(piece)
-        rest = recent[max(0, start - in_memory_from) :]
-        if rest:
-            yield rest
 
     def close(self) -> None:
         """Close the file."""
@@ -167,20 +182,12 @@ class OutputLog:
             self._file.write(b"".join(self._recent))
 
 
-@dataclass(frozen=True)
-class KeptOutput:
-    """A file with the text that was too long to show; `described` is how people are pointed to it."""
+class FullText:
+    """Settled text for an excerpt and, once that is too much to show, for a file with all of it."""
 
-    path: Path
-    described: str
-
-
-class Capture:
-    """Takes settled text for an excerpt and, from the moment it is too much to show, for a file with all of it."""
-
-    def __init__(self, feed: Callable[[str], None], most_chars: int, folder: LogDirectory, name: str) -> None:
+    def __init__(self, feed: Callable[[str], None], max_chars: int, folder: LogDirectory, name: str) -> None:
         self._feed = feed
-        self._room = most_chars
+        self._room = max_chars
         self._file = LogFile(folder, name)
         self._early: list[str] = []
         self._wanted = 0
@@ -193,14 +200,13 @@ class Capture:
         if self._room < 0:
             self._spill()
 
-    def finish(self) -> KeptOutput | None:
-        """Write what is not written yet; None where the disk does not take it."""
+    def finish(self) -> tuple[Path, str] | None:
+        """Write the rest; return the file and its description, None where the disk does not take it."""
         self._spill()
-        path = self._file.path
+        path, size = self._file.path, self._file.size
         if path is None:
             return None
-        whole = self._file.size == self._wanted
-        return KeptOutput(path, str(path) if whole else f"{path} (the first {self._file.size} of {self._wanted} bytes)")
+        return path, str(path) if size == self._wanted else f"{path} (the first {size} of {self._wanted} bytes)"
 
     def close(self) -> None:
         """Close the file."""
@@ -220,71 +226,3 @@ def read_log(path: Path, start: int, length: int) -> bytes:
         return os.pread(descriptor, length, start)
     finally:
         os.close(descriptor)
-
-
-def _write_all(descriptor: int, data: bytes) -> int:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-    return len(data)
-
-
-OnBytes: TypeAlias = Callable[[bytes], None]
-
-
-class Broadcast:
-    """Published to by the command's thread; all other methods may be called from any thread. `of` names the command
-    in our log."""
-
-    def __init__(self, kept: OutputLog, of: str, listener: OnBytes | None = None) -> None:
-        self._kept = kept
-        self._of = of
-        self._order = threading.RLock()
-        """Held while bytes are handed on, so that a late listener gets the backlog and then all that follows."""
-        self._lock = threading.Lock()
-        self._listeners: tuple[OnBytes, ...] = () if listener is None else (listener,)
-
-    @property
-    def size(self) -> int:
-        """Bytes written so far."""
-        return self._kept.size
-
-    def attach(self, listener: OnBytes) -> Callable[[], None]:
-        """Hand `listener` the backlog now and every further byte as it comes, from the command's thread."""
-        with self._order:
-            backlog = self._kept.backlog()
-            if backlog:
-                listener(backlog)
-            with self._lock:
-                self._listeners = (*self._listeners, listener)
-
-        return lambda: self.detach(listener)
-
-    def detach(self, listener: OnBytes) -> None:
-        """Stop handing bytes to a listener."""
-        with self._lock:
-            self._listeners = tuple(other for other in self._listeners if other is not listener)
-
-    def pieces(self, start: int) -> Iterator[bytes]:
-        """Return what was written from byte `start` up to now, in pieces. Reads the disk."""
-        with self._order:
-            return self._kept.pieces(start)
-
-    def publish(self, data: bytes) -> None:
-        """Keep bytes and hand them to all listeners."""
-        with self._order:
-            self._kept.append(data)
-            for listener in self._listeners:
-                try:
-                    listener(data)
-                except Exception:  # whoever listens may fail; the command must be read on, or it would hang
-                    log.exception("A listener of command %s failed and is dropped", self._of)
-                    self.detach(listener)
-
-    def to_disk(self) -> tuple[Path, int]:
-        """As `OutputLog.to_disk`."""
-        return self._kept.to_disk()
-
-    def close(self) -> None:
-        """After the last byte."""
-        self._kept.close()

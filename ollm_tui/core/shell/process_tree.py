@@ -28,8 +28,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class ProcessInfo:
-    """One process as the system lists it. `started` and `cpu` are in clock ticks; `started` tells pids apart that
-    were used twice."""
+    """One process as the system lists it; `started` tells reused pids apart. Times are in clock ticks."""
 
     pid: int
     parent: int
@@ -41,9 +40,9 @@ class ProcessInfo:
 
 
 def running_processes() -> list[ProcessInfo]:
-    """Every process of the system that has not ended. Takes milliseconds; not for the event loop."""
+    """Return every process that has not ended; takes milliseconds, not for the event loop."""
     if sys.platform != "linux":
-        return _processes_by_ps()
+        return processes_by_ps()
     found: list[ProcessInfo] = []
     with os.scandir(_PROC) as entries:
         for entry in entries:
@@ -57,8 +56,8 @@ def running_processes() -> list[ProcessInfo]:
 def birth_of(pid: int) -> str:
     """Return what identifies a process beyond its reusable pid; empty if it does not run."""
     if sys.platform != "linux":
-        told = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
-        return told.stdout.strip()
+        command = ["ps", "-o", "lstart=", "-p", str(pid)]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     process = _read_process(pid)
     try:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
@@ -68,7 +67,7 @@ def birth_of(pid: int) -> str:
 
 
 class ProcessTree:
-    """The processes of one command, looked for anew each time: members come and go.
+    """The processes of one command, found again each time: members come and go.
 
     Belongs to one thread. `leader` is the pid of the session's leader.
     """
@@ -85,9 +84,9 @@ class ProcessTree:
 
     @classmethod
     def of_earlier_process(cls, leader: int, born: str, mark: str) -> ProcessTree:
-        """Return the family of a command that another process started; `born` is the `birth_of` its leader then.
+        """Return the tree of a command that another process started; `born` is its leader's `birth_of` then.
 
-        A leader that is gone leaves its number to others: then only what carries the mark counts.
+        The pid of a leader that is gone may be another's: then only what carries the mark counts.
         """
         tree = cls(leader, mark)
         if not born or birth_of(leader) != born:
@@ -95,7 +94,7 @@ class ProcessTree:
         return tree
 
     def members(self, processes: Sequence[ProcessInfo] | None = None) -> list[ProcessInfo]:
-        """Return the members that run now, or those among `everyone` if given."""
+        """Return the members that run now, or those among `processes`."""
         if processes is not None:
             members = self._found_among(processes)
         else:
@@ -107,13 +106,14 @@ class ProcessTree:
         return members
 
     def leader_ended(self) -> None:
-        """Say that the leader was reaped: its number stays the session's only as long as somebody is in it."""
+        """Record that the leader was reaped: its pid stays the session's only while somebody is in it."""
         self._leader_runs = False
 
     def force_unseen(self) -> bool:
-        """Kill what runs on from fork to fork, too fast for being looked at: a signal to a group misses nobody.
+        """Kill what forks too fast to be listed: a signal to a group misses nobody.
 
-        False when the leader's group is empty; what has ended and is not reaped counts as in it.
+        Returns:
+            False when the leader's group is empty; zombies count as in it.
         """
         return self._signal_leaders_group(Signals.SIGKILL)
 
@@ -191,7 +191,7 @@ def _environment_of(pid: int) -> list[bytes]:
         return []
 
 
-def _processes_by_ps() -> list[ProcessInfo]:
+def processes_by_ps() -> list[ProcessInfo]:
     """List processes without /proc: no start times and no marks, only sessions and parents."""
     listing = subprocess.run(
         ["ps", "-A", "-o", "pid=,ppid=,pgid=,stat=,time=,comm="], capture_output=True, text=True, check=False
@@ -203,13 +203,13 @@ def _processes_by_ps() -> list[ProcessInfo]:
             continue
         with suppress(OSError):
             session = os.getsid(int(pid))
-            cpu = round(_seconds_of(used) * TICKS)
+            cpu = round(parse_ps_time(used) * TICKS)
             found.append(ProcessInfo(int(pid), int(parent), int(group), session, 0, cpu, name[0] if name else "?"))
     return found
 
 
-def _seconds_of(used: str) -> float:
-    """Processor time as `ps` writes it: `[[days-]hours:]minutes:seconds`, with a fraction on some systems."""
+def parse_ps_time(used: str) -> float:
+    """Return the seconds in `[[days-]hours:]minutes:seconds`, with a fraction on some systems."""
     parts = _PS_TIME.fullmatch(used)
     if parts is None:
         return 0.0

@@ -1,7 +1,6 @@
-"""Which addresses processes listen on, as people type them: `localhost:5173`, and for UDP `localhost:5353/udp`.
+"""What jobs use: processor time, and the addresses they listen on as people type them (`localhost:5353/udp`).
 
-From /proc where there is one, else from `lsof`. Only the network this program is in itself: a socket within a sandbox's
-own network leads nowhere from here.
+From /proc where there is one, else from `lsof`; only in this program's own network namespace.
 """
 
 from __future__ import annotations
@@ -21,21 +20,23 @@ from typing import NamedTuple
 from ollm_tui.core.shell.process_tree import TICKS, ProcessInfo, ProcessTree, running_processes
 from ollm_tui.core.shell.status import ProcessName, ProcessUsage
 
-_LISTENS, _TAKES_ANYBODYS = "0A", "07"
+_LISTENING, _UNCONNECTED = "0A", "07"
 _TABLES = (
-    (Path("/proc/net/tcp"), _LISTENS, ""),
-    (Path("/proc/net/tcp6"), _LISTENS, ""),
-    (Path("/proc/net/udp"), _TAKES_ANYBODYS, "/udp"),
-    (Path("/proc/net/udp6"), _TAKES_ANYBODYS, "/udp"),
+    (Path("/proc/net/tcp"), _LISTENING, ""),
+    (Path("/proc/net/tcp6"), _LISTENING, ""),
+    (Path("/proc/net/udp"), _UNCONNECTED, "/udp"),
+    (Path("/proc/net/udp6"), _UNCONNECTED, "/udp"),
 )
-"""The kernel's tables, the state of what is looked for in each, and what stands behind its addresses. UDP knows no
-listening: a socket that is bound and not connected to one peer takes what anybody sends."""
+"""The kernel's tables, the socket state to find in each, and the suffix of its addresses.
 
-_PATIENCE = 5.0
+UDP has no listening: a socket that is bound and not connected takes what anybody sends.
+"""
+
+_LSOF_SECONDS = 5.0
 
 
 class PortsUnknownError(Exception):
-    """This system does not tell; the message says what is missing."""
+    """This system does not show ports; the message says what is missing."""
 
 
 class ListeningAddress(NamedTuple):
@@ -56,11 +57,12 @@ def listening_addresses(pids: Collection[int]) -> dict[int, tuple[str, ...]]:
     """
     if not pids:
         return {}
-    found = _by_proc(pids) if sys.platform == "linux" else _by_lsof(pids)
-    return {pid: _in_order(addresses) for pid, addresses in found.items() if addresses}
+    found = addresses_by_proc(pids) if sys.platform == "linux" else addresses_by_lsof(pids)
+    return {pid: tuple(map(str, sorted(addresses))) for pid, addresses in found.items() if addresses}
 
 
-def _by_proc(pids: Collection[int]) -> dict[int, set[ListeningAddress]]:
+def addresses_by_proc(pids: Collection[int]) -> dict[int, set[ListeningAddress]]:
+    """Read the addresses of processes from the kernel's tables."""
     sockets: dict[str, ListeningAddress] = {}
     for table, state, protocol in _TABLES:
         with suppress(OSError):  # a system without IPv6 has no second tables
@@ -69,7 +71,7 @@ def _by_proc(pids: Collection[int]) -> dict[int, set[ListeningAddress]]:
 
 
 def _listening_sockets(table: str, state: str, protocol: str) -> Iterator[tuple[str, ListeningAddress]]:
-    """Inode and place of each socket in that state of a table as the kernel writes it."""
+    """Yield inode and address of each socket in that state of a kernel table."""
     for row in table.splitlines()[1:]:
         fields = row.split()
         if len(fields) > 9 and fields[3] == state:
@@ -92,7 +94,8 @@ def _open_sockets(pid: int) -> Iterator[str]:
                     yield target[8:-1]
 
 
-def _by_lsof(pids: Collection[int]) -> dict[int, set[ListeningAddress]]:
+def addresses_by_lsof(pids: Collection[int]) -> dict[int, set[ListeningAddress]]:
+    """Read the addresses of processes with `lsof`. Raises PortsUnknownError."""
     program = shutil.which("lsof") or shutil.which("lsof", path="/usr/sbin:/usr/bin")
     if program is None:
         raise PortsUnknownError("listening ports are not known: the program lsof is missing")
@@ -105,19 +108,15 @@ def _by_lsof(pids: Collection[int]) -> dict[int, set[ListeningAddress]]:
             text=True,
             errors="replace",
             check=False,
-            timeout=_PATIENCE,
+            timeout=_LSOF_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PortsUnknownError(f"listening ports are not known: {error}") from None
-    return _read_lsof(listed.stdout)
+    return parse_lsof(listed.stdout)
 
 
-def _read_lsof(listing: str) -> dict[int, set[ListeningAddress]]:
-    """Read what `lsof -F pPnT` prints.
-
-    That is a line `p` and a pid, then for each of its sockets a line `P` and the protocol, a line `n` and the
-    address (both ends where it is connected), and lines `T` on its state.
-    """
+def parse_lsof(listing: str) -> dict[int, set[ListeningAddress]]:
+    """Parse the lines of `lsof -F pPnT`: `p` pid, then a socket's `P` protocol, `n` address, `T` states."""
     found: dict[int, set[ListeningAddress]] = {}
     current: set[ListeningAddress] = set()
     udp, listening = False, None
@@ -134,7 +133,7 @@ def _read_lsof(listing: str) -> dict[int, set[ListeningAddress]]:
 
 
 def _address_named(name: str, protocol: str) -> ListeningAddress | None:
-    """Return the place that lsof names; None for a connection, which has two."""
+    """Return the address that lsof names; None for a connection, which has two."""
     host, _, port = name.rpartition(":")
     shown = "0.0.0.0" if host == "*" else host.strip("[]").partition("%")[0]
     try:
@@ -144,7 +143,7 @@ def _address_named(name: str, protocol: str) -> ListeningAddress | None:
 
 
 def _host(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
-    """How this machine reaches who listens there: an address that stands for all is reached as localhost."""
+    """Return the host to connect to; localhost for an unspecified address."""
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     plain = mapped or address
     if plain.is_unspecified:
@@ -152,23 +151,16 @@ def _host(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
     return f"[{plain}]" if plain.version == 6 else str(plain)
 
 
-def _in_order(addresses: Collection[ListeningAddress]) -> tuple[str, ...]:
-    return tuple(map(str, sorted(addresses)))
-
-
 @dataclass(frozen=True)
 class UsageReading:
-    """All jobs at one moment; `unknown` says what this system does not tell, empty where it tells all."""
+    """All jobs at one moment; `unknown` says what this system does not show, if anything."""
 
     usage: Mapping[str, ProcessUsage]
     unknown: str = ""
 
 
 def server_of(port: int, trees: Mapping[str, ProcessTree]) -> str | None:
-    """Return the id of the job that has a process listening at `port`; None also where the system does not tell.
-
-    Takes milliseconds: not for the event loop.
-    """
+    """Return the id of the job that listens at `port`, if known; takes milliseconds, not for the event loop."""
     processes = running_processes()
     members = {job: {process.pid for process in tree.members(processes)} for job, tree in trees.items()}
     try:
@@ -180,15 +172,15 @@ def server_of(port: int, trees: Mapping[str, ProcessTree]) -> str | None:
 
 
 class UsageWatcher:
-    """Looks at families again and again. Belongs to one thread at a time; each look takes milliseconds."""
+    """Reads the usage of process trees repeatedly; for one thread at a time, each reading takes milliseconds."""
 
     def __init__(self) -> None:
         self._last: dict[str, dict[tuple[int, int], int]] = {}
-        """Ticks of each process, by pid and start, at the last look at its job."""
-        self._looked_at = 0.0
+        """Ticks of each process, by pid and start, at the last reading."""
+        self._read_at = 0.0
 
-    def look(self, trees: Mapping[str, ProcessTree]) -> UsageReading:
-        """At the families, by id of their job."""
+    def read(self, trees: Mapping[str, ProcessTree]) -> UsageReading:
+        """Return the usage of process trees by the id of their job."""
         now = time.monotonic()
         processes = running_processes()
         members = {job: tree.members(processes) for job, tree in trees.items()}
@@ -201,13 +193,13 @@ class UsageWatcher:
         usage = {
             job: ProcessUsage(
                 processes=tuple(ProcessName(one.pid, one.name) for one in group),
-                cpu=self._percent(job, group, now - self._looked_at),
+                cpu=self._percent(job, group, now - self._read_at),
                 addresses=tuple(dict.fromkeys(one for process in group for one in addresses.get(process.pid, ()))),
             )
             for job, group in members.items()
         }
         self._last = {job: {(one.pid, one.started): one.cpu for one in group} for job, group in members.items()}
-        self._looked_at = now
+        self._read_at = now
         return UsageReading(usage, unknown)
 
     def _percent(self, job: str, group: list[ProcessInfo], seconds: float) -> float | None:

@@ -1,7 +1,7 @@
-"""Starting a command's process: in a session of its own, on a terminal where there is one, on a pipe where not.
+"""Start commands and the person's shell in a session of their own, on a PTY (else a pipe).
 
-No Python code runs between fork and exec: `subprocess` then uses vfork, which costs about a millisecond however large
-this process is, and can not deadlock in a process with threads.
+For commands no Python code runs between fork and exec: `subprocess` then uses vfork, which costs about a millisecond
+however large this process is, and can not deadlock in a process with threads.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import errno
 import os
 import pty
+import pwd
 import subprocess
 import termios
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+
+from ptyprocess import PtyProcess, PtyProcessError  # pyright: ignore[reportMissingTypeStubs]  # it has none
 
 COLUMNS, LINES = 120, 40
 """Size of the terminals that commands are given before anybody looks at them."""
@@ -38,70 +40,49 @@ class StartError(Exception):
     """A process that could not be started; the message says why and what to do."""
 
 
-class ChildProcess(Protocol):
+class ChildProcess(ABC):
     """A started process and our end of its terminal or pipe."""
 
-    @property
-    def pid(self) -> int:
-        """The pid of the leader."""
-        ...
-
-    @property
-    def end(self) -> int:
+    def __init__(self, pid: int, end: int, terminal: str | None, *, takes_input: bool) -> None:
+        self.pid = pid
+        self.end = end
         """Our descriptor: non-blocking; read for output, written for input."""
-        ...
-
-    @property
-    def terminal(self) -> str | None:
+        self.terminal = terminal
         """Name of the process's terminal; None on a pipe."""
-        ...
-
-    @property
-    def takes_input(self) -> bool:
+        self.takes_input = takes_input
         """Whether what is written to `end` reaches the process."""
-        ...
+        os.set_blocking(end, False)
 
+    @abstractmethod
     def reap(self) -> int | None:
-        """Return the exit code if the process has ended, -n for signal n; never waits."""
-        ...
+        """Return the exit code if the process has ended, -n for signal n; never wait."""
 
     def close(self) -> None:
         """Close `end`; may take a tenth of a second, so not on the event loop."""
-        ...
+        with suppress(OSError):
+            os.close(self.end)
 
+    @abstractmethod
     def release(self) -> None:
         """Close `end` and forget the process, which goes on."""
-        ...
 
 
-@dataclass
-class CommandProcess:
+class CommandProcess(ChildProcess):
     """A process started by `start_command`."""
 
-    process: subprocess.Popen[bytes]
-    end: int
-    terminal: str | None
-    takes_input: bool
-
-    @property
-    def pid(self) -> int:
-        """The pid of the leader."""
-        return self.process.pid
+    def __init__(self, process: subprocess.Popen[bytes], end: int, terminal: str | None, *, takes_input: bool) -> None:
+        super().__init__(process.pid, end, terminal, takes_input=takes_input)
+        self._process = process
 
     def reap(self) -> int | None:
         """Return the exit code if it has ended; never wait."""
-        return self.process.poll()
-
-    def close(self) -> None:
-        """Close our end."""
-        with suppress(OSError):
-            os.close(self.end)
+        return self._process.poll()
 
     def release(self) -> None:
         """Let the process go on without us."""
         self.close()
         # Else `subprocess` warns that it still runs, which is just what is wanted.
-        self.process.returncode = 0
+        self._process.returncode = 0
 
 
 def bash_line(command: str) -> list[str]:
@@ -112,12 +93,12 @@ def bash_line(command: str) -> list[str]:
 def start_command(
     argv: Sequence[str], cwd: Path, environment: Mapping[str, str], *, with_input: bool
 ) -> CommandProcess:
-    """Start `argv` in a new session.
+    """Start `argv` in a new session. Raises StartError.
 
     With `with_input` its standard input is its terminal, which is also its controlling one, so that prompts work.
-    Without, standard input is empty and there is no controlling terminal: whatever asks there fails at once instead
-    of waiting for nobody; output still goes to a terminal, which keeps it in order and unbuffered.
-    Where the system gives no terminal, output comes through a pipe and input is empty. Raises StartError.
+    Without, standard input is empty and there is no controlling terminal: whatever asks there fails at once; output
+    still goes to a terminal, which keeps it in order and unbuffered. Where the system gives no terminal, output comes
+    through a pipe and input is empty.
     """
     try:
         master, slave, name = _open_terminal()
@@ -138,7 +119,6 @@ def start_command(
         raise
     finally:
         os.close(slave)
-    os.set_blocking(master, False)
     return CommandProcess(process, master, name, takes_input=with_input)
 
 
@@ -172,7 +152,6 @@ def _start_on_pipe(argv: Sequence[str], cwd: Path, environment: Mapping[str, str
         raise
     finally:
         os.close(theirs)
-    os.set_blocking(ours, False)
     return CommandProcess(process, ours, None, takes_input=False)
 
 
@@ -198,3 +177,109 @@ def _popen(argv: Sequence[str], cwd: Path, environment: Mapping[str, str], outpu
             ) from None
         reason = error.strerror or str(error)
         raise StartError(f"{error.filename or argv[0]}: {reason}. The command was not started.") from None
+
+
+# The person's own shell. Marks: OSC 133 (prompt A, command line B, output C, end with exit code D), OSC 7 (directory).
+
+_BASH_START = r"""
+[ -r ~/.bashrc ] && . ~/.bashrc
+__ollm_ended() {
+  local status=$?
+  printf '\e]133;D;%s\a\e]7;file://%s%s\a' "$status" "${HOSTNAME-}" "${PWD//\%/%25}"
+  return $status
+}
+__ollm_mark() {
+  local status=$?
+  case $PS1 in *133\;A*) ;; *) PS1='\[\e]133;A\a\]'"$PS1"'\[\e]133;B\a\]' ;; esac
+  return $status
+}
+if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 501)); then
+  PROMPT_COMMAND=(__ollm_ended "${PROMPT_COMMAND[@]}" __ollm_mark)
+else
+  PROMPT_COMMAND=__ollm_ended$'\n'"${PROMPT_COMMAND-}"$'\n'__ollm_mark
+fi
+PS0="${PS0-}"'\e]133;C\a'
+"""
+
+_ZSH_START = r"""
+ZDOTDIR="${OLLM_USER_ZDOTDIR:-$HOME}"
+unset OLLM_USER_ZDOTDIR
+[ -r "$ZDOTDIR/.zshenv" ] && . "$ZDOTDIR/.zshenv"
+[ -r "$ZDOTDIR/.zshrc" ] && . "$ZDOTDIR/.zshrc"
+__ollm_ended() { printf '\e]133;D;%s\a\e]7;file://%s%s\a' "$?" "$HOST" "${PWD//\%/%25}" }
+__ollm_mark() { [[ $PS1 == *133\;A* ]] || PS1=$'%{\e]133;A\a%}'"$PS1"$'%{\e]133;B\a%}' }
+__ollm_begun() { printf '\e]133;C\a' }
+precmd_functions=(__ollm_ended $precmd_functions __ollm_mark)
+preexec_functions+=(__ollm_begun)
+"""
+
+
+class UserShell(ChildProcess):
+    """A shell that ptyprocess started; its sleeping calls are only made in `close`, in the command's own thread."""
+
+    def __init__(self, shell: PtyProcess) -> None:
+        pid, end = int(shell.pid), int(shell.fd)  # pyright: ignore[reportUnknownArgumentType]  # the package is untyped
+        super().__init__(pid, end, f"the terminal of {pid}", takes_input=True)
+        self._shell = shell
+        with suppress(OSError):
+            os.set_inheritable(self.end, False)
+
+    def reap(self) -> int | None:
+        """Return the exit code if it has ended; never wait."""
+        if self._shell.isalive():
+            return None
+        signal = self._shell.signalstatus
+        return -signal if signal is not None else self._shell.exitstatus
+
+    def close(self) -> None:
+        """End the shell. Blocks."""
+        with suppress(OSError, PtyProcessError):
+            self._shell.close(force=True)
+
+    def release(self) -> None:
+        """Refuse: the person's shell ends with the program."""
+        raise AssertionError("the person's shell ends with the program")
+
+
+def usual_shell(environment: Mapping[str, str]) -> str:
+    """Return the person's shell: $SHELL, else the one of the account, else bash."""
+    try:
+        account_shell = pwd.getpwuid(os.getuid()).pw_shell
+    except KeyError:
+        account_shell = ""
+    for candidate in (environment.get("SHELL", ""), account_shell, BASH, "/bin/sh"):
+        if candidate and os.access(candidate, os.X_OK):
+            return candidate
+    raise StartError("No shell was found: set SHELL to one.")
+
+
+def start_person_shell(
+    shell: str, cwd: Path, environment: Mapping[str, str], columns: int, lines: int, folder: Path
+) -> UserShell:
+    """Start `shell` interactively; start files for the marks are written into `folder`. Raises StartError."""
+    environment = dict(environment)
+    argv = [shell, "-i"]
+    try:
+        match Path(shell).name:
+            case "bash":
+                start = folder / "bash-start"
+                start.write_text(_BASH_START, "utf-8")
+                argv = [shell, "--rcfile", str(start), "-i"]
+            case "zsh":
+                own = folder / "zsh"
+                own.mkdir(exist_ok=True)
+                (own / ".zshrc").write_text(_ZSH_START, "utf-8")
+                environment["OLLM_USER_ZDOTDIR"] = environment.get("ZDOTDIR", "")
+                environment["ZDOTDIR"] = str(own)
+            case _:
+                pass
+        process = PtyProcess.spawn(  # pyright: ignore[reportUnknownMemberType]  # the package is untyped
+            argv,
+            env=environment,
+            dimensions=(lines, columns),
+            # Its own `cwd` lets a child that can not go there run on as a copy of this process.
+            preexec_fn=lambda: os.chdir(cwd),
+        )
+    except (OSError, ValueError) as error:
+        raise StartError(f"{shell}: {error}. The shell was not started.") from None
+    return UserShell(process)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +16,9 @@ from ollm_tui.core.base.output import ExcerptBuffer, Truncated
 from ollm_tui.core.base.results import UpdateOutput
 from ollm_tui.core.shell.command import RunningCommand
 from ollm_tui.core.shell.folded_text import FoldedText
-from ollm_tui.core.shell.hub import CommandHub, CommandRequest, CommandStatus, awaitable_of, end_and_wait
-from ollm_tui.core.shell.output_log import Capture
+from ollm_tui.core.shell.hub import CommandHub, CommandRequest, awaitable_of, end_and_wait
+from ollm_tui.core.shell.output_log import FullText
+from ollm_tui.core.shell.status import CommandStatus
 
 
 class OutputDelta:
@@ -27,8 +27,8 @@ class OutputDelta:
     A line that was sent and changed afterwards is sent again once complete; lines further up never are.
     """
 
-    MOST = 65_536
-    """Characters kept between two updates; of a flood only the end is sent."""
+    MAX = 65_536
+    """Characters queued between two updates; of a flood only the end is sent."""
 
     def __init__(self) -> None:
         self._queue: list[str] = []
@@ -43,10 +43,10 @@ class OutputDelta:
         """Add text that can no longer change."""
         self._queue.append(text)
         self._queued += len(text)
-        if self._queued > 2 * self.MOST:
-            kept = "".join(self._queue)[-self.MOST :]
-            self._dropped += self._queued - len(kept)
-            self._queue, self._queued = [kept], len(kept)
+        if self._queued > 2 * self.MAX:
+            latest = "".join(self._queue)[-self.MAX :]
+            self._dropped += self._queued - len(latest)
+            self._queue, self._queued = [latest], len(latest)
             self._lines_sent, self._sent = 0, ""
 
     def take(self, rest: str, *, final: bool = False) -> str:
@@ -76,18 +76,13 @@ class OutputDelta:
 
 
 UPDATE_EVERY = 0.1
-"""Seconds between two pieces of live output: as often as anybody can read."""
+"""Seconds between two pieces of live output."""
 
 FAILED_START_WITHIN = 0.8
 """Seconds that a job is watched before it counts as started; the call returns within one second."""
 
 _SETTLING = 0.05
 """Seconds after a first byte in which more is likely to come with it."""
-
-_UNFINISHED = re.compile(
-    rb"(?:\x1b(?:\[[0-?]{0,64}[ -/]{0,8})?|\r|[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z"
-)
-"""The beginning of a sequence, a line end or a character that the next bytes will complete."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +95,7 @@ class OutputExcerpt:
 
 @dataclass(frozen=True)
 class CommandOutcome:
-    """What came of a command. With `state.running` it goes on in the background. `seconds` is how long it ran."""
+    """The result of a command, after `seconds`; while it runs it goes on in the background."""
 
     status: CommandStatus
     output: OutputExcerpt
@@ -122,7 +117,7 @@ class OutputReader:
     def __init__(self, hub: CommandHub, name: str, max_chars: int, max_lines: int) -> None:
         self._lock = threading.Lock()
         self._buffer = ExcerptBuffer(max_chars, max_lines)
-        self._capture = Capture(self._buffer.feed, max_chars, hub.log_folder, f"{name}-text")
+        self._full_text = FullText(self._buffer.feed, max_chars, hub.log_folder, f"{name}-text")
         self._new = OutputDelta()
         self._folded = FoldedText(self._settle)
         self._finished = False
@@ -145,7 +140,7 @@ class OutputReader:
             return self._new.take("" if self._finished else self._folded.rest(), final=self._finished)
 
     def finish(self, *, to_be_continued: bool = False) -> OutputExcerpt:
-        """Return all of it and ignore further bytes. Where reading goes on, it starts with a whole character."""
+        """Return all of it and ignore further bytes; a later reading starts with a whole character."""
         with self._lock:
             if not self._finished:
                 if to_be_continued:
@@ -153,14 +148,12 @@ class OutputReader:
                 self._folded.finish()
                 self._finished = True
             text = self._buffer.excerpt()
-            kept = self._capture.finish() if text.truncated else None
-            self._capture.close()
-            return (
-                OutputExcerpt(text) if kept is None else OutputExcerpt(self._buffer.excerpt(kept.described), kept.path)
-            )
+            full = self._full_text.finish() if text.truncated else None
+            self._full_text.close()
+            return OutputExcerpt(text) if full is None else OutputExcerpt(self._buffer.excerpt(full[1]), full[0])
 
     def _settle(self, text: str) -> None:
-        self._capture.take(text)
+        self._full_text.take(text)
         self._new.settle(text)
 
 
@@ -177,7 +170,7 @@ class _Updates:
         reader.on_bytes = self._notice
 
     def finish(self) -> None:
-        """After the reading's end: tell the rest."""
+        """Send the rest, after the end of the reading."""
         self._reader.on_bytes = None
         if self._handle is not None:
             self._handle.cancel()
@@ -221,8 +214,11 @@ class ShellService:
     ) -> CommandOutcome:
         """Run to the end, or for `move_after` seconds and then on in the background.
 
-        What the person takes over is waited for as long as they are at it. Raises StartError; OperationCancelled with
-        the output so far when the signal aborts, the command being ended unless it is the person's by then.
+        What the person takes over is waited for as long as they are at it.
+
+        Raises:
+            StartError: It could not be started.
+            OperationCancelled: The signal aborts; has the output so far. The command ends unless the person took over.
         """
         signal.throw_if_aborted()
         reader = self._reader("shell")
@@ -245,9 +241,9 @@ class ShellService:
         return CommandOutcome(command.status, excerpt, time.monotonic() - began)
 
     async def start_job(self, request: CommandRequest, signal: AbortSignal) -> CommandOutcome:
-        """Start in the background and watch for a moment whether it stays up; with what it wrote in that moment.
+        """Start in the background; return what it wrote in the moment it is watched. Raises as `run`.
 
-        A reading of it starts at its first byte all the same. Raises as `run`.
+        A later reading starts at its first byte all the same.
         """
         signal.throw_if_aborted()
         began = time.monotonic()
@@ -271,7 +267,7 @@ class ShellService:
         return JobOutput(status, excerpt, command.read_to)
 
     async def _end_unless_moved(self, command: RunningCommand, signal: AbortSignal, move_after: float | None) -> None:
-        """Wait for the end, or until it moves to the background; what the person has taken over does not move."""
+        """Wait for the end, or until it moves to the background; a command taken over does not."""
         try:
             await self._end_of(command, signal, move_after)
         except TimeoutError:
@@ -281,8 +277,7 @@ class ShellService:
                 await asyncio.to_thread(command.move_to_background)
 
     async def _end_of(self, command: RunningCommand, signal: AbortSignal, seconds: float | None) -> None:
-        """Wait for the end; whoever gives up the wait ends the command, unless the person has taken it over. Raises
-        TimeoutError after `seconds`."""
+        """Wait for the end, at most `seconds` (TimeoutError); a cancelled wait ends the command unless taken over."""
         try:
             await signal.guard(asyncio.wait_for(awaitable_of(command.done), seconds))
         except (OperationCancelled, asyncio.CancelledError):
@@ -298,26 +293,13 @@ class ShellService:
     def _fold(self, command: RunningCommand, start: int) -> tuple[OutputExcerpt, int]:
         running = command.status.running
         reader = self._reader(command.status.id)
-        end = start
-        for piece in ending_whole(command.output.pieces(start), keep_unfinished=running):
+        for piece in command.output.pieces(start):
             reader.feed(piece)
-            end += len(piece)
-        return reader.finish(), end
-
-
-def ending_whole(pieces: Iterator[bytes], *, keep_unfinished: bool) -> Iterator[bytes]:
-    """Return the pieces of an output, the last one without what has only begun, where more is to come."""
-    last = b""
-    for piece in pieces:
-        if last:
-            yield last
-        last = piece
-    unfinished = _UNFINISHED.search(last[-80:]) if keep_unfinished else None
-    yield last if unfinished is None else last[: len(last) - len(unfinished.group())]
+        return reader.finish(to_be_continued=running), start + reader.taken
 
 
 async def _more_output(command: RunningCommand, start: int, seconds: float) -> None:
-    """Until there is something behind byte `start`, the command ends, or the time is over."""
+    """Wait until there is output behind byte `start`, the command ends, or the time is over."""
     loop = asyncio.get_running_loop()
     more = asyncio.Event()
 

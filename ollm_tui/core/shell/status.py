@@ -73,7 +73,7 @@ class UserInput:
 
     typed: bool = False
     unseen: bool = False
-    """Some of it was typed while the echo was off, as for a password; that part is kept nowhere."""
+    """Some of it was typed while the echo was off, as for a password; that part is saved nowhere."""
     lines: tuple[str, ...] = ()
     """The last lines typed while the terminal showed them, safe to print."""
     interrupted: bool = False

@@ -1,4 +1,4 @@
-"""Terminating a command: SIGTERM, then SIGKILL, for all its processes (001 R5.3)."""
+"""Terminating all processes of a command: SIGTERM, then SIGKILL (001 R5.3); for running commands and detached jobs."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from signal import Signals
 from ollm_tui.core.shell.process_tree import ProcessTree
 from ollm_tui.core.shell.status import ProcessName
 
-ASKING = (Signals.SIGTERM, Signals.SIGCONT)
+TERMINATE = (Signals.SIGTERM, Signals.SIGCONT)
 """How an agent's command is asked to end; stopped processes have to be woken to hear it."""
 
-ASKING_A_SHELL = (Signals.SIGHUP, Signals.SIGTERM, Signals.SIGCONT)
+HANGUP = (Signals.SIGHUP, Signals.SIGTERM, Signals.SIGCONT)
 """An interactive shell ignores SIGTERM; a closed terminal ends it."""
 
 GRACE = 2.0
 """Seconds between asking and forcing."""
 
-PATIENCE = 0.7
+VANISH_SECONDS = 0.7
 """Seconds that forced processes get to go away before they are named."""
 
-UNSEEN = 0.3
+UNSEEN_SECONDS = 0.3
 """Seconds that the leader's group gets to be empty when nobody is seen in it: where nobody reaps, it never is."""
 
-_LOOK_EVERY = 0.03
+_STEP_SECONDS = 0.03
 
 
 class Termination:
     """SIGTERM, then SIGKILL, step by step, so that its owner can read output in between."""
 
-    def __init__(self, tree: ProcessTree, asking: tuple[Signals, ...] = ASKING, grace: float = GRACE) -> None:
+    def __init__(self, tree: ProcessTree, ask: tuple[Signals, ...] = TERMINATE, grace: float = GRACE) -> None:
         self._tree = tree
-        self._asking = asking
+        self._ask = ask
         self._grace = grace
         self._asked_at: float | None = None
         self._forced_at: float | None = None
@@ -44,18 +44,18 @@ class Termination:
         members = self._tree.members()
         if self._asked_at is None:
             self._asked_at = now
-            self._tree.send(self._asking, members)
+            self._tree.send(self._ask, members)
         elif not members:
-            self._unseen_until = self._unseen_until or now + UNSEEN
+            self._unseen_until = self._unseen_until or now + UNSEEN_SECONDS
             self.done = not self._tree.force_unseen() or now >= self._unseen_until
-        elif self._forced_at is not None and now >= self._forced_at + PATIENCE:
+        elif self._forced_at is not None and now >= self._forced_at + VANISH_SECONDS:
             self.done = True
             self.survivors = tuple(ProcessName(process.pid, process.name) for process in members)
         elif now >= self._asked_at + self._grace:
             # Every time: a process may have started another in between.
             self._forced_at = now if self._forced_at is None else self._forced_at
             self._tree.send((Signals.SIGKILL,), members)
-        return now + _LOOK_EVERY
+        return now + _STEP_SECONDS
 
     def run_to_end(self) -> None:
         """Run all steps; blocks for up to `grace` and a bit, so not on the event loop."""

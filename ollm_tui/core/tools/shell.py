@@ -23,8 +23,10 @@ from ollm_tui.core.base.results import Artifact, ToolData, ToolError, ToolResult
 from ollm_tui.core.bus.confirmation import CommandPreview, Preview
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access
-from ollm_tui.core.shell.hub import CommandEnding, CommandRequest, CommandStatus, StartError, TimeLimits
+from ollm_tui.core.shell.hub import CommandRequest
+from ollm_tui.core.shell.pty_process import StartError
 from ollm_tui.core.shell.shell_service import CommandOutcome, ShellService
+from ollm_tui.core.shell.status import CommandEnding, CommandStatus, TimeLimits
 from ollm_tui.core.tools.base import Effect, Parameters, Question, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.context import CommandFacts, ToolContext
 

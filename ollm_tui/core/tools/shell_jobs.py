@@ -10,7 +10,7 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.output import NO_OUTPUT
 from ollm_tui.core.base.results import Artifact, ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.bus.states import Risk
-from ollm_tui.core.shell.hub import CommandKind, CommandPhase, CommandStatus
+from ollm_tui.core.shell.status import CommandKind, CommandPhase, CommandStatus
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.shell import shell_service

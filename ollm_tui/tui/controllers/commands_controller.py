@@ -11,9 +11,10 @@ from pathlib import Path
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.shell.detached_jobs import DetachedJob, JobRecord, JobRecords
-from ollm_tui.core.shell.hub import CommandHub, CommandKind, CommandStatus, StartError, UnknownCommandError
+from ollm_tui.core.shell.hub import CommandHub, UnknownCommandError
 from ollm_tui.core.shell.output_log import BACKLOG, read_log
-from ollm_tui.core.shell.status import CommandPhase
+from ollm_tui.core.shell.pty_process import StartError
+from ollm_tui.core.shell.status import CommandKind, CommandPhase, CommandStatus
 from ollm_tui.tui.protocol import PostUpdate, intents, updates
 
 POLL_SECONDS = 1.0
@@ -72,15 +73,15 @@ class CommandsController:
     def _pass_to_hub(self, intent: intents.CommandIntent) -> None:
         match intent:
             case intents.TypeKeys(command_id, data):
-                self._hub.type(command_id, data)
+                self._hub.find(command_id).type(data)
             case intents.SendReply(command_id, data):
-                self._hub.write(command_id, data)
+                self._hub.find(command_id).write(data)
             case intents.InterruptCommand(command_id):
-                self._hub.interrupt(command_id)
+                self._hub.find(command_id).interrupt()
             case intents.TakeOverCommand(command_id):
-                self._hub.take_over(command_id)
+                self._hub.find(command_id).take_over()
             case intents.ResizeTerminal(command_id, columns, lines):
-                self._hub.resize(command_id, columns, lines)
+                self._hub.find(command_id).resize(columns, lines)
             case _:
                 pass
 
@@ -92,7 +93,7 @@ class CommandsController:
             return
         self._post_commands()
         if intent.typed:
-            self._hub.type(command_id, intent.typed.encode())
+            self._hub.find(command_id).type(intent.typed.encode())
 
     def _attach(self, command_id: str, feed: Callable[[bytes], None]) -> None:
         """Attach a view to the command's bytes, earlier ones first."""
@@ -100,7 +101,7 @@ class CommandsController:
         if self._detached.attach(command_id, feed):
             return
         try:
-            self._attached[command_id] = self._hub.attach(command_id, feed)
+            self._attached[command_id] = self._hub.find(command_id).output.attach(feed)
         except UnknownCommandError:
             feed(b"[this command is no longer known]\r\n")
 

@@ -9,12 +9,13 @@ from contextlib import suppress
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.shell.detached_jobs import DetachedJob, JobRecords
-from ollm_tui.core.shell.hub import CannotDetachError, CommandHub, CommandStatus, UnknownCommandError
+from ollm_tui.core.shell.hub import CannotDetachError, CommandHub, UnknownCommandError
 from ollm_tui.core.shell.process_tree import ProcessTree
 from ollm_tui.core.shell.process_usage import UsageReading, UsageWatcher
+from ollm_tui.core.shell.status import CommandStatus
 from ollm_tui.tui.controllers.commands_controller import DetachedJobs
+from ollm_tui.tui.conversation_entries import NoteEntry
 from ollm_tui.tui.protocol import PostUpdate, intents, updates
-from ollm_tui.tui.values import NoteEntry
 
 POLL_SECONDS = 1.0
 """Time between two readings of the jobs while their list is open."""
@@ -48,7 +49,7 @@ class JobsController:
                 self._set_watching(on=on)
             case intents.InterruptJob(job_id):
                 with suppress(UnknownCommandError):
-                    self._hub.interrupt(job_id)
+                    self._hub.find(job_id).interrupt()
             case intents.EndJob(job_id):
                 await self._end(job_id)
             case _:
@@ -91,7 +92,7 @@ class JobsController:
         for job in self._earlier:
             families[job.record.mark] = self._families.get(job.record.mark) or self._records.process_tree(job.record)
         self._families = families
-        return self._usage.look(families)
+        return self._usage.read(families)
 
     def _jobs(self) -> list[CommandStatus]:
         return [state for state in self._hub.list() if state.is_job]

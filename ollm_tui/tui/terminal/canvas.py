@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from rich.color import Color
 from rich.style import Style
 from textual import events
 from textual.color import Color as TextualColor
 from textual.geometry import Region, Size
+from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
 
 from ollm_tui.tui.styled_text import app_of
-from ollm_tui.tui.terminal import view_messages
 from ollm_tui.tui.terminal.emulator.osc import BellRang, ClipboardWrite, TerminalEvent, TitleSet
 from ollm_tui.tui.terminal.emulator.terminal_modes import InputModes
 from ollm_tui.tui.terminal.strips import TerminalPalette
@@ -30,6 +30,21 @@ RESIZE_SECONDS = 0.05
 ANSI_NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 ANSI_VARIABLES = tuple(f"ansi-{name}" for name in ANSI_NAMES) + tuple(f"ansi-bright-{name}" for name in ANSI_NAMES)
 """Theme variables of the sixteen colours; where a theme has none, the app's ANSI theme decides."""
+
+
+@dataclass
+class ViewMessage(Message):
+    """A message of one view, handled by `on_terminal_view_...`; `@on` can select by the view."""
+
+    view: Widget
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__(namespace="terminal_view")
+
+    @property
+    def control(self) -> Widget:
+        """The view, for selectors of `@on`."""
+        return self.view
 
 
 class TerminalCanvas(Widget):
@@ -46,14 +61,56 @@ class TerminalCanvas(Widget):
     }
     """
 
-    Input = view_messages.Input
-    Resized = view_messages.Resized
-    TitleChanged = view_messages.TitleChanged
-    Bell = view_messages.Bell
-    Reported = view_messages.Reported
-    Scrolled = view_messages.Scrolled
-    DeviceReply = view_messages.DeviceReply
-    Clipboard = view_messages.Clipboard
+    @dataclass
+    class Input(ViewMessage):
+        """Bytes the person typed, pasted or clicked; hidden in `repr`, may be a password."""
+
+        data: bytes = field(repr=False)
+
+    @dataclass
+    class DeviceReply(ViewMessage):
+        """Bytes nobody typed: the terminal's answers, focus, passing mouse."""
+
+        data: bytes
+
+    @dataclass
+    class Resized(ViewMessage):
+        """The screen has another size, in cells; the PTY must get it."""
+
+        columns: int
+        lines: int
+
+    @dataclass
+    class TitleChanged(ViewMessage):
+        """The program set its title; untrusted, never markup."""
+
+        title: str
+
+    @dataclass
+    class Bell(ViewMessage):
+        """The program rang the bell."""
+
+    @dataclass
+    class Clipboard(ViewMessage):
+        """The program sets the clipboard, which its screen allows."""
+
+        text: str
+
+    @dataclass
+    class Reported(ViewMessage):
+        """The program reported its directory, a prompt, a command or an exit code."""
+
+        event: TerminalEvent
+
+    @dataclass
+    class Scrolled(ViewMessage):
+        """The person scrolled; `lines` above the newest line, 0 at the bottom."""
+
+        lines: int
+
+    @dataclass
+    class Wake(ViewMessage):
+        """The engine has something to draw; sent from the feeding thread."""
 
     def __init__(self, engine: TerminalEngine | None = None, *, classes: str | None = None) -> None:
         super().__init__(classes=classes)
@@ -64,7 +121,7 @@ class TerminalCanvas(Widget):
         self.frame = ViewFrame(self.engine)
         self._hidden = False
         self._last_frame = 0.0
-        self._frame_timer: Timer | None = None
+        self.frame_timer: Timer | None = None
         self._resize_timer: Timer | None = None
 
     @property
@@ -120,7 +177,7 @@ class TerminalCanvas(Widget):
 
     def _wake(self) -> None:
         """Post `Wake`, the one thing that is safe from the feeding thread."""
-        self.post_message(view_messages.Wake(self))
+        self.post_message(self.Wake(self))
 
     def _event(self, event: TerminalEvent) -> None:
         match event:
@@ -133,7 +190,7 @@ class TerminalCanvas(Widget):
             case _:
                 self.post_message(self.Reported(self, event))
 
-    def on_terminal_view_clipboard(self, message: view_messages.Clipboard) -> None:
+    def on_terminal_view_clipboard(self, message: TerminalCanvas.Clipboard) -> None:
         """Set the clipboard."""
         app_of(self).copy_to_clipboard(message.text)
 
@@ -165,7 +222,7 @@ class TerminalCanvas(Widget):
 
     # Drawing
 
-    def on_terminal_view_wake(self, message: view_messages.Wake) -> None:
+    def on_terminal_view_wake(self, message: TerminalCanvas.Wake) -> None:
         """Draw the engine's changes."""
         message.stop()
         self.schedule_frame()
@@ -181,20 +238,20 @@ class TerminalCanvas(Widget):
 
     def schedule_frame(self) -> None:
         """Draw now, or when the frame interval has passed."""
-        if self._frame_timer is not None or self._hidden:
+        if self.frame_timer is not None or self._hidden:
             return
         delay = self._last_frame + FRAME_SECONDS - time.monotonic()
         if delay > 0:
-            self._frame_timer = self.set_timer(delay, self._draw_frame)
+            self.frame_timer = self.set_timer(delay, self._draw_frame)
         else:
             self._draw_frame()
 
     def _draw_frame(self) -> None:
         """Take what changed from the engine and refresh those lines only."""
-        self._frame_timer = None
+        self.frame_timer = None
         held = self.frame.seconds_held()
         if held > 0:
-            self._frame_timer = self.set_timer(min(held, FRAME_SECONDS), self._draw_frame)
+            self.frame_timer = self.set_timer(min(held, FRAME_SECONDS), self._draw_frame)
             return
         changed = self.frame.update(self.view_state())
         self._last_frame = time.monotonic()
@@ -262,10 +319,6 @@ class TerminalCanvas(Widget):
     def scroll_to_bottom(self) -> None:
         """Follow the program again."""
         self.scroll_back(-self.frame.back)
-
-    def visible_text(self) -> Iterable[str]:
-        """Return the lines as drawn, without trailing blanks."""
-        return [strip.text.rstrip() for strip in self.frame.strips]
 
 
 def _theme_colour(value: str | None, number: int) -> Color:

@@ -13,10 +13,9 @@ from rich.segment import Segment
 from rich.style import Style as RichStyle
 from textual.strip import Strip
 
-from ollm_tui.tui.terminal.emulator import cell_styles
-from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, RGB, CellStyle
+from ollm_tui.tui.terminal.emulator import cells
+from ollm_tui.tui.terminal.emulator.cells import DEFAULT, NARROW, RGB, STUB, VS16, WIDE, ZWJ, CellStyle, ClusterTable
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
-from ollm_tui.tui.terminal.emulator.widths import NARROW, STUB, VS16, WIDE, ZWJ, ClusterTable
 
 MAX_STYLES = 4_096
 """Rich styles cached; beyond it the cache is emptied."""
@@ -119,22 +118,22 @@ class StripPainter:
         flags = style.flags
         fg = self._colour(style.fg, self.palette.foreground)
         bg = self._colour(style.bg, self.palette.background)
-        if bool(flags & cell_styles.REVERSE) != self.reverse:
+        if bool(flags & cells.REVERSE) != self.reverse:
             fg, bg = bg, fg
-        if flags & cell_styles.HIDDEN:
+        if flags & cells.HIDDEN:
             fg = bg
         uri = self._uri(style.link) if style.link else None
         return RichStyle(
             color=fg,
             bgcolor=bg,
-            bold=bool(flags & cell_styles.BOLD) or None,
-            dim=bool(flags & cell_styles.DIM) or None,
-            italic=bool(flags & cell_styles.ITALIC) or None,
-            underline=bool(flags & cell_styles.UNDERLINE) or None,
-            underline2=bool(flags & cell_styles.DOUBLE_UNDERLINE) or None,
-            blink=bool(flags & cell_styles.BLINK) or None,
-            strike=bool(flags & cell_styles.STRIKE) or None,
-            overline=bool(flags & cell_styles.OVERLINE) or None,
+            bold=bool(flags & cells.BOLD) or None,
+            dim=bool(flags & cells.DIM) or None,
+            italic=bool(flags & cells.ITALIC) or None,
+            underline=bool(flags & cells.UNDERLINE) or None,
+            underline2=bool(flags & cells.DOUBLE_UNDERLINE) or None,
+            blink=bool(flags & cells.BLINK) or None,
+            strike=bool(flags & cells.STRIKE) or None,
+            overline=bool(flags & cells.OVERLINE) or None,
             link=uri,
         )
 

@@ -19,7 +19,7 @@ HOLD_SECONDS = 0.002
 MAX_REPLY = 16_384
 """Characters of answers to one slice; a flood of queries gets no more."""
 MAX_EVENTS = 256
-"""Events kept of one slice."""
+"""Events delivered of one slice."""
 
 
 class TerminalEngine:
@@ -88,11 +88,6 @@ class TerminalEngine:
         """Let the next change wake the view again."""
         self.wake_pending = False
 
-    def text(self) -> list[str]:
-        """Return scrollback and screen as lines without trailing blanks."""
-        with self.lock:
-            return [line.rstrip() for line in (*self.screen.scrollback, *self.screen.display)]
-
     def _wake(self) -> None:
         if not self.wake_pending and self.on_wake is not None:
             self.wake_pending = True
@@ -105,7 +100,7 @@ class TerminalEngine:
 
     def _collect_event(self, event: TerminalEvent) -> None:
         if isinstance(event, (BellRang, ClipboardWrite, TitleSet)):  # only the last one of a slice can be noticed
-            self._events = [kept for kept in self._events if type(kept) is not type(event)]
+            self._events = [other for other in self._events if type(other) is not type(event)]
         if len(self._events) < MAX_EVENTS:
             self._events.append(event)
 

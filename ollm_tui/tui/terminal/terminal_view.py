@@ -15,12 +15,14 @@ before a widget sees a key, so the app's `check_action` must answer False for it
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 from textual import events
 
-from ollm_tui.tui.terminal import LEAVE_KEY, view_messages
+from ollm_tui.tui.terminal import LEAVE_KEY
+from ollm_tui.tui.terminal.canvas import ViewMessage
 from ollm_tui.tui.terminal.emulator.terminal_modes import MouseReports
-from ollm_tui.tui.terminal.input_encoding import (
+from ollm_tui.tui.terminal.keys_mouse_paste import (
     WHEEL_LINES,
     Action,
     Button,
@@ -46,7 +48,9 @@ _BUTTONS = {0: Button.NONE, 1: Button.LEFT, 2: Button.MIDDLE, 3: Button.RIGHT}
 class TerminalView(ReadingView, can_focus=True):
     """A terminal screen; the program's text and title are never markup."""
 
-    Leave = view_messages.Leave
+    @dataclass
+    class Leave(ViewMessage):
+        """The person pressed ctrl+]: focus something else."""
 
     def __init__(self, engine: TerminalEngine | None = None, *, classes: str | None = None) -> None:
         super().__init__(engine, classes=classes)
@@ -198,7 +202,7 @@ class TerminalView(ReadingView, can_focus=True):
             case "up" | "down":
                 self.scroll_back(1 if key == "up" else -1)
             case "home":
-                self.scroll_back(len(self.engine.screen.scrollback))
+                self.scroll_back(len(self.engine.screen.history))
             case "end" | "escape":
                 self.scroll_to_bottom()
             case _:

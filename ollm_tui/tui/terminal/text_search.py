@@ -16,8 +16,8 @@ from itertools import islice
 from textual.timer import Timer
 from textual.widget import Widget
 
+from ollm_tui.tui.terminal.emulator.cells import ClusterTable
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
-from ollm_tui.tui.terminal.emulator.widths import ClusterTable
 from ollm_tui.tui.terminal.strips import drawn_text
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 
@@ -191,7 +191,7 @@ class SearchRun:
         self._engine = engine
         self._go_to = go_to
         self._changed = changed
-        self._finder: TextFinder | None = None
+        self.finder: TextFinder | None = None
         self._searching = False
         self._again = False
         self._timer: Timer | None = None
@@ -203,12 +203,12 @@ class SearchRun:
     @property
     def active(self) -> bool:
         """Whether a search is on."""
-        return self._finder is not None
+        return self.finder is not None
 
     @property
     def hits(self) -> str:
         """Which match of how many, in a few characters; empty without a search."""
-        if self._finder is None or not self._finder.query:
+        if self.finder is None or not self.finder.query:
             return ""
         if self._jump_pending:
             return ".."
@@ -219,15 +219,15 @@ class SearchRun:
 
     def start(self, query: str, position: tuple[int, int]) -> None:
         """Search from `position`, or where the search began, towards older lines."""
-        if self._finder is None:
+        if self.finder is None:
             self._origin = position
-        self._finder = TextFinder(self._engine, query)
+        self.finder = TextFinder(self._engine, query)
         self._jump_pending = True
         self._search_again()
 
     def stop(self) -> None:
         """End the search; the pointer stays."""
-        self._finder, self._jump_pending = None, False
+        self.finder, self._jump_pending = None, False
         self.matches, self.current = NO_MATCHES, None
         self._changed()
 
@@ -240,7 +240,7 @@ class SearchRun:
 
     def output_arrived(self) -> None:
         """Search again, shortly, because the text has changed."""
-        if self._finder is not None and self._timer is None:
+        if self.finder is not None and self._timer is None:
             self._timer = self._view.set_timer(SEARCH_AGAIN_SECONDS, self._search_again)
 
     def _search_again(self) -> None:
@@ -255,10 +255,10 @@ class SearchRun:
         try:
             while self._again:
                 self._again = False
-                finder = self._finder
+                finder = self.finder
                 if finder is not None:
                     matches = await asyncio.to_thread(finder.find)
-                    if finder is self._finder:
+                    if finder is self.finder:
                         self._take(matches)
         finally:
             self._searching = False

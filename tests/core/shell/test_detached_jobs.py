@@ -14,7 +14,7 @@ from signal import Signals
 import pytest
 
 from ollm_tui.core.shell import detached_jobs
-from ollm_tui.core.shell.detached_jobs import NOT_WRITTEN, JobRecord, JobRecords
+from ollm_tui.core.shell.detached_jobs import SECRET_COMMAND, JobRecord, JobRecords
 from ollm_tui.core.shell.hub import CannotDetachError, CommandHub, CommandRequest
 from tests import ROOT
 from tests.core.shell.conftest import Bench, alive, bench_in, data_of, in_session, until
@@ -197,7 +197,7 @@ async def test_a_job_is_written_down_as_long_as_it_runs(kept: Bench) -> None:
 async def test_what_a_command_leaves_behind_is_written_down_and_can_be_left(kept: Bench) -> None:
     await kept.shell("echo said; setsid sleep 86 >/dev/null 2>&1 &")
     [record] = written(kept)
-    [leftover] = kept.hub.status("c1").leftovers
+    [leftover] = kept.hub.find("c1").status.leftovers
     left = await kept.hub.detach("c1")
     assert left.mark == record.mark
     assert log_of(left).read_text() == "said\n"
@@ -211,7 +211,7 @@ async def test_what_a_command_leaves_behind_is_written_down_and_can_be_left(kept
 
 async def test_a_secret_in_a_command_is_not_written_down(kept: Bench) -> None:
     await kept.shell("sleep 87 # ghp_0123456789abcdefghijklmnopqrstuvwxyz", background=True)
-    assert [record.command for record in written(kept)] == [NOT_WRITTEN]
+    assert [record.command for record in written(kept)] == [SECRET_COMMAND]
 
 
 async def test_a_job_that_cannot_be_handed_over_stays_as_it_was(kept: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,17 +220,17 @@ async def test_a_job_that_cannot_be_handed_over_stays_as_it_was(kept: Bench, mon
     with pytest.raises(CannotDetachError, match="could not be started"):
         await kept.hub.detach("j1")
     assert [record.detached for record in written(kept)] == [False]
-    kept.hub.write("j1", b"me\n")
+    kept.hub.find("j1").write(b"me\n")
     await until(lambda: b"got me" in b"".join(kept.hub.find("j1").output.pieces(0)))
 
 
 async def test_a_sandboxed_command_and_one_that_is_over_cannot_be_left(kept: Bench) -> None:
     await kept.hub.start(CommandRequest("sleep 89", kept.root, background=True, argv=["sleep", "89"]))
-    assert not kept.hub.status("j1").can_detach
+    assert not kept.hub.find("j1").status.can_detach
     with pytest.raises(CannotDetachError):
         await kept.hub.detach("j1")
     await kept.shell("sleep 0.9", background=True)
-    await until(lambda: not kept.hub.status("j2").running)
+    await until(lambda: not kept.hub.find("j2").status.running)
     with pytest.raises(CannotDetachError):
         await kept.hub.detach("j2")
 

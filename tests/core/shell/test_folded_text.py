@@ -7,8 +7,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.shell.folded_text import LONGEST_ROW, FoldedText, fold
+from ollm_tui.core.shell.folded_text import FoldedText, fold
 from ollm_tui.core.shell.shell_service import OutputDelta
+from ollm_tui.core.shell.text_rows import MAX_ROW
 
 
 def on_screen(data: bytes, columns: int = 200, lines: int = 40) -> list[str]:
@@ -166,7 +167,7 @@ def test_memory_is_bounded_for_a_line_without_end() -> None:
     for _ in range(400):
         folded.feed(b"x" * 65_536)
         longest = max(longest, len(folded.rest()))
-    assert longest <= LONGEST_ROW + 65_536
+    assert longest <= MAX_ROW + 65_536
     folded.finish()
     assert pieces == 400 * 65_536
 

@@ -10,17 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.shell.hub import (
-    CommandHub,
-    CommandKind,
-    CommandPhase,
-    CommandRequest,
-    CommandStatus,
-    StartError,
-    UnknownCommandError,
-    awaitable_of,
-)
+from ollm_tui.core.shell.hub import CommandHub, CommandRequest, UnknownCommandError, awaitable_of
 from ollm_tui.core.shell.output_log import BACKLOG
+from ollm_tui.core.shell.pty_process import StartError
+from ollm_tui.core.shell.status import CommandKind, CommandPhase, CommandStatus
 from tests.core.shell.conftest import Bench, alive, data_of, in_session, runs_in, until
 
 
@@ -40,13 +33,13 @@ async def test_the_person_types_into_the_agents_command(bench: Bench) -> None:
     await until(bench.hub.list)
     [state] = bench.hub.list()
     screen = Screen()
-    bench.hub.attach(state.id, screen)
+    bench.hub.find(state.id).output.attach(screen)
     await until(lambda: b"name? " in screen.data)
-    await until(lambda: bench.hub.status(state.id).waiting_for_input)
-    assert bench.hub.write(state.id, b"Ada\n")
+    await until(lambda: bench.hub.find(state.id).status.waiting_for_input)
+    assert bench.hub.find(state.id).write(b"Ada\n")
     result = await call
     assert data_of(result).output == "name? Ada\ngot Ada\n"
-    assert not bench.hub.status(state.id).waiting_for_input
+    assert not bench.hub.find(state.id).status.waiting_for_input
     assert screen.data == b"name? Ada\r\ngot Ada\r\n"
 
 
@@ -106,23 +99,23 @@ async def test_who_attaches_late_sees_what_was_there_and_all_that_follows(bench:
     await until(lambda: live.output.size)
     screens = [Screen() for _ in range(20)]
     for screen in screens[:10]:
-        bench.hub.attach("c1", screen)
+        bench.hub.find("c1").output.attach(screen)
     (bench.root / "go").touch()
     for screen in screens[10:]:
-        bench.hub.attach("c1", screen)
+        bench.hub.find("c1").output.attach(screen)
         await asyncio.sleep(0.001)
     await awaitable_of(live.done)
     expected = b"early\r\n" + b"".join(b"%d\r\n" % number for number in range(1, 20_001))
     assert [screen.data == expected for screen in screens] == [True] * 20
     after = Screen()
-    bench.hub.attach("c1", after)
+    bench.hub.find("c1").output.attach(after)
     assert after.data == expected
 
 
 async def test_the_backlog_is_bounded_and_starts_with_a_whole_line(bench: Bench) -> None:
     await bench.attended().shell("seq 1 200000")
     screen = Screen()
-    bench.hub.attach("c1", screen)
+    bench.hub.find("c1").output.attach(screen)
     assert BACKLOG * 0.9 < len(screen.data) < BACKLOG * 3
     first = int(screen.data.split(b"\r\n")[0])
     assert screen.data == b"".join(b"%d\r\n" % number for number in range(first, 200_001))
@@ -137,9 +130,9 @@ async def test_who_has_detached_hears_nothing_and_who_fails_harms_nobody(bench: 
     def faulty(data: bytes) -> None:
         raise ValueError("a screen that broke")
 
-    bench.hub.attach("c1", gone)()
-    bench.hub.attach("c1", faulty)
-    bench.hub.attach("c1", well)
+    bench.hub.find("c1").output.attach(gone)()
+    bench.hub.find("c1").output.attach(faulty)
+    bench.hub.find("c1").output.attach(well)
     (bench.root / "go").touch()
     assert (await awaitable_of(live.done)).exit_code == 0
     assert gone.data == b""
@@ -153,10 +146,10 @@ async def test_typing_never_waits_although_nobody_reads(bench: Bench) -> None:
     await until(lambda: live.output.size)
     began = time.monotonic()
     for _ in range(200):
-        assert bench.hub.write("c1", b"x" * 1000)
+        assert bench.hub.find("c1").write(b"x" * 1000)
     assert time.monotonic() - began < 20
     # In raw mode there is no end of input to send, so the reader is ended from outside.
-    bench.hub.interrupt("c1")
+    bench.hub.find("c1").interrupt()
     await asyncio.sleep(0.2)
     assert live.status.running
 
@@ -164,14 +157,14 @@ async def test_typing_never_waits_although_nobody_reads(bench: Bench) -> None:
 async def test_ctrl_c_ends_the_foreground_and_only_that(bench: Bench) -> None:
     live = await bench.hub.start(CommandRequest("bash -c 'sleep 30'; echo after", bench.root, attended=True))
     await until(lambda: live.status.pid and runs_in(live.status.pid, "sleep"))
-    bench.hub.interrupt("c1")
+    bench.hub.find("c1").interrupt()
     state = await awaitable_of(live.done)
     assert state.exit_code == 130
     alone = await bench.hub.start(
         CommandRequest("trap 'echo caught; exit 9' INT; echo ready; while :; do sleep 0.05; done", bench.root)
     )
     await until(lambda: alone.output.size)
-    bench.hub.interrupt("c2")
+    bench.hub.find("c2").interrupt()
     assert (await awaitable_of(alone.done)).exit_code == 9
 
 
@@ -180,31 +173,31 @@ async def test_a_resize_reaches_the_program(bench: Bench) -> None:
         CommandRequest("trap 'stty size' WINCH; echo ready; while :; do sleep 0.05; done", bench.root, attended=True)
     )
     screen = Screen()
-    bench.hub.attach("c1", screen)
+    bench.hub.find("c1").output.attach(screen)
     await until(lambda: b"ready" in screen.data)
-    bench.hub.resize("c1", 77, 33)
+    bench.hub.find("c1").resize(77, 33)
     await until(lambda: b"33 77" in screen.data)
     live.end()
     await awaitable_of(live.done)
-    bench.hub.resize("c1", 80, 24)
+    bench.hub.find("c1").resize(80, 24)
 
 
 async def test_what_takes_no_input_says_so(bench: Bench) -> None:
     await bench.hub.start(CommandRequest("sleep 30", bench.root))
-    assert not bench.hub.write("c1", b"x")
+    assert not bench.hub.find("c1").write(b"x")
     await bench.hub.kill("c1")
     over = await bench.attended().shell("true")
-    assert not bench.hub.write(data_of(over).id, b"x")
+    assert not bench.hub.find(data_of(over).id).write(b"x")
 
 
 async def test_an_unknown_id_names_the_known_ones(bench: Bench) -> None:
     await bench.shell("true")
     for use in (
-        lambda: bench.hub.write("c9", b""),
-        lambda: bench.hub.attach("c9", print),
-        lambda: bench.hub.resize("c9", 80, 24),
-        lambda: bench.hub.interrupt("c9"),
-        lambda: bench.hub.status("c9"),
+        lambda: bench.hub.find("c9").write(b""),
+        lambda: bench.hub.find("c9").output.attach(print),
+        lambda: bench.hub.find("c9").resize(80, 24),
+        lambda: bench.hub.find("c9").interrupt(),
+        lambda: bench.hub.find("c9").status,
     ):
         with pytest.raises(UnknownCommandError, match=r"c9.*known: c1"):
             use()
@@ -220,7 +213,7 @@ async def test_finished_commands_are_kept_until_newer_ones_are_over(tmp_path: Pa
     await until(lambda: len(hub.list()) == 3)
     assert [state.id for state in hub.list()] == ["c3", "c4", "c5"]
     screen = Screen()
-    hub.attach("c3", screen)
+    hub.find("c3").output.attach(screen)
     assert screen.data == b"kept\n"
     await hub.close()
 
@@ -275,33 +268,33 @@ async def test_the_persons_shell_is_theirs_and_answers(tmp_path: Path, home: Pat
     environment = {**os.environ, "HOME": str(home), "SHELL": "/bin/bash", "MY_API_KEY": "mine-to-use"}
     hub = CommandHub(tmp_path / "logs", environment=environment)
     shell = await hub.open_person_shell(90, 30, cwd=home)
-    assert (hub.status(shell).kind, hub.status(shell).phase) == (CommandKind.PERSON, CommandPhase.RUNNING)
+    assert (hub.find(shell).status.kind, hub.find(shell).status.phase) == (CommandKind.PERSON, CommandPhase.RUNNING)
     screen = Screen()
-    hub.attach(shell, screen)
+    hub.find(shell).output.attach(screen)
     await until(lambda: b"ready> " in screen.data)
-    hub.write(shell, b'echo "$MINE $MY_API_KEY $TERM $(stty size) $(tty)"; false\r')
+    hub.find(shell).write(b'echo "$MINE $MY_API_KEY $TERM $(stty size) $(tty)"; false\r')
     await until(lambda: b"from-my-bashrc mine-to-use xterm-256color 30 90 /dev/" in screen.data)
     await until(lambda: b"\x1b]133;D;1\a" in screen.data)
     for mark in (b"\x1b]133;A\a", b"\x1b]133;B\a", b"\x1b]133;C\a", b"\x1b]7;file://"):
         assert mark in screen.data
     assert str(home).encode() + b"\a" in screen.data
-    hub.write(shell, b"sleep 30\r")
-    await until(lambda: runs_in(hub.status(shell).pid, "sleep"))
-    hub.interrupt(shell)
-    hub.write(shell, b"exit 4\r")
-    await until(lambda: not hub.status(shell).running)
-    assert hub.status(shell).exit_code == 4
+    hub.find(shell).write(b"sleep 30\r")
+    await until(lambda: runs_in(hub.find(shell).status.pid, "sleep"))
+    hub.find(shell).interrupt()
+    hub.find(shell).write(b"exit 4\r")
+    await until(lambda: not hub.find(shell).status.running)
+    assert hub.find(shell).status.exit_code == 4
     assert await hub.close() == ()
 
 
 async def test_the_persons_shell_ends_with_the_hub_and_its_jobs_with_it(tmp_path: Path, home: Path) -> None:
     hub = CommandHub(tmp_path / "logs", environment={**os.environ, "HOME": str(home), "SHELL": "/bin/bash"})
     shell = await hub.open_person_shell(90, 30, cwd=home)
-    pid = hub.status(shell).pid
+    pid = hub.find(shell).status.pid
     screen = Screen()
-    hub.attach(shell, screen)
+    hub.find(shell).output.attach(screen)
     await until(lambda: b"ready> " in screen.data)
-    hub.write(shell, b"sleep 71 & sleep 72 &\r")
+    hub.find(shell).write(b"sleep 71 & sleep 72 &\r")
     await until(lambda: len(in_session(pid)) >= 3)
     members = in_session(pid)
     began = time.monotonic()

@@ -13,9 +13,8 @@ from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import InvalidArguments, OperationCancelled
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.shell import shell_service
-from ollm_tui.core.shell.folded_text import fold
-from ollm_tui.core.shell.hub import CommandPhase
-from ollm_tui.core.shell.shell_service import ending_whole
+from ollm_tui.core.shell.folded_text import FoldedText
+from ollm_tui.core.shell.status import CommandPhase
 from ollm_tui.core.tools.shell_jobs import ShellKillData, ShellOutputData
 from tests.core.shell.conftest import Bench, alive, data_of, in_session, until
 
@@ -89,10 +88,10 @@ async def test_output_is_read_piece_by_piece(bench: Bench) -> None:
     first = await output(bench, id="j1")
     assert (first.output, first.state, first.exit_code) == ("one\n", CommandPhase.RUNNING, None)
     nothing = await bench.call("shell_output", {"id": "j1"})
-    assert nothing.llm_content == f"Job j1: running (pid {bench.hub.status('j1').pid})\n\nOutput:\n(no output)"
+    assert nothing.llm_content == f"Job j1: running (pid {bench.hub.find('j1').status.pid})\n\nOutput:\n(no output)"
     (bench.root / "go").touch()
     second = await output(bench, id="j1", wait=5000)
-    await until(lambda: not bench.hub.status("j1").running)
+    await until(lambda: not bench.hub.find("j1").status.running)
     third = await output(bench, id="j1")
     assert second.output + third.output == "two\n"
     assert (third.state, third.exit_code) == (CommandPhase.EXITED, 5)
@@ -125,7 +124,7 @@ async def test_giving_up_a_wait_leaves_the_job_alone(bench: Bench) -> None:
     controller.abort()
     with pytest.raises(OperationCancelled):
         await waiting
-    assert bench.hub.status("j1").running
+    assert bench.hub.find("j1").status.running
 
 
 async def test_a_long_jobs_output_is_read_from_disk_in_full(bench: Bench) -> None:
@@ -156,17 +155,17 @@ async def test_a_job_is_killed_with_all_it_started_and_killing_it_twice_is_fine(
 
 async def test_killing_a_job_that_is_over_ends_what_it_left_behind(bench: Bench) -> None:
     await job(bench, "setsid sleep 73 >/dev/null 2>&1 & exit 0")
-    [left] = bench.hub.status("j1").leftovers
+    [left] = bench.hub.find("j1").status.leftovers
     assert alive(left.pid)
     await bench.call("shell_kill", {"id": "j1"})
     assert not alive(left.pid)
-    assert bench.hub.status("j1").leftovers == ()
+    assert bench.hub.find("j1").status.leftovers == ()
 
 
 async def test_a_timeout_given_for_a_job_ends_it(bench: Bench) -> None:
     await job(bench, "echo up; sleep 60", timeout=1200)
-    await until(lambda: not bench.hub.status("j1").running)
-    assert bench.hub.status("j1").phase is CommandPhase.KILLED
+    await until(lambda: not bench.hub.find("j1").status.running)
+    assert bench.hub.find("j1").status.phase is CommandPhase.KILLED
 
 
 @pytest.mark.parametrize("tool", ["shell_output", "shell_kill"])
@@ -197,10 +196,10 @@ async def test_with_a_person_there_the_default_limit_moves_a_command_to_the_back
     assert "goes on in the background as c1" in result.llm_content
     assert data_of(result).output == "early\n"
     assert not data_of(result).timed_out
-    assert bench.hub.status("c1").background
+    assert bench.hub.find("c1").status.background
     assert (await output(bench, id="c1", wait=5000)).output == "late\n"
-    bench.hub.write("c1", b"me\n")
-    await until(lambda: not bench.hub.status("c1").running)
+    bench.hub.find("c1").write(b"me\n")
+    await until(lambda: not bench.hub.find("c1").status.running)
     assert (await output(bench, id="c1")).output.endswith("got me\n")
     given = await attended.shell("sleep 30", timeout=300)
     assert given.error is not None
@@ -220,9 +219,11 @@ def test_parts_read_one_after_the_other_never_split_a_character(text: str, cuts:
     parts: list[str] = []
     start = 0
     for cut in [*sorted(cuts), len(raw)]:
-        piece = b"".join(ending_whole(iter([raw[start : max(start, cut)]]), keep_unfinished=cut < len(raw)))
-        start += len(piece)
-        parts.append(fold(piece))
+        folded = FoldedText(parts.append)
+        end = max(start, cut)
+        folded.feed(raw[start:end])
+        start = end - (folded.let_go() if end < len(raw) else 0)
+        folded.finish()
     assert "".join(parts) == text
 
 
@@ -234,7 +235,7 @@ async def test_moving_to_the_background_loses_no_byte(bench: Bench, monkeypatch:
             "for n in {1..40}; do printf '%s \\346\\227' $n; sleep 0.002; printf '\\245\\346\\234\\254\\n'; done"
         )
         command = data_of(moved).id
-        await until(lambda command=command: not bench.hub.status(command).running)
+        await until(lambda command=command: not bench.hub.find(command).status.running)
         rest = await output(bench, id=command)
         assert rest.output
         assert data_of(moved).output + rest.output == numbers

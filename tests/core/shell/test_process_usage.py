@@ -42,7 +42,7 @@ async def listening_job(bench: Bench, host: str, prefix: str = "", program: str 
 
 
 async def look(bench: Bench, watcher: UsageWatcher, *jobs: str) -> UsageReading:
-    return await asyncio.to_thread(lambda: watcher.look({job: bench.hub.process_tree(job) for job in jobs}))
+    return await asyncio.to_thread(lambda: watcher.read({job: bench.hub.process_tree(job) for job in jobs}))
 
 
 @pytest.fixture(params=["proc", "lsof"])
@@ -51,7 +51,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
     if request.param == "lsof":
         if shutil.which("lsof") is None:
             pytest.skip("needs lsof")
-        monkeypatch.setattr(process_usage, "_by_proc", process_usage._by_lsof)
+        monkeypatch.setattr(process_usage, "addresses_by_proc", process_usage.addresses_by_lsof)
 
 
 @pytest.mark.usefixtures("way")
@@ -119,7 +119,7 @@ async def test_a_system_that_does_not_tell_ports_says_so_and_tells_the_rest(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await bench.shell("sleep 60", background=True)
-    monkeypatch.setattr(process_usage, "_by_proc", process_usage._by_lsof)
+    monkeypatch.setattr(process_usage, "addresses_by_proc", process_usage.addresses_by_lsof)
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     with pytest.raises(PortsUnknownError):
         listening_addresses({os.getpid()})
@@ -132,7 +132,7 @@ def test_processor_time_is_read_from_ps_where_there_is_no_proc() -> None:
     before = time.process_time()
     while time.process_time() < before + 0.2:
         pass
-    [own] = [process for process in process_tree._processes_by_ps() if process.pid == os.getpid()]
+    [own] = [process for process in process_tree.processes_by_ps() if process.pid == os.getpid()]
     # Here `ps` counts whole seconds.
     assert own.cpu / process_tree.TICKS == pytest.approx(time.process_time(), abs=1.1)
 
@@ -146,12 +146,12 @@ def test_processor_time_is_understood_in_every_form_ps_has(
     lead = f"{days}-{hours:02}:" if days else f"{hours:02}:" if hours else ""
     written = f"{lead}{minutes}:{seconds % 60:02}" + (f".{hundredths:02}" if fraction else "")
     expected = days * 86_400 + seconds + (hundredths / 100 if fraction else 0)
-    assert process_tree._seconds_of(written) == pytest.approx(expected)
+    assert process_tree.parse_ps_time(written) == pytest.approx(expected)
 
 
 @settings(max_examples=200)
 @given(st.text())
 def test_nothing_that_lsof_could_print_is_taken_for_more_than_addresses(told: str) -> None:
-    for addresses in process_usage._read_lsof("p1\nPUDP\n" + told.replace("p", "n")).values():
+    for addresses in process_usage.parse_lsof("p1\nPUDP\n" + told.replace("p", "n")).values():
         for host in (place.host for place in addresses):
             assert host == "localhost" or re.fullmatch(r"[0-9.]+|\[[0-9a-f:.]+\]", host)

@@ -12,20 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.shell.hub import CommandEnding, CommandHub, CommandPhase, CommandRequest, TimeLimits, awaitable_of
+from ollm_tui.core.shell.hub import CommandHub, CommandRequest, awaitable_of
 from ollm_tui.core.shell.process_tree import ProcessInfo, ProcessTree
-from ollm_tui.core.shell.termination import GRACE, PATIENCE, Termination
+from ollm_tui.core.shell.status import CommandEnding, CommandPhase, TimeLimits
+from ollm_tui.core.shell.termination import GRACE, VANISH_SECONDS, Termination
 from tests.core.shell.conftest import Bench, data_of, in_session, own_descriptors, until
 
 
 def test_asking_and_forcing_together_take_less_than_three_seconds() -> None:
-    assert GRACE + PATIENCE < 3
+    assert GRACE + VANISH_SECONDS < 3
 
 
 async def test_a_gentle_end_is_tried_first_and_is_enough_for_most(bench: Bench) -> None:
     result = await bench.shell("trap 'echo bye; exit 0' TERM; while :; do sleep 0.02; done", timeout=200)
     assert data_of(result).output.endswith("bye\n")
-    assert bench.hub.status(data_of(result).id).phase is CommandPhase.KILLED
+    assert bench.hub.find(data_of(result).id).status.phase is CommandPhase.KILLED
 
 
 async def test_output_before_a_time_out_is_kept_and_the_message_says_limit_and_time(bench: Bench) -> None:
@@ -121,7 +122,7 @@ async def test_typed_input_puts_off_the_idle_limit(bench: Bench) -> None:
     await until(lambda: bench.hub.list() and bench.hub.list()[0].pid)
     for _ in range(4):
         await asyncio.sleep(0.6)
-        assert bench.hub.write(bench.hub.list()[0].id, b"x\n")
+        assert bench.hub.find(bench.hub.list()[0].id).write(b"x\n")
     assert not call.done()
     result = await call
     assert result.error is not None

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import OperationCancelled, ShellExecutionFailed
-from ollm_tui.core.shell.hub import CommandPhase, CommandStatus
-from ollm_tui.core.shell.status import UserInput
-from ollm_tui.core.shell.user_input import KEPT_CHARACTERS, KEPT_LINES, TerminalInput, TypedLines
+from ollm_tui.core.shell.status import CommandPhase, CommandStatus, UserInput
+from ollm_tui.core.shell.user_input import MAX_LINE_CHARACTERS, MAX_LINES, TerminalInput, TypedLines
 from ollm_tui.core.tools.shell_jobs import SHELL_KILL
 from tests.core.shell.conftest import Bench, data_of, runs_in, until
 
@@ -24,9 +23,9 @@ async def _typed_into(bench: Bench, command: str, *keys: bytes, **arguments: obj
     call = asyncio.ensure_future(bench.attended().shell(command, **arguments))
     await until(bench.hub.list)
     for key in keys:
-        await until(lambda: bench.hub.status("c1").waiting_for_input)
-        bench.hub.type("c1", key)
-        await until(lambda: not bench.hub.status("c1").waiting_for_input)
+        await until(lambda: bench.hub.find("c1").status.waiting_for_input)
+        bench.hub.find("c1").type(key)
+        await until(lambda: not bench.hub.find("c1").status.waiting_for_input)
     return (await call).notes
 
 
@@ -62,20 +61,20 @@ async def test_both_kinds_of_typing_are_told_apart(bench: Bench) -> None:
 
 async def test_answers_of_the_terminal_are_nobodys_typing(bench: Bench) -> None:
     call = asyncio.ensure_future(bench.attended().shell("read x; echo got"))
-    await until(lambda: bench.hub.list() and bench.hub.status("c1").waiting_for_input)
-    bench.hub.write("c1", b"\x1b[0n\n")
+    await until(lambda: bench.hub.list() and bench.hub.find("c1").status.waiting_for_input)
+    bench.hub.find("c1").write(b"\x1b[0n\n")
     result = await call
     assert result.notes == ()
-    assert not bench.hub.status("c1").user_input.typed
+    assert not bench.hub.find("c1").status.user_input.typed
 
 
 async def test_a_command_that_the_person_interrupts_says_so(bench: Bench) -> None:
     call = asyncio.ensure_future(bench.attended().shell("sleep 30"))
-    await until(lambda: bench.hub.list() and runs_in(bench.hub.status("c1").pid, "sleep"))
-    bench.hub.interrupt("c1")
+    await until(lambda: bench.hub.list() and runs_in(bench.hub.find("c1").status.pid, "sleep"))
+    bench.hub.find("c1").interrupt()
     result = await call
     assert "the person interrupted it with Ctrl+C" in result.notes
-    assert bench.hub.status("c1").user_input.unseen is False
+    assert bench.hub.find("c1").status.user_input.unseen is False
 
 
 async def test_a_command_that_nobody_touched_says_nothing(bench: Bench) -> None:
@@ -84,9 +83,9 @@ async def test_a_command_that_nobody_touched_says_nothing(bench: Bench) -> None:
 
 async def test_a_jobs_output_says_that_the_person_typed(bench: Bench) -> None:
     await bench.attended().call("shell", {"command": "read x; echo got $x; sleep 30", "background": True})
-    await until(lambda: bench.hub.status("j1").waiting_for_input)
-    bench.hub.type("j1", b"on\n")
-    await until(lambda: bench.hub.status("j1").user_input.lines)
+    await until(lambda: bench.hub.find("j1").status.waiting_for_input)
+    bench.hub.find("j1").type(b"on\n")
+    await until(lambda: bench.hub.find("j1").status.user_input.lines)
     result = await bench.call("shell_output", {"id": "j1", "wait": 2000})
     assert 'the person typed into its terminal: "on"' in result.notes
     await bench.hub.kill("j1")
@@ -97,12 +96,12 @@ async def test_a_jobs_output_says_that_the_person_typed(bench: Bench) -> None:
 
 async def test_what_the_person_takes_over_has_no_time_limit_and_is_waited_for(bench: Bench) -> None:
     call = asyncio.ensure_future(bench.attended().shell("read x; echo got $x", timeout=700, idleTimeout=700))
-    await until(lambda: bench.hub.list() and bench.hub.status("c1").waiting_for_input)
-    assert bench.hub.take_over("c1")
+    await until(lambda: bench.hub.list() and bench.hub.find("c1").status.waiting_for_input)
+    assert bench.hub.find("c1").take_over()
     await asyncio.sleep(1.0)
-    assert bench.hub.status("c1").running
+    assert bench.hub.find("c1").status.running
     assert not call.done()
-    bench.hub.type("c1", b"late\n")
+    bench.hub.find("c1").type(b"late\n")
     result = await call
     assert data_of(result).exit_code == 0
     assert result.notes[0].startswith("the person took this command over")
@@ -114,31 +113,31 @@ async def test_what_the_person_takes_over_outlives_the_turn_and_is_still_a_comma
     call = asyncio.ensure_future(
         bench.attended().call("shell", {"command": "echo before; read x; echo got $x"}, controller.signal)
     )
-    await until(lambda: bench.hub.list() and bench.hub.status("c1").waiting_for_input)
-    assert bench.hub.take_over("c1")
+    await until(lambda: bench.hub.list() and bench.hub.find("c1").status.waiting_for_input)
+    assert bench.hub.find("c1").take_over()
     controller.abort("stopped")
     with pytest.raises(OperationCancelled) as raised:
         await call
     partial = raised.value.partial or ""
     assert "before" in partial
     assert "c1 goes on: the person has taken it over" in partial
-    assert bench.hub.status("c1").running
-    bench.hub.type("c1", b"on\n")
-    await until(lambda: bench.hub.status("c1").phase is CommandPhase.EXITED)
+    assert bench.hub.find("c1").status.running
+    bench.hub.find("c1").type(b"on\n")
+    await until(lambda: bench.hub.find("c1").status.phase is CommandPhase.EXITED)
     assert (await bench.hub.kill("c1")).exit_code == 0
 
 
 async def test_the_model_does_not_end_what_the_person_took_over(bench: Bench) -> None:
     await bench.attended().shell("read x; echo got $x; sleep 60 & sleep 0.1", background=True)
-    assert bench.hub.take_over("j1")
+    assert bench.hub.find("j1").take_over()
     invocation = SHELL_KILL.create_invocation({"id": "j1"}, bench.context)
     for ending in (invocation.check(AbortController().signal), invocation.execute(AbortController().signal)):
         with pytest.raises(ShellExecutionFailed, match=r"j1 is not ended: the person has taken it over.*Ask them"):
             await ending
-    assert bench.hub.status("j1").running
-    bench.hub.type("j1", b"on\n")
-    await until(lambda: bench.hub.status("j1").phase is CommandPhase.EXITED)
-    assert bench.hub.status("j1").leftovers
+    assert bench.hub.find("j1").status.running
+    bench.hub.find("j1").type(b"on\n")
+    await until(lambda: bench.hub.find("j1").status.phase is CommandPhase.EXITED)
+    assert bench.hub.find("j1").status.leftovers
     with pytest.raises(ShellExecutionFailed, match="Ask them"):
         await bench.call("shell_kill", {"id": "j1"})
     await bench.hub.kill("j1")
@@ -148,17 +147,17 @@ async def test_the_model_does_not_end_what_the_person_took_over(bench: Bench) ->
 async def test_without_a_take_over_an_interrupted_turn_ends_its_command(bench: Bench) -> None:
     controller = AbortController()
     call = asyncio.ensure_future(bench.attended().call("shell", {"command": "read x"}, controller.signal))
-    await until(lambda: bench.hub.list() and bench.hub.status("c1").waiting_for_input)
+    await until(lambda: bench.hub.list() and bench.hub.find("c1").status.waiting_for_input)
     controller.abort("stopped")
     with pytest.raises(OperationCancelled):
         await call
-    assert bench.hub.status("c1").phase is CommandPhase.KILLED
+    assert bench.hub.find("c1").status.phase is CommandPhase.KILLED
 
 
 async def test_what_is_over_can_not_be_taken_over(bench: Bench) -> None:
     await bench.attended().shell("true")
-    assert not bench.hub.take_over("c1")
-    assert not bench.hub.status("c1").user_input.took_over
+    assert not bench.hub.find("c1").take_over()
+    assert not bench.hub.find("c1").status.user_input.took_over
 
 
 # Lines of keys
@@ -174,7 +173,7 @@ def test_lines_are_the_same_however_the_keys_arrive(text: str, cuts: list[int]) 
     for start, end in itertools.pairwise(borders):
         parts.feed(data[start:end])
     assert parts.lines == whole.lines
-    assert len(whole.lines) <= KEPT_LINES
+    assert len(whole.lines) <= MAX_LINES
     assert all("\n" not in line and "\r" not in line for line in whole.lines)
 
 
@@ -183,7 +182,7 @@ def test_no_bytes_make_lines_that_are_long_or_control_a_terminal(data: bytes) ->
     typed = TypedLines()
     typed.feed(data * 3)
     for line in typed.lines:
-        assert len(line) <= KEPT_CHARACTERS * 12
+        assert len(line) <= MAX_LINE_CHARACTERS * 12
         assert not any(ord(character) < 32 or 127 <= ord(character) < 160 for character in line)
 
 

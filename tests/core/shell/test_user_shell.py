@@ -24,7 +24,7 @@ class Terminal:
     def __init__(self, hub: CommandHub, shell: str) -> None:
         self.hub, self.shell = hub, shell
         self.data = b""
-        hub.attach(shell, self.feed)
+        hub.find(shell).output.attach(self.feed)
 
     def feed(self, data: bytes) -> None:
         self.data += data
@@ -39,7 +39,7 @@ class Terminal:
     async def run(self, line: str) -> list[str]:
         """Type a line at a prompt; the marks from then to the next prompt, the folder's left out."""
         before, prompts = len(self.marks), self.marks.count("133;B")
-        self.hub.type(self.shell, line.encode() + b"\r")
+        self.hub.find(self.shell).type(line.encode() + b"\r")
         await self.prompts(prompts + 1)
         return [mark for mark in self.marks[before:] if not mark.startswith("7;")]
 

@@ -7,8 +7,8 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 
-from ollm_tui.tui.terminal.emulator import cell_styles
-from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, RGB, CellStyle
+from ollm_tui.tui.terminal.emulator import cells
+from ollm_tui.tui.terminal.emulator.cells import DEFAULT, RGB, CellStyle
 from tests import DATA_DIR
 from tests.tui.terminal.screens import Terminal, terminal
 
@@ -16,16 +16,16 @@ DATA = DATA_DIR / "terminal" / "conformance.toml"
 COLUMNS, LINES = 10, 5
 
 _FLAGS = {
-    "bold": cell_styles.BOLD,
-    "dim": cell_styles.DIM,
-    "italic": cell_styles.ITALIC,
-    "underline": cell_styles.UNDERLINE,
-    "double": cell_styles.DOUBLE_UNDERLINE,
-    "reverse": cell_styles.REVERSE,
-    "hidden": cell_styles.HIDDEN,
-    "strike": cell_styles.STRIKE,
-    "overline": cell_styles.OVERLINE,
-    "protected": cell_styles.PROTECTED,
+    "bold": cells.BOLD,
+    "dim": cells.DIM,
+    "italic": cells.ITALIC,
+    "underline": cells.UNDERLINE,
+    "double": cells.DOUBLE_UNDERLINE,
+    "reverse": cells.REVERSE,
+    "hidden": cells.HIDDEN,
+    "strike": cells.STRIKE,
+    "overline": cells.OVERLINE,
+    "protected": cells.PROTECTED,
 }
 _PICTURE = re.compile("[\u2400-\u241f␡]")
 _LOOK = re.compile(r"(\d+),(\d+)(?:-(\d+))? (.+)")

@@ -10,6 +10,7 @@ from textual.app import App, ComposeResult
 from ollm_tui.core.shell.command import RunningCommand
 from ollm_tui.core.shell.hub import CommandHub, CommandRequest
 from ollm_tui.tui.terminal.terminal_view import TerminalView
+from tests.tui.terminal.screens import shown
 
 
 class LiveTerminal(App[None]):
@@ -38,5 +39,5 @@ class LiveTerminal(App[None]):
 
     async def until_shown(self, text: str) -> None:
         """Wait until a line of the screen is this text; whoever needs a limit sets one around it."""
-        while text not in self.view.visible_text():
+        while text not in shown(self.view):
             await asyncio.sleep(0.01)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ollm_tui.tui.terminal.emulator import LiveScreen, LiveStream
-from ollm_tui.tui.terminal.emulator.cell_styles import CellStyle
+from ollm_tui.tui.terminal.emulator.cells import CellStyle
 from ollm_tui.tui.terminal.emulator.osc import TerminalEvent
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
+from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
+from ollm_tui.tui.terminal.terminal_view import TerminalView
 
 
 @dataclass
@@ -72,3 +74,14 @@ def _cells(line: ScreenRow | str) -> list[tuple[str, CellStyle]]:
     while cells and cells[-1] == (" ", CellStyle()):
         cells.pop()
     return cells
+
+
+def whole_text(engine: TerminalEngine) -> list[str]:
+    """Scrollback and screen as lines without trailing blanks."""
+    with engine.lock:
+        return [line.rstrip() for line in (*engine.screen.scrollback, *engine.screen.display)]
+
+
+def shown(view: TerminalView) -> list[str]:
+    """The lines as drawn, without trailing blanks."""
+    return [strip.text.rstrip() for strip in view.frame.strips]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.tui.terminal.emulator.cell_styles import DOUBLE_UNDERLINE, UNDERLINE, CellStyle
+from ollm_tui.tui.terminal.emulator.cells import DOUBLE_UNDERLINE, UNDERLINE, CellStyle
 from tests.tui.terminal import recordings
 from tests.tui.terminal.conformance import Fixture, fixtures
 from tests.tui.terminal.recordings import frames, raw

@@ -13,6 +13,7 @@ import pytest
 from ollm_tui.core.shell.hub import CommandHub, awaitable_of
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 from tests.tui.terminal.live import LiveTerminal
+from tests.tui.terminal.screens import shown
 
 PIECE = 4_095
 
@@ -52,7 +53,7 @@ async def test_the_pane_lives_and_a_reset_makes_it_usable(hub: CommandHub, write
         await app.until_shown("usable")
         assert (await awaitable_of(reset.done)).exit_code == 0
         screen = app.view.engine.screen
-        assert list(app.view.visible_text()) == ["usable", *[""] * 23]
+        assert shown(app.view) == ["usable", *[""] * 23]
         assert (screen.cursor.y, screen.cursor.x, screen.cursor.hidden) == (0, 6, False)
         assert screen.input_modes == TerminalEngine(80, 24).screen.input_modes
         assert len(screen.history) <= 10_000

@@ -12,7 +12,8 @@ from textual.pilot import Pilot
 from ollm_tui.tui.terminal.strips import StripPainter
 from ollm_tui.tui.terminal.terminal_view import TerminalView
 from ollm_tui.tui.terminal.text_search import SEARCH_AGAIN_SECONDS
-from tests.tui.terminal.test_terminal_view import COLUMNS, LINES, SIZE, Host, drawn, host, shown, until
+from tests.tui.terminal.screens import shown
+from tests.tui.terminal.test_terminal_view import COLUMNS, LINES, SIZE, Host, drawn, host, until
 
 
 class Reading:
@@ -205,7 +206,7 @@ async def test_a_flood_while_something_is_sought_costs_a_few_searches_a_second()
     async with reading(FIFTY) as here:
         await here.find("line 4", "11/11")
         searches = 0
-        finder = here.view.search._finder
+        finder = here.view.search.finder
         assert finder is not None
         find = finder.find
 

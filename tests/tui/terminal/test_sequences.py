@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ollm_tui.tui.terminal.emulator import cell_styles, osc
-from ollm_tui.tui.terminal.emulator.cell_styles import RGB, CellStyle
+from ollm_tui.tui.terminal.emulator import cells, osc
+from ollm_tui.tui.terminal.emulator.cells import RGB, CellStyle
 from ollm_tui.tui.terminal.emulator.terminal_modes import MouseFormat, MouseReports
 from tests.tui.terminal.screens import terminal
 
@@ -40,7 +40,7 @@ def test_rep_repeats_only_what_stands_right_before_it(between: str) -> None:
 def test_decsc_and_decrc_keep_the_pen_and_may_be_restored_twice() -> None:
     made = terminal(20, 4, "\x1b[2;3H\x1b[1;31m\x1b7\x1b[m\x1b[H\x1b8A\x1b8B")
     assert made.lines[1] == "  B"
-    assert made.style(1, 2) == CellStyle(fg=1, flags=cell_styles.BOLD)
+    assert made.style(1, 2) == CellStyle(fg=1, flags=cells.BOLD)
 
 
 @pytest.mark.parametrize(
@@ -100,18 +100,18 @@ def test_what_is_not_text_never_shows_as_text(sequence: str) -> None:
         ("38:2:1:2:3", CellStyle(fg=RGB | 0x010203)),
         ("48:5:200", CellStyle(bg=200)),
         ("38;5;200", CellStyle(fg=200)),
-        ("1;38;2;9;8;7;4", CellStyle(fg=RGB | 0x090807, flags=cell_styles.BOLD | cell_styles.UNDERLINE)),
+        ("1;38;2;9;8;7;4", CellStyle(fg=RGB | 0x090807, flags=cells.BOLD | cells.UNDERLINE)),
         ("38;2;300;0;0", CellStyle()),
         ("38;5", CellStyle()),
-        ("4:3", CellStyle(flags=cell_styles.UNDERLINE)),
-        ("4:2", CellStyle(flags=cell_styles.DOUBLE_UNDERLINE)),
+        ("4:3", CellStyle(flags=cells.UNDERLINE)),
+        ("4:2", CellStyle(flags=cells.DOUBLE_UNDERLINE)),
         ("4;4:0", CellStyle()),
         ("58;5;1", CellStyle()),
         ("58;2;1;2;3", CellStyle()),
-        ("58:2::1:2:3;3", CellStyle(flags=cell_styles.ITALIC)),
-        ("2;8", CellStyle(flags=cell_styles.DIM | cell_styles.HIDDEN)),
+        ("58:2::1:2:3;3", CellStyle(flags=cells.ITALIC)),
+        ("2;8", CellStyle(flags=cells.DIM | cells.HIDDEN)),
         ("1;2;22", CellStyle()),
-        ("53;21", CellStyle(flags=cell_styles.OVERLINE | cell_styles.DOUBLE_UNDERLINE)),
+        ("53;21", CellStyle(flags=cells.OVERLINE | cells.DOUBLE_UNDERLINE)),
         ("31;0;32", CellStyle(fg=2)),
         ("7;", CellStyle()),
         ("999;1:1", CellStyle()),
@@ -229,12 +229,12 @@ def test_shell_integration_reports_folder_boundaries_and_exit_codes() -> None:
     made.feed("false\r\n\x1b]133;C;x=1\x07\x1b]133;D\x07\x1b]133;D;0;aid=3\x1b\\\x1b]7;http://x/\x07\x1b]133;Z\x07")
     assert made.events == [
         osc.DirectoryChanged("box", "/home/ann/a b"),
-        osc.CommandFinished(0, 1),
-        osc.PromptStarted(0),
-        osc.CommandTyped(0),
-        osc.CommandStarted(1),
-        osc.CommandFinished(1, None),
-        osc.CommandFinished(1, 0),
+        osc.ShellMark(osc.Mark.END, 0, 1),
+        osc.ShellMark(osc.Mark.PROMPT, 0),
+        osc.ShellMark(osc.Mark.TYPING, 0),
+        osc.ShellMark(osc.Mark.OUTPUT, 1),
+        osc.ShellMark(osc.Mark.END, 1),
+        osc.ShellMark(osc.Mark.END, 1, 0),
     ]
 
 
@@ -252,7 +252,7 @@ def test_an_endless_string_is_swallowed_and_not_kept() -> None:
     made = terminal(20, 2)
     for _ in range(100):
         made.feed("\x1b]0;" if _ == 0 else "", "x" * 50_000)
-    assert sum(map(len, made.stream._string_parts)) <= 262_144
+    assert sum(map(len, made.stream.string_parts)) <= 262_144
     assert made.feed("\x07ok").lines == ["ok", ""]
     assert made.screen.title == ""
 
@@ -277,7 +277,7 @@ def test_a_flood_of_colours_links_and_clusters_stays_bounded() -> None:
     made.feed("".join(f"\x1b]8;;http://x/{n}\x07y" for n in range(6_000)))
     made.feed("".join("a" + chr(0x300 + n % 100) + chr(0x300 + n // 100) for n in range(10_000)))
     made.feed("a" + "\u0301" * 5_000)
-    assert len(made.screen.memo) <= cell_styles.MEMO_LIMIT
-    assert len(made.screen.links._uris) <= osc.MAX_LINKS
-    assert max(map(len, made.screen.clusters._texts)) <= 16
+    assert len(made.screen.memo) <= cells.MEMO_LIMIT
+    assert len(made.screen.links.uris) <= osc.MAX_LINKS
+    assert max(map(len, made.screen.clusters.texts)) <= 16
     assert len(made.screen.scrollback) <= 100

@@ -6,6 +6,7 @@ import threading
 
 from ollm_tui.tui.terminal.emulator import osc
 from ollm_tui.tui.terminal.terminal_engine import FEED_SLICE, MAX_REPLY, TerminalEngine
+from tests.tui.terminal.screens import whole_text
 
 
 def test_it_wakes_the_view_once_until_a_frame_was_taken() -> None:
@@ -61,7 +62,7 @@ def test_several_threads_may_feed() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    lines = [line for line in engine.text() if line]
+    lines = [line for line in whole_text(engine) if line]
     assert sorted(lines) == sorted([str(n) for n in range(4)] * 200)
     assert engine.parse_errors == 0
 
@@ -76,10 +77,10 @@ def test_a_fault_in_the_parser_is_counted_and_the_next_output_shown() -> None:
     engine.feed(b"a\x1b]0;x\x07lost")
     engine.feed(b"b")
     assert engine.parse_errors == 1
-    assert engine.text()[0] == "ab"
+    assert whole_text(engine)[0] == "ab"
 
 
 def test_the_text_kept_is_scrollback_and_screen() -> None:
     engine = TerminalEngine(10, 2)
     engine.feed("one  \r\n日本\r\nthree".encode())
-    assert engine.text() == ["one", "日本", "three"]
+    assert whole_text(engine) == ["one", "日本", "three"]

@@ -21,6 +21,7 @@ from textual.widgets import Input, Static
 
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 from ollm_tui.tui.terminal.terminal_view import TerminalView
+from tests.tui.terminal.screens import shown
 
 COLUMNS, LINES = 40, 10
 
@@ -118,10 +119,6 @@ async def drawn(view: TerminalView, pilot: Pilot[None]) -> None:
     await pilot.pause()
 
 
-def shown(view: TerminalView) -> list[str]:
-    return list(view.visible_text())
-
-
 async def test_output_fed_by_another_thread_appears() -> None:
     app = host()
     async with app.run_test(size=SIZE) as pilot:
@@ -157,7 +154,7 @@ async def test_a_key_echo_redraws_one_line_and_rest_redraws_nothing() -> None:
         app.view.refreshed.clear()
         await pilot.pause(0.25)
         assert app.view.refreshed == []
-        assert app.view._frame_timer is None
+        assert app.view.frame_timer is None
 
 
 async def test_a_flood_is_drawn_at_most_thirty_times_a_second() -> None:

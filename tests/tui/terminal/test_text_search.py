@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 from ollm_tui.tui.terminal.text_search import MAX_MATCHES, TextFinder, TextMatch, pattern_of
+from tests.tui.terminal.screens import whole_text
 
 
 def engine_with(text: str, columns: int = 40, lines: int = 10, scrollback: int = 10_000) -> TerminalEngine:
@@ -114,7 +115,7 @@ def test_next_and_previous_are_told_from_any_place() -> None:
 def test_what_stands_there_is_found_where_it_stands(lines: list[str], data: st.DataObject) -> None:
     """Any piece of any line that is shown is found, at a position where the frame's own text has it."""
     engine = engine_with("\r\n".join(lines), columns=30, lines=5)
-    shown = [line for line in engine.text() if line.isascii() and line.strip()]
+    shown = [line for line in whole_text(engine) if line.isascii() and line.strip()]
     if not shown:
         return
     line = data.draw(st.sampled_from(shown))
@@ -122,7 +123,7 @@ def test_what_stands_there_is_found_where_it_stands(lines: list[str], data: st.D
     query = line[start : start + data.draw(st.integers(1, 8))]
     matches = TextFinder(engine, query).find()
     assert matches.found
-    texts = engine.text()
+    texts = whole_text(engine)
     oldest = engine.screen.scrolled - len(engine.screen.history)
     pattern = pattern_of(query)
     for match in matches.found:

@@ -13,21 +13,21 @@ import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 
-from ollm_tui.tui.terminal.emulator import cell_styles
-from ollm_tui.tui.terminal.emulator.cell_styles import CellStyle
+from ollm_tui.tui.terminal.emulator import cells
+from ollm_tui.tui.terminal.emulator.cells import CellStyle
 
 DRIVER = Path(__file__).with_name("xterm.cjs")
 MISSING = "node with @xterm/headless is not installed"
 
 FLAGS = (
-    cell_styles.BOLD,
-    cell_styles.DIM,
-    cell_styles.ITALIC,
-    cell_styles.UNDERLINE,
-    cell_styles.REVERSE,
-    cell_styles.HIDDEN,
-    cell_styles.STRIKE,
-    cell_styles.OVERLINE,
+    cells.BOLD,
+    cells.DIM,
+    cells.ITALIC,
+    cells.UNDERLINE,
+    cells.REVERSE,
+    cells.HIDDEN,
+    cells.STRIKE,
+    cells.OVERLINE,
 )
 """In the order of the driver's."""
 

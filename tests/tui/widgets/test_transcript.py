@@ -11,9 +11,7 @@ from rich.style import Style
 from ollm_tui.core.bus.confirmation import Preview
 from ollm_tui.core.bus.states import CallOutcome, CallState
 from ollm_tui.tui import styled_text
-from ollm_tui.tui.protocol import updates
-from ollm_tui.tui.styled_text import RolePalette, StyledLine, StyledSpan, TextRole, line
-from ollm_tui.tui.values import (
+from ollm_tui.tui.conversation_entries import (
     AnswerEntry,
     AnswerGrew,
     CallEntry,
@@ -22,6 +20,8 @@ from ollm_tui.tui.values import (
     NoteEntry,
     UserEntry,
 )
+from ollm_tui.tui.protocol import updates
+from ollm_tui.tui.styled_text import RolePalette, StyledLine, StyledSpan, TextRole, line
 from ollm_tui.tui.widgets import markdown_blocks, tool_call_view
 from ollm_tui.tui.widgets.block_painting import BlockPainter
 from ollm_tui.tui.widgets.conversation_layout import ConversationLayout

@@ -5,14 +5,14 @@
     stream.feed(b"...")
     screen.display, screen.cursor, screen.dirty, screen.scrollback
 
-No input raises and no input grows memory without bound. Each screen class adds a subject to the one before: `grid`,
-`writing`, `cursor_editing`, `terminal_modes`, `live_screen`.
+No input raises and no input grows memory without bound. Each screen class adds a subject to the one before:
+`scrollback`, `writing`, `cursor_editing`, `terminal_modes`, `live_screen`.
 """
 
 from __future__ import annotations
 
-from ollm_tui.tui.terminal.emulator.grid import SCROLLBACK_LINES
 from ollm_tui.tui.terminal.emulator.live_screen import LiveScreen
 from ollm_tui.tui.terminal.emulator.live_stream import LiveStream
+from ollm_tui.tui.terminal.emulator.scrollback import SCROLLBACK_LINES
 
 __all__ = ["SCROLLBACK_LINES", "LiveScreen", "LiveStream"]

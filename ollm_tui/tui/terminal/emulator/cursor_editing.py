@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyte import modes as mo
 from pyte.screens import Margins
 
-from ollm_tui.tui.terminal.emulator.cell_styles import PROTECTED, CellStyle, canonical
+from ollm_tui.tui.terminal.emulator.cells import PROTECTED, CellStyle, canonical
 from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
 from ollm_tui.tui.terminal.emulator.writing import WritingScreen
 

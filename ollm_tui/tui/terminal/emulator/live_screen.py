@@ -1,4 +1,4 @@
-"""The whole screen: answers to queries, and reports (xterm ctlseqs)."""
+"""The whole screen: its control functions by name, answers to queries, and reports (xterm ctlseqs)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,96 @@ from collections.abc import Callable
 from pyte import modes as mo
 
 from ollm_tui.tui.terminal.emulator import osc
-from ollm_tui.tui.terminal.emulator.cell_styles import CellStyle, canonical
-from ollm_tui.tui.terminal.emulator.grid import SCROLLBACK_LINES
+from ollm_tui.tui.terminal.emulator.cells import CellStyle, canonical
+from ollm_tui.tui.terminal.emulator.scrollback import SCROLLBACK_LINES
 from ollm_tui.tui.terminal.emulator.terminal_modes import ANSI_MODES, PRIVATE_MODES, ModesScreen
 
 TERMINAL_VERSION = "ollm-tui"
 MAX_TITLES = 10
 """Titles a program may push (CSI 22 t)."""
+
+CONTROLS = {
+    "\x07": "bell",
+    "\x08": "backspace",
+    "\t": "tab",
+    "\n": "linefeed",
+    "\x0b": "linefeed",
+    "\x0c": "linefeed",
+    "\r": "carriage_return",
+    "\x0e": "shift_out",
+    "\x0f": "shift_in",
+}
+"""C0 controls; the others are ignored."""
+
+ESCAPES = {
+    "7": "save_cursor",
+    "8": "restore_cursor",
+    "D": "index",
+    "E": "next_line",
+    "H": "set_tab_stop",
+    "M": "reverse_index",
+    "Z": "report_device_attributes",
+    "c": "reset",
+    "=": "keypad_application",
+    ">": "keypad_numeric",
+    "#8": "alignment_display",
+}
+"""Escape sequences by intermediates and final byte; `ESC (` and `ESC )` are handled by the stream."""
+
+SEQUENCES: dict[str, tuple[str, int]] = {
+    "@": ("insert_characters", 1),
+    "A": ("cursor_up", 1),
+    "B": ("cursor_down", 1),
+    "C": ("cursor_forward", 1),
+    "D": ("cursor_back", 1),
+    "E": ("cursor_down1", 1),
+    "F": ("cursor_up1", 1),
+    "G": ("cursor_to_column", 1),
+    "H": ("cursor_position", 2),
+    "I": ("tab", 1),
+    "J": ("erase_in_display", 1),
+    "K": ("erase_in_line", 1),
+    "L": ("insert_lines", 1),
+    "M": ("delete_lines", 1),
+    "P": ("delete_characters", 1),
+    "S": ("scroll_up", 1),
+    "T": ("scroll_down", 1),
+    "X": ("erase_characters", 1),
+    "Z": ("back_tab", 1),
+    "`": ("cursor_to_column", 1),
+    "a": ("cursor_forward", 1),
+    "b": ("repeat", 1),
+    "c": ("report_device_attributes", 1),
+    "d": ("cursor_to_line", 1),
+    "e": ("line_relative", 1),
+    "f": ("cursor_position", 2),
+    "g": ("clear_tab_stop", 1),
+    "h": ("set_mode", 16),
+    "j": ("cursor_back", 1),
+    "k": ("line_back", 1),
+    "l": ("reset_mode", 16),
+    "n": ("report_device_status", 1),
+    "r": ("set_margins", 2),
+    "s": ("save_cursor", 0),
+    "t": ("window_operation", 3),
+    "u": ("restore_cursor", 0),
+    "!p": ("soft_reset", 0),
+    " q": ("set_cursor_shape", 1),
+    '"q': ("set_protection", 1),
+    "$p": ("report_mode", 1),
+    ">c": ("report_secondary_attributes", 1),
+    ">q": ("report_version", 1),
+    "?J": ("erase_in_display", 1),
+    "?K": ("erase_in_line", 1),
+    "?h": ("set_mode", 16),
+    "?l": ("reset_mode", 16),
+    "?n": ("report_device_status", 1),
+    "?$p": ("report_mode", 1),
+}
+"""Control sequences by private prefix, intermediates and final byte: method and number of parameters.
+
+The stream handles SGR itself. Methods of sequences with a `?` are called with `private=True`.
+"""
 
 
 class LiveScreen(ModesScreen):
@@ -104,10 +187,6 @@ class LiveScreen(ModesScreen):
             self.title = title
             self._emit(osc.TitleSet(title))
 
-    def set_icon_name(self, param: str) -> None:
-        """Set the icon name, cleaned."""
-        self.icon_name = osc.clean_title(param)
-
     def select_graphic_rendition(self, *attrs: int) -> None:
         """Apply SGR, given as pyte's screens take it: numbers."""
         self.set_style(self.memo.apply(self.cursor.style, ";".join(map(str, attrs))))
@@ -121,12 +200,7 @@ class LiveScreen(ModesScreen):
         """Run an OSC; unknown ones are ignored."""
         code, _, rest = body.partition(";")
         match code:
-            case "0":
-                self.set_icon_name(rest)
-                self.set_title(rest)
-            case "1":
-                self.set_icon_name(rest)
-            case "2":
+            case "0" | "2":
                 self.set_title(rest)
             case "7":
                 self._emit(osc.directory_from(rest))
@@ -142,7 +216,7 @@ class LiveScreen(ModesScreen):
                 text = osc.clipboard_from(rest)
                 self._emit(None if text is None else osc.ClipboardWrite(text))
             case "133":
-                self._emit(osc.command_mark(rest, self.scrolled + self.cursor.y))
+                self._emit(osc.shell_mark(rest, self.scrolled + self.cursor.y))
             case _:
                 pass
 

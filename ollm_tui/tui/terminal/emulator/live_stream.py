@@ -12,9 +12,8 @@ from functools import lru_cache, partial
 
 from pyte import ByteStream, Screen
 
-from ollm_tui.tui.terminal.emulator.live_screen import LiveScreen
-from ollm_tui.tui.terminal.emulator.sequences import CONTROLS, ESCAPES, SEQUENCES
-from ollm_tui.tui.terminal.emulator.widths import NARROW, WIDE
+from ollm_tui.tui.terminal.emulator.cells import NARROW, WIDE
+from ollm_tui.tui.terminal.emulator.live_screen import CONTROLS, ESCAPES, SEQUENCES, LiveScreen
 
 SLICE = 65_536
 """Bytes parsed at a time, however much is fed."""
@@ -62,7 +61,7 @@ class LiveStream(ByteStream):
         self._screen = screen
         self._tail = ""
         self._string: str | None = None
-        self._string_parts: list[str] = []
+        self.string_parts: list[str] = []
         self._string_size = 0
         self._skipping_csi = False
         self._no_block_before = 0
@@ -156,7 +155,7 @@ class LiveStream(ByteStream):
         self._screen.last_run = ""
         if not intermediates and final in _STRING_KINDS:
             self._string = _STRING_KINDS[final]
-            self._string_parts.clear()
+            self.string_parts.clear()
             self._string_size = 0
             return text, self._resume_string(text, position)
         if intermediates in ("(", ")"):
@@ -243,14 +242,14 @@ class LiveStream(ByteStream):
         limit = MAX_STRING if self._string == "OSC" else MAX_CONTROL_STRING
         self._string_size += len(piece)
         if self._string_size <= limit:
-            self._string_parts.append(piece)
+            self.string_parts.append(piece)
         else:
-            self._string_parts.clear()
+            self.string_parts.clear()
 
     def _finish_string(self, *, complete: bool) -> None:
         kind, self._string = self._string, None
-        body = "".join(self._string_parts)
-        self._string_parts.clear()
+        body = "".join(self.string_parts)
+        self.string_parts.clear()
         limit = MAX_STRING if kind == "OSC" else MAX_CONTROL_STRING
         if not complete or self._string_size > limit:
             return

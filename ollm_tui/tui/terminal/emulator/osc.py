@@ -7,6 +7,7 @@ import binascii
 import re
 from collections import deque
 from dataclasses import dataclass
+from enum import StrEnum
 from urllib.parse import unquote, urlsplit
 
 MAX_TITLE = 256
@@ -39,33 +40,24 @@ class DirectoryChanged:
     path: str
 
 
-@dataclass(frozen=True)
-class PromptStarted:
-    """OSC 133;A: a shell prompt begins; `line` as in `Grid.scrolled`."""
+class Mark(StrEnum):
+    """What a shell marks (OSC 133), by its letter."""
 
-    line: int
-
-
-@dataclass(frozen=True)
-class CommandTyped:
-    """OSC 133;B: the prompt is complete, the command line begins."""
-
-    line: int
+    PROMPT = "A"
+    TYPING = "B"
+    """The prompt is complete, the command line begins."""
+    OUTPUT = "C"
+    """The command runs."""
+    END = "D"
 
 
 @dataclass(frozen=True)
-class CommandStarted:
-    """OSC 133;C: the command runs, its output begins."""
+class ShellMark:
+    """OSC 133: where a part begins; `line` as in `Grid.scrolled`, `exit_code` of an end if reported."""
 
+    mark: Mark
     line: int
-
-
-@dataclass(frozen=True)
-class CommandFinished:
-    """OSC 133;D: the command ended; `exit_code` is None when not reported."""
-
-    line: int
-    exit_code: int | None
+    exit_code: int | None = None
 
 
 @dataclass(frozen=True)
@@ -75,16 +67,7 @@ class ClipboardWrite:
     text: str
 
 
-TerminalEvent = (
-    TitleSet
-    | BellRang
-    | DirectoryChanged
-    | PromptStarted
-    | CommandTyped
-    | CommandStarted
-    | CommandFinished
-    | ClipboardWrite
-)
+TerminalEvent = TitleSet | BellRang | DirectoryChanged | ShellMark | ClipboardWrite
 """What a program reported, beside what it drew."""
 
 
@@ -105,21 +88,13 @@ def directory_from(uri: str) -> DirectoryChanged | None:
     return DirectoryChanged(_CONTROL.sub("", parts.netloc), path)
 
 
-def command_mark(body: str, line: int) -> TerminalEvent | None:
+def shell_mark(body: str, line: int) -> ShellMark | None:
     """Parse OSC 133: `A`, `B`, `C` and `D[;exit code]`, other options ignored."""
     kind, _, rest = body.partition(";")
-    match kind:
-        case "A":
-            return PromptStarted(line)
-        case "B":
-            return CommandTyped(line)
-        case "C":
-            return CommandStarted(line)
-        case "D":
-            code = rest.partition(";")[0]
-            return CommandFinished(line, int(code) if re.fullmatch(r"-?[0-9]{1,9}", code) else None)
-        case _:
-            return None
+    if kind not in ("A", "B", "C", "D"):
+        return None
+    code = re.fullmatch(r"(-?[0-9]{1,9})(;.*)?", rest, re.DOTALL) if kind == "D" else None
+    return ShellMark(Mark(kind), line, int(code[1]) if code else None)
 
 
 def clipboard_from(body: str) -> str | None:
@@ -138,7 +113,7 @@ class LinkTable:
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        self._uris: dict[int, str] = {}
+        self.uris: dict[int, str] = {}
         self._next = 1
 
     def intern(self, uri: str) -> int:
@@ -151,18 +126,18 @@ class LinkTable:
         if number is None:
             number, self._next = self._next, self._next + 1
             self._numbers[uri] = number
-            self._uris[number] = uri
-            if len(self._uris) > MAX_LINKS:
-                oldest = next(iter(self._uris))
-                del self._numbers[self._uris.pop(oldest)]
+            self.uris[number] = uri
+            if len(self.uris) > MAX_LINKS:
+                oldest = next(iter(self.uris))
+                del self._numbers[self.uris.pop(oldest)]
         return number
 
     def uri(self, number: int) -> str | None:
         """Return the link of a number; None when there is none."""
-        return self._uris.get(number)
+        return self.uris.get(number)
 
 
-KEPT_COMMANDS = 1_000
+MAX_COMMANDS = 1_000
 """Commands kept of a shell; older ones' lines have left the scrollback."""
 
 
@@ -183,22 +158,22 @@ class ShellMarks:
     def __init__(self) -> None:
         self.directory = ""
         """An absolute path as the shell reports it: untrusted; empty while unknown."""
-        self._commands: deque[ShellCommand] = deque(maxlen=KEPT_COMMANDS)
+        self._commands: deque[ShellCommand] = deque(maxlen=MAX_COMMANDS)
 
     def handle(self, event: TerminalEvent) -> None:
         """Record a report."""
+        last = self._commands[-1] if self._commands else None
         match event:
             case DirectoryChanged():
                 self.directory = event.path
-            case PromptStarted():
-                if self._commands and self._commands[-1].output is None:
+            case ShellMark(Mark.PROMPT, line):
+                if last is not None and last.output is None:
                     self._commands.pop()  # nothing was run there: an empty line, or a redrawn prompt
-                self._commands.append(ShellCommand(event.line))
-            case CommandStarted() if self._commands:
-                self._commands[-1].output = event.line
-            case CommandFinished() if self._commands and self._commands[-1].output is not None:
-                self._commands[-1].end = event.line
-                self._commands[-1].exit_code = event.exit_code
+                self._commands.append(ShellCommand(line))
+            case ShellMark(Mark.OUTPUT, line) if last is not None:
+                last.output = line
+            case ShellMark(Mark.END, line, code) if last is not None and last.output is not None:
+                last.end, last.exit_code = line, code
             case _:
                 pass
 

@@ -8,11 +8,10 @@ from enum import Enum, StrEnum
 
 from pyte import modes as mo
 
-from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, CellStyle
+from ollm_tui.tui.terminal.emulator.cells import DEFAULT, CellStyle
 from ollm_tui.tui.terminal.emulator.cursor_editing import EditingScreen
-from ollm_tui.tui.terminal.emulator.grid import LiveCursor
-from ollm_tui.tui.terminal.emulator.resize_reflow import Position
-from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
+from ollm_tui.tui.terminal.emulator.screen_rows import Position, ScreenRow
+from ollm_tui.tui.terminal.emulator.scrollback import LiveCursor
 from ollm_tui.tui.terminal.emulator.writing import CHARSETS
 
 ANSI_MODES = frozenset({4, 20})
@@ -112,8 +111,6 @@ class ModesScreen(EditingScreen):
         self.margins = None
         self.mode = {mo.DECAWM, mo.DECTCEM, 1007 << 5}
         self.title = ""
-        self.icon_name = ""
-        self.saved_columns = None
         self.tabstops = set(range(8, self.columns, 8))
         self.cursor = LiveCursor()
         self.soft_reset()

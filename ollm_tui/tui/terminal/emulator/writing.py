@@ -8,21 +8,22 @@ import unicodedata
 from pyte import charsets
 from pyte import modes as mo
 
-from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, CellStyle, StyleMemo
-from ollm_tui.tui.terminal.emulator.grid import Grid
-from ollm_tui.tui.terminal.emulator.resize_reflow import split_row
-from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow, Span
-from ollm_tui.tui.terminal.emulator.widths import (
+from ollm_tui.tui.terminal.emulator.cells import (
+    DEFAULT,
     MAX_CLUSTER,
     NARROW,
     STUB,
     WIDE,
     ZWJ,
+    CellStyle,
+    StyleMemo,
     is_pictograph,
     is_skin_tone,
     width,
     without_private,
 )
+from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow, Span, split_row
+from ollm_tui.tui.terminal.emulator.scrollback import Grid
 
 LINE_DRAWING = (
     charsets.LAT1_MAP[:0x5F] + " " + charsets.VT100_MAP[0x60:0x7F].replace("░", "␤") + charsets.LAT1_MAP[0x7F:]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ollm_tui.tui.terminal.emulator.terminal_modes import InputModes, MouseFormat, MouseReports
-from ollm_tui.tui.terminal.input_encoding import (
+from ollm_tui.tui.terminal.keys_mouse_paste import (
     PASTE_END,
     PASTE_START,
     Action,

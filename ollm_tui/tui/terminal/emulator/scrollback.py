@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
-from typing import overload
 
 from pyte import modes as mo
 from pyte.screens import Char, Cursor, Screen, StaticDefaultDict
 
-from ollm_tui.tui.terminal.emulator.cell_styles import DEFAULT, CellStyle, as_char
-from ollm_tui.tui.terminal.emulator.resize_reflow import Position, join_rows, reflow, split_row
-from ollm_tui.tui.terminal.emulator.screen_rows import ScreenRow
-from ollm_tui.tui.terminal.emulator.widths import STUB, ClusterTable
+from ollm_tui.tui.terminal.emulator.cells import DEFAULT, STUB, CellStyle, ClusterTable, as_char
+from ollm_tui.tui.terminal.emulator.screen_rows import Position, ScreenRow, join_rows, reflow, split_row
 
 SCROLLBACK_LINES = 10_000
 MAX_SIDE = 2_000
@@ -69,33 +66,6 @@ class BufferView(dict[int, BufferRow]):
         return self._grid.lines
 
 
-class Scrollback(Sequence[str]):
-    """The lines of a screen's history as text; bounded by `maxlen`."""
-
-    def __init__(self, history: deque[ScreenRow | str], clusters: ClusterTable) -> None:
-        self._history = history
-        self._clusters = clusters
-        self.maxlen = history.maxlen
-
-    def __len__(self) -> int:
-        return len(self._history)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        if isinstance(index, slice):
-            return [self[number] for number in range(*index.indices(len(self)))]
-        return self._plain(self._history[index])
-
-    def __iter__(self) -> Iterator[str]:
-        return map(self._plain, self._history)
-
-    def _plain(self, line: ScreenRow | str) -> str:
-        return self._clusters.plain(line.text if isinstance(line, ScreenRow) else line)
-
-
 class Grid(Screen):
     """Rows of a screen, and in `history` the lines that left it, oldest first.
 
@@ -128,9 +98,9 @@ class Grid(Screen):
         return [self.clusters.plain(row.text.ljust(self.columns)) for row in self.rows]
 
     @property
-    def scrollback(self) -> Scrollback:
+    def scrollback(self) -> list[str]:
         """The lines that left the screen at its top, as text, oldest first."""
-        return Scrollback(self.history, self.clusters)
+        return [self.clusters.plain(line if isinstance(line, str) else line.text) for line in self.history]
 
     def mark_all_dirty(self) -> None:
         """Mark every line dirty; cheap when they already are."""
