@@ -6,7 +6,6 @@ Every text in a call is copied from the sentence; nothing is guessed. What fits 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,9 +31,6 @@ _POLITE_END = re.compile(r"(?:,?\s+(?:please|thanks|thank you|for me|now))+\s*[.
 _LONGEST_PLAIN = 2_000
 """Characters of a sentence without free text; patterns are not tried on more."""
 
-Words = dict[str, str]
-"""The parts of a sentence by name, without their quotes."""
-
 
 @dataclass(frozen=True)
 class PlannedCall:
@@ -51,7 +47,9 @@ class Form:
     usage: str
     tool: str
     patterns: tuple[str, ...]
-    arguments: Callable[[Words], JsonObject]
+    """Their groups are the arguments; `more` is a second path."""
+    fixed: JsonObject
+    """Arguments that every sentence of this form has."""
     verbatim: bool = False
     """The sentence ends with free text or a command, of which nothing is trimmed."""
 
@@ -62,17 +60,44 @@ class Form:
 
     def read(self, sentence: str) -> list[PlannedCall] | None:
         """Return the calls of a sentence of this form; None for others."""
-        for pattern in self._compiled:
-            if found := pattern.fullmatch(sentence):
-                parts = {name: text for name, text in found.groupdict().items() if text is not None}
-                # quotes are part of a command, and marks around everything else
-                words = {name: text if name == "command" else _bare(text) for name, text in parts.items()}
-                several = words.pop("more", None)
-                calls = [PlannedCall(self.tool, self.arguments(words))]
-                if several:
-                    calls.append(PlannedCall(self.tool, self.arguments({**words, "path": several})))
-                return calls
-        return None
+        found = next(filter(None, (pattern.fullmatch(sentence) for pattern in self._compiled)), None)
+        if found is None:
+            return None
+        parts = sorted(found.groupdict().items(), key=lambda part: _ORDER.get(part[0], 0))
+        given = {name: _argument(name, text) for name, text in parts if text is not None}
+        second = given.pop("more", None)
+        calls = [PlannedCall(self.tool, {**self.fixed, **_grouped(given)})]
+        if second:
+            calls.append(PlannedCall(self.tool, {**self.fixed, **given, "path": second}))
+        return calls
+
+
+_ORDER = {"path": -1, "directory": 1}
+_PATHS = ("path", "more", "directory", "from", "to")
+
+
+def _argument(name: str, text: str) -> str | int:
+    """Return the text of a group as an argument; a command keeps its quotes, all others lose theirs."""
+    if name in ("startLine", "endLine"):
+        return int(text)
+    if name == "command":
+        return text
+    text = _bare(text)
+    if name in _PATHS:
+        # the sentence's comma or full stop is no part of a path
+        text = text.rstrip(",;:")
+        return text[:-1] if text.endswith(".") and text.strip("./") else text
+    return text
+
+
+def _grouped(given: dict[str, str | int]) -> JsonObject:
+    """Return arguments as the tool takes them: one line is a range, target and replacement are an edit."""
+    arguments: JsonObject = dict(given)
+    if "startLine" in given:
+        arguments.setdefault("endLine", given["startLine"])
+    if "target" in given:
+        arguments["edits"] = [{name: arguments.pop(name) for name in ("target", "replacement")}]
+    return arguments
 
 
 def understand(sentence: str) -> tuple[Form, list[PlannedCall]] | None:
@@ -107,36 +132,8 @@ def _bare(text: str) -> str:
     return inside if quoted and text[0] not in inside and text[-1] not in inside else text
 
 
-def _path(words: Words) -> str:
-    """Return the path without the sentence's comma or full stop after it."""
-    path = words["path"].rstrip(",;:")
-    return path[:-1] if path.endswith(".") and path.strip("./") else path
-
-
-def _form(
-    usage: str, tool: str, *patterns: str, arguments: Callable[[Words], JsonObject], verbatim: bool = False
-) -> Form:
-    return Form(usage, tool, patterns, arguments, verbatim)
-
-
-def _with_folder(key: str) -> Callable[[Words], JsonObject]:
-    def build(words: Words) -> JsonObject:
-        directory: JsonObject = {"directory": _path(words)} if "path" in words else {}
-        return {"pattern": words[key], **directory}
-
-    return build
-
-
-def _plain_search(words: Words) -> JsonObject:
-    return {**_with_folder("pattern")(words), "fixedString": True}
-
-
-def _lines(words: Words) -> JsonObject:
-    return {"path": _path(words), "startLine": int(words["first"]), "endLine": int(words.get("last", words["first"]))}
-
-
-def _no_arguments(**fixed: str | bool) -> Callable[[Words], JsonObject]:
-    return lambda words: dict(fixed)
+def _form(usage: str, tool: str, *patterns: str, verbatim: bool = False, **fixed: str | bool) -> Form:
+    return Form(usage, tool, patterns, dict(fixed), verbatim)
 
 
 FORMS: tuple[Form, ...] = (
@@ -147,14 +144,13 @@ FORMS: tuple[Form, ...] = (
         r"(?:run|exec|execute|shell)(?: the command:?)?:?\s+(?!(?:the|my|all|a|it|this|that) )(?P<command>.+?)"
         r"(?:,? please[.!]?)?",
         r"[$!]\s*(?P<command>.+)",
-        arguments=lambda words: {"command": words["command"]},
         verbatim=True,
     ),
     _form(
         "overwrite FILE with TEXT",
         "write_file",
         rf"overwrite {_THE_FILE}(?P<path>{_PATH}) with(?: the (?:text|content))?:?\s+(?P<content>.+)",
-        arguments=lambda words: {"path": _path(words), "content": words["content"], "overwrite": True},
+        overwrite=True,
         verbatim=True,
     ),
     _form(
@@ -163,7 +159,6 @@ FORMS: tuple[Form, ...] = (
         rf"(?:create|make|new) (?:a |the )?(?:new )?(?:file )?(?:called |named )?(?P<path>{_FILE})"
         r" (?:with|containing|saying)(?: the)?(?: (?:text|content|contents))?:?\s+(?P<content>.+)",
         rf"(?:write|save|put) (?P<content>[{_QUOTES}].+[{_QUOTES}]) (?:to|into|in) {_THE_FILE}(?P<path>{_PATH})",
-        arguments=lambda words: {"path": _path(words), "content": words["content"]},
         verbatim=True,
     ),
     _form(
@@ -171,82 +166,51 @@ FORMS: tuple[Form, ...] = (
         "write_file",
         rf"(?:create|make|touch|new) (?:an? )?(?:empty |new )*(?:file )?(?:called |named )?(?P<path>{_FILE})",
         rf"(?:create|make|new) (?:an? )?(?:empty |new )*file (?:called |named )?(?P<path>{_PATH})",
-        arguments=lambda words: {"path": _path(words), "content": ""},
+        content="",
     ),
-    _form(
-        "start t1",
-        "write_todos",
-        r"(?:start|begin)(?: (?:on )?(?:todo|task))? (?P<id>t\d+)",
-        arguments=lambda words: {"action": "start", "id": words["id"]},
-    ),
+    _form("start t1", "write_todos", r"(?:start|begin)(?: (?:on )?(?:todo|task))? (?P<id>t\d+)", action="start"),
     _form(
         "done t1",
         "write_todos",
         r"(?:done|complete|finish|finished|check|tick)(?: (?:off |with )?(?:todo |task )?)?\s*(?P<id>t\d+)",
         r"(?:mark )?(?:todo |task )?(?P<id>t\d+) (?:is |as )?(?:done|complete|completed|finished)",
-        arguments=lambda words: {"action": "complete", "id": words["id"]},
+        action="complete",
     ),
     _form(
         "remove todo t1",
         "write_todos",
         r"(?:remove|delete|drop)(?: (?:the )?(?:todo|task))? (?P<id>t\d+)",
-        arguments=lambda words: {"action": "remove", "id": words["id"]},
+        action="remove",
     ),
     _form(
-        "clear todos",
-        "write_todos",
-        r"(?:clear|tidy)(?: up)? (?:the |my )?(?:todos|todo list|tasks)",
-        arguments=_no_arguments(action="clear"),
+        "clear todos", "write_todos", r"(?:clear|tidy)(?: up)? (?:the |my )?(?:todos|todo list|tasks)", action="clear"
     ),
     _form(
         "todos",
         "write_todos",
         r"(?:(?:show|list|print|view) )?(?:me )?(?:the |my |all )*(?:todos|todo list|task list|tasks|todo)",
-        arguments=_no_arguments(action="list"),
+        action="list",
     ),
     _form(
         "todo TEXT",
         "write_todos",
         r"(?:(?:add|new) (?:an? )?)?(?:todo|task)(?: to|:)?\s+(?P<task>.+)",
-        arguments=lambda words: {"action": "add", "task": words["task"]},
+        action="add",
         verbatim=True,
     ),
     _form(
         "remember NAME: TEXT",
         "memory",
         r"(?:remember|memorize|memorise|note) (?P<key>[\w.-]+)\s*(?::|=| is )\s*(?P<value>.+)",
-        arguments=lambda words: {"action": "set", "key": words["key"], "value": words["value"]},
+        action="set",
         verbatim=True,
     ),
+    _form("recall NAME", "memory", r"(?:recall|what is remembered (?:as|under)) (?P<key>[\w.-]+)", action="get"),
+    _form("forget NAME", "memory", r"forget (?P<key>[\w.-]+)", action="delete"),
+    _form("memories", "memory", r"(?:show |list )?(?:the |my |all )*(?:memories|memory)", action="list"),
+    _form("fetch URL", "web_fetch", r"(?:fetch|get|download|open|read) (?P<url>https?://\S+)"),
     _form(
-        "recall NAME",
-        "memory",
-        r"(?:recall|what is remembered (?:as|under)) (?P<key>[\w.-]+)",
-        arguments=lambda words: {"action": "get", "key": words["key"]},
-    ),
-    _form(
-        "forget NAME",
-        "memory",
-        r"forget (?P<key>[\w.-]+)",
-        arguments=lambda words: {"action": "delete", "key": words["key"]},
-    ),
-    _form(
-        "memories",
-        "memory",
-        r"(?:show |list )?(?:the |my |all )*(?:memories|memory)",
-        arguments=_no_arguments(action="list"),
-    ),
-    _form(
-        "fetch URL",
-        "web_fetch",
-        r"(?:fetch|get|download|open|read) (?P<url>https?://\S+)",
-        arguments=lambda words: {"url": words["url"]},
-    ),
-    _form(
-        "web WORDS",
-        "web_search",
-        r"(?:web|search the web for|search online for|web search(?: for)?):?\s+(?P<query>.+)",
-        arguments=lambda words: {"query": words["query"]},
+        "web WORDS", "web_search", r"(?:web|search the web for|search online for|web search(?: for)?):?\s+(?P<query>.+)"
     ),
     _form(
         'replace "OLD" with "NEW" in FILE',
@@ -255,30 +219,20 @@ FORMS: tuple[Form, ...] = (
         rf" {_THE_FILE}(?P<path>{_PATH})",
         rf"in {_THE_FILE}(?P<path>{_PATH}),? (?:replace|change) (?P<target>{_TEXT}) (?:with|by|to)"
         rf" (?P<replacement>{_TEXT})",
-        arguments=lambda words: {
-            "path": _path(words),
-            "edits": [{"target": words["target"], "replacement": words["replacement"]}],
-        },
     ),
     _form(
         "delete folder FOLDER",
         "delete_file",
         rf"(?:delete|remove) (?:the )?(?:folder|directory|dir) (?P<path>{_PATH})",
         rf"rm -rf? (?P<path>{_PATH})",
-        arguments=lambda words: {"path": _path(words), "recursive": True},
+        recursive=True,
     ),
-    _form(
-        "delete FILE",
-        "delete_file",
-        rf"(?:delete|remove|rm|trash) {_THE_FILE}(?P<path>{_PATH})",
-        arguments=lambda words: {"path": _path(words)},
-    ),
+    _form("delete FILE", "delete_file", rf"(?:delete|remove|rm|trash) {_THE_FILE}(?P<path>{_PATH})"),
     _form(
         "move FILE to FILE",
         "move_file",
-        rf"(?:move|rename|mv) {_THE_FILE}(?P<path>{_PATH}) (?:to|into|as) (?P<to>{_PATH})",
-        rf"mv (?P<path>{_PATH}) (?P<to>{_PATH})",
-        arguments=lambda words: {"from": _path(words), "to": _path({"path": words["to"]})},
+        rf"(?:move|rename|mv) {_THE_FILE}(?P<from>{_PATH}) (?:to|into|as) (?P<to>{_PATH})",
+        rf"mv (?P<from>{_PATH}) (?P<to>{_PATH})",
     ),
     _form(
         "tree [FOLDER]",
@@ -286,32 +240,30 @@ FORMS: tuple[Form, ...] = (
         rf"tree(?: (?:of |in )?{_FOLDER}(?P<path>{_PATH}))?",
         rf"ls -[rR](?: (?P<path>{_PATH}))?",
         rf"(?:list|show) (?:all |every )?(?:files? )?(?:in )?{_FOLDER}(?P<path>{_PATH}) (?:recursively|and below)",
-        arguments=lambda words: {**({"path": _path(words)} if "path" in words else {}), "recursive": True},
+        recursive=True,
     ),
     _form(
         "find PATTERN [in FOLDER]",
         "glob",
         rf"(?:find|glob|locate) (?:all |the |every )*(?:files? )?(?:called |named |like |matching )?"
         rf"(?P<pattern>[^\s{_QUOTES}]*[*?./\[][^\s{_QUOTES}]*)"
-        rf"(?: (?:files )?(?:in|under|below) {_FOLDER}(?P<path>{_PATH}))?",
-        rf"glob (?P<pattern>{_PATH})(?: (?:in|under|below) {_FOLDER}(?P<path>{_PATH}))?",
-        arguments=_with_folder("pattern"),
+        rf"(?: (?:files )?(?:in|under|below) {_FOLDER}(?P<directory>{_PATH}))?",
+        rf"glob (?P<pattern>{_PATH})(?: (?:in|under|below) {_FOLDER}(?P<directory>{_PATH}))?",
     ),
     _form(
         'grep "PATTERN" [in FOLDER]',
         "grep",
-        rf"(?:grep|rg)(?: for)? (?P<pattern>{_TEXT})(?: (?:(?:in|under|through) )?{_FOLDER}(?P<path>{_PATH}))?",
-        arguments=_with_folder("pattern"),
+        rf"(?:grep|rg)(?: for)? (?P<pattern>{_TEXT})(?: (?:(?:in|under|through) )?{_FOLDER}(?P<directory>{_PATH}))?",
     ),
     _form(
         'search for "TEXT" [in FOLDER]',
         "grep",
         rf"(?:search|look|scan|find)(?: for)? (?:the )?(?:text |word )?(?P<pattern>{_TEXT})"
-        rf"(?: (?:in|under|through) {_FOLDER}(?P<path>{_PATH}))?",
-        rf"search {_FOLDER}(?P<path>{_PATH}) for (?P<pattern>{_TEXT})",
+        rf"(?: (?:in|under|through) {_FOLDER}(?P<directory>{_PATH}))?",
+        rf"search {_FOLDER}(?P<directory>{_PATH}) for (?P<pattern>{_TEXT})",
         rf"where (?:is|does) (?P<pattern>{_TEXT})(?: (?:used|defined|appear|occur))?"
-        rf"(?: in {_FOLDER}(?P<path>{_PATH}))?",
-        arguments=_plain_search,
+        rf"(?: in {_FOLDER}(?P<directory>{_PATH}))?",
+        fixedString=True,
     ),
     _form(
         "ls [FOLDER]",
@@ -322,23 +274,20 @@ FORMS: tuple[Form, ...] = (
         rf"list (?:files )?{_FOLDER}(?P<path>{_PATH})",
         rf"(?:show|open) (?:the )?(?:folder|directory) (?P<path>{_PATH})",
         rf"what(?: is|'s| files are) in {_FOLDER}(?P<path>{_PATH})",
-        arguments=lambda words: {"path": _path(words)} if "path" in words else {},
     ),
     _form(
         "read FILE lines 3-9",
         "read_file",
         rf"(?:read|show|view|print|cat)(?: me)? {_THE_FILE}(?P<path>{_PATH}),? (?:lines?|from)(?: line)?"
-        r" (?P<first>\d+)(?:\s*(?:-|–|to|until)\s*(?P<last>\d+))?",
-        rf"(?:read|show|view|print)(?: me)? lines? (?P<first>\d+)(?:\s*(?:-|–|to|until)\s*(?P<last>\d+))?"
+        r" (?P<startLine>\d+)(?:\s*(?:-|–|to|until)\s*(?P<endLine>\d+))?",
+        rf"(?:read|show|view|print)(?: me)? lines? (?P<startLine>\d+)(?:\s*(?:-|–|to|until)\s*(?P<endLine>\d+))?"
         rf" (?:of|from|in) {_THE_FILE}(?P<path>{_PATH})",
-        arguments=_lines,
     ),
     _form(
         "read FILE [and FILE]",
         "read_file",
         rf"(?:read|cat|show|open|view|print|display)(?: me)? {_THE_FILE}(?P<path>{_PATH})(?: and (?P<more>{_PATH}))?",
         rf"what does {_THE_FILE}(?P<path>{_PATH}) say",
-        arguments=lambda words: {"path": _path(words)},
     ),
 )
 """Tried in this order; the first that fits the whole sentence counts."""
