@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, ValidationError
 
 from ollm_tui.core.base.app_dirs import config_dir, line_of_key
 from ollm_tui.core.fence.secrets import mask
@@ -176,32 +176,103 @@ def load_settings(
 ) -> LoadedConfig:
     """Merge defaults, the user's file, the trusted repository's, `OLLM_*` variables and flags.
 
-    What is invalid is left out and told in `errors`; nothing is raised.
+    What is invalid is left out and described in `errors`; nothing is raised.
     """
-    environ = os.environ if environ is None else environ
-    loaded = LoadedConfig(Settings(), {})
-    values: dict[str, JsonValue] = {}
+    layers = _Layers(LoadedConfig(Settings(), {}))
+    loaded = layers.loaded
     path = user_config_path(options)
     if options.config_file is not None or path.exists():
-        loaded.user_file = _read(path, loaded)
+        loaded.user_file = layers.read(path)
         if loaded.user_file is not None:
-            _merge(
-                values,
-                _valid_keys(loaded.user_file.tables, str(path), loaded, loaded.user_file.text),
-                str(path),
-                loaded,
-            )
+            layers.add(loaded.user_file.tables, str(path), loaded.user_file.text)
     if trusted is not None:
-        loaded.repository_file = _read(trusted.path, loaded, trusted.content)
+        loaded.repository_file = layers.read(trusted.path, trusted.content)
         if loaded.repository_file is not None:
-            tables = _allowed_to_repositories(loaded.repository_file, loaded)
-            valid = _valid_keys(tables, str(trusted.path), loaded, loaded.repository_file.text)
-            _merge(values, _protecting_also(valid, values), str(trusted.path), loaded)
-    for name, table in _from_environment(environ):
-        _merge(values, _valid_keys(table, name, loaded, ""), name, loaded)
-    _merge(values, _valid_keys(_from_flags(options), "command line", loaded, ""), "command line", loaded)
-    loaded.settings = Settings.model_validate(values)
+            layers.add_repository(loaded.repository_file)
+    for name, table in _from_environment(os.environ if environ is None else environ):
+        layers.add(table, name)
+    layers.add(_from_flags(options), "command line")
+    loaded.settings = Settings.model_validate(layers.values)
     return loaded
+
+
+@dataclass
+class _Layers:
+    """Settings as they are merged, each layer over those before it."""
+
+    loaded: LoadedConfig
+    values: dict[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+
+    def read(self, path: Path, content: bytes | None = None) -> ConfigFile | None:
+        """Read the file at `path`, or `content` where only that may count."""
+        try:
+            text = path.read_text("utf-8") if content is None else content.decode("utf-8")
+            return ConfigFile(path, text, tomllib.loads(text))
+        except OSError as failure:
+            error = ConfigError(str(path), failure.strerror or str(failure), "Check the path and its permissions.")
+        except UnicodeDecodeError as failure:
+            error = ConfigError(str(path), f"not UTF-8 at byte {failure.start}", "Save it as UTF-8.")
+        except tomllib.TOMLDecodeError as failure:
+            found = re.search(r"\(at line (\d+), column \d+\)", str(failure))
+            message, remedy = str(failure).split(" (at ")[0], "Correct it; until then nothing is allowed."
+            error = ConfigError(str(path), message, remedy, int(found[1]) if found else None)
+        self.loaded.errors.append(error)
+        self.loaded.unreadable = self.loaded.unreadable or error
+        return None
+
+    def add(self, tables: Mapping[str, JsonValue], source: str, text: str = "") -> None:
+        """Merge the keys that are valid by themselves; the others become errors."""
+        for key, value in tables.items():
+            if key == "policy":
+                continue  # read with the policy, where an error denies everything
+            if not isinstance(value, dict) or key not in Settings.model_fields or key == "keys":
+                if self._is_valid({key: value}, source, text):
+                    self._set(key, value, source)
+                continue
+            parts = {name: part for name, part in value.items() if self._is_valid({key: {name: part}}, source, text)}
+            self._set(key, parts, source)
+
+    def add_repository(self, file: ConfigFile) -> None:
+        """Merge what a repository may set; the last pattern wins, so its protected files go before the person's."""
+        allowed = dict(file.tables)
+        for key in [key for key in allowed if key in NOT_FOR_REPOSITORIES]:
+            del allowed[key]
+            remedy = "Set it in your own config file instead; here it is ignored."
+            line = line_of_key(file.text, [key])
+            self.loaded.errors.append(ConfigError(str(file.path), f"a repository may not set {key}", remedy, line))
+        own = self._protected()
+        self.add(allowed, str(file.path), file.text)
+        tools, both = self.values.get("tools"), self._protected()
+        if own and both is not own and isinstance(tools, dict):
+            tools["protected"] = [*both, *own]
+
+    def _protected(self) -> list[JsonValue]:
+        tools = self.values.get("tools")
+        given = tools.get("protected") if isinstance(tools, dict) else None
+        return given if isinstance(given, list) else []
+
+    def _is_valid(self, one: dict[str, JsonValue], source: str, text: str) -> bool:
+        try:
+            Settings.model_validate(one)
+        except ValidationError as error:
+            first = error.errors()[0]
+            dotted = ".".join(str(part) for part in first["loc"])
+            message, remedy = f"{dotted}: {first['msg']}", "Correct it; the dashboard uses the default."
+            if first["type"] == "extra_forbidden":
+                message = f"unknown key {dotted}"
+                remedy = "Remove it or correct its spelling; the dashboard ignores it."
+            self.loaded.errors.append(ConfigError(source, message, remedy, line_of_key(text, dotted.split("."))))
+            return False
+        return True
+
+    def _set(self, key: str, value: JsonValue, source: str) -> None:
+        if not isinstance(value, dict):
+            self.values[key] = value
+            self.loaded.sources[key] = source
+            return
+        current = self.values.get(key)
+        self.values[key] = {**(current if isinstance(current, dict) else {}), **value}
+        self.loaded.sources.update({f"{key}.{name}": source for name in value})
 
 
 def effective_toml(loaded: LoadedConfig) -> str:
@@ -219,98 +290,15 @@ def effective_toml(loaded: LoadedConfig) -> str:
 
 
 def _shown(key: str, value: JsonValue | SecretStr, dotted: str, loaded: LoadedConfig) -> str:
-    source = loaded.sources.get(dotted, "default")
-    match value:
-        case None:
-            return f"# {_toml_key(key)} is not set"
-        case SecretStr():
-            return f'{_toml_key(key)} = "********"  # {source}'
-        case bool():
-            text = "true" if value else "false"
-        case int() | float():
-            text = repr(value)
-        case list():
-            text = TypeAdapter(list[str]).dump_json([str(item) for item in value]).decode()
-        case _:
-            text = TypeAdapter(str).dump_json(mask(str(value))).decode()
-    return f"{_toml_key(key)} = {text}  # {source}"
+    import tomlkit  # takes tens of milliseconds that only this command needs
 
-
-def _toml_key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else TypeAdapter(str).dump_json(key).decode()
-
-
-def _read(path: Path, loaded: LoadedConfig, content: bytes | None = None) -> ConfigFile | None:
-    """Read the file at `path`, or `content` where only that may count."""
-    try:
-        text = path.read_text("utf-8") if content is None else content.decode("utf-8")
-        return ConfigFile(path, text, tomllib.loads(text))
-    except OSError as failure:
-        error = ConfigError(str(path), failure.strerror or str(failure), "Check the path and its permissions.")
-    except UnicodeDecodeError as failure:
-        error = ConfigError(str(path), f"not UTF-8 at byte {failure.start}", "Save it as UTF-8.")
-    except tomllib.TOMLDecodeError as failure:
-        found = re.search(r"\(at line (\d+), column \d+\)", str(failure))
-        message, remedy = str(failure).split(" (at ")[0], "Correct it; until then nothing is allowed."
-        error = ConfigError(str(path), message, remedy, int(found[1]) if found else None)
-    loaded.errors.append(error)
-    loaded.unreadable = loaded.unreadable or error
-    return None
-
-
-def _valid_keys(tables: Mapping[str, JsonValue], source: str, loaded: LoadedConfig, text: str) -> dict[str, JsonValue]:
-    """Return the keys that are valid by themselves; the others become errors."""
-    valid: dict[str, JsonValue] = {}
-    for key, value in tables.items():
-        if key == "policy":
-            continue  # read with the policy, where an error denies everything
-        if key in Settings.model_fields and isinstance(value, dict) and key != "keys":
-            kept = {name: part for name, part in value.items() if _is_valid({key: {name: part}}, source, loaded, text)}
-            valid[key] = kept
-        elif _is_valid({key: value}, source, loaded, text):
-            valid[key] = value
-    return valid
-
-
-def _is_valid(one: dict[str, JsonValue], source: str, loaded: LoadedConfig, text: str) -> bool:
-    try:
-        Settings.model_validate(one)
-    except ValidationError as error:
-        first = error.errors()[0]
-        dotted = ".".join(str(part) for part in first["loc"])
-        unknown = first["type"] == "extra_forbidden"
-        message = f"unknown key {dotted}" if unknown else f"{dotted}: {first['msg']}"
-        remedy = (
-            "Remove it or correct its spelling; the dashboard ignores it."
-            if unknown
-            else "Correct it; the dashboard uses the default."
-        )
-        loaded.errors.append(ConfigError(source, message, remedy, line_of_key(text, dotted.split("."))))
-        return False
-    return True
-
-
-def _allowed_to_repositories(file: ConfigFile, loaded: LoadedConfig) -> dict[str, JsonValue]:
-    allowed: dict[str, JsonValue] = {}
-    for key, value in file.tables.items():
-        if key in NOT_FOR_REPOSITORIES:
-            remedy = "Set it in your own config file instead; here it is ignored."
-            line = line_of_key(file.text, [key])
-            loaded.errors.append(ConfigError(str(file.path), f"a repository may not set {key}", remedy, line))
-        else:
-            allowed[key] = value
-    return allowed
-
-
-def _protecting_also(given: dict[str, JsonValue], person: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Put a repository's protected files first: the last pattern wins, so none is taken away."""
-    theirs, own = given.get("tools"), person.get("tools")
-    if not isinstance(theirs, dict) or not isinstance(own, dict):
-        return given
-    more, kept = theirs.get("protected"), own.get("protected")
-    if not isinstance(more, list) or not isinstance(kept, list):
-        return given
-    return {**given, "tools": {**theirs, "protected": [*more, *kept]}}
+    name, source = tomlkit.key(key).as_string(), loaded.sources.get(dotted, "default")
+    if value is None:
+        return f"# {name} is not set"
+    if isinstance(value, SecretStr):
+        return f'{name} = "********"  # {source}'
+    text = tomlkit.item(mask(value) if isinstance(value, str) else value).as_string()
+    return f"{name} = {text}  # {source}"
 
 
 def _from_environment(environ: Mapping[str, str]) -> list[tuple[str, dict[str, JsonValue]]]:
@@ -343,17 +331,3 @@ def _from_flags(options: Options) -> dict[str, JsonValue]:
 
 def _given(options: Options, *names: str) -> dict[str, JsonValue]:
     return {name: value for name in names if (value := getattr(options, name)) is not None}
-
-
-def _merge(values: dict[str, JsonValue], more: Mapping[str, JsonValue], source: str, loaded: LoadedConfig) -> None:
-    for key, value in more.items():
-        current = values.get(key)
-        if isinstance(value, dict):
-            table = dict(current) if isinstance(current, dict) else {}
-            for name, part in value.items():
-                table[name] = part
-                loaded.sources[f"{key}.{name}"] = source
-            values[key] = table
-        else:
-            values[key] = value
-            loaded.sources[key] = source

@@ -70,6 +70,8 @@ class MemoryRecalledEvent(_Event):
     left_out: int = 0
     secrets: int = 0
     """How many of those left out look like secrets."""
+    asking: int = 0
+    """How many of those left out the policy would ask about or deny."""
 
     @property
     def summary(self) -> str:

@@ -11,11 +11,9 @@ from ollm_tui.agent.events import (
     AssistantMessageEvent,
     ErrorEvent,
     LoggedResult,
-    MemoryRecalledEvent,
     NoticeEvent,
     ProposedCall,
     ReasoningDeltaEvent,
-    RecalledNote,
     TextDeltaEvent,
     ToolCallEvent,
     ToolResultEvent,
@@ -27,7 +25,7 @@ from ollm_tui.agent.events import (
 )
 from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.providers.json_values import presentable, well_formed
-from ollm_tui.agent.recall import MemoryRecall, RecallResult
+from ollm_tui.agent.recall import MemoryRecall
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.errors import (
@@ -191,30 +189,21 @@ class Agent:
     async def _begin_session(self, signal: AbortSignal) -> None:
         """Do once, before the first request, what has to be done, and recall notes from memory."""
         begin, self._on_first_message = self._on_first_message, None
-        recalled: RecallResult | None = None
         try:
             if begin is not None:
                 await signal.in_thread(begin)
         except StorageFailed as failure:
             self.stream.publish(NoticeEvent(text=f"The finished todo list stays: {failure.message}"))
+        recall, self._recall = self._recall, None
         try:
-            if self._recall is not None:
-                recalled = await self._recall.notes(signal)
+            recalled = await recall.notes(signal) if recall is not None else None
         except StorageFailed as failure:
             self.stream.publish(NoticeEvent(text=f"Nothing from memory goes along: {failure.message}"))
-        self._recall = None
-        if recalled is not None:
-            self._put_before_first_message(recalled)
-
-    def _put_before_first_message(self, recalled: RecallResult) -> None:
-        for index, message in enumerate(self._history):
-            if isinstance(message, wire.UserMessage):
-                self._history[index] = replace(message, preface=recalled.text)
-                break
-        notes = tuple(RecalledNote(key=note.key, scope=note.scope.value) for note in recalled.notes)
-        self.stream.publish(
-            MemoryRecalledEvent(text=recalled.text, notes=notes, left_out=recalled.left_out, secrets=recalled.secrets)
-        )
+            return
+        asked = [at for at, message in enumerate(self._history) if isinstance(message, wire.UserMessage)]
+        if recalled is not None and asked:
+            self._history[asked[0]] = replace(self._history[asked[0]], preface=recalled.text)
+            self.stream.publish(recalled)
 
     async def _rounds(self, signal: AbortSignal) -> TurnStatus:
         await self._begin_session(signal)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
+from ollm_tui.agent.events import MemoryRecalledEvent, RecalledNote
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.escape import quoted_unless_plain
 from ollm_tui.core.fence.secrets import looks_secret, looks_secret_under, mask
@@ -56,87 +56,59 @@ HEADING = (
 ENDING = "[End of the notes. The person says:]"
 
 
-@dataclass(frozen=True)
-class MemoryNote:
-    """A memory that is sent."""
-
-    key: str
-    scope: MemoryScope
-
-
-@dataclass(frozen=True)
-class RecallResult:
-    """The notes as the model reads them, and counts of what was left out."""
-
-    text: str
-    notes: tuple[MemoryNote, ...]
-    left_out: int
-    """All that was left out, for any reason."""
-    secrets: int
-    """Those of them that look like secrets."""
-    asking: int
-    """Those of them that the policy would ask about or deny."""
-
-
 class MemoryRecall:
     """Chooses and writes the notes for one session, reading in threads."""
 
     def __init__(self, memory: Memory, allowed: Callable[[str], Awaitable[bool]], budget: int) -> None:
-        """Keep what the notes are read from.
-
-        Args:
-            memory: Where the values are.
-            overview: Lists what there is.
-            allowed: Whether the model may read a key without a question.
-            budget: Tokens, the framing included.
-        """
+        """Take whether the model may read a key unasked, and the budget in tokens, the framing included."""
         self._memory = memory
         self._allowed = allowed
         self._budget = budget
 
-    async def notes(self, signal: AbortSignal) -> RecallResult | None:
+    async def notes(self, signal: AbortSignal) -> MemoryRecalledEvent | None:
         """Return the notes; None where nothing is remembered or fits. Raises StorageFailed."""
         seen = await signal.in_thread(self._memory.page, order=MemoryOrder.NEWEST, limit=CONSIDERED)
-        theirs = {glance.key for glance in seen.entries if glance.scope is MemoryScope.WORKSPACE}
+        theirs = {summary.key for summary in seen.entries if summary.scope is MemoryScope.WORKSPACE}
         # As in memory_get, the workspace's own text stands for the user's under the same key.
         counted = [
-            glance for glance in seen.entries if glance.scope is MemoryScope.WORKSPACE or glance.key not in theirs
+            summary for summary in seen.entries if summary.scope is MemoryScope.WORKSPACE or summary.key not in theirs
         ]
         frame = "\n".join((HEADING, _rest(999, 99, 99), ENDING))
         room = self._budget - estimated_tokens(frame)
         if not seen.total or room < 0:
             return None
         share = self._budget // _SHARE
-        notes: list[MemoryNote] = []
+        notes: list[RecalledNote] = []
         lines: list[str] = []
         secrets = asking = 0
-        for glance in counted:
+        for summary in counted:
             if room < LEAST_ROOM:
                 break
-            if not await self._allowed(glance.key):
+            if not await self._allowed(summary.key):
                 asking += 1
                 continue
-            written = await signal.in_thread(self._line, glance, share)
+            written = await signal.in_thread(self._line, summary, share)
             if written is None:
                 secrets += 1
             elif (cost := estimated_tokens(written) + 1) <= min(room, share + 1):
                 room -= cost
                 lines.append(written)
-                notes.append(MemoryNote(glance.key, glance.scope))
+                notes.append(RecalledNote(key=summary.key, scope=summary.scope.value))
         left_out = seen.total - (len(seen.entries) - len(counted)) - len(notes)
         parts = [HEADING, *lines] if lines else []
         parts += [_rest(left_out, secrets, asking)] if left_out else []
-        return RecallResult("\n".join((*parts, ENDING)), tuple(notes), left_out, secrets, asking)
+        text = "\n".join((*parts, ENDING))
+        return MemoryRecalledEvent(text=text, notes=tuple(notes), left_out=left_out, secrets=secrets, asking=asking)
 
-    def _line(self, glance: MemorySummary, share: int) -> str | None:
+    def _line(self, summary: MemorySummary, share: int) -> str | None:
         """Return the note on one line; None where anything in it looks like a secret."""
-        value = glance.opening
-        if not glance.whole:
-            found = self._memory.get(glance.key, glance.scope)
+        value = summary.opening
+        if not summary.whole:
+            found = self._memory.get(summary.key, summary.scope)
             value = value if found is None else found.value
-        if looks_secret(glance.key) or looks_secret_under(glance.key, value):
+        if looks_secret(summary.key) or looks_secret_under(summary.key, value):
             return None
-        head = f"- {glance.scope.value}: {quoted_unless_plain(glance.key)}: "
+        head = f"- {summary.scope.value}: {quoted_unless_plain(summary.key)}: "
         line = head + quoted_unless_plain(value)
         if estimated_tokens(line) > share:
             line = self._cut(head, value, share)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.agent.events import MemoryRecalledEvent, RecalledNote, as_line
-from ollm_tui.agent.recall import ENDING, HEADING, MemoryRecall, RecallResult, estimated_tokens
+from ollm_tui.agent.events import MemoryRecalledEvent, as_line
+from ollm_tui.agent.recall import ENDING, HEADING, MemoryRecall, estimated_tokens
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.memory import Memory, MemoryScope
@@ -29,13 +29,13 @@ class Kept:
         self.memory = Memory(store, workspace, clock=FakeClock(step=1))
         self.refused: set[str] = set()
 
-    async def notes(self, budget: int = 1_000) -> RecallResult | None:
+    async def notes(self, budget: int = 1_000) -> MemoryRecalledEvent | None:
         async def allowed(key: str) -> bool:
             return key not in self.refused
 
         return await MemoryRecall(self.memory, allowed, budget).notes(AbortController().signal)
 
-    async def shown(self, budget: int = 1_000) -> RecallResult:
+    async def shown(self, budget: int = 1_000) -> MemoryRecalledEvent:
         recalled = await self.notes(budget)
         assert recalled is not None
         return recalled
@@ -153,6 +153,5 @@ def test_no_text_breaks_out_of_its_line_or_the_budget_and_the_log_says_what_was_
     assert all(one.isprintable() for one in notes)
     shadowed = sum((key, WORKSPACE) in names for key, scope in names if scope is USER)
     assert len(recalled.notes) + recalled.left_out == len(names) - shadowed
-    listed = tuple(RecalledNote(key=note.key, scope=note.scope.value) for note in recalled.notes)
-    line = as_line(MemoryRecalledEvent(text=recalled.text, notes=listed))
+    line = as_line(recalled)
     assert json.loads(mask(line))["text"] == recalled.text
