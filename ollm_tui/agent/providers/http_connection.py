@@ -79,12 +79,8 @@ class HttpConnection:
                 finally:
                     await response.aclose()
         except TimeoutError:
-            raise ProviderError(
-                ProviderErrorKind.TIMEOUT,
-                f"{url} did not answer within {self.timeouts.query:g} s. "
-                "Look at the log of the server, then try again.",
-                url=url,
-            ) from None
+            text = f"did not answer within {self.timeouts.query:g} s. See the log of the server, then try again."
+            raise ProviderError(ProviderErrorKind.TIMEOUT, f"{url} {text}", url=url) from None
         except httpx.HTTPError as error:
             raise self._broken(url, error, answered=False) from None
         if not response.is_success:
@@ -92,7 +88,8 @@ class HttpConnection:
         try:
             return parse_json(content)
         except ValueError:
-            raise self._no_model_server(url) from None
+            text = f"{url} did not answer with JSON; this is not a model server. {self._remedy}"
+            raise ProviderError(ProviderErrorKind.BAD_REPLY, text, url=url) from None
 
     async def stream(
         self, path: str, body: JsonObject, *, model: str | None, signal: AbortSignal
@@ -167,7 +164,11 @@ class HttpConnection:
             if response is not None:
                 await response.aclose()
             if isinstance(error, TimeoutError):
-                raise self._timed_out(url, limit) from None
+                text = (
+                    f"{url} accepted the request, but nothing came for {limit:g} s. "
+                    "The model may be too large for the machine; see the log of the server, then try again."
+                )
+                raise ProviderError(ProviderErrorKind.TIMEOUT, text, url=url) from None
             if isinstance(error, httpx.HTTPError):
                 raise self._broken(url, error, answered=False) from None
             raise
@@ -181,12 +182,11 @@ class HttpConnection:
             async with asyncio.timeout(self.timeouts.idle):
                 return await signal.guard(anext(rest, b""))
         except TimeoutError:
-            raise ProviderError(
-                ProviderErrorKind.TIMEOUT,
+            text = (
                 f"{url} stopped in the middle of its answer: nothing came for {self.timeouts.idle:g} s. "
-                "What came before is kept; try again.",
-                url=url,
-            ) from None
+                "What came before is saved; try again."
+            )
+            raise ProviderError(ProviderErrorKind.TIMEOUT, text, url=url) from None
         except httpx.HTTPError as error:
             raise self._broken(url, error, answered=True) from None
 
@@ -226,14 +226,6 @@ class HttpConnection:
         wait = _seconds(response.headers.get("retry-after"))
         return self.error_from(error, url=url, status=response.status_code, model=model, retry_after=wait)
 
-    def _timed_out(self, url: str, limit: float) -> ProviderError:
-        return ProviderError(
-            ProviderErrorKind.TIMEOUT,
-            f"{url} accepted the request, but nothing came for {limit:g} s. The model may be too large for the "
-            "machine; look at the log of the server, then try again.",
-            url=url,
-        )
-
     def _broken(self, url: str, error: httpx.HTTPError, *, answered: bool) -> ProviderError:
         """Return the error for a connection that failed, or ended too early."""
         import httpx
@@ -242,51 +234,28 @@ class HttpConnection:
         if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError | httpx.ProxyError | httpx.UnsupportedProtocol):
             if isinstance(error, httpx.ConnectTimeout):
                 reason = f"no answer within {self.timeouts.connect:g} s"
-            return ProviderError(
-                ProviderErrorKind.UNREACHABLE, f"{url} cannot be reached: {reason}. {self._remedy}", url=url
-            )
+            text = f"{url} cannot be reached: {reason}. {self._remedy}"
+            return ProviderError(ProviderErrorKind.UNREACHABLE, text, url=url)
         if answered:
             return cut_off(url, reason)
         if isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError):
-            return ProviderError(
-                ProviderErrorKind.CUT_OFF,
-                f"{url} closed the connection without an answer ({reason}). "
-                "Look at the log of the server, then try again.",
-                retryable=True,
-                url=url,
-            )
-        return ProviderError(
-            ProviderErrorKind.BAD_REPLY,
-            f"{url} sent something that is not an HTTP answer ({reason}). {self._remedy}",
-            url=url,
-        )
-
-    def _no_model_server(self, url: str) -> ProviderError:
-        return ProviderError(
-            ProviderErrorKind.BAD_REPLY,
-            f"{url} did not answer with JSON; this is not a model server. {self._remedy}",
-            url=url,
-        )
+            text = f"{url} closed the connection without an answer ({reason}). See its log, then try again."
+            return ProviderError(ProviderErrorKind.CUT_OFF, text, retryable=True, url=url)
+        text = f"{url} sent something that is not an HTTP answer ({reason}). {self._remedy}"
+        return ProviderError(ProviderErrorKind.BAD_REPLY, text, url=url)
 
 
 def cut_off(url: str, reason: str | None = None) -> ProviderError:
     """Return the error for a reply that ended early."""
     because = f" ({reason})" if reason else ""
-    return ProviderError(
-        ProviderErrorKind.CUT_OFF,
-        f"{url} closed the connection early{because}; the answer is not complete. What came before is kept; try again.",
-        url=url,
-    )
+    text = f"closed the connection early{because}; the answer is not complete. What came before is saved; try again."
+    return ProviderError(ProviderErrorKind.CUT_OFF, f"{url} {text}", url=url)
 
 
 def bad_reply(url: str, reason: str) -> ProviderError:
     """Return the error for a reply that a server of this kind does not send."""
-    return ProviderError(
-        ProviderErrorKind.BAD_REPLY,
-        f"{url} sent a reply that cannot be read: {shown(reason)}. "
-        "Check that the base URL is a model server of this kind.",
-        url=url,
-    )
+    text = f"sent a reply that cannot be read: {shown(reason)}. Check that the base URL is a model server of this kind."
+    return ProviderError(ProviderErrorKind.BAD_REPLY, f"{url} {text}", url=url)
 
 
 def _checked_key(api_key: str | None) -> str | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Iterable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
 
 from ollm_tui.agent.providers.call_assembly import CallIds
 from ollm_tui.agent.providers.json_values import parse_json
@@ -30,9 +32,17 @@ from ollm_tui.agent.providers.provider import (
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import JsonObject
 
-_REPLY_KEYS = ("text", "toolCalls", "pieceDelayMs", "expect")
-_CALL_KEYS = ("name", "arguments")
-_EXPECT_KEYS = ("lastToolResultContains", "lastUserMessageContains", "toolNames")
+_WANTED = {
+    "text": "text must be a string",
+    "toolCalls": "toolCalls must be a list",
+    "pieceDelayMs": "pieceDelayMs must be a number from 0 to 60000 (milliseconds)",
+    "name": "name is missing",
+    "arguments": "arguments must be an object",
+    "toolNames": "toolNames must be a list of names",
+    "lastToolResultContains": "lastToolResultContains must be a string",
+    "lastUserMessageContains": "lastUserMessageContains must be a string",
+}
+"""What stands wrong under each key, as errors say it."""
 _PIECE = re.compile(r"\s*\S{1,24}|\s+")
 _QUOTED_CHARACTERS = 200
 
@@ -41,13 +51,16 @@ class ScriptError(ValueError):
     """An invalid script; the message names the file, the reply's index (from 0) and the key."""
 
 
-@dataclass(frozen=True)
-class Expectation:
+class _ScriptModel(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, alias_generator=to_camel)
+
+
+class Expectation(_ScriptModel):
     """What a request must be like; None is what does not matter."""
 
     last_tool_result_contains: str | None = None
     last_user_message_contains: str | None = None
-    tool_names: tuple[str, ...] | None = None
+    tool_names: list[str] | None = None
     """Exactly the tools offered, in any order."""
 
     def difference(self, request: ChatRequest) -> str | None:
@@ -69,23 +82,23 @@ class Expectation:
         return f"expect.toolNames: the tools of the request are others ({'; '.join(parts)})"
 
 
-@dataclass(frozen=True)
-class ScriptedCall:
+class ScriptedCall(_ScriptModel):
     """A call in a reply."""
 
-    name: str
-    arguments: JsonObject
+    name: str = Field(min_length=1)
+    arguments: JsonObject = {}
 
 
-@dataclass(frozen=True)
-class ScriptedReply:
-    """One answer of a script."""
+class ScriptedReply(_ScriptModel):
+    """One answer of a script; `piece_delay_ms` is between two pieces of the text."""
 
     text: str = ""
-    calls: tuple[ScriptedCall, ...] = ()
-    piece_delay: float = 0.0
-    """Seconds between two pieces of the text."""
+    tool_calls: list[ScriptedCall] = []
+    piece_delay_ms: Annotated[float, Field(ge=0, le=60_000)] = 0
     expect: Expectation = Expectation()
+
+
+_SCRIPT = TypeAdapter(list[ScriptedReply])
 
 
 def load_script(path: Path) -> tuple[ScriptedReply, ...]:
@@ -106,9 +119,10 @@ def load_script(path: Path) -> tuple[ScriptedReply, ...]:
 
 def parse_script(value: JsonValue) -> tuple[ScriptedReply, ...]:
     """Read a list of replies; raise ScriptError naming index and key."""
-    if not isinstance(value, list):
-        raise ScriptError("must be a list of replies, e.g. [{'text': 'Hello.'}]")
-    return tuple(_reply(entry, f"reply {index}") for index, entry in enumerate(value))
+    try:
+        return tuple(_SCRIPT.validate_python(value))
+    except ValidationError as error:
+        raise ScriptError(_in_words(error.errors()[0])) from None
 
 
 class ScriptedProvider:
@@ -158,71 +172,30 @@ class ScriptedProvider:
                 f"script {self._model}, reply {index}: {difference}. Correct the script or the request.",
             )
         for number, piece in enumerate(_PIECE.findall(reply.text)):
-            await signal.guard(asyncio.sleep(reply.piece_delay if number else 0))
+            await signal.guard(asyncio.sleep(reply.piece_delay_ms / 1000 if number else 0))
             yield TextDelta(piece)
         ids = CallIds(request.messages)
-        for call in reply.calls:
+        for call in reply.tool_calls:
             signal.throw_if_aborted()
             yield ToolCallReady(ToolCall(ids.take(), call.name, call.arguments))
-        yield StreamFinished(FinishReason.TOOL_CALLS if reply.calls else FinishReason.STOP)
+        yield StreamFinished(FinishReason.TOOL_CALLS if reply.tool_calls else FinishReason.STOP)
 
 
-def _reply(value: JsonValue, where: str) -> ScriptedReply:
-    members = _members(value, _REPLY_KEYS, where)
-    calls = members.get("toolCalls", [])
-    if not isinstance(calls, list):
-        raise ScriptError(f"{where}: toolCalls must be a list")
-    delay = members.get("pieceDelayMs", 0)
-    if isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay <= 60_000:
-        raise ScriptError(f"{where}: pieceDelayMs must be a number from 0 to 60000 (milliseconds)")
-    return ScriptedReply(
-        text=_string(members, "text", where) or "",
-        calls=tuple(_call(call, f"{where}, toolCalls {number}") for number, call in enumerate(calls)),
-        piece_delay=delay / 1000,
-        expect=_expectation(members.get("expect", {}), f"{where}, expect"),
-    )
-
-
-def _call(value: JsonValue, where: str) -> ScriptedCall:
-    members = _members(value, _CALL_KEYS, where)
-    name = _string(members, "name", where)
-    arguments = members.get("arguments", {})
-    if not name:
-        raise ScriptError(f"{where}: name is missing")
-    if not isinstance(arguments, dict):
-        raise ScriptError(f"{where}: arguments must be an object")
-    return ScriptedCall(name, arguments)
-
-
-def _expectation(value: JsonValue, where: str) -> Expectation:
-    members = _members(value, _EXPECT_KEYS, where)
-    names = members.get("toolNames")
-    if names is not None and not isinstance(names, list):
-        raise ScriptError(f"{where}: toolNames must be a list of names")
-    listed = tuple(name for name in names or () if isinstance(name, str))
-    if len(listed) != len(names or ()):
-        raise ScriptError(f"{where}: toolNames must be a list of names")
-    return Expectation(
-        _string(members, "lastToolResultContains", where),
-        _string(members, "lastUserMessageContains", where),
-        None if names is None else listed,
-    )
-
-
-def _members(value: JsonValue, known: tuple[str, ...], where: str) -> JsonObject:
-    if not isinstance(value, dict):
-        raise ScriptError(f"{where}: must be an object with the keys {', '.join(known)}")
-    for key in value:
-        if key not in known:
-            raise ScriptError(f"{where}: unknown key {key!r}; known are {', '.join(known)}")
-    return value
-
-
-def _string(members: JsonObject, key: str, where: str) -> str | None:
-    value = members.get(key)
-    if value is not None and not isinstance(value, str):
-        raise ScriptError(f"{where}: {key} must be a string")
-    return value
+def _in_words(error: ErrorDetails) -> str:
+    """Return an error of a script with the index of the reply and the key."""
+    names = [f"reply {part}" if at == 0 else str(part) for at, part in enumerate(error["loc"])]
+    where = re.sub(r", (\d+)", r" \1", ", ".join(names))
+    holder, _, key = where.rpartition(", ")
+    if not names:
+        return "must be a list of replies, e.g. [{'text': 'Hello.'}]"
+    if error["type"] == "model_type":
+        return f"{where}: must be an object"
+    if error["type"] == "extra_forbidden":
+        model = Expectation if holder.endswith("expect") else ScriptedCall if "toolCalls" in holder else ScriptedReply
+        known = ", ".join(to_camel(name) for name in model.model_fields)
+        return f"{holder}: unknown key {key!r}; known are {known}"
+    wanted = next(_WANTED[name] for name in reversed(names) if name in _WANTED)
+    return f"{holder}: {wanted}"
 
 
 def _missing(key: str, wanted: str | None, texts: list[str], what: str) -> str | None:

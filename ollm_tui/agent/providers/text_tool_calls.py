@@ -62,8 +62,7 @@ class TextHoldback:
         if not self._names:
             return piece
         self._held += piece
-        size = self._certain()
-        return self._show(size)
+        return self._show(self._certain())
 
     def close(self) -> tuple[str, tuple[TextToolCall, ...]]:
         """Return the rest of the text, or the calls that it is."""
@@ -135,7 +134,7 @@ def _begins_like_call(head: str, line_start: bool) -> bool:
 
 
 def _begins_like_json_call(head: str) -> bool:
-    """Whether the first key of the object, as far as it has come, is one that calls begin with."""
+    """Return whether the first key of the object, as far as it has come, is one that calls begin with."""
     found = _JSON_HEAD.match(head)
     if found is None:
         return False
@@ -148,7 +147,7 @@ def _begins_like_json_call(head: str) -> bool:
 
 
 def _still_open_or_last(text: str) -> bool:
-    """Whether nothing but calls follows in `text`; ordinary text after a call makes it an example, not a call."""
+    """Return whether nothing but calls follows; ordinary text after a call makes it an example, not a call."""
     rest = text
     while rest:
         block = _read_block(rest)
@@ -203,7 +202,7 @@ def _inside(text: str, after: str) -> _Block | _NoBlock:
 
 
 def _mistral(text: str) -> _Block | _NoBlock:
-    """`[TOOL_CALLS][{...}]`, or `[TOOL_CALLS]name[ARGS]{...}` as newer models write."""
+    """Read `[TOOL_CALLS][{...}]`, or `[TOOL_CALLS]name[ARGS]{...}` as newer models write."""
     named = _MISTRAL.match(text)
     if named is None:
         return _json(text.removeprefix("[TOOL_CALLS]").lstrip())
@@ -222,19 +221,11 @@ def _json(text: str) -> _Block | _NoBlock:
     if decoded is None:
         return _NoBlock.OPEN
     value, size = decoded
-    calls: list[TextToolCall] = []
-    for member in _members(value):
-        call = _from_object(member)
-        if call is None:
-            return _NoBlock.TEXT
-        calls.append(call)
-    return _block(calls, text[size:]) if calls else _NoBlock.TEXT
-
-
-def _members(value: JsonValue) -> list[JsonValue]:
     if isinstance(value, dict) and isinstance(inner := value.get("tool_calls"), list):
-        return inner
-    return value if isinstance(value, list) else [value]
+        value = inner
+    read = [_from_object(member) for member in (value if isinstance(value, list) else [value])]
+    calls = [call for call in read if call is not None]
+    return _block(calls, text[size:]) if calls and len(calls) == len(read) else _NoBlock.TEXT
 
 
 def _from_object(value: JsonValue) -> TextToolCall | None:
@@ -259,7 +250,7 @@ def _from_parameters(function: re.Match[str]) -> TextToolCall:
 
 
 def _block(calls: list[TextToolCall], after: str) -> _Block:
-    return _Block(calls, _BETWEEN.sub("", after, count=1) if _BETWEEN.match(after) else after)
+    return _Block(calls, _BETWEEN.sub("", after, count=1))
 
 
 def _decode(text: str) -> tuple[JsonValue, int] | None:
