@@ -12,7 +12,7 @@ TOOLS = {"read_file", "write_file", "edit_file", "delete_file", "ls", "shell", "
 
 
 def calls() -> list[tuple[str, dict[str, object]]]:
-    return [(call.name, call.arguments) for reply in tour_script() for call in reply.calls]
+    return [(call.name, call.arguments) for reply in tour_script() for call in reply.tool_calls]
 
 
 def workspace(root: Path) -> Path:
@@ -42,12 +42,12 @@ def test_it_uses_the_tools_that_there_are_and_every_reply_says_something():
     assert {name for name, _ in calls()} == TOOLS
     assert 4 <= len(replies) <= 6
     assert all(reply.text.strip() for reply in replies)
-    assert replies[-1].calls == ()
+    assert replies[-1].tool_calls == []
 
 
 def test_three_changes_wait_at_once():
     asking = {"edit_file", "write_file", "delete_file"}
-    assert any(asking == {call.name for call in reply.calls} for reply in tour_script())
+    assert any(asking == {call.name for call in reply.tool_calls} for reply in tour_script())
 
 
 def test_every_file_it_reads_changes_or_deletes_is_one_it_wrote():
