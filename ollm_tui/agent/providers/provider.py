@@ -245,8 +245,7 @@ class ProviderDescription:
     """A first message for the conversation."""
 
     def __str__(self) -> str:
-        words = [self.provider, self.model or "no model chosen"] if self.badge is None else [self.badge]
-        return " ".join(words)
+        return self.badge or f"{self.provider} {self.model or 'no model chosen'}"
 
 
 class Provider(Protocol):
