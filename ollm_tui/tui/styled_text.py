@@ -203,11 +203,6 @@ class RolePalette:
         """Return the style of a role."""
         return self._styles[role]
 
-    def fore(self, name: str) -> str | None:
-        """Return a theme colour as rich writes it; None where the theme has none."""
-        color = self._color(name)
-        return None if color is None else color.rich_color.name
-
     def strip(self, styled: StyledLine, width: int, base: Style, fill: TextRole = TextRole.PLAIN) -> Strip:
         """Draw the line on exactly `width` cells over `base`; `fill` is the row's role."""
         style = base + self._styles[fill]

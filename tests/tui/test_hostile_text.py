@@ -9,18 +9,16 @@ from ollm_tui.core.bus.confirmation import CommandPreview, TextPreview
 from ollm_tui.core.bus.states import CallOutcome, CallState, ConfirmationState
 from ollm_tui.core.shell.status import CommandPhase, CommandStatus
 from ollm_tui.core.todos.todo import TodoStatus
-from ollm_tui.tui.conversation_entries import (
+from ollm_tui.tui.protocol import updates
+from ollm_tui.tui.values import (
+    Activity,
     AnswerEntry,
     CallEntry,
     EntriesChanged,
     NoteEntry,
     NoteKind,
-    UserEntry,
-)
-from ollm_tui.tui.protocol import updates
-from ollm_tui.tui.values import (
-    Activity,
     SessionStatus,
+    UserEntry,
 )
 from tests.tui.pilot import Stage, question, stage, todo
 

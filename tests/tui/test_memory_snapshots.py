@@ -6,10 +6,18 @@ import pytest
 
 from ollm_tui.core.memory import MemoryScope
 from ollm_tui.core.todos.todo import TodoStatus
-from ollm_tui.tui.conversation_entries import EntriesChanged, NoteEntry, UserEntry
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.screens.memory_screen import MemoryScreen
-from ollm_tui.tui.values import MemoryListing, MemoryName, MemoryQuery, MemoryRow, MemoryText
+from ollm_tui.tui.values import (
+    EntriesChanged,
+    MemoryListing,
+    MemoryName,
+    MemoryQuery,
+    MemoryRow,
+    MemoryText,
+    NoteEntry,
+    UserEntry,
+)
 from tests.tui.pilot import Stage, todo, wait_until
 from tests.tui.test_snapshots import BOTH, Camera, Size, camera, pytestmark
 

@@ -25,21 +25,19 @@ from ollm_tui.core.todos.todo import TodoStatus
 from ollm_tui.options import Options
 from ollm_tui.testing import FakeClock
 from ollm_tui.tui.app import DashboardApp
-from ollm_tui.tui.conversation_entries import (
-    AnswerEntry,
-    AnswerGrew,
-    CallEntry,
-    EntriesChanged,
-    Entry,
-    UserEntry,
-)
 from ollm_tui.tui.protocol import Backend, PostUpdate, updates
 from ollm_tui.tui.protocol.intents import AttachTerminal
 from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 from ollm_tui.tui.values import (
     Activity,
+    AnswerEntry,
+    AnswerGrew,
+    CallEntry,
+    EntriesChanged,
+    Entry,
     SessionStatus,
     UnfinishedWork,
+    UserEntry,
 )
 from tests.tui.pilot import (
     SHELL,

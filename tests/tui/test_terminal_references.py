@@ -11,7 +11,6 @@ from textual.geometry import Offset
 from textual.selection import Selection
 
 from ollm_tui.core.shell.status import CommandPhase, CommandStatus
-from ollm_tui.tui.conversation_entries import EntriesChanged, UserEntry
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import SendMessage
 from ollm_tui.tui.terminal_references import (
@@ -23,6 +22,7 @@ from ollm_tui.tui.terminal_references import (
     folded_references,
     with_references,
 )
+from ollm_tui.tui.values import EntriesChanged, UserEntry
 from tests.tui.pilot import SHELL, stage, terminal_of, wait_until
 
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

@@ -14,17 +14,22 @@ import platform
 import secrets
 import stat
 import sys
-from collections.abc import AsyncGenerator, Callable, Sequence
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from itertools import islice
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.errors import OperationCancelled
+from ollm_tui.core.base.errors import FileWriteFailed, OperationCancelled
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.fence.openat import system_call
 
 _SHORT_NAME = 200
+_MOST_NAMES = 10_000
+"""Names of a directory among which a killed writer's temporary file is searched."""
 _AT_ONCE = 512
 """Buffers in one `writev`; systems allow 1024."""
 _RENAME_NOREPLACE = 1
@@ -48,18 +53,15 @@ def replace_file(
     """
     temporary, descriptor = _open_temporary(directory, name)
     try:
-        try:
-            _write_all(descriptor, pieces)
-            if like is None:
-                os.fchmod(descriptor, 0o666 & ~_umask())
-            else:
-                _take_after(descriptor, directory, name, like)
-            os.fsync(descriptor)
-            written = os.fstat(descriptor)
-            if before_commit is not None:
-                before_commit()
-        finally:
-            os.close(descriptor)
+        _write_all(descriptor, pieces)
+        if like is None:
+            os.fchmod(descriptor, 0o666 & ~_umask())
+        else:
+            _take_after(descriptor, directory, name, like)
+        os.fsync(descriptor)
+        written = os.fstat(descriptor)
+        if before_commit is not None:
+            before_commit()
         if like is None:
             rename_without_replacing(directory, temporary, directory, name)
         else:
@@ -68,6 +70,8 @@ def replace_file(
         with suppress(OSError):  # what went wrong first is what the caller has to hear
             os.unlink(temporary, dir_fd=directory)
         raise
+    finally:
+        os.close(descriptor)
     sync_directory(directory)
     return written
 
@@ -98,43 +102,37 @@ def check_writable(directory: int, name: str) -> None:
 
 
 def _open_temporary(directory: int, name: str) -> tuple[str, int]:
-    """Open a fresh file beside `name`, locked as long as it is open.
-
-    The first choice is always the same name, so that the next write finds and removes what a killed one left.
-    """
+    """Open a fresh file beside `name`, locked as long as it is open, and remove those of killed writers."""
     stem = name if len(os.fsencode(name)) <= _SHORT_NAME else hashlib.sha256(os.fsencode(name)).hexdigest()
-    for attempt in range(100):
-        temporary = f".{stem}.ollm-{'new' if attempt == 0 else secrets.token_hex(4)}.tmp"
+    _remove_abandoned(directory, f".{stem}.ollm-")
+    while True:
+        temporary = f".{stem}.ollm-{secrets.token_hex(8)}.tmp"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        for _ in range(2):
-            try:
-                descriptor = os.open(temporary, flags, 0o600, dir_fd=directory)
-            except FileExistsError:
-                if not _remove_abandoned(directory, temporary):
-                    break
-                continue
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        descriptor = os.open(temporary, flags, 0o600, dir_fd=directory)
+        with suppress(OSError):  # not every file system has locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
             return temporary, descriptor
-    raise FileExistsError(errno.EEXIST, "no free name for a temporary file beside it")
+        os.close(descriptor)  # before it was locked, another process took it for an abandoned one
 
 
-def _remove_abandoned(directory: int, temporary: str) -> bool:
-    """Remove a temporary file whose writer is gone; False where somebody still writes it, or it is no such file."""
+def _remove_abandoned(directory: int, start: str) -> None:
+    """Remove temporary files that nobody has open; a writer holds the lock of its own until it is renamed."""
+    with suppress(OSError), os.scandir(directory) as entries:
+        names = (entry.name for entry in islice(entries, _MOST_NAMES))
+        for name in [name for name in names if name.startswith(start) and name.endswith(".tmp")]:
+            with suppress(OSError):
+                _unlink_unlocked(directory, name)
+
+
+def _unlink_unlocked(directory: int, name: str) -> None:
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     try:
-        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(temporary, flags, dir_fd=directory)
-    except OSError:
-        return False
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return False
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.unlink(temporary, dir_fd=directory)
-    except OSError:
-        return False
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(name, dir_fd=directory)
     finally:
         os.close(descriptor)
-    return True
 
 
 def _write_all(descriptor: int, pieces: Sequence[bytes | memoryview]) -> None:
@@ -219,6 +217,9 @@ def replace_text(path: Path, text: str) -> None:
 T = TypeVar("T")
 P = ParamSpec("P")
 
+LOCK_SECONDS = 10.0
+"""How long a call waits for another process that holds its file."""
+
 GRACE_SECONDS = 2.0
 """How long a cancelled call waits for its thread to reach the next point where it looks at the signal."""
 
@@ -226,15 +227,93 @@ _locks: WeakValueDictionary[tuple[int, Path], asyncio.Lock] = WeakValueDictionar
 
 
 @asynccontextmanager
-async def exclusive(signal: AbortSignal, *places: Path) -> AsyncGenerator[None]:
-    """Hold `places` alone, first come, first served. Raises OperationCancelled when the signal aborts first."""
+async def exclusive(signal: AbortSignal, *paths: Path) -> AsyncGenerator[None]:
+    """Hold files alone: first come, first served among this loop's calls, and among all processes by a lock.
+
+    A file that is not there yet has no lock: only one process can create it. Raises OperationCancelled when the
+    signal aborts first, FileWriteFailed after LOCK_SECONDS.
+    """
     loop = id(asyncio.get_running_loop())
     async with AsyncExitStack() as stack:
-        for place in sorted(set(places)):  # one order for all, or two moves could wait for each other
-            lock = _locks.setdefault((loop, place), asyncio.Lock())
+        held: set[tuple[int, int]] = set()
+        for path in sorted(set(paths)):  # one order for all, or two moves could wait for each other
+            lock = _locks.setdefault((loop, path), asyncio.Lock())
             await signal.guard(lock.acquire())
             stack.callback(lock.release)
+            descriptor = await _without_leak(asyncio.to_thread(_lock_file, path, held, signal))
+            if descriptor is not None:
+                stack.callback(os.close, descriptor)
         yield
+
+
+async def _without_leak(locking: Coroutine[Any, Any, int | None]) -> int | None:
+    """Await a descriptor that is closed where nobody waits for it any more."""
+    work = asyncio.ensure_future(locking)
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        work.add_done_callback(_close_result)
+        raise
+
+
+def _close_result(work: asyncio.Future[int | None]) -> None:
+    if not work.cancelled() and work.exception() is None and (descriptor := work.result()) is not None:
+        os.close(descriptor)
+
+
+def _lock_file(path: Path, held: set[tuple[int, int]], signal: AbortSignal) -> int | None:
+    """Return a descriptor that holds the lock of the file now at `path`; None where there is nothing to lock.
+
+    The lock is the file's own (`flock`), so that it needs no place beside it and ends with its process. Whoever
+    held it before may have put another file in place, so what is there is compared once it is locked.
+    """
+    deadline = time.monotonic() + LOCK_SECONDS
+    pause = 0.001
+    while (descriptor := _open_to_lock(path)) is not None:
+        status = os.fstat(descriptor)
+        identity = (status.st_dev, status.st_ino)
+        try:
+            if identity in held:  # another name of a file that this call has locked
+                os.close(descriptor)
+                return None
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _identity(path) == identity:
+                held.add(identity)
+                return descriptor
+            pause = 0.0
+        except BlockingIOError:
+            pause = min(2 * pause + 0.001, 0.02)
+        except OSError:
+            return descriptor  # a file system without locks
+        os.close(descriptor)
+        signal.throw_if_aborted()
+        if time.monotonic() > deadline:
+            raise FileWriteFailed(
+                f"{visible(str(path))} has been locked by another program for {LOCK_SECONDS:g} s. Nothing was changed; "
+                "try again once that program has ended.",
+                {"path": str(path)},
+            )
+        time.sleep(pause)  # no wait for this kind of lock can be given up
+    return None
+
+
+def _open_to_lock(path: Path) -> int | None:
+    """Open a regular file for its lock alone: for reading, or for writing where it may not be read."""
+    for access in (os.O_RDONLY, os.O_WRONLY):
+        with suppress(OSError):
+            descriptor = os.open(path, access | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return descriptor
+            os.close(descriptor)
+    return None
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 async def carry_out(signal: AbortSignal, effect: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -100,7 +100,7 @@ def replace(
 
     def still_the_same() -> None:
         signal.throw_if_aborted()
-        if old is not None and not _is_same(directory, name, old):
+        if old is not None and not is_same_file(old, _status(directory, name)):
             raise FileChanged(
                 f"{location.shown} was changed by another program at this moment. Nothing was written; read it again.",
                 {"path": location.shown},
@@ -121,16 +121,22 @@ def replace(
         os.close(directory)
 
 
-def _is_same(directory: int, name: str, old: os.stat_result) -> bool:
+def _status(directory: int, name: str) -> os.stat_result | None:
     try:
-        now = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        return os.stat(name, dir_fd=directory, follow_symlinks=False)
     except OSError:
+        return None
+
+
+def is_same_file(one: os.stat_result, other: os.stat_result | None) -> bool:
+    """Return whether both are the status of one file, unchanged in between."""
+    if other is None:
         return False
-    return (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns) == (
-        old.st_dev,
-        old.st_ino,
-        old.st_size,
-        old.st_mtime_ns,
+    return (one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns) == (
+        other.st_dev,
+        other.st_ino,
+        other.st_size,
+        other.st_mtime_ns,
     )
 
 

@@ -23,7 +23,7 @@ from ollm_tui.core.bus.confirmation import DiffPreview, Preview
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access, Location
 from ollm_tui.core.files.diff import FileDiff, diff_replacement, diff_texts
-from ollm_tui.core.files.snapshots import FileSnapshot, read_snapshot, replace, require_file
+from ollm_tui.core.files.snapshots import FileSnapshot, is_same_file, read_snapshot, replace, require_file
 from ollm_tui.core.files.text_files import Encoding, decode
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, TouchedPath
 from ollm_tui.core.tools.edit_matching import AmbiguousEdit, EditMatch, EditTarget, MatchKind, NoEditMatch, Text, find
@@ -154,7 +154,7 @@ class EditFileInvocation(FileChangeInvocation[EditFileParameters]):
         )
         self._planned = None
         self.context.seen.note(location.real, hashlib.sha256(plan.raw).hexdigest())
-        if read_snapshot(self.context.fence, location, len(plan.raw) + 1).raw != plan.raw:
+        if not is_same_file(written, self.context.fence.status(location)):
             notes.append("another program has changed the file again since it was written")
         notes += [*_match_notes(plan.matches), *link_notes(location, plan.snapshot.status)]
         count = len(self.params.edits)

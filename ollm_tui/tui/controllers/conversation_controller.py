@@ -27,7 +27,7 @@ from ollm_tui.agent.events import (
 )
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.states import CallOutcome, CallState, ConfirmationState
-from ollm_tui.tui.conversation_entries import (
+from ollm_tui.tui.values import (
     AnswerEntry,
     AnswerGrew,
     CallEntry,

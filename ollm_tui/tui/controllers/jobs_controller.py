@@ -14,8 +14,8 @@ from ollm_tui.core.shell.process_tree import ProcessTree
 from ollm_tui.core.shell.process_usage import UsageReading, UsageWatcher
 from ollm_tui.core.shell.status import CommandStatus
 from ollm_tui.tui.controllers.commands_controller import DetachedJobs
-from ollm_tui.tui.conversation_entries import NoteEntry
 from ollm_tui.tui.protocol import PostUpdate, intents, updates
+from ollm_tui.tui.values import NoteEntry
 
 POLL_SECONDS = 1.0
 """Time between two readings of the jobs while their list is open."""

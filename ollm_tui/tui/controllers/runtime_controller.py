@@ -6,6 +6,8 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 
 from ollm_tui.agent.events import (
     ConfirmationRequestedEvent,
@@ -17,6 +19,7 @@ from ollm_tui.agent.events import (
 )
 from ollm_tui.config import ConfigError
 from ollm_tui.core.base.clock import Clock
+from ollm_tui.core.policy.rules import Mode
 from ollm_tui.options import Options
 from ollm_tui.runtime import Attendance, Configuration, Runtime, open_runtime
 from ollm_tui.tui.bindings import key_errors
@@ -25,13 +28,12 @@ from ollm_tui.tui.controllers.confirmations_controller import ConfirmationsContr
 from ollm_tui.tui.controllers.conversation_controller import ConversationController
 from ollm_tui.tui.controllers.jobs_controller import JobsController
 from ollm_tui.tui.controllers.memory_controller import MemoryController
-from ollm_tui.tui.controllers.status_controller import StatusController, TrustController
 from ollm_tui.tui.controllers.todos_controller import StoreWatcher, TodosController
+from ollm_tui.tui.controllers.trust_controller import TrustController
 from ollm_tui.tui.controllers.turns_controller import TurnsController
-from ollm_tui.tui.conversation_entries import EntriesChanged, NoteEntry, NoteKind
 from ollm_tui.tui.protocol import Backend, PostUpdate, intents, updates
 from ollm_tui.tui.themes import load_themes
-from ollm_tui.tui.values import UnfinishedWork
+from ollm_tui.tui.values import EntriesChanged, NoteEntry, NoteKind, SessionStatus, UnfinishedWork
 
 log = logging.getLogger(__name__)
 
@@ -212,3 +214,58 @@ class RuntimeController:
         if error is not None:
             notes.append(NoteEntry("policy-error", f"Everything is denied: {error}", NoteKind.ERROR))
         return notes
+
+
+MODE_CYCLE = (Mode.ASK, Mode.AUTO_EDIT, Mode.PLAN)
+"""Modes that F4 cycles through; yolo is chosen by name only."""
+
+
+class StatusController:
+    """Status of the session, posted whole after each change."""
+
+    def __init__(self, runtime: Runtime, post: PostUpdate) -> None:
+        self._executor = runtime.core.executor
+        self._post = post
+        configuration = runtime.core.configuration
+        described = runtime.agent.provider.describe()
+        self.now = SessionStatus(
+            model=described.model or described.provider,
+            workspace=_short(configuration.workspace.root),
+            tokens_limit=described.context_window,
+            mode=self._executor.mode.value,
+            offline=described.provider == "offline",
+            denied_because=configuration.policy_error or "",
+        )
+
+    def post(self) -> None:
+        """Post the status as it is now."""
+        self._post(updates.StatusUpdate(self.now))
+
+    def tokens_used(self, count: int) -> None:
+        """Set the usage that the server reported; 0 means not reported."""
+        self._change(replace(self.now, tokens_used=count or self.now.tokens_used))
+
+    def policy_read(self, error: str | None) -> None:
+        """Set the state of the policy; with an error everything is denied."""
+        self._change(replace(self.now, denied_because=error or ""))
+
+    def change_mode(self, name: str | None) -> None:
+        """Change to the mode of that name, or to the next."""
+        if name is None:
+            at = MODE_CYCLE.index(self._executor.mode) if self._executor.mode in MODE_CYCLE else -1
+            self._executor.mode = MODE_CYCLE[(at + 1) % len(MODE_CYCLE)]
+        else:
+            self._executor.mode = Mode(name)
+        self._change(replace(self.now, mode=self._executor.mode.value))
+
+    def _change(self, status: SessionStatus) -> None:
+        self.now = status
+        self.post()
+
+
+def _short(path: Path) -> str:
+    """Return a directory with `~` for the home directory."""
+    try:
+        return f"~/{path.relative_to(Path.home())}"
+    except ValueError:
+        return str(path)

@@ -19,11 +19,11 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.bus.notices import Confirmation
 from ollm_tui.core.bus.states import ConfirmationState, Risk
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
+from ollm_tui.tui.durations import clock_text
 from ollm_tui.tui.protocol.intents import DenyConfirmations
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
-from ollm_tui.tui.widgets.tool_call_view import clock_text
 
 RISK_WORDS = {Risk.LOW: "LOW", Risk.MEDIUM: "MED", Risk.HIGH: "HIGH"}
 RISK_ROLES = {Risk.LOW: TextRole.OK, Risk.MEDIUM: TextRole.WARNING, Risk.HIGH: TextRole.ERROR}

@@ -16,9 +16,8 @@ from textual.widgets import Static
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
-from ollm_tui.tui.conversation_entries import Change
 from ollm_tui.tui.protocol.intents import RetryTurn
-from ollm_tui.tui.values import ConfirmationQueueSnapshot
+from ollm_tui.tui.values import Change, ConfirmationQueueSnapshot
 from ollm_tui.tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:

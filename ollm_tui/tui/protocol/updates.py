@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ollm_tui.core.execution.calls import CallReview
     from ollm_tui.core.shell.status import CommandStatus
     from ollm_tui.core.todos.todo import Todo
-    from ollm_tui.tui.conversation_entries import Change
     from ollm_tui.tui.values import (
+        Change,
         ConfirmationQueueSnapshot,
         MemoryListing,
         MemoryName,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.bus.states import ConfirmationState, Origin, RememberScope
 from ollm_tui.tui.decisions import DecisionGuard, Standing
+from ollm_tui.tui.durations import clock_text
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line
 from ollm_tui.tui.widgets.text_box import ClickTarget
-from ollm_tui.tui.widgets.tool_call_view import clock_text
 
 if TYPE_CHECKING:
     from ollm_tui.core.bus.notices import Confirmation

@@ -15,9 +15,9 @@ from textual.screen import ModalScreen
 
 from ollm_tui.docs import list_topics, read_topic
 from ollm_tui.tui.bindings import KeyGroup, display_key, key_bindings, key_groups, register_keys
-from ollm_tui.tui.conversation_entries import NoteEntry
 from ollm_tui.tui.layout import WIDE_COLUMNS
 from ollm_tui.tui.styled_text import StyledLine, TextRole, app_of, line
+from ollm_tui.tui.values import NoteEntry
 from ollm_tui.tui.widgets.block_painting import Block, LinesBlock
 from ollm_tui.tui.widgets.entry_blocks import markdown_blocks
 from ollm_tui.tui.widgets.markdown_blocks import split_markdown

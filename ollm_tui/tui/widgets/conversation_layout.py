@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from textual.strip import Strip
 
-from ollm_tui.tui.conversation_entries import AnswerEntry, AnswerGrew, CallEntry, Entry, NoteEntry
+from ollm_tui.tui.values import AnswerEntry, AnswerGrew, CallEntry, Entry, NoteEntry
 from ollm_tui.tui.widgets.block_painting import Block, BlockPainter
 
 PAINTED_BLOCKS = 1_500

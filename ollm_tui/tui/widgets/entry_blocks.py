@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.core.bus.states import CallState
-from ollm_tui.tui.conversation_entries import AnswerEntry, CallEntry, Entry, NoteEntry, NoteKind, UserEntry
 from ollm_tui.tui.styled_text import TextRole, line, lines_of
 from ollm_tui.tui.terminal_references import folded_references
-from ollm_tui.tui.values import ConfirmationQueueSnapshot
+from ollm_tui.tui.values import AnswerEntry, CallEntry, ConfirmationQueueSnapshot, Entry, NoteEntry, NoteKind, UserEntry
 from ollm_tui.tui.widgets.block_painting import Block, CodeBlock, LinesBlock, ProseBlock
 from ollm_tui.tui.widgets.markdown_blocks import BlockSplitter, Code, Prose
 from ollm_tui.tui.widgets.tool_call_view import call_body, call_head

@@ -7,9 +7,9 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from ollm_tui.core.base.escape import visible
+from ollm_tui.tui.durations import clock_text
 from ollm_tui.tui.styled_text import RolePalette, StyledLine, TextRole, line, spread
 from ollm_tui.tui.values import Activity, SessionStatus, StatusWord
-from ollm_tui.tui.widgets.tool_call_view import clock_text
 
 WORD_ROLES = {
     StatusWord.IDLE: TextRole.MUTED,

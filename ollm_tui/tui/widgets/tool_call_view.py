@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.core.bus.states import CallOutcome, CallState
-from ollm_tui.tui.conversation_entries import CallEntry
+from ollm_tui.tui.durations import clock_text, duration_text
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line, lines_of, spread
+from ollm_tui.tui.values import CallEntry
 from ollm_tui.tui.widgets.block_painting import Block, BlockPainter, LinesBlock, Strip
 from ollm_tui.tui.widgets.call_preview import preview_lines
 
@@ -75,20 +76,6 @@ def call_body(entry: CallEntry, preview: Preview | None) -> list[Block]:
     return [LinesBlock(tuple(body[at : at + CHUNK])) for at in range(0, len(body), CHUNK)]
 
 
-def clock_text(seconds: float) -> str:
-    """Return `m:ss`, rounded up so that a running clock never shows 0:00."""
-    whole = max(0, -int(-seconds // 1))
-    return f"{whole // 60}:{whole % 60:02d}"
-
-
-def _duration_text(milliseconds: int) -> str:
-    if milliseconds < 1_000:
-        return f"{milliseconds} ms"
-    if milliseconds < 60_000:
-        return f"{milliseconds / 1000:.1f} s"
-    return f"{milliseconds // 60_000} min {milliseconds % 60_000 // 1000} s"
-
-
 def _after(entry: CallEntry, question: Confirmation | None, now: float) -> str:
     if entry.state is CallState.WAITING and question is not None:
         left = question.seconds_left(now)
@@ -98,7 +85,7 @@ def _after(entry: CallEntry, question: Confirmation | None, now: float) -> str:
     if entry.exit_code not in (None, 0):
         words += f" exit {entry.exit_code}"
     if entry.duration_ms is not None:
-        words += f"  {_duration_text(entry.duration_ms)}"
+        words += f"  {duration_text(entry.duration_ms)}"
     return words
 
 

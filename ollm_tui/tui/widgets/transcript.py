@@ -12,16 +12,16 @@ from textual.message import Message
 from textual.timer import Timer
 
 from ollm_tui.tui.bindings import KeyGroup, register_keys
-from ollm_tui.tui.conversation_entries import (
+from ollm_tui.tui.values import (
     AnswerGrew,
     CallEntry,
     Change,
+    ConfirmationQueueSnapshot,
     ConversationCleared,
     EntriesChanged,
     Entry,
     NoteEntry,
 )
-from ollm_tui.tui.values import ConfirmationQueueSnapshot
 from ollm_tui.tui.widgets.entry_blocks import EntryComposer, source_of
 from ollm_tui.tui.widgets.scroll_surface import ScrollSurface
 

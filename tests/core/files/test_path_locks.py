@@ -48,7 +48,7 @@ async def test_waiting_for_a_place_can_be_given_up_and_leaves_it_free() -> None:
     controller = AbortController()
     async with exclusive(AbortSignal(), A):
         waiting = asyncio.ensure_future(_enter(controller.signal))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
         controller.abort("enough")
         with pytest.raises(OperationCancelled, match="enough"):
             await waiting

@@ -39,10 +39,17 @@ from ollm_tui.testing import FakeClock
 from ollm_tui.tui.controllers.confirmations_controller import ConfirmationsController
 from ollm_tui.tui.controllers.conversation_controller import ConversationController, summary_of
 from ollm_tui.tui.controllers.turns_controller import ActivityTracker
-from ollm_tui.tui.conversation_entries import AnswerEntry, AnswerGrew, CallEntry, EntriesChanged, Entry
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import DecideConfirmation, DenyConfirmations, HoldConfirmation, ReleaseConfirmation
-from ollm_tui.tui.values import Activity, ConfirmationQueueSnapshot
+from ollm_tui.tui.values import (
+    Activity,
+    AnswerEntry,
+    AnswerGrew,
+    CallEntry,
+    ConfirmationQueueSnapshot,
+    EntriesChanged,
+    Entry,
+)
 
 
 class Bench:

@@ -11,7 +11,9 @@ from rich.style import Style
 from ollm_tui.core.bus.confirmation import Preview
 from ollm_tui.core.bus.states import CallOutcome, CallState
 from ollm_tui.tui import styled_text
-from ollm_tui.tui.conversation_entries import (
+from ollm_tui.tui.protocol import updates
+from ollm_tui.tui.styled_text import RolePalette, StyledLine, StyledSpan, TextRole, line
+from ollm_tui.tui.values import (
     AnswerEntry,
     AnswerGrew,
     CallEntry,
@@ -20,8 +22,6 @@ from ollm_tui.tui.conversation_entries import (
     NoteEntry,
     UserEntry,
 )
-from ollm_tui.tui.protocol import updates
-from ollm_tui.tui.styled_text import RolePalette, StyledLine, StyledSpan, TextRole, line
 from ollm_tui.tui.widgets import markdown_blocks, tool_call_view
 from ollm_tui.tui.widgets.block_painting import BlockPainter
 from ollm_tui.tui.widgets.conversation_layout import ConversationLayout

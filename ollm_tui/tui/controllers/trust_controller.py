@@ -1,74 +1,16 @@
-"""The status line, the policy mode and trust in the repository's configuration."""
+"""Trust in the repository's own configuration: ask for it, and apply the file once it is trusted."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, TrustState, TrustStore
-from ollm_tui.core.policy.rules import Mode
-from ollm_tui.runtime import Configuration, ConfigurationError, Core, Runtime, configure, with_approvals_since
-from ollm_tui.tui.conversation_entries import EntriesChanged, NoteEntry
+from ollm_tui.runtime import Configuration, ConfigurationError, Core, configure, with_approvals_since
 from ollm_tui.tui.protocol import PostUpdate, intents, updates
-from ollm_tui.tui.values import SessionStatus
-
-MODE_CYCLE = (Mode.ASK, Mode.AUTO_EDIT, Mode.PLAN)
-"""Modes that F4 cycles through; yolo is chosen by name only."""
-
-
-class StatusController:
-    """Status of the session, posted whole after each change."""
-
-    def __init__(self, runtime: Runtime, post: PostUpdate) -> None:
-        self._executor = runtime.core.executor
-        self._post = post
-        configuration = runtime.core.configuration
-        described = runtime.agent.provider.describe()
-        self.now = SessionStatus(
-            model=described.model or described.provider,
-            workspace=_short(configuration.workspace.root),
-            tokens_limit=described.context_window,
-            mode=self._executor.mode.value,
-            offline=described.provider == "offline",
-            denied_because=configuration.policy_error or "",
-        )
-
-    def post(self) -> None:
-        """Post the status as it is now."""
-        self._post(updates.StatusUpdate(self.now))
-
-    def tokens_used(self, count: int) -> None:
-        """Set the usage that the server reported; 0 means not reported."""
-        self._change(replace(self.now, tokens_used=count or self.now.tokens_used))
-
-    def policy_read(self, error: str | None) -> None:
-        """Set the state of the policy; with an error everything is denied."""
-        self._change(replace(self.now, denied_because=error or ""))
-
-    def change_mode(self, name: str | None) -> None:
-        """Change to the mode of that name, or to the next."""
-        if name is None:
-            at = MODE_CYCLE.index(self._executor.mode) if self._executor.mode in MODE_CYCLE else -1
-            self._executor.mode = MODE_CYCLE[(at + 1) % len(MODE_CYCLE)]
-        else:
-            self._executor.mode = Mode(name)
-        self._change(replace(self.now, mode=self._executor.mode.value))
-
-    def _change(self, status: SessionStatus) -> None:
-        self.now = status
-        self.post()
-
-
-def _short(path: Path) -> str:
-    """Return a directory with `~` for the home directory."""
-    try:
-        return f"~/{path.relative_to(Path.home())}"
-    except ValueError:
-        return str(path)
-
+from ollm_tui.tui.values import EntriesChanged, NoteEntry
 
 NOTHING = f"There is no {REPOSITORY_CONFIG} here that can be read: there is nothing to trust."
 CHANGED = f"{REPOSITORY_CONFIG} has changed since it was shown: it does not count. /trust shows it anew."
@@ -151,13 +93,13 @@ class TrustController:
             return
         fresh, start = read.with_readable(self._outputs), self._configuration
         # With an error everything is denied, earlier approvals included.
-        keep = fresh.policy_error is None
+        valid = fresh.policy_error is None
 
         def change(now: PolicyEngine) -> PolicyEngine:
-            kept = with_approvals_since(start.sources, now.sources, fresh.sources) if keep else fresh.sources
-            return PolicyEngine(kept)
+            sources = with_approvals_since(start.sources, now.sources, fresh.sources) if valid else fresh.sources
+            return PolicyEngine(sources)
 
-        await self._executor.change_policy(change, fresh.workspace if keep else self._executor.workspace)
+        await self._executor.change_policy(change, fresh.workspace if valid else self._executor.workspace)
         self._configuration = fresh
         self._changed(fresh)
         self._report(fresh)
