@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ollm_tui.cli.arguments import command_parser, options_of, parse
-from ollm_tui.cli.dispatch import ExitCode, UsageError
+from ollm_tui.cli.command_line import ExitCode, UsageError, command_parser, options_of, parse
 from ollm_tui.cli.streams import say, valid_configuration
 from ollm_tui.config import effective_toml, user_config_path
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, TrustState, TrustStore

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from ollm_tui.cli.arguments import command_parser, options_of, parse
-from ollm_tui.cli.dispatch import ExitCode, UsageError
+from ollm_tui.cli.command_line import ExitCode, UsageError, command_parser, options_of, parse
 from ollm_tui.cli.streams import print_json, say
 from ollm_tui.core.base.app_dirs import data_dir, state_dir
 from ollm_tui.core.base.clock import iso_time

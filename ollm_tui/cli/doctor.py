@@ -12,8 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from ollm_tui import __version__
-from ollm_tui.cli.arguments import command_parser, options_of, parse
-from ollm_tui.cli.dispatch import ExitCode
+from ollm_tui.cli.command_line import ExitCode, command_parser, options_of, parse
 from ollm_tui.cli.streams import print_json
 from ollm_tui.config import user_config_path
 from ollm_tui.core.base.app_dirs import data_dir

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from ollm_tui.cli.arguments import command_parser, options_of, parse
-from ollm_tui.cli.dispatch import ExitCode, UsageError
+from ollm_tui.cli.command_line import ExitCode, UsageError, command_parser, options_of, parse
 from ollm_tui.cli.streams import (
     core_for_command,
     given_or_stdin,

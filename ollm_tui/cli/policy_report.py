@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import tomlkit
 
-from ollm_tui.cli.dispatch import ExitCode
+from ollm_tui.cli.command_line import ExitCode
 from ollm_tui.cli.streams import print_json, say, valid_configuration
 from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.base.errors import StorageFailed

@@ -24,8 +24,15 @@ from ollm_tui.agent.events import (
     as_line,
 )
 from ollm_tui.agent.loop import Agent
-from ollm_tui.cli.arguments import command_parser, options_of, parse, provider_parser
-from ollm_tui.cli.dispatch import ExitCode, UsageError, discard_stdout
+from ollm_tui.cli.command_line import (
+    ExitCode,
+    UsageError,
+    command_parser,
+    discard_stdout,
+    options_of,
+    parse,
+    provider_parser,
+)
 from ollm_tui.cli.streams import given_or_stdin, print_json, say, valid_configuration
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import JsonObject

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from ollm_tui.cli.dispatch import ExitCode, UsageError
+from ollm_tui.cli.command_line import ExitCode, UsageError
 from ollm_tui.core.base.results import JsonObject, ToolResult
 
 if TYPE_CHECKING:

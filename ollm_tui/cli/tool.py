@@ -10,8 +10,7 @@ from contextlib import contextmanager
 
 from pydantic import JsonValue
 
-from ollm_tui.cli.arguments import command_parser, options_of, parse
-from ollm_tui.cli.dispatch import CommandInterruptedError, ExitCode
+from ollm_tui.cli.command_line import CommandInterruptedError, ExitCode, command_parser, options_of, parse
 from ollm_tui.cli.streams import (
     BatchRow,
     core_for_command,

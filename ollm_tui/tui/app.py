@@ -31,7 +31,7 @@ from ollm_tui.tui.values import Activity
 
 if TYPE_CHECKING:
     from ollm_tui.tui.screens.memory_screen import MemoryScreen
-    from ollm_tui.tui.screens.quit_screen import QuitChoice
+    from ollm_tui.tui.screens.question_screens import QuitChoice
 
 log = logging.getLogger(__name__)
 
@@ -301,7 +301,7 @@ class DashboardApp(App[int]):
         if not unfinished:
             await self.leave()
             return
-        from ollm_tui.tui.screens.quit_screen import QuitScreen
+        from ollm_tui.tui.screens.question_screens import QuitScreen
 
         if not isinstance(self.screen, QuitScreen):
             self.push_screen(QuitScreen(unfinished, self.clock.monotonic), self._leave_as)

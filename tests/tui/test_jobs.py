@@ -10,8 +10,7 @@ from ollm_tui.core.shell.status import CommandPhase, CommandStatus
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import AttachTerminal, EndJob, InterruptCommand, InterruptJob, TypeKeys, WatchJobs
 from ollm_tui.tui.screens.jobs_screen import JobsScreen
-from ollm_tui.tui.screens.quit_screen import QuitScreen
-from ollm_tui.tui.screens.yes_no_screen import YesNoScreen
+from ollm_tui.tui.screens.question_screens import QuitScreen, YesNoScreen
 from ollm_tui.tui.values import UnfinishedWork
 from ollm_tui.tui.widgets.text_box import TextBox
 from tests.tui.pilot import Stage, job, stage

@@ -16,7 +16,7 @@ from ollm_tui.options import Options
 from ollm_tui.testing import Reply, tool_call
 from ollm_tui.testing.dashboard_harness import DashboardHarness, open_dashboard
 from ollm_tui.tui.screens.jobs_screen import JobsScreen
-from ollm_tui.tui.screens.quit_screen import QuitScreen
+from ollm_tui.tui.screens.question_screens import QuitScreen
 from tests.core.shell.conftest import alive
 from tests.tui.pilot import wait_until
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ollm_tui.core.memory import Memory, MemoryScope
 from ollm_tui.tui.screens.memory_screen import MemoryScreen
-from ollm_tui.tui.screens.yes_no_screen import YesNoScreen
+from ollm_tui.tui.screens.question_screens import YesNoScreen
 from tests.tui.memory_backend import editing, memory, opened, outside, workspace
 from tests.tui.pilot import wait_until
 

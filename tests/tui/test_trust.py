@@ -9,7 +9,7 @@ import pytest
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, TrustState, TrustStore
 from ollm_tui.testing import Reply, tool_call
 from ollm_tui.testing.dashboard_harness import DashboardHarness, open_dashboard
-from ollm_tui.tui.screens.trust_screen import TrustScreen
+from ollm_tui.tui.screens.question_screens import TrustScreen
 from ollm_tui.tui.widgets.line_view import LineView
 from tests.tui.pilot import wait_until
 from tests.tui.test_whole import EDIT

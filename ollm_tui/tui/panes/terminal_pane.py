@@ -14,7 +14,6 @@ from textual.widget import Widget
 
 from ollm_tui.core.shell.status import CommandStatus
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
-from ollm_tui.tui.panes.terminal_tabs import SHELL, command_label
 from ollm_tui.tui.panes.terminal_views import TerminalViews, short_path
 from ollm_tui.tui.protocol.intents import (
     InterruptCommand,
@@ -25,6 +24,7 @@ from ollm_tui.tui.protocol.intents import (
     TypeKeys,
 )
 from ollm_tui.tui.terminal_references import TerminalExcerpt, excerpt_of
+from ollm_tui.tui.widgets.tab_strip import SHELL, command_label
 
 if TYPE_CHECKING:
     from ollm_tui.tui.panes.terminal_search_line import TerminalSearch

@@ -11,10 +11,9 @@ def load_all() -> tuple[ModuleType, ...]:
         help_screen,
         jobs_screen,
         memory_screen,
-        quit_screen,
-        yes_no_screen,
+        question_screens,
     )
     from ollm_tui.tui.terminal import reading_view
 
-    screens = (confirmation_screen, help_screen, jobs_screen, memory_screen, quit_screen, yes_no_screen)
+    screens = (confirmation_screen, help_screen, jobs_screen, memory_screen, question_screens)
     return (*screens, terminal_search_line, reading_view)

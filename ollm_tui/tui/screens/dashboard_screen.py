@@ -216,7 +216,7 @@ class Dashboard(TerminalFocusScreen):
         if mode != "yolo":
             self.post_message(ChangeMode(mode))
             return
-        from ollm_tui.tui.screens.yes_no_screen import YesNoScreen
+        from ollm_tui.tui.screens.question_screens import YesNoScreen
 
         def settle(yes: bool | None) -> None:
             if yes:
@@ -233,7 +233,7 @@ class Dashboard(TerminalFocusScreen):
         self.post_message(AskForTrust())
 
     def _ask_for_trust(self, path: str, content: bytes) -> None:
-        from ollm_tui.tui.screens.trust_screen import TrustScreen
+        from ollm_tui.tui.screens.question_screens import TrustScreen
 
         if self.is_current:  # else it would get keys meant for the open screen
             app_of(self).push_screen(TrustScreen(path, content, self._now))

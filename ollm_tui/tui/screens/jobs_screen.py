@@ -17,16 +17,14 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.shell.status import CommandStatus
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.durations import exact_age
-from ollm_tui.tui.panes import terminal_tabs
 from ollm_tui.tui.protocol.intents import EndJob, InterruptJob, WatchJobs
-from ollm_tui.tui.screens.yes_no_screen import YesNoScreen
+from ollm_tui.tui.screens.question_screens import NAME_CELLS, YesNoScreen, job_state
 from ollm_tui.tui.styled_text import StyledLine, TextRole, app_of, line
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
 from ollm_tui.tui.widgets.text_box import TextBox
 
 EMPTY = "No jobs. The agent starts one with background=true, and a command that runs long becomes one."
 LOOKING = "Looking ..."
-NAME_CELLS = 4
 ACTIONS = (
     ("Enter", "open", "open_tab"),
     ("i", "interrupt", "interrupt"),
@@ -171,22 +169,13 @@ class JobsScreen(ModalScreen[str | None]):
         self._words.show_lines([line((words, TextRole.MUTED), prose=True)] if words else [])
 
 
-def state_words(job: CommandStatus) -> tuple[str, TextRole]:
-    """Return the state in a word or two."""
-    if job.running and job.detached:
-        return "LEFT RUNNING", TextRole.ACCENT
-    if job.unfinished and not job.running:
-        return "OVER, NOT GONE", TextRole.WARNING
-    return terminal_tabs.state_words(job)
-
-
 def _first_line(job: CommandStatus) -> StyledLine:
     return line((f"{job.name:<{NAME_CELLS}}", TextRole.STRONG), visible(job.command))
 
 
 def _usage(job: CommandStatus, now: float) -> StyledLine:
     cpu = f"{'':6}" if not job.unfinished else f"{'..':>4} %" if job.cpu is None else f"{job.cpu:4.0f} %"
-    return line(state_words(job), f" {exact_age(job.seconds(now)):>6}", cpu)
+    return line(job_state(job), f" {exact_age(job.seconds(now)):>6}", cpu)
 
 
 def _second_line(job: CommandStatus) -> StyledLine:

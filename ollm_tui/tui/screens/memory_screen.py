@@ -20,7 +20,7 @@ from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import CloseMemory, DeleteMemory, ListMemories, SaveMemory, UndoMemoryChange
 from ollm_tui.tui.screens.memory_browser import KeyHint, MemoryBrowser, key_lines, list_row, listed_words, size_words
 from ollm_tui.tui.screens.memory_editor import MemoryEditor
-from ollm_tui.tui.screens.yes_no_screen import YesNoScreen
+from ollm_tui.tui.screens.question_screens import YesNoScreen
 from ollm_tui.tui.styled_text import TextRole, app_of
 from ollm_tui.tui.values import MemoryListing, MemoryOutcome, MemoryText
 from ollm_tui.tui.widgets.text_box import TextBox

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from textual import events
-from textual.app import App
 from textual.binding import ActiveBinding
 from textual.dom import DOMNode
 from textual.screen import Screen
-from textual.strip import Strip
-from textual.widget import Widget
 
 from ollm_tui.tui.bindings import display_key
-from ollm_tui.tui.styled_text import RolePalette, TextRole, app_of, line
+from ollm_tui.tui.styled_text import StyledLine, TextRole, app_of, line
+from ollm_tui.tui.widgets.text_box import ClickTarget, OneRow
 
 ORDER = (
     "app.help",
@@ -45,15 +42,12 @@ class FooterKey:
     node: DOMNode
 
 
-class KeyFooter(Widget):
+class KeyFooter(OneRow):
     """One row of keys, updated when bindings change."""
 
-    ALLOW_SELECT: ClassVar[bool] = False
-
     def __init__(self) -> None:
-        super().__init__(id="keys")
+        super().__init__("keys")
         self._keys: tuple[FooterKey, ...] = ()
-        self._spans: list[tuple[int, int, FooterKey]] = []
         self.labels: dict[str, str] = {}
         """Labels that replace a binding's own, by id: `Review(3)`."""
 
@@ -76,7 +70,7 @@ class KeyFooter(Widget):
                 active.setdefault(bound.binding.id, bound)
         keys = tuple(
             FooterKey(
-                _key_text(app, bound),
+                display_key(app.get_key_display(bound.binding)),
                 self.labels.get(name, bound.binding.description),
                 bound.binding.action,
                 bound.enabled,
@@ -89,13 +83,10 @@ class KeyFooter(Widget):
             self._keys = keys
             self.refresh()
 
-    def render_line(self, y: int) -> Strip:
-        """Draw the keys."""
-        width = self.size.width
-        if y > 0:
-            return Strip.blank(width, self.rich_style)
+    def row(self, width: int) -> StyledLine:
+        """Return the keys that fit."""
         parts: list[str | tuple[str, TextRole]] = [" "]
-        self._spans = []
+        self.targets = []
         column = 1
         for key in self._fitting(width):
             parts += [
@@ -103,14 +94,15 @@ class KeyFooter(Widget):
                 (f" {key.words}  ", TextRole.PLAIN if key.enabled else TextRole.MUTED),
             ]
             end = column + len(key.shown) + 1 + len(key.words)
-            self._spans.append((column, end, key))
+            self.targets.append(ClickTarget(0, column, end, key.action))
             column = end + 2
-        return RolePalette.of(self).strip(line(*parts), width, self.rich_style)
+        return line(*parts)
 
     async def on_click(self, event: events.Click) -> None:
         """Run a clicked key's action."""
-        for begin, end, key in self._spans:
-            if begin <= event.x < end and key.enabled:
+        action = self.target_at(event.x)
+        for key in self._keys:
+            if key.action == action and key.enabled:
                 await app_of(self).run_action(key.action, key.node)
 
     def _fitting(self, width: int) -> list[FooterKey]:
@@ -118,8 +110,3 @@ class KeyFooter(Widget):
         while len(keys) > 2 and 1 + sum(len(key.shown) + len(key.words) + 3 for key in keys) > width + 2:
             del keys[-2]
         return keys
-
-
-def _key_text(app: App[object], bound: ActiveBinding) -> str:
-    """Return a key as displayed: `F8`, `^P`, `Esc`."""
-    return display_key(app.get_key_display(bound.binding))

@@ -46,7 +46,7 @@ class LineView(ScrollView, can_focus=True):
         if not keep_place:
             self.seen_end = False
             self.scroll_to(y=0, animate=False, immediate=True, force=True)
-        self._lay_out()
+        self.lay_out()
 
     @property
     def plain_text(self) -> str:
@@ -55,7 +55,7 @@ class LineView(ScrollView, can_focus=True):
 
     def on_resize(self, event: events.Resize) -> None:
         """Wrap the lines again."""
-        self._lay_out()
+        self.lay_out()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Note when the end comes into sight."""
@@ -84,17 +84,23 @@ class LineView(ScrollView, can_focus=True):
         """Scroll up at once."""
         self.scroll_page_up(animate=False)
 
-    def _lay_out(self) -> None:
+    def lay_out(self) -> None:
+        """Measure the rows for the current width."""
         width = self.scrollable_content_region.width
         if width <= 0:
             return
-        self._rows = wrap_all(self._lines, width)
-        if len(self._rows) > self.size.height and not self.show_vertical_scrollbar:
+        height = self.measure(width)
+        if height > self.size.height and not self.show_vertical_scrollbar:
             # The scrollbar that will appear takes a cell of every row.
-            self._rows = wrap_all(self._lines, max(1, width - self.styles.scrollbar_size_vertical))
-        self.virtual_size = Size(width, len(self._rows))
+            height = self.measure(max(1, width - self.styles.scrollbar_size_vertical))
+        self.virtual_size = Size(width, height)
         self.refresh()
         self.call_after_refresh(self._check_end)
+
+    def measure(self, width: int) -> int:
+        """Wrap everything at a width; return how many rows that makes."""
+        self._rows = wrap_all(self._lines, width)
+        return len(self._rows)
 
     def _check_end(self) -> None:
         height = self.scrollable_content_region.height
@@ -125,14 +131,15 @@ class LongText(LineView):
         self._text, self._role = text, role
         if not keep_place:
             self.scroll_to(y=0, animate=False, immediate=True, force=True)
-        self._lay_out()
+        self.lay_out()
 
     @property
     def plain_text(self) -> str:
         """The text."""
         return self._text
 
-    def _lay_out(self) -> None:
+    def lay_out(self) -> None:
+        """Wrap the text, a long one in a thread."""
         width = self.scrollable_content_region.width
         if width <= 0:
             return
@@ -153,11 +160,9 @@ class LongText(LineView):
         self.virtual_size = Size(self.scrollable_content_region.width, len(rows))
         self.refresh()
 
-    def render_line(self, y: int) -> Strip:
-        """Draw a row."""
-        row = y + self.scroll_offset.y
-        shown = line((self._rows_of_text[row], self._role)) if row < len(self._rows_of_text) else line()
-        return RolePalette.of(self).strip(shown, self.scrollable_content_region.width, self.rich_style)
+    def row_at(self, row: int) -> StyledLine:
+        """Return a row of the text."""
+        return line((self._rows_of_text[row], self._role)) if row < len(self._rows_of_text) else line()
 
 
 def wrapped_rows(text: str, width: int) -> list[str]:

@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
 from textual.message import Message
 
 from ollm_tui.tui.bindings import KeyGroup, register_keys
@@ -90,7 +89,7 @@ class RowList(LineView):
         self._choices = tuple(rows)
         found = [index for index, row in enumerate(rows) if row.id == current]
         self._index = found[0] if found else max(0, min(self._index, len(rows) - 1))
-        self._lay_out()
+        self.lay_out()
 
     def choose(self, row_id: str) -> None:
         """Mark a row, if it exists, and bring it into sight."""
@@ -162,17 +161,8 @@ class RowList(LineView):
     def _index_at(self, row: int) -> int:
         return bisect_right(self._tops, row) - 1
 
-    def _lay_out(self) -> None:
-        width = self._width = self.scrollable_content_region.width
-        if width <= 0:
-            return
-        self._tops = self._tops_at(width)
-        if self._tops[-1] > self.size.height and not self.show_vertical_scrollbar:
-            # The scrollbar that will appear takes a cell of every row.
-            self._width = max(1, width - self.styles.scrollbar_size_vertical)
-            self._tops = self._tops_at(self._width)
-        self.virtual_size = Size(width, self._tops[-1])
-        self.refresh()
-
-    def _tops_at(self, width: int) -> list[int]:
-        return list(accumulate((row.height(width) for row in self._choices), initial=0))
+    def measure(self, width: int) -> int:
+        """Find the first line of each choice; return how many lines all have."""
+        self._width = width
+        self._tops = list(accumulate((row.height(width) for row in self._choices), initial=0))
+        return self._tops[-1]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from textual.reactive import reactive
-from textual.strip import Strip
-from textual.widget import Widget
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.durations import clock_text
-from ollm_tui.tui.styled_text import RolePalette, StyledLine, TextRole, line, spread
+from ollm_tui.tui.styled_text import StyledLine, TextRole, line, spread
 from ollm_tui.tui.values import Activity, SessionStatus, StatusWord
+from ollm_tui.tui.widgets.text_box import OneRow
 
 WORD_ROLES = {
     StatusWord.IDLE: TextRole.MUTED,
@@ -26,7 +25,7 @@ SMALL = 60
 """Below this width only state and model are shown."""
 
 
-class StatusLine(Widget):
+class StatusLine(OneRow):
     """One row; `detail` follows the state: seconds, a rate, the running tool."""
 
     activity: reactive[Activity] = reactive(Activity.IDLE)
@@ -35,7 +34,7 @@ class StatusLine(Widget):
     session: reactive[SessionStatus] = reactive(SessionStatus())
 
     def __init__(self) -> None:
-        super().__init__(id="status")
+        super().__init__("status")
 
     @property
     def word(self) -> StatusWord:
@@ -48,18 +47,8 @@ class StatusLine(Widget):
             return StatusWord.OFFLINE if self.session.offline else StatusWord.IDLE
         return StatusWord(self.activity.value.upper())
 
-    def render_line(self, y: int) -> Strip:
-        """Draw the row."""
-        if y > 0:
-            return Strip.blank(self.size.width, self.rich_style)
-        return RolePalette.of(self).strip(self._line().cut(self.size.width), self.size.width, self.rich_style)
-
-    @property
-    def text(self) -> str:
-        """The row without styles."""
-        return self._line().text
-
-    def _line(self) -> StyledLine:
+    def row(self, width: int) -> StyledLine:
+        """Return the state and the facts that the width has room for."""
         word = self.word
         state = f"{word.value} {self.waiting}" if word is StatusWord.WAITING else word.value
         if self.detail and word not in (StatusWord.WAITING, StatusWord.IDLE, StatusWord.OFFLINE, StatusWord.ERROR):
@@ -68,9 +57,9 @@ class StatusLine(Widget):
         facts = [visible(session.model)] if session.model else []
         if session.offline and word is not StatusWord.OFFLINE:
             facts.append("OFFLINE")
-        if self.size.width >= SMALL:
+        if width >= SMALL:
             if session.tokens_used is not None:
-                facts.append(_tokens(session.tokens_used, session.tokens_limit, short=self.size.width < WIDE))
+                facts.append(_tokens(session.tokens_used, session.tokens_limit, short=width < WIDE))
             if session.workspace:
                 facts.append(visible(session.workspace))
         policy = "policy: DENIES ALL" if session.denied_because else f"policy: {visible(session.mode)}"
@@ -94,33 +83,25 @@ def _thousands(count: int) -> str:
     return str(count) if count < 1_000 else f"{count / 1000:.1f}k"
 
 
-class WaitingBanner(Widget):
+class WaitingBanner(OneRow):
     """Counts open questions and their next expiry; a click opens the review."""
 
     waiting: reactive[int] = reactive(0)
     seconds_left: reactive[float | None] = reactive(None)
 
     def __init__(self) -> None:
-        super().__init__(id="banner")
+        super().__init__("banner")
 
     def watch_waiting(self, waiting: int) -> None:
         """Show the banner while something waits."""
         self.set_class(waiting > 0, "-waiting")
 
-    @property
-    def text(self) -> str:
-        """The row without styles."""
-        return self._line(self.size.width).text
-
-    def render_line(self, y: int) -> Strip:
-        """Draw the row."""
-        return RolePalette.of(self).strip(self._line(self.size.width), self.size.width, self.rich_style)
-
     async def on_click(self) -> None:
         """Open the review."""
         await self.run_action("screen.review")
 
-    def _line(self, width: int) -> StyledLine:
+    def row(self, width: int) -> StyledLine:
+        """Return the count at the left, the key at the right."""
         noun = "approval" if self.waiting == 1 else "approvals"
         left = self.seconds_left
         clock = f", next expires in {clock_text(left)}" if left is not None else ""

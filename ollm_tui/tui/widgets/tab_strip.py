@@ -1,16 +1,26 @@
-"""One row of tabs, for the narrow layout and for the commands of the terminal pane."""
+"""One row of tabs, for the panes of the narrow layout and for the commands of the terminal pane."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from textual import events
 from textual.message import Message
-from textual.strip import Strip
-from textual.widget import Widget
 
-from ollm_tui.tui.styled_text import RolePalette, StyledLine, TextRole, line
+from ollm_tui.core.base.escape import visible
+from ollm_tui.core.shell.status import CommandKind, CommandPhase, CommandStatus
+from ollm_tui.tui.durations import short_age
+from ollm_tui.tui.styled_text import StyledLine, TextRole, line
+from ollm_tui.tui.widgets.text_box import ClickTarget, OneRow
+
+SHELL = "shell"
+"""Tab id of the person's shell, whether or not it has started."""
+
+ENDED_TABS = 9
+"""Most tabs of ended commands; the oldest are removed first."""
+
+LABEL_CELLS = 18
 
 
 @dataclass(frozen=True)
@@ -22,7 +32,7 @@ class Tab:
     role: TextRole = TextRole.PLAIN
 
 
-class TabStrip(Widget):
+class TabStrip(OneRow):
     """Shows tabs around the chosen one; a click chooses."""
 
     @dataclass
@@ -38,10 +48,9 @@ class TabStrip(Widget):
             return self.strip
 
     def __init__(self, name: str) -> None:
-        super().__init__(id=name)
+        super().__init__(name)
         self._tabs: tuple[Tab, ...] = ()
         self._chosen = ""
-        self._spans: list[tuple[int, int, str]] = []
 
     def show_tabs(self, tabs: Sequence[Tab], chosen: str) -> None:
         """Replace the tabs."""
@@ -49,42 +58,82 @@ class TabStrip(Widget):
             self._tabs, self._chosen = tuple(tabs), chosen
             self.refresh()
 
-    @property
-    def text(self) -> str:
-        """The row without styles."""
-        return self._line(self.size.width).text
-
-    def render_line(self, y: int) -> Strip:
-        """Draw the tabs."""
-        width = self.size.width
-        if y > 0:
-            return Strip.blank(width, self.rich_style)
-        return RolePalette.of(self).strip(self._line(width), width, self.rich_style)
-
     def on_click(self, event: events.Click) -> None:
         """Choose the clicked tab."""
-        for begin, end, tab_id in self._spans:
-            if begin <= event.x < end:
-                self.post_message(self.Chosen(self, tab_id))
+        tab_id = self.target_at(event.x)
+        if tab_id is not None:
+            self.post_message(self.Chosen(self, tab_id))
 
-    def _line(self, width: int) -> StyledLine:
-        labels = [_label(tab, chosen=tab.id == self._chosen) for tab in self._tabs]
+    def row(self, width: int) -> StyledLine:
+        """Return the tabs around the chosen one."""
+        labels = [_tab_text(tab, chosen=tab.id == self._chosen) for tab in self._tabs]
         chosen = next((index for index, tab in enumerate(self._tabs) if tab.id == self._chosen), 0)
         first = 0
         # The chosen tab and its successor stay in sight.
         while first < chosen and sum(label.cells for label in labels[first : chosen + 2]) + 4 > width:
             first += 1
         parts: list[str | tuple[str, TextRole]] = [("< ", TextRole.MUTED) if first else " "]
-        self._spans = []
+        self.targets = []
         cell = 2 if first else 1
         for index in range(first, len(labels)):
-            self._spans.append((cell, cell + labels[index].cells, self._tabs[index].id))
+            self.targets.append(ClickTarget(0, cell, cell + labels[index].cells, self._tabs[index].id))
             parts += [(span.text, span.role) for span in labels[index].spans]
             cell += labels[index].cells
-        return line(*parts).cut(width)
+        return line(*parts)
 
 
-def _label(tab: Tab, *, chosen: bool) -> StyledLine:
+def _tab_text(tab: Tab, *, chosen: bool) -> StyledLine:
     if chosen:
         return line((f"[{tab.label}]", TextRole.CHOSEN if tab.role is TextRole.PLAIN else tab.role), " ")
     return line((f" {tab.label} ", TextRole.MUTED if tab.role is TextRole.PLAIN else tab.role), " ")
+
+
+def shown_tabs(
+    commands: dict[str, CommandStatus], shell_id: str, chosen: str, now: float, rung: Collection[str] = ()
+) -> list[Tab]:
+    """Return the shell's tab, then those of the agent's commands.
+
+    Of ended commands only the last few are shown. `rung` holds the tabs in the background whose program rang the bell.
+    """
+    shell = commands.get(shell_id)
+    ended = "" if shell is None or shell.attached else f" {state_words(shell)[0]} Enter restarts"
+    others = [command for command in commands.values() if command.kind is CommandKind.AGENT]
+    hidden = {command.id for command in [one for one in others if not one.running and one.id != chosen][:-ENDED_TABS]}
+    tabs = [
+        Tab(command.id, _tab_label(command, now) + _bell(command.id, rung), state_words(command)[1])
+        for command in others
+        if command.id not in hidden
+    ]
+    return [Tab(SHELL, f"shell{ended}{_bell(SHELL, rung)}"), *tabs]
+
+
+def command_label(command: CommandStatus) -> str:
+    """Return the command line, with the id it had where an earlier dashboard started it."""
+    return f"{command.name} {command.command}" if command.detached else command.command
+
+
+def state_words(command: CommandStatus) -> tuple[str, TextRole]:
+    """Return a command's state in a word or two."""
+    code = command.exit_code
+    if command.running:
+        if command.detached:
+            return "LEFT", TextRole.ACCENT
+        word = "INPUT?" if command.waiting_for_input else "RUN"
+        role = TextRole.WARNING if command.waiting_for_input else TextRole.ACCENT
+        return "YOURS" if command.user_input.took_over else word, role
+    if command.phase is CommandPhase.KILLED:
+        return "KILLED" if code is None else f"KILLED {code}", TextRole.ERROR
+    if code:
+        return f"exit {code}", TextRole.ERROR
+    return "over" if code is None else "ok", TextRole.MUTED
+
+
+def _tab_label(command: CommandStatus, now: float) -> str:
+    name = visible(command_label(command))
+    name = name if len(name) <= LABEL_CELLS else f"{name[: LABEL_CELLS - 2]}.."
+    age = "" if command.started is None else short_age(command.seconds(now))
+    return " ".join(part for part in (name, state_words(command)[0], age) if part)
+
+
+def _bell(tab_id: str, rung: Collection[str]) -> str:
+    return " BELL" if tab_id in rung else ""

@@ -1,7 +1,8 @@
-"""A few styled lines, as high as they need, with clickable parts."""
+"""A few styled lines, as high as they need, or exactly one row; parts of them can be clicked."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,36 @@ class ClickTarget:
     begin: int
     end: int
     action: str
+
+
+class OneRow(Widget):
+    """One row of styled text; what it draws decides what a click hits."""
+
+    ALLOW_SELECT = False
+
+    def __init__(self, name: str) -> None:
+        super().__init__(id=name)
+        self.targets: list[ClickTarget] = []
+        """The clickable parts, as `row` found them."""
+
+    @abstractmethod
+    def row(self, width: int) -> StyledLine:
+        """Return the row at this width."""
+
+    @property
+    def text(self) -> str:
+        """The row without styles."""
+        return self.row(self.size.width).text
+
+    def render_line(self, y: int) -> Strip:
+        """Draw the row."""
+        width = self.size.width
+        shown = StyledLine() if y else self.row(width).cut(width)
+        return RolePalette.of(self).strip(shown, width, self.rich_style)
+
+    def target_at(self, cell: int) -> str | None:
+        """Return the action of the part at a cell."""
+        return next((target.action for target in self.targets if target.begin <= cell < target.end), None)
 
 
 class TextBox(Widget):

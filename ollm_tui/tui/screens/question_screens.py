@@ -1,0 +1,209 @@
+"""Questions about the app itself: yes or no, whether to trust a file, how to quit. Enter answers none of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+
+from ollm_tui.core.base.escape import visible, visible_block
+from ollm_tui.core.shell.status import CommandStatus
+from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
+from ollm_tui.tui.decisions import ARM_SECONDS
+from ollm_tui.tui.durations import exact_age
+from ollm_tui.tui.protocol.intents import TrustConfig
+from ollm_tui.tui.styled_text import StyledLine, TextRole, line, lines_of, spread
+from ollm_tui.tui.values import UnfinishedWork
+from ollm_tui.tui.widgets.line_view import LineView
+from ollm_tui.tui.widgets.tab_strip import state_words
+from ollm_tui.tui.widgets.text_box import TextBox
+
+
+@register_keys(KeyGroup.DIALOGS, 1)
+class YesNoScreen(ModalScreen[bool]):
+    """Dismissed with True for yes. Enter does nothing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = key_bindings(
+        ("y", "answer(True)", "Yes", "ask.yes", "Yes"),
+        ("escape,n", "answer(False)", "No", "ask.no", "No"),
+    )
+
+    def __init__(self, title: str, facts: tuple[str, ...], yes: str) -> None:
+        super().__init__()
+        self._title, self._facts, self._yes = title, facts, yes
+        self._words = TextBox("ask-words")
+
+    def compose(self) -> ComposeResult:
+        """Compose the question."""
+        with Vertical(id="ask-box") as box:
+            box.border_title = Content(self._title)
+            yield self._words
+
+    def on_mount(self) -> None:
+        """Show the facts and keys."""
+        keys = line(("y", TextRole.ACCENT), f" {self._yes}   ", ("Esc", TextRole.ACCENT), " no")
+        self._words.show_lines(
+            [*(line(f"- {visible(fact)}", hang=2, prose=True) for fact in self._facts), line(), keys]
+        )
+
+    def action_answer(self, yes: bool) -> None:
+        """Close with the answer."""
+        if self.is_current:
+            self.dismiss(yes)
+
+
+TRUST_MEANING = (
+    "Trusted, it can only tighten: its asks and denies count beside yours, nothing in it can allow.",
+    "A yes is for this text alone: once the file changes, it no longer counts.",
+)
+
+
+class TrustScreen(ModalScreen[None]):
+    """Question answered by y only after the end was visible."""
+
+    BINDINGS: ClassVar[list[BindingType]] = YesNoScreen.BINDINGS
+
+    def __init__(self, path: str, content: bytes, now: Callable[[], float]) -> None:
+        super().__init__()
+        self._path, self._content, self._now = path, content, now
+        self._shown_at = now()
+        self._text = LineView("trust-text")
+        self._words = TextBox("trust-words")
+
+    def compose(self) -> ComposeResult:
+        """Compose the file and the question."""
+        with Vertical(id="trust-box") as box:
+            box.border_title = Content(f"Trust {visible(self._path)}?")
+            box.border_subtitle = "PgUp/PgDn scroll"
+            yield self._text
+            yield self._words
+
+    def on_mount(self) -> None:
+        """Show the text and focus it."""
+        self._shown_at = self._now()
+        text = self._content.decode("utf-8", "backslashreplace")
+        self._text.show_lines(lines_of(visible_block(text)))
+        self._text.focus()
+        self._draw_words()
+
+    @on(LineView.EndSeen)
+    def _draw_words(self) -> None:
+        yes = " trust it" if self._text.seen_end else " trust it, once you have read to its end"
+        self._words.show_lines(
+            [
+                line(),
+                line(
+                    ("y", TextRole.ACCENT),
+                    f"{yes}   ",
+                    ("n", TextRole.ACCENT),
+                    " or ",
+                    ("Esc", TextRole.ACCENT),
+                    " not now",
+                ),
+                line(),
+                *(line(words, prose=True) for words in TRUST_MEANING),
+            ]
+        )
+
+    def action_answer(self, yes: bool) -> None:
+        """Answer; an approval that comes too early is ignored."""
+        if not self.is_current:
+            return
+        if yes:
+            if not self._text.seen_end or self._now() - self._shown_at < ARM_SECONDS:
+                return
+            self.post_message(TrustConfig(self._content))
+        self.dismiss()
+
+
+SHOWN_JOBS = 6
+NAME_CELLS = 4
+INNER_CELLS = 66
+"""Width of the box content in cells, if the window allows."""
+
+LEAVE_MEANING = (
+    "A job that is left running goes on writing into a log, which is named when you have quit. Nobody can type into "
+    "it then, and no time limit ends it. The next ollm-tui in this folder tells what became of it."
+)
+
+
+class QuitChoice(StrEnum):
+    """How to quit."""
+
+    END = "end"
+    """Quit and end everything."""
+    LEAVE = "leave"
+    """Quit and leave jobs running where possible."""
+
+
+@register_keys(KeyGroup.DIALOGS, 2)
+class QuitScreen(ModalScreen[QuitChoice | None]):
+    """Dismissed with the choice, None to stay. Enter does nothing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = key_bindings(
+        ("y", "answer('end')", "End", "leave.end", "Quit, and end all that still runs"),
+        ("l", "answer('leave')", "Leave", "leave.running", "Quit, and leave the jobs running"),
+        ("escape,n", "answer('')", "Stay", "leave.stay", "Stay here"),
+    )
+
+    def __init__(self, unfinished: UnfinishedWork, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._now = now
+        self._unfinished = unfinished
+        self._words = TextBox("leave-words")
+        self._keys = TextBox("leave-keys")
+
+    @property
+    def _can_leave(self) -> bool:
+        return any(job.can_detach for job in self._unfinished.jobs)
+
+    def compose(self) -> ComposeResult:
+        """Compose text and keys."""
+        with Vertical(id="leave-box") as box:
+            box.border_title = "Quit?"
+            yield self._words
+            yield self._keys
+
+    def on_mount(self) -> None:
+        """Show what quitting would end, and the choices."""
+        jobs = self._unfinished.jobs
+        shown = [_job_line(job, self._now()) for job in jobs[:SHOWN_JOBS]]
+        if len(jobs) > SHOWN_JOBS:
+            shown.append(line((f"and {len(jobs) - SHOWN_JOBS} more; /jobs shows all", TextRole.MUTED)))
+        facts = [line(f"- {visible(fact)}", hang=2, prose=True) for fact in self._unfinished.facts]
+        meaning = [line(), line((LEAVE_MEANING, TextRole.MUTED), prose=True)] if self._can_leave else []
+        self._words.show_lines([*facts, *shown, *meaning, line()])
+        choices = [("y", "quit and end all" if jobs else "quit", "end"), ("Esc", "stay", "")]
+        if self._can_leave:
+            choices.insert(1, ("l", "quit, leave running", "leave"))
+        self._keys.show_keys([(key, words, f"screen.answer({answer!r})") for key, words, answer in choices], gap=3)
+
+    def action_answer(self, answer: str) -> None:
+        """Close with the chosen answer."""
+        if self.is_current and (answer != QuitChoice.LEAVE or self._can_leave):
+            self.dismiss(QuitChoice(answer) if answer else None)
+
+
+def _job_line(job: CommandStatus, now: float) -> StyledLine:
+    state = job_state(job)
+    if not job.can_detach:
+        state = ("ends, sandboxed", TextRole.WARNING)
+    left = line((f"{job.name:<{NAME_CELLS}}", TextRole.STRONG), visible(job.command))
+    return spread(left, line(state, f" {exact_age(job.seconds(now)):>6}"), INNER_CELLS)
+
+
+def job_state(job: CommandStatus) -> tuple[str, TextRole]:
+    """Return the state in a word or two."""
+    if job.running and job.detached:
+        return "LEFT RUNNING", TextRole.ACCENT
+    if job.unfinished and not job.running:
+        return "OVER, NOT GONE", TextRole.WARNING
+    return state_words(job)
