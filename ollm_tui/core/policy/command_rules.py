@@ -12,8 +12,7 @@ from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approval_patterns import ApprovalKey, ApprovalPattern
-from ollm_tui.core.policy.conditions import ConditionValues, condition_values
-from ollm_tui.core.policy.rule_set import CompiledRule, RuleSet
+from ollm_tui.core.policy.rule_set import CompiledRule, ConditionValues, RuleSet, condition_values, first_match
 from ollm_tui.core.policy.rules import Decision, ExecMode
 from ollm_tui.core.policy.shell.command_paths import CommandPaths
 from ollm_tui.core.policy.shell.program_table import tables
@@ -154,7 +153,7 @@ class _LineJudge:
 
     def risk_by_rule(self) -> Risk | None:
         """Return the risk that a rule gives to the line, if one does."""
-        matching = (_first_match(rules, self._values) for rules in self._rules)
+        matching = (first_match(rules, self._values) for rules in self._rules)
         return next((rule.rule.risk for rule in matching if rule is not None and rule.rule.risk is not None), None)
 
     def own_risk(self) -> Risk:
@@ -273,7 +272,7 @@ class _LineJudge:
 
     def _deciding(self, values: ConditionValues) -> CompiledRule | None:
         for rules in self._rules:
-            rule = _first_match(rules, values)
+            rule = first_match(rules, values)
             if rule is not None:
                 return rule
         return None
@@ -282,20 +281,13 @@ class _LineJudge:
         """Return the strictest matching rule of the repository."""
         if not self._tightening:
             return None
-        rules = [rule for each in self._tighter_rules if (rule := _first_match(each, values)) is not None]
+        rules = [rule for each in self._tighter_rules if (rule := first_match(each, values)) is not None]
         return max(rules, key=lambda rule: rule.action.rank, default=None)
 
 
 def _about_commands(rules: RuleSet) -> tuple[CompiledRule, ...]:
     """Return the rules with a condition on the command's text."""
     return rules.with_condition_on(SHELL, "command")
-
-
-def _first_match(rules: tuple[CompiledRule, ...], values: ConditionValues) -> CompiledRule | None:
-    for rule in rules:
-        if rule.matches(values):
-            return rule
-    return None
 
 
 _ACCEPTED_KEPT = 512

@@ -13,8 +13,7 @@ from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.states import Origin, Risk
 from ollm_tui.core.policy.approval_patterns import ApprovalKey
 from ollm_tui.core.policy.command_rules import SHELL, CommandPolicy, CommandVerdict, judge_command
-from ollm_tui.core.policy.conditions import ConditionValues, condition_values
-from ollm_tui.core.policy.rule_set import CompiledRule, RuleSet
+from ollm_tui.core.policy.rule_set import CompiledRule, ConditionValues, RuleSet, condition_values
 from ollm_tui.core.policy.rules import (
     ANY_TOOL,
     Decision,

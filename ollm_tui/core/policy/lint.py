@@ -9,9 +9,9 @@ from enum import StrEnum
 
 from ollm_tui.core.base.results import Wire
 from ollm_tui.core.policy.approval_patterns import ApprovalPattern
-from ollm_tui.core.policy.conditions import js_string, linear_pattern, searchable
 from ollm_tui.core.policy.engine import PolicySources
 from ollm_tui.core.policy.policy_file import LoadedPolicy
+from ollm_tui.core.policy.rule_set import js_string, linear_pattern, searchable
 from ollm_tui.core.policy.rules import (
     ANY_TOOL,
     Decision,

@@ -13,7 +13,7 @@ from typing import Literal
 from pydantic import Field, JsonValue, ValidationError
 
 from ollm_tui.core.base.app_dirs import line_of_key
-from ollm_tui.core.policy.conditions import compile_condition
+from ollm_tui.core.policy.rule_set import compile_condition
 from ollm_tui.core.policy.rules import Decision, ExecPolicy, PolicyRule, PolicyTable, RuleSource, ToolPolicy
 
 PRESETS = ("balanced", "strict", "read-only", "none")

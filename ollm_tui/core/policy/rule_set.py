@@ -1,14 +1,223 @@
-"""The rules of one source, compiled and indexed by tool."""
+"""The rules of one source, compiled and indexed by tool; values compared as text, expressions that never backtrack."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
+
+from pydantic import JsonValue
 
 from ollm_tui.core.bus.states import Risk
-from ollm_tui.core.policy.conditions import ConditionValues, PatternUnion, Test, any_of, compile_condition
-from ollm_tui.core.policy.rules import ANY_TOOL, Decision, Operator, PolicyRule, RuleSource, tool_names
+from ollm_tui.core.policy.rules import ANY_TOOL, Decision, Operator, PolicyCondition, PolicyRule, RuleSource, tool_names
+
+MAX_SUBJECT = 65_536
+"""Characters of a value that `matches` searches; beyond that an allow does not match, a deny or ask does."""
+
+_LARGEST_EXACT = 2**53
+"""Up to here every integer is a JavaScript number."""
+
+ConditionValues: TypeAlias = dict[str, str | tuple[str | None, ...]]
+"""Parameters as conditions compare them: text, or the texts of a list (None for an element that never matches)."""
+
+Test: TypeAlias = Callable[[ConditionValues], bool]
+
+
+def condition_values(params: Mapping[str, JsonValue]) -> ConditionValues:
+    """Return parameters as conditions compare them; objects are left out and never match."""
+    values: ConditionValues = {}
+    for name, value in params.items():
+        if type(value) is str:
+            values[name] = value
+        elif isinstance(value, list):
+            values[name] = tuple([None if isinstance(item, dict | list) else js_string(item) for item in value])
+        elif not isinstance(value, dict):
+            values[name] = js_string(value)
+    return values
+
+
+def compile_condition(condition: PolicyCondition, action: Decision, union: PatternUnion | None = None) -> Test:
+    """Return a condition as a function of the parameters.
+
+    On a list, an allow needs every element and an ask or deny needs one. A missing parameter or an object makes the
+    condition false for every action.
+
+    Raises:
+        ValueError: the regular expression is invalid.
+    """
+    param = condition.param
+    holds = _comparison(condition, union, too_long=action is not Decision.ALLOW)
+    combine = all if action is Decision.ALLOW else any
+
+    def on_others(value: str | tuple[str | None, ...] | None) -> bool:
+        return bool(value) and combine(item is not None and holds(item) for item in value)
+
+    def test(values: ConditionValues) -> bool:
+        value = values.get(param)
+        return holds(value) if type(value) is str else on_others(value)
+
+    # The two commonest comparisons without a further call: a thousand rules are tried for each decision.
+    if condition.operator is Operator.STARTS_WITH:
+        starts = tuple(condition.values)
+
+        def starts_with(values: ConditionValues) -> bool:
+            value = values.get(param)
+            return value.startswith(starts) if type(value) is str else on_others(value)
+
+        return starts_with
+    if condition.operator is Operator.EQUALS:
+        wanted = frozenset(condition.values)
+
+        def equals(values: ConditionValues) -> bool:
+            value = values.get(param)
+            return value in wanted if type(value) is str else on_others(value)
+
+        return equals
+    return test
+
+
+def any_of(operator: Operator, values: list[str], union: PatternUnion | None) -> Callable[[str], bool]:
+    """Return a quick test whether a comparison with any of the values may hold."""
+    match operator:
+        case Operator.EQUALS:
+            return frozenset(values).__contains__
+        case Operator.STARTS_WITH:
+            starts = tuple(values)
+            return lambda text: text.startswith(starts)
+        case Operator.CONTAINS if len(values) == 1:
+            return lambda text, value=values[0]: value in text
+        case Operator.CONTAINS:
+            return lambda text: any(value in text for value in values)
+        case Operator.MATCHES:
+            return lambda text: union is None or len(text) > MAX_SUBJECT or not union.misses(text)
+
+
+def _comparison(condition: PolicyCondition, union: PatternUnion | None, *, too_long: bool) -> Callable[[str], bool]:
+    if condition.operator is not Operator.MATCHES:
+        return any_of(condition.operator, condition.values, None)
+    patterns = [linear_pattern(value) for value in condition.values]
+
+    def matches(text: str) -> bool:
+        if len(text) > MAX_SUBJECT:
+            return too_long
+        if union is not None and union.misses(text):
+            return False
+        subject = searchable(text)
+        return any(pattern.search(subject) is not None for pattern in patterns)
+
+    return matches
+
+
+@dataclass
+class PatternUnion:
+    """All expressions that neighbouring rules have for one parameter, searched together.
+
+    It only saves work: what it does not rule out is still tried by each expression itself.
+    """
+
+    patterns: list[str] = field(default_factory=list[str])
+    _whole: LinearPattern | None = None
+    _last: tuple[str, bool] = ("", False)
+
+    def misses(self, text: str) -> bool:
+        """Return whether none of the expressions matches the text."""
+        if len(self.patterns) < 2:
+            return False
+        known, missed = self._last
+        if text == known and self._whole is not None:
+            return missed
+        if self._whole is None:
+            self._whole = self._joined()
+        missed = self._whole.search(searchable(text)) is None
+        self._last = (text, missed)
+        return missed
+
+    def _joined(self) -> LinearPattern:
+        """Return one expression for all, or one that matches everything where they cannot be joined."""
+        try:  # a `\\Q` left open, two groups of one name, or too much at once cannot be joined
+            if not any(r"\Q" in pattern for pattern in self.patterns):
+                return linear_pattern("|".join(f"(?:{pattern})" for pattern in self.patterns))
+        except ValueError:
+            pass
+        return LinearPattern(lambda subject: (subject,))
+
+
+@dataclass(frozen=True)
+class LinearPattern:
+    """A regular expression on an engine that never backtracks; it searches what `searchable` returns."""
+
+    search: Callable[[bytes], object | None]
+
+
+def linear_pattern(pattern: str) -> LinearPattern:
+    """Compile with RE2; raises ValueError for an invalid expression."""
+    import re2  # it is large, and few policies have an expression
+
+    options = re2.Options()
+    options.log_errors = False  # it would write them over the screen
+    try:
+        compiled = re2.compile(pattern.encode(), options=options)
+    except UnicodeEncodeError:
+        raise ValueError(f"the regular expression {pattern!r} contains half of a surrogate pair") from None
+    except re2.error as error:
+        raised: object = error.args[0] if error.args else ""
+        reason = raised.decode(errors="replace") if isinstance(raised, bytes) else str(raised)
+        raise ValueError(
+            f"the regular expression {pattern!r} does not compile: {reason} (RE2: no look-around, no back-references)"
+        ) from None
+    return LinearPattern(compiled.search)
+
+
+def searchable(text: str) -> bytes:
+    """Return text as bytes for `LinearPattern`; a lone surrogate (a file name not UTF-8) becomes `?`."""
+    return text.encode("utf-8", "replace")
+
+
+def js_string(value: JsonValue) -> str:
+    """Return a scalar as JavaScript's `String()` prints it."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case None:
+            return "null"
+        case int() if abs(value) <= _LARGEST_EXACT:
+            return str(value)
+        case int() | float():
+            return _js_number(value)
+        case _:
+            return str(value)
+
+
+def _js_number(value: float) -> str:
+    """Format as ECMAScript's Number::toString: shortest digits, exponents from 1e21 and below 1e-6."""
+    try:
+        value = float(value)
+    except OverflowError:
+        value = float("inf") if value > 0 else float("-inf")
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0:
+        return "0"
+    sign, shown = ("-", repr(-value)) if value < 0 else ("", repr(value))
+    mantissa, _, exponent = shown.partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    fraction = fraction if fraction != "0" else ""
+    digits = (whole + fraction).lstrip("0")
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
+    digits = digits.rstrip("0")
+    if 0 < point <= 21:
+        text = digits.ljust(point, "0")
+        return sign + (text if len(digits) <= point else f"{digits[:point]}.{digits[point:]}")
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    power = f"e{point - 1:+d}"
+    return sign + (digits + power if len(digits) == 1 else f"{digits[0]}.{digits[1:]}{power}")
+
 
 _POSSIBLE_KEPT = 64
 """Sets of given parameters for which the rules that could match are remembered: a tool has few."""
@@ -41,10 +250,18 @@ class CompiledRule:
 
     def matches(self, values: ConditionValues) -> bool:
         """Return whether all conditions hold."""
-        for test in self.tests:  # noqa: SIM110  # a generator takes twice as long, and this runs for every rule
+        return all(test(values) for test in self.tests)
+
+
+def first_match(rules: tuple[CompiledRule, ...], values: ConditionValues) -> CompiledRule | None:
+    """Return the first rule whose conditions all hold."""
+    for rule in rules:
+        for test in rule.tests:  # `matches`, written out: this is where the time of a decision goes
             if not test(values):
-                return False
-        return True
+                break
+        else:
+            return rule
+    return None
 
 
 class RuleSet:
@@ -73,16 +290,9 @@ class RuleSet:
             quick = self._quick_tests.get(name)
             if quick is None:
                 continue
-            if not quick.may_hold(values):
-                if quick.unconditional is not None:
-                    return quick.unconditional
-                continue
-            for rule in self._by_tool[name]:
-                for test in rule.tests:  # `matches`, written out: this is where the time of a decision goes
-                    if not test(values):
-                        break
-                else:
-                    return rule
+            found = first_match(self._by_tool[name], values) if quick.may_hold(values) else quick.unconditional
+            if found is not None:
+                return found
         return None
 
     def possible(self, tool: str, given: tuple[str, ...]) -> tuple[CompiledRule, ...]:

@@ -9,13 +9,17 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from pydantic import JsonValue
-from pydantic.alias_generators import to_snake
+from pydantic.alias_generators import to_snake as _to_snake
 
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.tools.base import AnyTool
 from ollm_tui.core.tools.schema import compact_schema
+
+to_snake = lru_cache(maxsize=1024)(_to_snake)
+"""pydantic's, four expressions for each name: remembered, since every call asks for all names of its tool."""
 
 NEAR_MISSES: dict[str, tuple[str, ...]] = {
     "path": ("file_path", "filename", "file", "filepath", "file_name"),

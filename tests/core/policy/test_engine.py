@@ -11,9 +11,8 @@ from pydantic import JsonValue
 
 from ollm_tui.core import PolicyCondition, PolicyConfig, PolicyEngine, PolicyRule, Risk
 from ollm_tui.core.bus.states import Origin
-from ollm_tui.core.policy.conditions import compile_condition, condition_values, js_string
 from ollm_tui.core.policy.engine import Floor, JudgedCall, PolicySources
-from ollm_tui.core.policy.rule_set import RuleSet
+from ollm_tui.core.policy.rule_set import RuleSet, compile_condition, condition_values, js_string
 from ollm_tui.core.policy.rules import Decision, Mode, Operator, RuleSource, ToolPolicy, strictest
 from ollm_tui.core.tools.base import AnyTool, Effect
 from ollm_tui.core.tools.builtin import BUILTIN_TOOLS

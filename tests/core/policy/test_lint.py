@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollm_tui.core.policy.conditions import condition_values
 from ollm_tui.core.policy.lint import LintFinding, LintFindingKind, lint
 from ollm_tui.core.policy.policy_file import PRESETS, LoadedPolicy, PolicyFileError, load_policy, load_preset
-from ollm_tui.core.policy.rule_set import RuleSet
+from ollm_tui.core.policy.rule_set import RuleSet, condition_values
 from ollm_tui.core.tools.builtin import BUILTIN_TOOLS
 
 

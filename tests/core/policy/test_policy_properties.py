@@ -27,8 +27,7 @@ from ollm_tui.core import (
 from ollm_tui.core.base.errors import ConfirmationCancelled, ConfirmationTimeout
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice
-from ollm_tui.core.policy.conditions import condition_values, js_string
-from ollm_tui.core.policy.rule_set import RuleSet
+from ollm_tui.core.policy.rule_set import RuleSet, condition_values, js_string
 from ollm_tui.core.policy.rules import Decision, Operator, RuleSource
 from ollm_tui.core.tools.shell import SHELL
 from ollm_tui.core.tools.write_file import WRITE_FILE

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ollm_tui.core.bus.states import Risk
-from ollm_tui.core.policy.conditions import condition_values
-from ollm_tui.core.policy.rule_set import RuleSet
+from ollm_tui.core.policy.rule_set import RuleSet, condition_values
 from ollm_tui.core.policy.rules import Decision, Operator, PolicyCondition, PolicyRule, RuleSource
 from ollm_tui.core.policy.shell.program_table import program_key, tables
 from ollm_tui.core.policy.shell.risky_options import risky_options
