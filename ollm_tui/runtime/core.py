@@ -171,6 +171,7 @@ def _executor(
             outputs=outputs,
             approvals=ApprovalStore(configuration.files.remember_in, on_used=uses.record),
             on_record=lambda record: audit.record(audit_entry(record)),
+            recorded=audit.written,
             clock=context.clock,
         ),
     )
@@ -228,7 +229,7 @@ def audit_entry(record: CallRecord) -> AuditEntry:
     match record.event:
         case AuditEvent.DECIDED:
             outcome, latency = None, None
-        case AuditEvent.SETTLED:
+        case AuditEvent.SETTLED | AuditEvent.GAP:
             pass
         case AuditEvent.FINISHED:
             outcome, latency = record.error_type or "ok", record.waited_ms + record.duration_ms
@@ -246,7 +247,7 @@ def audit_entry(record: CallRecord) -> AuditEntry:
 
 
 def _audit_failed(failure: StorageFailed) -> None:
-    log.error("A line of the audit log is lost: %s", failure.message)
+    log.error("A line of the audit log could not be written: %s", failure.message)
 
 
 def _use_not_counted(failure: StorageFailed) -> None:

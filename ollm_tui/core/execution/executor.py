@@ -56,6 +56,7 @@ class ToolExecutor(CallJudge):
         self._ids = options.ids or RandomIds()
         self._gate = PermissionGate(self, bus, self._clock, options)
         self._results = ResultLimits(context.limits, options.outputs)
+        self._recorded = options.recorded
 
     async def __aenter__(self) -> Self:
         return self
@@ -142,6 +143,8 @@ class ToolExecutor(CallJudge):
             judged = await self._gate.confirm(context, judged, attended=self.attended)
         context.order.asked()
         await context.my_turn()
+        if self._recorded is not None:
+            await context.signal.guard(self._recorded())
         context.advance(Transition.RUN)
         if self.approvals is not None:
             self.approvals.used(judged.explanation)

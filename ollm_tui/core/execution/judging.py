@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
@@ -66,6 +66,8 @@ class ExecutorOptions:
     approvals: ApprovalStore | None = None
     on_record: Callable[[CallRecord], None] | None = None
     """Receives what the audit saves."""
+    recorded: Callable[[], Awaitable[None]] | None = None
+    """Waits before a call runs until the audit has saved what it received. Raises StorageFailed."""
     clock: Clock | None = None
     ids: IdSource | None = None
 

@@ -7,6 +7,7 @@ are kept as a SHA-256 only.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
@@ -44,6 +45,12 @@ SCHEMA = Schema(
 )
 
 
+WRITTEN_SECONDS = 5.0
+"""How long a call waits for its line before it is refused."""
+
+_IS_GAP = '"event":"gap"'
+
+
 class AuditEvent(StrEnum):
     """What a line is about."""
 
@@ -53,6 +60,8 @@ class AuditEvent(StrEnum):
     """A question about a call was answered, expired or was withdrawn."""
     FINISHED = "finished"
     """A call ended, having run or not."""
+    GAP = "gap"
+    """Lines before this one could not be written; its outcome says how many, and why."""
 
 
 class AuditEntry(Wire):
@@ -113,7 +122,7 @@ def unfinished_calls(lines: Sequence[AuditLine]) -> dict[int, CallEnd]:
     """Return the calls without a logged end, each by the number of its last line."""
     latest: dict[tuple[int | None, str], int] = {}
     for line in lines:
-        if line.entry is None:
+        if line.entry is None or line.entry.event is AuditEvent.GAP:
             continue
         call = (line.entry.process, line.entry.call_id)
         if line.entry.event is AuditEvent.FINISHED:
@@ -136,7 +145,8 @@ class BrokenLine:
     @property
     def message(self) -> str:
         """The finding in a sentence."""
-        return f"Line {self.number} of the audit log: {self.reason}. The lines before it are as they were written."
+        reason = self.reason.rstrip(".")
+        return f"Line {self.number} of the audit log: {reason}. The lines before it are as they were written."
 
 
 class AuditLog:
@@ -146,16 +156,17 @@ class AuditLog:
         self._store = store
         self._clock = clock or SystemClock()
 
-    def append(self, entry: AuditEntry, *, time: str | None = None) -> AuditLine:
-        """Write a line; `time` is when it happened, now if left out."""
+    def append(self, *entries: AuditEntry, time: str | None = None) -> AuditLine:
+        """Write lines and return the last; `time` is when it happened, now if left out."""
         happened = time or iso_time(self._clock.now())
-        text = _stored(happened, entry)
         with self._store.write(SCHEMA) as db:
-            last, digest = db.execute("SELECT number, digest FROM audit_end").fetchone()
-            number, digest = last + 1, _digest(digest, last + 1, text)
-            db.execute("INSERT INTO audit(number, entry, digest) VALUES(?, ?, ?)", (number, text, digest))
+            number, digest = db.execute("SELECT number, digest FROM audit_end").fetchone()
+            for entry in entries:
+                text = _stored(happened, entry)
+                number, digest = number + 1, _digest(digest, number + 1, text)
+                db.execute("INSERT INTO audit(number, entry, digest) VALUES(?, ?, ?)", (number, text, digest))
             db.execute("UPDATE audit_end SET number = ?, digest = ?", (number, digest))
-        return AuditLine(number=number, time=happened, entry=entry, digest=digest)
+        return AuditLine(number=number, time=happened, entry=entries[-1], digest=digest)
 
     def read(self, limit: int | None = None) -> list[AuditLine]:
         """Return the last `limit` lines (all if None), oldest first, not verified."""
@@ -173,9 +184,9 @@ class AuditLog:
 
 
 class AuditWriter:
-    """Appends lines in order in a thread, so that no caller waits for the disk.
+    """Appends lines in order in a thread; who needs them on the disk waits for `written`.
 
-    A write error is reported to `on_failure` from that thread; the next line is tried.
+    A write error is reported to `on_failure` from that thread. The next line is tried, behind one about the gap.
     """
 
     def __init__(
@@ -184,10 +195,33 @@ class AuditWriter:
         self._log = log
         self._clock = clock or SystemClock()
         self._writer = BackgroundWriter("audit", on_failure)
+        self._missing = 0
+        self._failure: StorageFailed | None = None
 
     def record(self, entry: AuditEntry) -> None:
         """Queue a line with the time of this call; returns at once."""
-        self._writer.submit(self._log.append, entry, time=iso_time(self._clock.now()))
+        self._writer.submit(self._append, entry, iso_time(self._clock.now()))
+
+    async def written(self) -> None:
+        """Wait until all lines recorded so far are written. Raises StorageFailed, after WRITTEN_SECONDS too."""
+        try:
+            await asyncio.wait_for(self._writer.idle(), WRITTEN_SECONDS)
+        except TimeoutError:
+            what = f"the audit log could not be written within {WRITTEN_SECONDS:g} s. Try again"
+        else:
+            if self._failure is None:
+                return
+            what = f"the audit log could not be written. {self._failure.message}"
+        raise StorageFailed(f"The call was not run: {what}")
+
+    def _append(self, entry: AuditEntry, time: str) -> None:
+        entries = [entry] if self._failure is None else [_gap(self._missing, self._failure), entry]
+        try:
+            self._log.append(*entries, time=time)
+        except StorageFailed as failure:
+            self._missing, self._failure = self._missing + 1, failure
+            raise
+        self._missing, self._failure = 0, None
 
     def flush(self) -> None:
         """Wait until everything recorded so far is written."""
@@ -202,6 +236,14 @@ def deciding_line(explanation: Explanation) -> TraceLine | None:
     """Return the trace line that decided: the last with the same decision and reason."""
     alike = [line for line in explanation.trace if line.decision is explanation.decision]
     return next((line for line in reversed(alike) if line.reason == explanation.reason), alike[-1] if alike else None)
+
+
+def _gap(missing: int, failure: StorageFailed) -> AuditEntry:
+    lines = "1 line" if missing == 1 else f"{missing} lines"
+    outcome = f"{lines} could not be written: {failure.message}"
+    return AuditEntry(
+        event=AuditEvent.GAP, call_id="", tool="", origin=Origin.USER, arguments_sha256="", outcome=outcome
+    )
 
 
 def _stored(time: str, entry: AuditEntry) -> str:
@@ -239,16 +281,19 @@ def _lives(process: int) -> bool:
 def _first_broken(db: sqlite3.Connection) -> BrokenLine | None:
     digest = ""
     expected = 1
+    gap: BrokenLine | None = None
     for number, text, stored in db.execute("SELECT number, entry, digest FROM audit ORDER BY number"):
         if number != expected:
             return BrokenLine(min(expected, number), "it is missing" if number > expected else "it was slipped in")
         digest = _digest(digest, number, str(text))
         if digest != stored:
             return BrokenLine(number, "its content is not what was written, or a line before it was taken out")
+        if _IS_GAP in str(text):
+            gap = gap or BrokenLine(number, str(json.loads(text)["outcome"]))
         expected += 1
     last, end = db.execute("SELECT number, digest FROM audit_end").fetchone() or (0, "")
     if last >= expected:
         return BrokenLine(expected, f"it is missing; the log went on to line {last}")
     if (last, end) != (expected - 1, digest):
         return BrokenLine(expected - 1, "it was written by something else than this log")
-    return None
+    return gap

@@ -43,6 +43,11 @@ class BackgroundWriter:
         except RuntimeError:  # the one way in which a thread pool refuses work
             self._on_failure(StorageFailed(f"{self._name}: something came after the end and is not written."))
 
+    async def idle(self) -> None:
+        """Wait until everything submitted so far is done, without blocking."""
+        if self._last is not None:
+            await asyncio.shield(asyncio.wrap_future(self._last))
+
     def flush(self) -> None:
         """Wait until everything submitted so far is done; blocks, for the end of a turn or process."""
         if self._last is not None:

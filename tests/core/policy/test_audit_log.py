@@ -1,4 +1,4 @@
-"""The audit log as the house writes it: every decision, settlement and end of a call, and nothing of its arguments."""
+"""The audit log as the runtime writes it: every decision, settlement and end of a call, and nothing of its arguments."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.execution.calls import CallRecord
+from ollm_tui.core.policy import audit
 from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog
 from ollm_tui.core.policy.engine import Layer
 from ollm_tui.core.policy.rules import Decision
@@ -56,7 +58,7 @@ async def test_a_call_leaves_its_decision_its_settlement_and_its_end(options: Op
         result = await core.executor.execute("file_write", WRITE, call_id="c1", origin=Origin.MODEL)
         assert result.ok, result
     decided, settled, finished = entries()
-    assert [each.event for each in (decided, settled, finished)] == list(AuditEvent)
+    assert [each.event for each in (decided, settled, finished)] == ["decided", "settled", "finished"]
     assert {(each.call_id, each.tool, each.origin) for each in (decided, settled, finished)} == {
         ("c1", "write_file", "model")
     }
@@ -67,6 +69,26 @@ async def test_a_call_leaves_its_decision_its_settlement_and_its_end(options: Op
     arguments = {"path": "a.txt", "content": "a secret", "overwrite": True, "createDirs": True, "encoding": "utf-8"}
     canonical = json.dumps(arguments, sort_keys=True, separators=(",", ":"))
     assert decided.arguments_sha256 == hashlib.sha256(canonical.encode()).hexdigest()
+
+
+async def test_a_call_without_a_line_in_the_log_has_no_effect(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "WRITTEN_SECONDS", 0.1)
+    async with open_core(configure(options), Attendance.PERSON) as core:
+        answer_confirmations(core.bus, Answer(), Answer())
+        assert (await core.executor.execute("ls", {"path": "."})).error is not None  # denied, and the log exists now
+        core.audit.flush()
+        other = sqlite3.connect(data_dir() / "ollm.db", isolation_level=None)
+        other.execute("BEGIN EXCLUSIVE")
+        refused = await core.executor.execute("write_file", WRITE)
+        assert refused.error is not None and refused.error.code == "STORAGE_ERROR"
+        assert not (core.configuration.workspace.root / "a.txt").exists()
+        other.execute("ROLLBACK")
+        other.close()
+        await asyncio.to_thread(core.audit.flush)
+        monkeypatch.undo()
+        assert (await core.executor.execute("write_file", WRITE)).ok
 
 
 async def test_nothing_of_the_arguments_is_kept(options: Options) -> None:

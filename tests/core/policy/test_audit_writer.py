@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import subprocess
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.bus.states import Origin, Risk
+from ollm_tui.core.policy import audit
 from ollm_tui.core.policy.audit import (
     SCHEMA,
     AuditEntry,
@@ -249,7 +251,7 @@ def test_the_writer_keeps_order_and_the_time_of_the_event(log: AuditLog) -> None
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("audit")]
 
 
-def test_a_line_that_cannot_be_written_is_reported_and_nobody_waits(path: Path) -> None:
+def test_a_line_that_cannot_be_written_is_reported_and_leaves_a_gap_that_is_found(path: Path) -> None:
     failures: list[StorageFailed] = []
     store = Store(path, busy_seconds=0.05)
     log = AuditLog(store)
@@ -262,10 +264,55 @@ def test_a_line_that_cannot_be_written_is_reported_and_nobody_waits(path: Path) 
     other.execute("ROLLBACK")
     other.close()
     writer.record(entry("second"))
+    writer.record(entry("third"))
     writer.close()
     assert len(failures) == 1
     assert "locked" in failures[0].message
-    assert [line.entry.call_id for line in log.read() if line.entry] == ["first", "second"]
+    lines = [line.entry for line in log.read() if line.entry]
+    assert [line.call_id for line in lines] == ["first", "", "second", "third"]
+    assert lines[1].event is AuditEvent.GAP and str(lines[1].outcome).startswith("1 line could not be written: ")
+    broken = log.verify()
+    assert broken is not None and broken.number == 2 and "1 line could not be written" in broken.message
+    log.append(entry("fourth"))
+    broken = log.verify()
+    assert broken is not None and broken.number == 2
+    store.close()
+
+
+async def test_whoever_waits_for_a_line_learns_that_it_could_not_be_written(path: Path) -> None:
+    store = Store(path, busy_seconds=0.05)
+    writer = AuditWriter(AuditLog(store), lambda failure: None)
+    await writer.written()
+    writer.record(entry("first"))
+    await writer.written()
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    writer.record(entry("lost"))
+    with pytest.raises(StorageFailed, match="The call was not run: the audit log could not be written"):
+        await writer.written()
+    other.execute("ROLLBACK")
+    other.close()
+    writer.record(entry("second"))
+    await writer.written()
+    writer.close()
+    store.close()
+
+
+async def test_waiting_for_a_line_ends_after_a_limit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "WRITTEN_SECONDS", 0.05)
+    store = Store(path)
+    log = AuditLog(store)
+    log.append(entry("first"))
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    writer = AuditWriter(log, lambda failure: None)
+    writer.record(entry("late"))
+    with pytest.raises(StorageFailed, match=r"not be written within 0\.05 s"):
+        await writer.written()
+    other.execute("ROLLBACK")
+    other.close()
+    await asyncio.to_thread(writer.close)
+    assert [line.entry.call_id for line in log.read() if line.entry] == ["first", "late"]
     assert log.verify() is None
     store.close()
 
