@@ -34,8 +34,7 @@ class EventStream:
     def __init__(self, bus: MessageBus, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._last_id = 0
-        self._readers: dict[int, Reader] = {}
-        self._next_reader = 0
+        self._readers: dict[object, Reader] = {}
         self._unsubscribe = bus.subscribe(self._on_notice)
 
     def close(self) -> None:
@@ -47,8 +46,7 @@ class EventStream:
 
         What a reader raises is logged and does not reach the others.
         """
-        key = self._next_reader
-        self._next_reader += 1
+        key = object()
         self._readers[key] = reader
 
         def unsubscribe() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator
+from itertools import takewhile
 
 from ollm_tui.agent.providers.call_assembly import CallIds
 from ollm_tui.agent.providers.offline_forms import FORMS, Form, PlannedCall, asks_for_help, understand
@@ -23,7 +23,7 @@ from ollm_tui.agent.providers.provider import (
     UserMessage,
 )
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.errors import ConfirmationDenied, PolicyDenied, ToolFailure
+from ollm_tui.core.base.errors import ToolFailure
 
 BADGE = "offline - no AI model"
 
@@ -99,7 +99,7 @@ def help_text(offered: set[str]) -> str:
 
 def summary(results: list[ToolMessage]) -> str:
     """Return one sentence about how the calls ended."""
-    outcomes = [result.outcome or _guess(result.content) for result in results]
+    outcomes = [result.outcome for result in results]
     names = " and ".join(dict.fromkeys(f"`{result.name}`" for result in results))
     if ToolOutcome.DENIED in outcomes:
         return f"{names} was denied, so nothing was done."
@@ -116,40 +116,19 @@ def last_sentence(messages: tuple[Message, ...]) -> str:
 
 def results_since_last_sentence(messages: tuple[Message, ...]) -> list[ToolMessage]:
     """Return the results of calls since then, oldest first."""
-    results: list[ToolMessage] = []
-    for message in reversed(messages):
-        if isinstance(message, UserMessage):
-            break
-        if isinstance(message, ToolMessage):
-            results.insert(0, message)
-    return results
-
-
-def _guess(content: str) -> ToolOutcome:
-    """Guess how a call ended: an error's text begins, or ends after output, with its type."""
-    for paragraph in (content, content.rpartition("\n\n")[2]):
-        kind = _first_line(paragraph).partition(":")[0]
-        if kind in _DENIALS:
-            return ToolOutcome.DENIED
-        if kind in _FAILURES:
-            return ToolOutcome.FAILED
-    code = re.match(r"Exit code: (\d+)", content)
-    return ToolOutcome.FAILED if code and code.group(1) != "0" else ToolOutcome.DONE
+    since = takewhile(lambda message: not isinstance(message, UserMessage), reversed(messages))
+    return [message for message in since if isinstance(message, ToolMessage)][::-1]
 
 
 def _reason(content: str) -> str:
     """Return the line of an error's text that says why."""
     lines = [_first_line(content), _first_line(content.rpartition("\n\n")[2])]
-    named = next((line for line in lines if line.partition(":")[0] in _FAILURES), lines[0])
-    return named or "no reason was given"
+    failures = _types(ToolFailure)
+    return next((line for line in lines if line.partition(":")[0] in failures), lines[0]) or "no reason was given"
 
 
 def _types(failure: type[ToolFailure]) -> set[str]:
     return {failure.type}.union(*(_types(kind) for kind in failure.__subclasses__()))
-
-
-_DENIALS = _types(PolicyDenied) | _types(ConfirmationDenied)
-_FAILURES = _types(ToolFailure) - _DENIALS
 
 
 def _first_line(text: str) -> str:

@@ -60,7 +60,7 @@ class AssistantMessage:
 
 
 class ToolOutcome(StrEnum):
-    """How a call ended, for providers that cannot read it from the text."""
+    """How a call ended, for a provider that does not read the text."""
 
     DONE = "done"
     FAILED = "failed"
@@ -74,8 +74,7 @@ class ToolMessage:
     call_id: str
     name: str
     content: str
-    outcome: ToolOutcome | None = None
-    """None where unknown; then it is guessed from the text."""
+    outcome: ToolOutcome = ToolOutcome.DONE
 
 
 Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolMessage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass, field
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 OLLAMA_PORT = 11434
 _SERVER_BINDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -46,7 +46,7 @@ def ollama_address(text: str | None) -> ServerAddress:
         return ServerAddress(f"http://127.0.0.1:{OLLAMA_PORT}", loopback=True)
     scheme, separator, _ = written.partition("://")
     if not separator:
-        bare = f"[{written}]" if _is_ipv6(written) else written
+        bare = f"[{written}]" if isinstance(_ip(written), ipaddress.IPv6Address) else written
         return _address(f"http://{bare}", OLLAMA_PORT, ("/api", "/v1"), written)
     default = 443 if scheme.lower() == "https" else 80
     return _address(written, default, ("/api", "/v1"), written)
@@ -71,7 +71,8 @@ def _address(url: str, default_port: int | None, endings: tuple[str, ...], writt
         port = parts.port
     except ValueError as error:
         raise _invalid(written, str(error)) from None
-    if parts.scheme.lower() not in ("http", "https"):
+    scheme = parts.scheme.lower()
+    if scheme not in ("http", "https"):
         raise _invalid(written, f"the scheme is {parts.scheme!r}")
     if any(character.isspace() or not character.isprintable() for character in url):
         raise _invalid(written, "it holds blanks or control characters")
@@ -82,31 +83,22 @@ def _address(url: str, default_port: int | None, endings: tuple[str, ...], writt
     for ending in endings:
         path = path.removesuffix(ending)
     shown_host = f"[{host}]" if ":" in host else host
-    standard = {"http": 80, "https": 443}[parts.scheme.lower()]
+    standard = {"http": 80, "https": 443}[scheme]
     netloc = shown_host if port is None or port == standard else f"{shown_host}:{port}"
-    return ServerAddress(f"{parts.scheme.lower()}://{netloc}{path}", _is_loopback(host), _credentials(parts))
-
-
-def _credentials(parts: SplitResult) -> tuple[str, str] | None:
-    return (parts.username, parts.password or "") if parts.username else None
+    address = _ip(host)
+    loopback = address.is_loopback if address else host == "localhost" or host.endswith(".localhost")
+    credentials = (parts.username, parts.password or "") if parts.username else None
+    return ServerAddress(f"{scheme}://{netloc}{path}", loopback, credentials)
 
 
 def _invalid(written: str, why: str) -> ServerAddressError:
-    shown = written.rsplit("@", 1)[-1]
-    return ServerAddressError(f"{shown!r} is not an address of a model server ({why}); write http://host:port")
+    without_password = written.rsplit("@", 1)[-1]
+    text = f"{without_password!r} is not an address of a model server ({why}); write http://host:port"
+    return ServerAddressError(text)
 
 
-def _is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
+def _ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host)
     except ValueError:
-        return False
-
-
-def _is_ipv6(text: str) -> bool:
-    try:
-        return ipaddress.ip_address(text).version == 6
-    except ValueError:
-        return False
+        return None
