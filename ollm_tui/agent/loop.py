@@ -82,7 +82,7 @@ _CUT_SHORT = {
     ),
     wire.FinishReason.FILTERED: "The server's content filter ended the answer here. Ask in other words.",
 }
-"""What the person is told of replies that the model did not end itself."""
+"""What the person reads about replies that the model did not end itself."""
 
 
 class Agent:
@@ -178,7 +178,7 @@ class Agent:
         return status
 
     async def _sync_to_disk(self) -> None:
-        """Sync the turn to disk; where that fails the person is told, and the conversation goes on."""
+        """Sync the turn to disk; where that fails a notice says so, and the conversation goes on."""
         if self._on_turn_end is None:
             return
         try:
@@ -224,7 +224,7 @@ class Agent:
         return TurnStatus.FAILED
 
     async def _request(self, signal: AbortSignal) -> _Reply:
-        """Send one request; what came before an error is published and kept."""
+        """Send one request; what came before an error is published and saved."""
         reply = _Reply()
         whole = False
         events = self.provider.stream(self._chat_request(), signal)
@@ -238,7 +238,7 @@ class Agent:
             if not whole:
                 reply.calls.clear()  # a call of a cut reply may be half of what was meant
             if whole or reply.text or reply.reasoning:
-                self._keep(reply, partial=not whole)
+                self._publish_reply(reply, partial=not whole)
         return reply
 
     def _take(self, event: wire.StreamEvent, reply: _Reply) -> None:
@@ -262,7 +262,7 @@ class Agent:
             case wire.ToolCallProgress():
                 pass  # the call says it when it is whole
 
-    def _keep(self, reply: _Reply, *, partial: bool) -> None:
+    def _publish_reply(self, reply: _Reply, *, partial: bool) -> None:
         proposed = tuple(
             ProposedCall(id=call.id, name=call.name, arguments=call.arguments, origin=call.origin)
             for call in reply.calls
@@ -294,14 +294,13 @@ class Agent:
                 ToolCallEvent(call_id=call.id, name=call.name, arguments=call.arguments, origin=call.origin)
             )
 
-        async def run(call: wire.ToolCall, place: CallOrder) -> ToolResult:
+        async def run(call: wire.ToolCall, order: CallOrder) -> ToolResult:
             if call.error is not None:
-                place.done()
+                order.done()
                 result = ToolResult.of_failure(InvalidArguments(call.error))
             else:
-                origin = call.origin
                 result = await self.executor.execute(
-                    call.name, call.arguments, signal, call_id=call.id, origin=origin, order=place
+                    call.name, call.arguments, signal, call_id=call.id, origin=call.origin, order=order
                 )
             # What was cut for the model may be a hundred thousand entries in `data`: too many to hold up the screen.
             logged = await asyncio.to_thread(LoggedResult.of, result) if result.truncated else LoggedResult.of(result)
@@ -309,10 +308,10 @@ class Agent:
             return result
 
         tasks: list[asyncio.Task[ToolResult]] = []
-        place: CallOrder | None = None
+        order: CallOrder | None = None
         for call in calls:
-            place = CallOrder(place)
-            tasks.append(asyncio.create_task(run(call, place)))
+            order = CallOrder(order)
+            tasks.append(asyncio.create_task(run(call, order)))
         try:
             return list(await asyncio.gather(*tasks))
         except BaseException:

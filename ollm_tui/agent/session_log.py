@@ -19,8 +19,8 @@ from ollm_tui.core.fence.secrets import mask
 
 log = logging.getLogger(__name__)
 
-OUTPUTS_KEPT = timedelta(days=7)
-"""How long full texts without a session are kept."""
+OUTPUT_LIFETIME = timedelta(days=7)
+"""How long full texts without a session stay."""
 
 
 class OutputDirectory:
@@ -44,8 +44,8 @@ def _for_the_owner_alone(path: str, flags: int) -> int:
 
 
 def prune_loose_outputs(folder: Path, clock: Clock) -> None:
-    """Remove full texts and raw command logs without a session that are older than OUTPUTS_KEPT."""
-    oldest = (clock.now() - OUTPUTS_KEPT).timestamp()
+    """Remove full texts and raw command logs without a session that are older than OUTPUT_LIFETIME."""
+    oldest = (clock.now() - OUTPUT_LIFETIME).timestamp()
     for path in folder.glob("*"):
         try:
             if path.stat().st_mtime < oldest:
@@ -58,7 +58,7 @@ class SessionLog:
     """The events of one session, one JSON object a line, each written at once.
 
     A whole line reaches the system with one write, so a killed process leaves whole lines. When the disk is full the
-    session goes on unrecorded and `on_error` is told once.
+    session goes on unrecorded and `on_error` is called once.
     """
 
     def __init__(self, folder: Path, on_error: Callable[[str], None]) -> None:
@@ -95,7 +95,7 @@ class SessionLog:
 
 
 def sessions_folder() -> Path:
-    """Return where sessions are kept."""
+    """Return the folder of all sessions."""
     return state_dir() / "sessions"
 
 

@@ -102,7 +102,7 @@ def ollama_host() -> str | None:
 
 
 def probing_allowed() -> bool:
-    """Return whether model servers may be looked for; `OLLM_PROBE=0` says no."""
+    """Return whether model servers may be probed; `OLLM_PROBE=0` says no."""
     return os.environ.get("OLLM_PROBE") != "0"
 
 

@@ -99,7 +99,7 @@ async def test_several_calls_wait_together_and_run_in_order(tmp_path: Path) -> N
             ],
         }
     ]
-    async with conversation(tmp_path, script) as (runtime, _):
+    async with conversation(tmp_path, script) as (runtime, events):
         for name in ("a.txt", "c.txt"):
             (tmp_path / "ws" / name).write_text("old")
         turn = asyncio.ensure_future(runtime.agent.run_turn("go"))
@@ -111,8 +111,10 @@ async def test_several_calls_wait_together_and_run_in_order(tmp_path: Path) -> N
             ConfirmationResponse(id=requests["delete_file"].id, approved=False, reason="keep it, please")
         )
         runtime.core.bus.respond_to_confirmation(ConfirmationResponse(id=requests["shell"].id, approved=True))
-        await asyncio.sleep(0.1)
-        assert not (tmp_path / "ws" / "b.txt").exists()
+        async with asyncio.timeout(10):
+            while len([event for event in events if isinstance(event, ConfirmationSettledEvent)]) < 2:
+                await asyncio.sleep(0.01)
+        assert runtime.core.hub.list() == [] and not (tmp_path / "ws" / "b.txt").exists()
         runtime.core.bus.respond_to_confirmation(ConfirmationResponse(id=requests["write_file"].id, approved=True))
         assert await turn is TurnStatus.COMPLETED
     assert (tmp_path / "ws" / "b.txt").read_text() == "new"

@@ -203,7 +203,7 @@ class HttpConnection:
         return httpx.AsyncClient(
             auth=self._sign if self._key else self.address.credentials,
             headers=headers,
-            # idle and first-byte limits are kept by `stream`, which knows which of the two applies
+            # the idle and first-byte limits are watched by `stream`, which knows which of the two applies
             timeout=httpx.Timeout(None, connect=self.timeouts.connect),
             follow_redirects=False,
             # certificates take tens of milliseconds to load, and nothing on this machine needs them

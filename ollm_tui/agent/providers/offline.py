@@ -139,7 +139,7 @@ def _announcement(form: Form, calls: list[PlannedCall]) -> str:
     shown = ", ".join(_subject(call) for call in calls)
     hint = ""
     if form.tool == "glob" and "/" not in str(calls[0].arguments.get("pattern")):
-        hint = " That looks in the folder itself; put `**/` before the pattern to look below it too."
+        hint = " That searches the folder itself; put `**/` before the pattern to search below it too."
     return f"Understood as `{form.tool}`{f' {shown}' if shown else ''}.{hint}"
 
 

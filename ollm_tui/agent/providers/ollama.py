@@ -274,7 +274,7 @@ def _message(message: Message) -> JsonObject:
         case UserMessage():
             return {"role": "user", "content": message.whole}
         case ToolMessage(_, name, content):
-            # results carry the tool's name; which call they answer is told by their order
+            # results carry the tool's name; their order says which call they answer
             return {"role": "tool", "tool_name": name, "content": content}
         case AssistantMessage(text, calls, reasoning):
             sent: JsonObject = {"role": "assistant", "content": text}

@@ -61,7 +61,7 @@ class RetryPolicy:
         return delay if attempt < self.attempts and delay <= self.longest_wait else None
 
     def notice(self, address: str, error: ProviderError, delay: float, attempt: int) -> str:
-        """Return what the person is told before the next attempt."""
+        """Return the notice for the person before the next attempt."""
         if error.kind is ProviderErrorKind.LOADING:
             return f"{address} is loading the model; waiting for it, {self.loading:g} s at most."
         reason = f"HTTP {error.status}" if error.status else "the connection broke"

@@ -226,7 +226,10 @@ def after(*results: ToolMessage) -> ChatRequest:
             ToolMessage("a", "ls", "FileNotFoundError: q: no such file", ToolOutcome.FAILED),
             "failed: FileNotFoundError: q: no such file",
         ),
-        (ToolMessage("a", "ls", "half\n\nToolTimeoutError: 3 s", ToolOutcome.FAILED), "`ls` failed: ToolTimeoutError: 3 s"),
+        (
+            ToolMessage("a", "ls", "half\n\nToolTimeoutError: 3 s", ToolOutcome.FAILED),
+            "`ls` failed: ToolTimeoutError: 3 s",
+        ),
         (ToolMessage("a", "shell", "Exit code: 2\n\nOutput:\nx", ToolOutcome.FAILED), "`shell` failed: Exit code: 2"),
         (ToolMessage("a", "shell", "Exit code: 0\n\nOutput:\nx"), "Done"),
         (ToolMessage("a", "ls", "Note: nothing here"), "Done"),
