@@ -20,25 +20,8 @@ from ollm_tui.core.tools.write_file import WRITE_FILE
 from ollm_tui.core.tools.write_todos import WRITE_TODOS
 
 BUILTIN_TOOLS: tuple[AnyTool, ...] = (
-    DELETE_FILE,
-    EDIT_FILE,
-    GLOB,
-    GREP,
-    HTTP_FETCH,
-    LS,
-    MEMORY,
-    MEMORY_GET,
-    MEMORY_SEARCH,
-    MOVE_FILE,
-    READ_FILE,
-    READ_MANY_FILES,
-    SHELL,
-    SHELL_KILL,
-    SHELL_OUTPUT,
-    WEB_FETCH,
-    WEB_SEARCH,
-    WRITE_FILE,
-    WRITE_TODOS,
+    *(DELETE_FILE, EDIT_FILE, GLOB, GREP, HTTP_FETCH, LS, MEMORY, MEMORY_GET, MEMORY_SEARCH, MOVE_FILE),
+    *(READ_FILE, READ_MANY_FILES, SHELL, SHELL_KILL, SHELL_OUTPUT, WEB_FETCH, WEB_SEARCH, WRITE_FILE, WRITE_TODOS),
 )
 
 

@@ -1,4 +1,4 @@
-"""`memory`: remember texts under keys, across sessions (001 R11.1-R11.4, 000 Properties 50-52)."""
+"""`memory`, `memory_get`, `memory_search`: texts under keys, across sessions (001 R11, 000 Properties 50-52)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ollm_tui.core.memory import Memory, MemoryEntry, MemoryMatch, MemoryScope, 
 from ollm_tui.core.tools.base import CallFacts, Effect, Parameters, Query, Question, Tool, ToolGroup, ToolInvocation
 
 _SYNONYMS = {
-    "save": "set",
-    "store": "set",
-    "add": "set",
-    "recall": "get",
-    "read": "get",
-    "remove": "delete",
-    "forget": "delete",
-    "keys": "list",
+    name: action
+    for action, names in {
+        "set": "save store add",
+        "get": "recall read",
+        "delete": "remove forget",
+        "list": "keys",
+    }.items()
+    for name in names.split()
 }
 
 _OLD_VALUE_CHARS = 200
@@ -56,13 +56,12 @@ class MemoryParameters(Parameters):
 
     @model_validator(mode="after")
     def _has_what_the_action_needs(self) -> MemoryParameters:
-        faults: list[str] = []
-        if self.key is None and self.action is not MemoryAction.LIST:
-            faults.append(f"{self.action} needs a key")
-        if self.value is None and self.action is MemoryAction.SET:
-            faults.append("set needs a value (an empty text is one)")
-        if faults:
-            raise ValueError("; ".join(faults))
+        errors = {
+            f"{self.action} needs a key": self.key is None and self.action is not MemoryAction.LIST,
+            "set needs a value (an empty text is one)": self.value is None and self.action is MemoryAction.SET,
+        }
+        if any(errors.values()):
+            raise ValueError("; ".join(text for text, applies in errors.items() if applies))
         return self
 
 
@@ -99,10 +98,7 @@ class MemoryInvocation(ToolInvocation[MemoryParameters]):
         return Question(preview=self._preview)
 
     async def should_confirm_execute(self, signal: AbortSignal) -> ConfirmationDetails | Literal[False]:
-        """Ask before storing a text that looks like a secret.
-
-        Every later session and its model can read it.
-        """
+        """Ask before storing a text that looks like a secret: every later session can read it."""
         if await self._secret() is None:
             return await super().should_confirm_execute(signal)
         return self.confirmation_details(Risk.MEDIUM, await self._preview())
@@ -115,12 +111,7 @@ class MemoryInvocation(ToolInvocation[MemoryParameters]):
         return TextPreview(text=self._value, concerns=concerns)
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Run the action; a missing key is no error.
-
-        Raises:
-            MemoryFailed: Key or value is too long.
-            StorageFailed: The store cannot be read or written.
-        """
+        """Run the action; a missing key is no error. Raises MemoryFailed, StorageFailed."""
         signal.throw_if_aborted()
         return await signal.in_thread(self._run)
 
@@ -143,7 +134,7 @@ class MemoryInvocation(ToolInvocation[MemoryParameters]):
             case MemoryAction.SET:
                 return self._set(memory)
             case MemoryAction.GET:
-                return recalled(self._key, memory.get(self._key, self.params.scope))
+                return _recalled(self._key, memory.get(self._key, self.params.scope))
             case MemoryAction.DELETE:
                 return self._delete(memory)
             case MemoryAction.LIST:
@@ -171,11 +162,11 @@ class MemoryInvocation(ToolInvocation[MemoryParameters]):
         notes = (
             ("scope user has the key, too, and get falls back to it; delete it there with scope user",) if left else ()
         )
-        said = f"Deleted {quoted_unless_plain(self._key)}" if done else "Key not found"
-        return ToolResult.of_text(said, data=MemoryData(key=self._key, scope=scope if done else None), notes=notes)
+        text = f"Deleted {quoted_unless_plain(self._key)}" if done else "Key not found"
+        return ToolResult.of_text(text, data=MemoryData(key=self._key, scope=scope if done else None), notes=notes)
 
 
-def recalled(key: str, memory: MemoryEntry | None, notes: tuple[str, ...] = ()) -> ToolResult:
+def _recalled(key: str, memory: MemoryEntry | None, notes: tuple[str, ...] = ()) -> ToolResult:
     """Return the result of a get; `data` holds the exact value."""
     if memory is None:
         return ToolResult.of_text("Key not found", data=MemoryData(key=key), notes=notes)
@@ -213,10 +204,7 @@ class MemoryGetInvocation(ToolInvocation[MemoryGetParameters]):
         return f"Recall {quoted_unless_plain(self.params.key)}"
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Read the memory of the workspace, else that of the user.
-
-        A missing key is no error: the result names existing keys.
-        """
+        """Read the memory of the workspace, else of the user; for a missing key, name existing ones."""
         signal.throw_if_aborted()
         return await signal.in_thread(self._run)
 
@@ -224,12 +212,12 @@ class MemoryGetInvocation(ToolInvocation[MemoryGetParameters]):
         memory = self.context.memories
         found = memory.get(self.params.key)
         if found is not None:
-            return recalled(self.params.key, found)
+            return _recalled(self.params.key, found)
         keys = memory.keys()
         named = ", ".join(quoted_unless_plain(key) for key in keys[:_NAMED_KEYS])
         more = f" and {len(keys) - _NAMED_KEYS} more" if len(keys) > _NAMED_KEYS else ""
         notes = (f"the keys are: {named}{more}",) if keys else ()
-        return recalled(self.params.key, None, notes)
+        return _recalled(self.params.key, None, notes)
 
 
 MEMORY_GET = Tool(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal as signals
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import Field, field_validator
@@ -25,7 +27,7 @@ from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.shell.hub import CommandRequest
 from ollm_tui.core.shell.pty_process import StartError
-from ollm_tui.core.shell.shell_service import CommandOutcome, ShellService
+from ollm_tui.core.shell.shell_service import CommandOutcome, OutputExcerpt, ShellService
 from ollm_tui.core.shell.status import CommandEnding, CommandStatus, TimeLimits
 from ollm_tui.core.tools.base import Effect, Parameters, Question, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.context import CommandFacts, ToolContext
@@ -111,15 +113,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         return Question(f"{os.fsencode(directory)!r} {status.st_dev}:{status.st_ino}", self._preview)
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Run the command.
-
-        Raises:
-            ShellExecutionFailed: The command cannot be started.
-            InvalidPath: `cwd` lies outside the workspace.
-            FileNotFound: `cwd` does not exist.
-            NotADirectory: `cwd` is no directory.
-            OperationCancelled: On abort, with the output so far.
-        """
+        """Run the command; OperationCancelled carries the output so far."""
         request = CommandRequest(
             command=self.params.command,
             cwd=self._directory(),
@@ -163,29 +157,57 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
     def _job_result(self, outcome: CommandOutcome) -> ToolResult:
         state = outcome.status
         if state.running or (state.exit_code == 0 and state.ending is None):
-            over = () if state.running else (f"{state.id} is already over: it exited with code 0",)
+            notes = () if state.running else (f"{state.id} is already over: it exited with code 0",)
             text = outcome.output.text.content
-            said = f"Started job {state.id} (pid {state.pid})"
-            said = f"{said}\n\nOutput so far:\n{text}" if text else said
-            return ToolResult(
-                llm_content=said,
-                return_display=said,
-                data=self._data(outcome),
-                notes=(*over, *_notes(outcome)),
-                artifacts=_artifacts(outcome),
-                truncated=outcome.output.text.truncated,
-            )
-        failure = ShellExecutionFailed(
+            started = f"Started job {state.id} (pid {state.pid})"
+            started = f"{started}\n\nOutput so far:\n{text}" if text else started
+            return self._tool_result(outcome, started, started, notes)
+        error = ShellExecutionFailed(
             f"Job {state.id} failed to start: it was over after {outcome.seconds:.1f} s with code {state.exit_code}",
             {"exitCode": state.exit_code, "id": state.id},
         )
-        return self._finished(outcome, failure)
+        return self._finished(outcome, error)
+
+    def _tool_result(
+        self,
+        outcome: CommandOutcome,
+        content: str,
+        display: str,
+        notes: Sequence[str] = (),
+        error: ToolFailure | None = None,
+        exit_code: int | None = None,
+    ) -> ToolResult:
+        state, output = outcome.status, outcome.output
+        return ToolResult(
+            llm_content=content,
+            return_display=display,
+            error=None if error is None else ToolError.of(error),
+            data=ShellData(
+                exit_code=None if _timed_out(state) else state.exit_code,
+                signal=state.signal,
+                pid=state.pid,
+                id=state.id,
+                cwd=os.fsencode(state.cwd).decode("utf-8", "replace"),
+                timed_out=_timed_out(state),
+                output=output.text.content,
+            ),
+            notes=(*notes, *_notes(outcome)),
+            exit_code=exit_code,
+            artifacts=full_text(output),
+            truncated=output.text.truncated,
+        )
 
     def _result(self, outcome: CommandOutcome) -> ToolResult:
         state = outcome.status
-        if state.running:
-            return self._moved(outcome)
-        return self._finished(outcome, self._failure(outcome))
+        if not state.running:
+            return self._finished(outcome, self._failure(outcome))
+        text = outcome.output.text.content
+        moved = (
+            f"Still running after {outcome.seconds:.0f} s; it goes on in the background as {state.id} "
+            f"(pid {state.pid}). Read it with shell_output, end it with shell_kill."
+        )
+        content = f"{moved}\n\nOutput so far:\n{text or NO_OUTPUT}"
+        return self._tool_result(outcome, content, f"{text}\n\n{moved}" if text else moved)
 
     def _failure(self, outcome: CommandOutcome) -> ToolFailure | None:
         state, ran = outcome.status, round(outcome.seconds * 1000)
@@ -218,52 +240,14 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         code = "unknown" if state.exit_code is None else state.exit_code
         return ShellExecutionFailed(f"Command exited with code {code}", {"exitCode": state.exit_code})
 
-    def _finished(self, outcome: CommandOutcome, failure: ToolFailure | None) -> ToolResult:
+    def _finished(self, outcome: CommandOutcome, error: ToolFailure | None) -> ToolResult:
         timed_out = _timed_out(outcome.status)
         code = None if timed_out else outcome.status.exit_code
-        text = outcome.output.text.content
-        content = f"Exit code: {'none' if code is None else code}\n\nOutput:\n{text or NO_OUTPUT}"
-        if failure is not None and (timed_out or outcome.status.ending is CommandEnding.NEEDS_INPUT):
-            content = "\n\n".join((content.removesuffix("\n"), f"{failure.type}: {failure.message}"))
-        return ToolResult(
-            llm_content=content,
-            return_display=text or NO_OUTPUT,
-            error=None if failure is None else ToolError.of(failure),
-            data=self._data(outcome),
-            notes=_notes(outcome),
-            exit_code=code,
-            artifacts=_artifacts(outcome),
-            truncated=outcome.output.text.truncated,
-        )
-
-    def _moved(self, outcome: CommandOutcome) -> ToolResult:
-        state = outcome.status
-        text = outcome.output.text.content
-        said = (
-            f"Still running after {outcome.seconds:.0f} s; it goes on in the background as {state.id} "
-            f"(pid {state.pid}). Read it with shell_output, end it with shell_kill."
-        )
-        return ToolResult(
-            llm_content=f"{said}\n\nOutput so far:\n{text or NO_OUTPUT}",
-            return_display=f"{text}\n\n{said}" if text else said,
-            data=self._data(outcome),
-            notes=_notes(outcome),
-            artifacts=_artifacts(outcome),
-            truncated=outcome.output.text.truncated,
-        )
-
-    def _data(self, outcome: CommandOutcome) -> ShellData:
-        state = outcome.status
-        timed_out = _timed_out(state)
-        return ShellData(
-            exit_code=None if timed_out else state.exit_code,
-            signal=state.signal,
-            pid=state.pid,
-            id=state.id,
-            cwd=os.fsencode(state.cwd).decode("utf-8", "replace"),
-            timed_out=timed_out,
-            output=outcome.output.text.content,
-        )
+        text = outcome.output.text.content or NO_OUTPUT
+        content = f"Exit code: {'none' if code is None else code}\n\nOutput:\n{text}"
+        if error is not None and (timed_out or outcome.status.ending is CommandEnding.NEEDS_INPUT):
+            content = "\n\n".join((content.removesuffix("\n"), f"{error.type}: {error.message}"))
+        return self._tool_result(outcome, content, text, error=error, exit_code=code)
 
 
 def shell_service(context: ToolContext) -> ShellService:
@@ -287,10 +271,9 @@ def _notes(outcome: CommandOutcome) -> tuple[str, ...]:
     elif state.signal is not None and state.ending is None:
         notes.append(f"it was ended by {state.signal}")
     elif state.exit_code is not None and 128 < state.exit_code <= 192 and state.ending is None:
-        name = _signal_name(state.exit_code - 128)
-        notes += (
-            [f"code {state.exit_code} usually means that a command in the line was ended by {name}"] if name else []
-        )
+        with suppress(ValueError):
+            name = signals.Signals(state.exit_code - 128).name
+            notes.append(f"code {state.exit_code} usually means that a command in the line was ended by {name}")
     if state.leftovers:
         processes = ", ".join(map(str, state.leftovers))
         ended = "could not be ended and" if state.ending is not None else "of it"
@@ -298,16 +281,9 @@ def _notes(outcome: CommandOutcome) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _signal_name(number: int) -> str | None:
-    try:
-        return signals.Signals(number).name
-    except ValueError:
-        return None
-
-
-def _artifacts(outcome: CommandOutcome) -> tuple[Artifact, ...]:
-    path = outcome.output.full_text
-    return () if path is None else (Artifact(kind="full-text", path=str(path)),)
+def full_text(output: OutputExcerpt) -> tuple[Artifact, ...]:
+    """Return the file that holds an output whole, where it was cut."""
+    return () if output.full_text is None else (Artifact(kind="full-text", path=str(output.full_text)),)
 
 
 def _seconds(milliseconds: int | None) -> float | None:

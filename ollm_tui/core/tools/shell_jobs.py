@@ -1,4 +1,4 @@
-"""`shell_output`: read what a background command has written since the last time."""
+"""`shell_output` and `shell_kill`: read and end background commands."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import InvalidArguments, ShellExecutionFailed
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.output import NO_OUTPUT
-from ollm_tui.core.base.results import Artifact, ToolData, ToolResult, UpdateOutput
+from ollm_tui.core.base.results import ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.shell.status import CommandKind, CommandPhase, CommandStatus
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
 from ollm_tui.core.tools.context import ToolContext
-from ollm_tui.core.tools.shell import shell_service
+from ollm_tui.core.tools.shell import full_text, shell_service
 
 LONGEST_WAIT_MS = 600_000
 
@@ -43,17 +43,12 @@ class ShellOutputInvocation(ToolInvocation[ShellOutputParameters]):
         return f"Read the output of {visible(self.params.id)}"
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
-        agents_command(self.context, self.params.id)
+        _agents_command(self.context, self.params.id)
         return None
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Read the output, waiting for it if asked to.
-
-        Raises:
-            InvalidArguments: The id is unknown, or the byte lies beyond the end.
-            OperationCancelled: On abort.
-        """
-        agents_command(self.context, self.params.id)
+        """Read the output, waiting for it if asked to."""
+        _agents_command(self.context, self.params.id)
         service = shell_service(self.context)
         written = service.hub.find(self.params.id).output.size
         if self.params.since is not None and self.params.since > written:
@@ -62,15 +57,14 @@ class ShellOutputInvocation(ToolInvocation[ShellOutputParameters]):
             )
         part = await service.read(self.params.id, self.params.since, self.params.wait / 1000, signal)
         text = part.output.text.content
-        path = part.output.full_text
         return ToolResult(
-            llm_content=f"{standing(part.status)}\n\nOutput:\n{text or NO_OUTPUT}",
+            llm_content=f"{_in_words(part.status)}\n\nOutput:\n{text or NO_OUTPUT}",
             return_display=text or NO_OUTPUT,
             data=ShellOutputData(
                 id=part.status.id, state=part.status.phase, output=text, next=part.next, exit_code=part.status.exit_code
             ),
             notes=_notes(part.status),
-            artifacts=() if path is None else (Artifact(kind="full-text", path=str(path)),),
+            artifacts=full_text(part.output),
             truncated=part.output.text.truncated,
         )
 
@@ -80,21 +74,20 @@ def _notes(state: CommandStatus) -> tuple[str, ...]:
     return (*state.user_input.for_model(), *waits)
 
 
-def agents_command(context: ToolContext, command_id: str) -> CommandStatus:
+def _agents_command(context: ToolContext, command_id: str) -> CommandStatus:
     """Return the agent's command of that id.
 
     Raises InvalidArguments naming the valid ids; the person's own shell is not among them.
     """
     hub = shell_service(context).hub
-    states = [state for state in hub.list() if state.kind is CommandKind.AGENT]
-    for state in states:
-        if state.id == command_id:
-            return state
-    known = ", ".join(state.id for state in states) or "none; start one with shell and background=true"
+    states = {state.id: state for state in hub.list() if state.kind is CommandKind.AGENT}
+    if command_id in states:
+        return states[command_id]
+    known = ", ".join(states) or "none; start one with shell and background=true"
     raise InvalidArguments(f"id: there is no job {command_id!r}. Valid ids: {known}.")
 
 
-def standing(state: CommandStatus) -> str:
+def _in_words(state: CommandStatus) -> str:
     """Return a job's state in one line."""
     match state.phase:
         case CommandPhase.RUNNING:
@@ -147,25 +140,20 @@ class ShellKillInvocation(ToolInvocation[ShellKillParameters]):
         return None
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """End the command; one that is over stays as it is.
-
-        Raises:
-            InvalidArguments: The id is unknown.
-            ShellExecutionFailed: The person has taken the command over.
-        """
+        """End the command; one that is over stays as it is."""
         before = _own_command(self.context, self.params.id)
         after = await signal.guard(shell_service(self.context).hub.kill(self.params.id))
         survivors = tuple(map(str, after.leftovers))
-        said = standing(after) if before.running else f"{standing(after)}; it was over already"
+        text = _in_words(after) if before.running else f"{_in_words(after)}; it was over already"
         return ToolResult.of_text(
-            said,
+            text,
             data=ShellKillData(id=after.id, state=after.phase, exit_code=after.exit_code, survivors=survivors),
             notes=(f"processes that could not be ended: {', '.join(survivors)}",) if survivors else (),
         )
 
 
 def _own_command(context: ToolContext, command_id: str) -> CommandStatus:
-    state = agents_command(context, command_id)
+    state = _agents_command(context, command_id)
     if state.user_input.took_over and state.unfinished:
         raise ShellExecutionFailed(
             f"{command_id} is not ended: the person has taken it over in its terminal, so it is theirs now. "

@@ -1,10 +1,10 @@
-"""`web_fetch`: read a page as Markdown (001 R6.1-R6.5, 000 Properties 29-31, 003)."""
+"""`web_fetch` and `http_fetch`: a page as Markdown, or one raw request (001 R6.1-R6.5, 000 P29-31, 003)."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import HttpFailure
@@ -19,7 +19,6 @@ from ollm_tui.core.tools.web_request import (
     RequestInvocation,
     RequestParameters,
     WebResult,
-    flat_headers,
 )
 from ollm_tui.core.web.http_messages import HttpMethod, WebResponse
 from ollm_tui.core.web.readable import ReadableContent, check_selector, kind_of, read_page, read_raw
@@ -68,14 +67,7 @@ class WebFetchInvocation(RequestInvocation[WebFetchParameters]):
         return None
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Fetch the page and return its text.
-
-        Raises:
-            HttpFailure: The status is 400 or more.
-            FetchFailed: The server cannot be reached or its response is invalid.
-            FetchTimeout: The request took too long.
-            UrlNotAllowed: The address may not be fetched.
-        """
+        """Fetch the page and return its text. Raises HttpFailure from status 400 on, FetchFailed, FetchTimeout."""
         signal.throw_if_aborted()
         response = await self.web.fetch(self.request(), signal, use_cache=True, approved=self.approved_server)
         if response.status >= 400:
@@ -100,14 +92,18 @@ class WebFetchInvocation(RequestInvocation[WebFetchParameters]):
             data=_data(response, reading),
             notes=tuple(notes),
             truncated=omitted > 0,
-            artifacts=() if reading.path is None else (Artifact(kind="download", path=str(reading.path)),),
+            artifacts=_artifacts(reading),
         )
+
+
+def _artifacts(reading: ReadableContent) -> tuple[Artifact, ...]:
+    return () if reading.path is None else (Artifact(kind="download", path=str(reading.path)),)
 
 
 def _data(response: WebResponse, reading: ReadableContent) -> FetchData:
     return FetchData(
         status=response.status,
-        headers=flat_headers(response),
+        headers=dict(response.headers),
         body=reading.body,
         url=response.url.text,
         encoding="base64" if reading.is_base64 else "text",
@@ -123,7 +119,7 @@ def _redirected(response: WebResponse) -> ToolResult:
         source=response.url.text,
         llm_content=f"{said}\nNothing was fetched from there. To read it, call web_fetch with that address.",
         return_display=said,
-        data=FetchData(status=response.status, headers=flat_headers(response), body="", url=response.url.text),
+        data=FetchData(status=response.status, headers=dict(response.headers), body="", url=response.url.text),
         notes=(UNTRUSTED_NOTE,),
     )
 
@@ -133,14 +129,10 @@ def http_failure(response: WebResponse) -> HttpFailure:
     is_text = kind_of(response) not in ("binary", "pdf")
     shown = response.body[: 4 * MAX_SHOWN_BODY]  # a character has four bytes at most
     body = decode_text(shown, response.content_type)[:MAX_SHOWN_BODY] if is_text else ""
-    headers: dict[str, JsonValue] = dict(response.headers)
-    details: dict[str, JsonValue] = {
-        "status": response.status,
-        "headers": headers,
-        "body": body,
-        "url": response.url.text,
-    }
-    return HttpFailure(f"HTTP {response.status}: {response.reason} ({response.url.text})", details)
+    return HttpFailure(
+        f"HTTP {response.status}: {response.reason} ({response.url.text})",
+        {"status": response.status, "headers": dict(response.headers), "body": body, "url": response.url.text},
+    )
 
 
 WEB_FETCH = Tool(
@@ -181,10 +173,7 @@ class HttpFetchInvocation(RequestInvocation[HttpFetchParameters]):
         return f"{self.params.method} {visible(self.params.url)}"
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Send the request; any status is a result.
-
-        Raises FetchFailed, FetchTimeout, UrlNotAllowed.
-        """
+        """Send the request; any status is a result. Raises FetchFailed, FetchTimeout, UrlNotAllowed."""
         signal.throw_if_aborted()
         response = await self.web.fetch(self.request(), signal, approved=self.approved_server)
         reading = await read_raw(response, self.web.downloads, signal)
@@ -199,17 +188,10 @@ class HttpFetchInvocation(RequestInvocation[HttpFetchParameters]):
             source=response.url.text,
             llm_content=text,
             return_display=f"HTTP {response.status} {response.reason}, {len(response.body)} bytes",
-            data=FetchData(
-                status=response.status,
-                headers=flat_headers(response),
-                body=reading.body,
-                url=response.url.text,
-                encoding="base64" if reading.is_base64 else "text",
-                path=None if reading.path is None else str(reading.path),
-            ),
+            data=_data(response, reading),
             notes=tuple(notes),
             truncated=omitted > 0,
-            artifacts=() if reading.path is None else (Artifact(kind="download", path=str(reading.path)),),
+            artifacts=_artifacts(reading),
         )
 
 

@@ -27,7 +27,6 @@ from ollm_tui.core.web.http_messages import (
     MAX_TIMEOUT,
     HttpMethod,
     WebRequest,
-    WebResponse,
     carries_credentials,
     check_headers,
 )
@@ -249,18 +248,11 @@ def masked_url(url: WebUrl) -> str:
     parts = urlsplit(url.text)
     query = parts.query
     pairs = parse_qsl(query, keep_blank_values=True)
-    if any(variable_looks_secret(name.replace("-", "_")) or looks_secret(value) for name, value in pairs):
-        shown = [
-            (name, MASK if variable_looks_secret(name.replace("-", "_")) or looks_secret(value) else value)
-            for name, value in pairs
-        ]
+    secret = [variable_looks_secret(name.replace("-", "_")) or looks_secret(value) for name, value in pairs]
+    if any(secret):
+        shown = [(name, MASK if hide else value) for (name, value), hide in zip(pairs, secret, strict=True)]
         query = urlencode(shown, safe="*")
     return urlunsplit((parts.scheme, parts.netloc, mask(parts.path), mask(query), ""))
-
-
-def flat_headers(response: WebResponse) -> dict[str, str]:
-    """Return the headers as a plain dictionary."""
-    return dict(response.headers)
 
 
 def _job_serving(hub: CommandHub, port: int) -> str | None:

@@ -54,28 +54,25 @@ class WriteTodosParameters(Parameters):
 
     action: TodoAction | None = None
     task: str | None = None
-    id: Reference | None = Field(
-        None,
-        description="Item by id, place or text; with clear, all",
-    )
+    id: Reference | None = Field(None, description="Item by id, place or text; with clear, all")
     todos: list[TodoItem] | None = Field(None, description="The whole list, instead of an action")
 
     @model_validator(mode="after")
     def _says_one_thing(self) -> WriteTodosParameters:
-        faults: list[str] = []
+        errors: list[str] = []
         if (self.action is None) == (self.todos is None):
-            faults.append("give either action or todos")
+            errors.append("give either action or todos")
         if self.action is TodoAction.ADD and not self.task:
-            faults.append("add needs the text of the item as task")
+            errors.append("add needs the text of the item as task")
         if self.action in _ON_ONE_ITEM and not self.reference:
-            faults.append(f"{self.action} needs the item as id")
+            errors.append(f"{self.action} needs the item as id")
         if self.action is TodoAction.CLEAR and self.id not in (None, EVERYTHING):
-            faults.append("clear takes no id but 'all'; to take one item off the list use remove")
+            errors.append("clear takes no id but 'all'; to take one item off the list use remove")
         working = [item for item in self.todos or () if item.status is TodoStatus.IN_PROGRESS]
         if len(working) > 1:
-            faults.append(f"only one todo can be in_progress; {quoted_unless_plain(working[1].task)} is the second")
-        if faults:
-            raise ValueError("; ".join(faults))
+            errors.append(f"only one todo can be in_progress; {quoted_unless_plain(working[1].task)} is the second")
+        if errors:
+            raise ValueError("; ".join(errors))
         return self
 
     @property
@@ -119,19 +116,14 @@ class WriteTodosInvocation(ToolInvocation[WriteTodosParameters]):
         return None
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
-        """Change the list and return all of it.
-
-        Raises:
-            TodoFailed: An item does not exist; names the valid ids.
-            StorageFailed: The store cannot be read or written.
-        """
+        """Change the list and return all of it. Raises TodoFailed naming valid ids, StorageFailed."""
         signal.throw_if_aborted()
         todos, notes = await signal.in_thread(self._run)
         return ToolResult.of_text(
             todos_for_model(todos),
             _progress(todos),
             data=TodosData(todos=todos),
-            notes=(*notes, *_standing(todos)),
+            notes=(*notes, *_state_notes(todos)),
         )
 
     @property
@@ -139,32 +131,26 @@ class WriteTodosInvocation(ToolInvocation[WriteTodosParameters]):
         return [TodoDraft(item.task, item.status, item.id) for item in self.params.todos or ()]
 
     def _run(self) -> tuple[tuple[Todo, ...], list[str]]:
-        todos, reference = self.context.todo_list, self.params.reference
+        todos = self.context.todo_list
         notes: list[str] = []
         match self.params.action:
             case None:
                 notes = _beyond_the_list(todos.replace(self._drafts))
             case TodoAction.ADD:
                 todos.add(self.params.task or "")
-            case TodoAction.START:
-                todos.start(reference)
-            case TodoAction.COMPLETE:
-                todos.complete(reference)
-            case TodoAction.REMOVE:
-                todos.remove(reference)
+            case TodoAction.START | TodoAction.COMPLETE | TodoAction.REMOVE as action:
+                change = {"start": todos.start, "complete": todos.complete, "remove": todos.remove}[action]
+                change(self.params.reference)
             case TodoAction.CLEAR:
-                gone = todos.clear_all() if self.params.id else todos.clear()
-                notes = [f"cleared {_counted(len(gone))}"]
+                removed = todos.clear_all() if self.params.id else todos.clear()
+                notes = [f"cleared {_counted(len(removed))}"]
             case TodoAction.LIST:
                 pass
         return todos.list(), notes
 
 
 def todos_for_model(todos: Sequence[Todo]) -> str:
-    """Return a line for each todo: `[x] t1: task`.
-
-    A task that is not plain text on one line is shown as a JSON string.
-    """
+    """Return a line for each todo: `[x] t1: task`; what is not plain text on one line as JSON."""
     lines = [f"[{'x' if todo.completed else ' '}] {todo.id}: {quoted_unless_plain(todo.task)}" for todo in todos]
     return "\n".join(lines) or "No todos"
 
@@ -181,7 +167,7 @@ def _beyond_the_list(outcome: Replacement) -> list[str]:
     return notes
 
 
-def _standing(todos: Sequence[Todo]) -> list[str]:
+def _state_notes(todos: Sequence[Todo]) -> list[str]:
     """Return notes on states that `[x]` and `[ ]` cannot show."""
     return [
         f"{word}: {_ids(found)}"

@@ -25,7 +25,7 @@ from ollm_tui.core.web.urls import WebUrl, refuse_address, refuse_literal, resol
 if TYPE_CHECKING:
     import httpcore
 
-    from ollm_tui.core.web.transport import GuardedTransport, Resolver
+    from ollm_tui.core.web.transport import Resolver
 
 
 SEARCH_SECONDS = 20.0
@@ -178,7 +178,7 @@ class _Exchange:
         certificates = await asyncio.to_thread(transport.new_ssl_context)
         backend = transport.GuardedBackend(resolver or transport.system_resolver, self._judge, inner)
         limits = self._web.limits
-        async with transport.GuardedTransport(backend, certificates) as connections:
+        async with transport.new_pool(backend, certificates) as connections:
             for _ in range(limits.redirects + 1):
                 response = await self._once(connections)
                 target = self._redirect_target(response)
@@ -192,9 +192,8 @@ class _Exchange:
     def _judge(self, host: str, port: int, address: IPAddress) -> None:
         refuse_address(self.url, address, listed=self._listed(self.url, address))
 
-    async def _once(self, connections: GuardedTransport) -> WebResponse:
+    async def _once(self, connections: httpcore.AsyncConnectionPool) -> WebResponse:
         import httpcore
-        import httpx
 
         url = self.url
         throttle = self._web.throttle
@@ -205,10 +204,8 @@ class _Exchange:
                 response = await self._exchange(connections)
         except httpcore.TimeoutException as error:
             raise _too_slow(url, error, self._web.limits) from None
-        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol, httpx.HTTPError) as error:
+        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol) as error:
             raise _failed(url, _network_reason(error)) from None
-        except httpx.InvalidURL as error:
-            raise InvalidArguments(f"url: {url.text} is no usable address: {error}.") from None
         except BodyTooLargeError as error:
             raise _failed(url, str(error), "Ask for a smaller part of it.") from None
         except ResponseBodyError as error:
@@ -216,31 +213,23 @@ class _Exchange:
         throttle.note_answer(server, response.status, response.headers)
         return response
 
-    async def _exchange(self, connections: GuardedTransport) -> WebResponse:
+    async def _exchange(self, connections: httpcore.AsyncConnectionPool) -> WebResponse:
         from ollm_tui.core.web import transport
 
-        request, limits = self._request, self._web.limits
-        content = None if request.body is None else request.body.encode("utf-8", "replace")
-        sent = transport.new_request(
-            request.method.value,
-            self.url.text,
-            request.sent_headers(),
-            content,
-            connect=limits.connect,
-            read=limits.read,
-        )
+        limits = self._web.limits
+        sent = transport.new_request(self._request, self.url, connect=limits.connect, read=limits.read)
         answer = await connections.handle_async_request(sent)
         try:
-            headers = _joined(answer.headers.raw)
-            if sum(len(name) + len(value) for name, value in answer.headers.raw) > limits.header_bytes:
+            headers = _joined(answer.headers)
+            if sum(len(name) + len(value) for name, value in answer.headers) > limits.header_bytes:
                 raise ResponseBodyError(f"its headers have more than {limits.header_bytes:,} bytes")
             body = BoundedBody(limits.body_bytes, headers.get("content-encoding", ""), headers.get("content-length"))
-            async for chunk in answer.aiter_raw():
+            async for chunk in transport.pieces(answer):
                 body.feed(chunk)
             return WebResponse(
                 url=self.url,
-                status=answer.status_code,
-                reason=reason_of(answer.status_code, answer.reason_phrase),
+                status=answer.status,
+                reason=reason_of(answer.status, transport.reason_phrase(answer)),
                 headers=headers,
                 body=body.finish(),
                 fetched_at=self._web.clock.monotonic(),

@@ -8,33 +8,14 @@ from urllib.parse import urljoin
 
 from ollm_tui.core.web.html_tree import Node, text_of
 
-UNSEEN_TAGS = (
-    "script",
-    "style",
-    "template",
-    "noscript",
-    "head",
-    "iframe",
-    "object",
-    "embed",
-    "applet",
-    "canvas",
-    "svg",
-    "audio",
-    "video",
-    "map",
-    "select",
-    "option",
-    "textarea",
-    "input",
-    "button",
-    "dialog",
-    "annotation",
-    "annotation-xml",
+_UNSEEN = (
+    "script style template noscript head iframe object embed applet canvas svg audio video map select option textarea "
+    "input button dialog annotation annotation-xml"
 )
+UNSEEN_TAGS = frozenset(_UNSEEN.split())
 """Elements whose text is no text of the page."""
 
-_NO_PLAIN_TEXT = frozenset({"br", *UNSEEN_TAGS})
+_NO_PLAIN_TEXT = UNSEEN_TAGS | {"br"}
 _FENCE_RUN = re.compile(r"`{3,}")
 _LANGUAGE = re.compile(
     r"(?:^|\s)(?:(?:language|lang|highlight-source|highlight|sourceCode)[-:\s]|brush:\s*)([A-Za-z0-9+#_.-]{1,30})"
@@ -107,27 +88,13 @@ def is_gutter_class(names: str | None) -> bool:
 
 # Plain numbers: looking up members of an enumeration for each element of a page would cost a third of the walk.
 # Inline kinds come first, so that one comparison tells them from the others.
-SKIP = 0
-TEXT = 1
-LINK = 2
-CODE = 3
-STRONG = 4
-IMAGE = 5
-LINE_BREAK = 6
-LAST_INLINE = 6
-CONTAINER = 7
-HEADING = 8
-PRE = 9
-LIST = 10
-TABLE = 11
-QUOTE = 12
-RULE = 13
+SKIP, TEXT, LINK, CODE, STRONG, IMAGE, LINE_BREAK, CONTAINER, HEADING, PRE, LIST, TABLE, QUOTE, RULE = range(14)
+LAST_INLINE = LINE_BREAK
 
-KINDS: dict[str, int] = {}
+KINDS: dict[str, int] = dict.fromkeys(UNSEEN_TAGS, SKIP)
 """How an element is walked, by its name."""
 
 for _kind, _tags in (
-    (SKIP, " ".join(UNSEEN_TAGS)),
     (
         CONTAINER,
         "html body main article section div p header footer nav aside address center figure figcaption form fieldset "

@@ -31,21 +31,10 @@ _OWN_HEADERS = {
     "accept-language": "en, *;q=0.5",
 }
 
-_NEVER_GIVEN = frozenset(
-    {
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "expect",
-        "host",
-        "keep-alive",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "via",
-    }
+_CONNECTION = (
+    "accept-encoding connection content-length expect host keep-alive te trailer transfer-encoding upgrade via"
 )
+_NEVER_GIVEN = frozenset(_CONNECTION.split())
 """Headers that say how the connection works; they are set by us."""
 
 

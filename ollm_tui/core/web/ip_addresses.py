@@ -20,44 +20,25 @@ class AddressReach(StrEnum):
     """Link-local, metadata, multicast, unspecified, reserved: never, and it cannot be listed."""
 
 
-_LOCAL_V4 = tuple(
-    IPv4Network(block) for block in ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
+def _v4(blocks: str) -> tuple[IPv4Network, ...]:
+    return tuple(map(IPv4Network, blocks.split()))
+
+
+def _v6(blocks: str) -> tuple[IPv6Network, ...]:
+    return tuple(map(IPv6Network, blocks.split()))
+
+
+_LOCAL_V4 = _v4("10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 172.16.0.0/12 192.168.0.0/16")
+_LOCAL_V6 = _v6("::1/128 fc00::/7")
+# Metadata services outside the link-local blocks: at a shared, a public and two private addresses.
+_METADATA_V4 = _v4("100.100.100.200/32 168.63.129.16/32")
+_METADATA_V6 = _v6("fd00:ec2::254/128 fd20:ce::254/128")
+_NEVER_V4 = _METADATA_V4 + _v4(
+    "0.0.0.0/8 169.254.0.0/16 192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 "
+    "224.0.0.0/3"
 )
-_LOCAL_V6 = (IPv6Network("::1/128"), IPv6Network("fc00::/7"))
-_NEVER_V4 = tuple(
-    IPv4Network(block)
-    for block in (
-        "0.0.0.0/8",
-        "169.254.0.0/16",
-        "192.0.0.0/24",
-        "192.0.2.0/24",
-        "192.88.99.0/24",
-        "198.18.0.0/15",
-        "198.51.100.0/24",
-        "203.0.113.0/24",
-        "224.0.0.0/3",
-        # Metadata services outside the link-local block: two clouds use a shared and a public address.
-        "100.100.100.200/32",
-        "168.63.129.16/32",
-    )
-)
-_NEVER_V6 = tuple(
-    IPv6Network(block)
-    for block in (
-        "::/96",
-        "64:ff9b:1::/48",
-        "100::/64",
-        "2001::/23",
-        "2001:db8::/32",
-        "2002::/16",
-        "3fff::/20",
-        "fe80::/10",
-        "fec0::/10",
-        "ff00::/8",
-        # Metadata services with a private IPv6 address.
-        "fd00:ec2::254/128",
-        "fd20:ce::254/128",
-    )
+_NEVER_V6 = _v6(
+    "::/96 64:ff9b:1::/48 100::/64 2001::/23 2001:db8::/32 2002::/16 3fff::/20 fe80::/10 fec0::/10 ff00::/8"
 )
 _TRANSLATED = IPv6Network("64:ff9b::/96")
 
@@ -123,7 +104,9 @@ def _reach_v6(address: IPv6Address) -> AddressReach:
         # Networks without IPv4 reach the public one by this prefix; a private target behind it is an attack.
         embedded = reach_of(IPv4Address(int(address) & 0xFFFFFFFF))
         return AddressReach.PUBLIC if embedded is AddressReach.PUBLIC else AddressReach.NEVER
-    if any(address in block for block in _LOCAL_V6) and address not in _NEVER_V6[-1] and address not in _NEVER_V6[-2]:
+    if any(address in block for block in _METADATA_V6):
+        return AddressReach.NEVER
+    if any(address in block for block in _LOCAL_V6):
         return AddressReach.LOCAL
     if any(address in block for block in _NEVER_V6):
         return AddressReach.NEVER

@@ -6,7 +6,6 @@ import codecs
 import re
 import zlib
 from collections.abc import Iterator
-from typing import Protocol
 
 ACCEPT_ENCODING = "gzip, deflate, identity"
 """What we offer: the forms whose unpacking we can bound."""
@@ -23,18 +22,6 @@ class BodyTooLargeError(ResponseBodyError):
     """A body of more bytes than the limit."""
 
 
-class Unpacker(Protocol):
-    """Undoes one layer of content encoding."""
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """Return the unpacked form of the next bytes, in bounded pieces. Raises ResponseBodyError."""
-        ...
-
-    def finish(self) -> None:
-        """Raise ResponseBodyError where the data ended too early."""
-        ...
-
-
 class BoundedBody:
     """Collects a body of at most `limit` bytes, counted after unpacking and before."""
 
@@ -43,7 +30,7 @@ class BoundedBody:
         self._limit = limit
         self._packed_size = 0
         self._whole = bytearray()
-        self._unpacker = unpacker_for(content_encoding)
+        self._unpacker = _unpacker_for(content_encoding)
         if content_length is not None and content_length.isascii() and content_length.isdigit():
             declared = int(content_length[:20])
             if declared > limit:
@@ -53,13 +40,14 @@ class BoundedBody:
         """Take the next bytes. Raises ResponseBodyError."""
         self._packed_size += len(data)
         self._check(self._packed_size)  # nothing can be packed without end, too
-        for piece in self._unpacker.feed(data):
+        for piece in self._unpacker.feed(data) if self._unpacker else (data,):
             self._whole += piece
             self._check(len(self._whole))
 
     def finish(self) -> bytes:
         """Return the whole body. Raises ResponseBodyError."""
-        self._unpacker.finish()
+        if self._unpacker:
+            self._unpacker.finish()
         return bytes(self._whole)
 
     def _check(self, size: int) -> None:
@@ -67,28 +55,18 @@ class BoundedBody:
             raise BodyTooLargeError(f"the body has more than the limit of {self._limit:,} bytes")
 
 
-def unpacker_for(content_encoding: str) -> Unpacker:
-    """Return the unpacker for a Content-Encoding. Raises ResponseBodyError for two layers, or one we did not offer."""
+def _unpacker_for(content_encoding: str) -> _Inflater | None:
+    """Return what undoes a Content-Encoding. Raises ResponseBodyError for two layers, or one we did not offer."""
     layers = [layer for part in content_encoding.lower().split(",") if (layer := part.strip()) not in ("", "identity")]
     match layers:
         case []:
-            return _Identity()
-        case ["gzip" | "x-gzip"]:
-            return _Inflater(gzip=True)
-        case ["deflate"]:
-            return _Inflater(gzip=False)
+            return None
+        case ["gzip" | "x-gzip" | "deflate" as layer]:
+            return _Inflater(gzip=layer != "deflate")
         case [one]:
             raise ResponseBodyError(f"the body is packed as {one[:40]!r}, which was not asked for")
         case _:
             raise ResponseBodyError("the body is packed more than once")
-
-
-class _Identity:
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        yield data
-
-    def finish(self) -> None:
-        pass
 
 
 class _Inflater:
@@ -137,25 +115,17 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codec
 
 # What pages mean by these labels, as browsers read them.
 _MEANT = {
-    "ascii": "cp1252",
-    "us-ascii": "cp1252",
-    "iso-8859-1": "cp1252",
-    "iso8859-1": "cp1252",
-    "iso_8859-1": "cp1252",
-    "latin1": "cp1252",
-    "latin-1": "cp1252",
-    "l1": "cp1252",
-    "gb2312": "gb18030",
-    "gbk": "gb18030",
-    "shift_jis": "cp932",
-    "shift-jis": "cp932",
-    "sjis": "cp932",
-    "euc-kr": "cp949",
-    "ks_c_5601-1987": "cp949",
-    "tis-620": "cp874",
-    "windows-874": "cp874",
-    "iso-8859-9": "cp1254",
-    "big5": "big5hkscs",
+    label: codec
+    for codec, labels in {
+        "cp1252": "ascii us-ascii iso-8859-1 iso8859-1 iso_8859-1 latin1 latin-1 l1",
+        "gb18030": "gb2312 gbk",
+        "cp932": "shift_jis shift-jis sjis",
+        "cp949": "euc-kr ks_c_5601-1987",
+        "cp874": "tis-620 windows-874",
+        "cp1254": "iso-8859-9",
+        "big5hkscs": "big5",
+    }.items()
+    for label in labels.split()
 }
 _TEXT_CODECS = frozenset({"utf-8", "utf-16", "utf-16-le", "utf-16-be", "gb18030", "cp932", "cp949", "big5hkscs"})
 _SINGLE_BYTE = re.compile(r"(?:cp(?:125[0-8]|866|874|1006|1140|437|850|852|855)|iso8859-\d{1,2}|koi8-[rut]|mac-\w+)")

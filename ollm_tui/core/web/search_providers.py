@@ -78,33 +78,27 @@ def choose_provider(settings: SearchSettings) -> SearchProvider:
 
 
 def _named(name: ProviderName, settings: SearchSettings) -> SearchProvider:
-    match name:
-        case ProviderName.SEARXNG:
-            if not settings.searxng_url:
-                return UnconfiguredProvider("search_provider is searxng, but searxng_url is not set")
-            try:
-                return SearXNG(settings.searxng_url)
-            except ToolFailure as fault:
-                return UnconfiguredProvider(f"searxng_url cannot be used: {fault.message.rstrip('.')}")
-        case ProviderName.BRAVE:
-            key = settings.brave_key
-            return Brave(key) if key else UnconfiguredProvider("search_provider is brave, but brave_key is not set")
-        case ProviderName.TAVILY:
-            key = settings.tavily_key
-            return Tavily(key) if key else UnconfiguredProvider("search_provider is tavily, but tavily_key is not set")
-        case ProviderName.DDGS:
-            return (
-                Ddgs()
-                if _ddgs_is_installed()
-                else UnconfiguredProvider("search_provider is ddgs, but it is not installed")
-            )
+    if name is ProviderName.DDGS:
+        missing = UnconfiguredProvider("search_provider is ddgs, but it is not installed")
+        return Ddgs() if _ddgs_is_installed() else missing
+    setting, given, provider = {
+        ProviderName.SEARXNG: ("searxng_url", settings.searxng_url, SearXNG),
+        ProviderName.BRAVE: ("brave_key", settings.brave_key, Brave),
+        ProviderName.TAVILY: ("tavily_key", settings.tavily_key, Tavily),
+    }[name]
+    if not given:
+        return UnconfiguredProvider(f"search_provider is {name}, but {setting} is not set")
+    try:
+        return provider(given)
+    except ToolFailure as error:
+        return UnconfiguredProvider(f"{setting} cannot be used: {error.message.rstrip('.')}")
 
 
 def _ddgs_is_installed() -> bool:
     return importlib.util.find_spec("ddgs") is not None
 
 
-async def ask_json(
+async def _ask_json(
     web: WebAccess,
     provider: str,
     url: WebUrl,
@@ -136,20 +130,17 @@ async def ask_json(
     return answer
 
 
-def results_of(answer: Mapping[str, JsonValue], provider: str, url: WebUrl, *path: str) -> list[dict[str, JsonValue]]:
-    """Return the list of results below `path`. Raises SearchFailed where there is something else."""
+def _hits(
+    answer: Mapping[str, JsonValue], provider: str, url: WebUrl, path: Sequence[str], snippet: str = "content"
+) -> list[SearchHit]:
+    """Return the results below `path`. Raises SearchFailed where there is something else."""
     value: JsonValue = dict(answer)
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     if not isinstance(value, list):
         raise _unreadable(provider, url, f"it has no list of results under {'.'.join(path)}")
-    return [result for result in value if isinstance(result, dict)]
-
-
-def text_under(result: Mapping[str, JsonValue], name: str) -> str:
-    """Return the text under a name, else an empty one."""
-    value = result.get(name)
-    return value if isinstance(value, str) else ""
+    texts = [[one.get(name) for name in ("title", "url", snippet)] for one in value if isinstance(one, dict)]
+    return [SearchHit(*(text if isinstance(text, str) else "" for text in one)) for one in texts]
 
 
 def _refuse_status(provider: str, url: WebUrl, response: WebResponse) -> None:
@@ -206,14 +197,10 @@ class Brave:
         asked = urlencode({"q": query[:400], "count": min(_MOST, max(count, 5))})
         url = parse_url(f"{self._url.text}?{asked}")
         headers = {"x-subscription-token": self._key}
-        answer = await ask_json(web, self.name, url, signal, headers=headers, own=self._url)
+        answer = await _ask_json(web, self.name, url, signal, headers=headers, own=self._url)
         if answer.get("web") is None and isinstance(answer.get("query"), dict):
             return []  # an answer without web results has no such part
-        results = results_of(answer, self.name, url, "web", "results")
-        return [
-            SearchHit(text_under(one, "title"), text_under(one, "url"), text_under(one, "description"))
-            for one in results
-        ]
+        return _hits(answer, self.name, url, ("web", "results"), "description")
 
 
 class Tavily:
@@ -227,7 +214,7 @@ class Tavily:
 
     async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[SearchHit]:
         """Ask the provider. Raises SearchFailed."""
-        answer = await ask_json(
+        answer = await _ask_json(
             web,
             self.name,
             self._url,
@@ -236,10 +223,7 @@ class Tavily:
             body={"query": query, "max_results": min(_MOST, max(count, 5))},
             own=self._url,
         )
-        results = results_of(answer, self.name, self._url, "results")
-        return [
-            SearchHit(text_under(one, "title"), text_under(one, "url"), text_under(one, "content")) for one in results
-        ]
+        return _hits(answer, self.name, self._url, ("results",))
 
 
 MAX_PAGES = 3
@@ -272,17 +256,15 @@ class SearXNG:
     async def _page(self, web: WebAccess, query: str, page: int, signal: AbortSignal) -> list[SearchHit]:
         asked = urlencode({"q": query, "format": "json", "pageno": page})
         url = parse_url(f"{self._base.text.rstrip('/')}/search?{asked}")
-        answer = await ask_json(web, self.name, url, signal, own=self._base)
-        results = results_of(answer, self.name, url, "results")
-        troubles = _silent_engines(answer.get("unresponsive_engines"))
-        if not results and troubles and page == 1:
+        answer = await _ask_json(web, self.name, url, signal, own=self._base)
+        hits = _hits(answer, self.name, url, ("results",))
+        silent = _silent_engines(answer.get("unresponsive_engines"))
+        if not hits and silent and page == 1:
             raise SearchFailed(
-                f"{self.name} found nothing because its engines did not answer: {troubles}. "
+                f"{self.name} found nothing because its engines did not answer: {silent}. "
                 "Try again later, or switch other engines on there."
             )
-        return [
-            SearchHit(text_under(one, "title"), text_under(one, "url"), text_under(one, "content")) for one in results
-        ]
+        return hits
 
 
 def _silent_engines(listed: JsonValue) -> str:

@@ -1,6 +1,6 @@
 """Connections that go only to addresses that were checked: one look-up is both judged and used.
 
-Imports httpx, so it is itself imported with the first request, in a thread.
+Imports httpcore, so it is itself imported with the first request, in a thread.
 """
 
 from __future__ import annotations
@@ -8,17 +8,15 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import cache
 from typing import Protocol, cast
 
 import httpcore
-import httpx
 
+from ollm_tui.core.web.http_messages import HttpMethod, WebRequest
 from ollm_tui.core.web.ip_addresses import IPAddress, parse_address
-
-HEADERS_LIMIT = 64 * 1024
-"""Bytes of response headers; httpcore itself gives up at 100 KiB of an unfinished head."""
+from ollm_tui.core.web.urls import DEFAULT_PORTS, WebUrl
 
 PIECES_AT_ONCE = 16
 """Pieces of an answer taken before others have their turn; a piece takes about a tenth of a millisecond."""
@@ -110,69 +108,47 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         raise failure or httpcore.ConnectError("no address")
 
 
-class GuardedTransport(httpx.AsyncBaseTransport):
-    """httpx over a pool with a guarded backend; no proxy, no local socket, HTTP/1.1."""
-
-    def __init__(self, backend: GuardedBackend, ssl_context: ssl.SSLContext | None) -> None:
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=ssl_context, network_backend=backend, max_connections=4, keepalive_expiry=5.0
-        )
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request."""
-        url = request.url
-        answer = await self._pool.handle_async_request(
-            httpcore.Request(
-                method=request.method,
-                url=httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
-                headers=request.headers.raw,
-                content=request.stream,
-                extensions=request.extensions,
-            )
-        )
-        return httpx.Response(
-            status_code=answer.status,
-            headers=answer.headers,
-            stream=PiecewiseBody(answer),
-            extensions=answer.extensions,  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]  # httpcore leaves its values untyped
-        )
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._pool.aclose()
+def new_pool(backend: GuardedBackend, certificates: ssl.SSLContext) -> httpcore.AsyncConnectionPool:
+    """Return connections by a guarded backend: no proxy, no local socket, HTTP/1.1."""
+    return httpcore.AsyncConnectionPool(
+        ssl_context=certificates, network_backend=backend, max_connections=4, keepalive_expiry=5.0
+    )
 
 
-class PiecewiseBody(httpx.AsyncByteStream):
-    """The bytes of an answer as they come; a server may send them one by one, thousands at a time."""
-
-    def __init__(self, answer: httpcore.Response) -> None:
-        self._answer = answer
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        count = 0
-        async for chunk in self._answer.aiter_stream():
-            yield chunk
-            count += 1
-            if count % PIECES_AT_ONCE == 0:
-                await asyncio.sleep(0)  # what has arrived already is handed out without a pause
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._answer.aclose()
+def new_request(request: WebRequest, url: WebUrl, *, connect: float, read: float) -> httpcore.Request:
+    """Return a request that goes to `url` as it is: no environment (proxies, .netrc), no cookies, no redirects."""
+    content = None if request.body is None else request.body.encode("utf-8", "replace")
+    headers = {"host": url.host_and_port.removesuffix(f":{DEFAULT_PORTS[url.scheme]}"), **request.sent_headers()}
+    if content is not None or request.method in (HttpMethod.POST, HttpMethod.PUT):
+        headers["content-length"] = str(len(content or b""))
+    return httpcore.Request(
+        request.method.value,
+        httpcore.URL(scheme=url.scheme.encode(), host=url.host.encode(), port=url.port, target=url.target.encode()),
+        headers=[(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()],
+        content=content,
+        extensions={"timeout": {"connect": connect, "read": read, "write": read, "pool": read}},
+    )
 
 
-def new_request(
-    method: str, url: str, headers: Mapping[str, str], content: bytes | None, *, connect: float, read: float
-) -> httpx.Request:
-    """Return a request that the transport sends as it is: no environment (proxies, .netrc), no cookies, no redirects.
+async def pieces(answer: httpcore.Response) -> AsyncIterator[bytes]:
+    """Yield the bytes of an answer as they come; a server may send them one by one, thousands at a time."""
+    count = 0
+    async for chunk in answer.aiter_stream():
+        yield chunk
+        count += 1
+        if count % PIECES_AT_ONCE == 0:
+            await asyncio.sleep(0)  # what has arrived already is handed out without a pause
 
-    An httpx client would read each Location by itself, and fail by its own lights on one that we refuse.
-    """
-    limits = {"connect": connect, "read": read, "write": read, "pool": read}
-    return httpx.Request(method, url, headers=headers, content=content, extensions={"timeout": limits})
+
+def reason_phrase(answer: httpcore.Response) -> str:
+    """Return what the server calls its status; empty where it says nothing."""
+    phrase: bytes = answer.extensions.get("reason_phrase", b"")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # httpcore leaves its values untyped
+    return str(phrase, "ascii", "ignore")  # pyright: ignore[reportUnknownArgumentType]  # as above
 
 
 @cache
 def new_ssl_context() -> ssl.SSLContext:
     """Create the usual TLS context; takes tens of milliseconds, so use a thread."""
+    import httpx  # for its choice of certificates alone
+
     return httpx.create_ssl_context()

@@ -31,8 +31,6 @@ from ollm_tui.core.web.urls import parse_url
 from ollm_tui.options import Options
 from ollm_tui.runtime.configuration import configure
 from ollm_tui.runtime.runtime import Attendance, Core, open_core
-from ollm_tui.tui.controllers.confirmations_controller import review_value
-from ollm_tui.tui.values import Reach
 from tests.core.web.server import PUBLIC, Server, World, call, moved, reply, running_server
 
 Answer = Callable[[ConfirmationRequest], ConfirmationResponse]
@@ -112,7 +110,7 @@ async def test_a_yes_lets_one_request_through_and_lists_nothing(desk: Desk, serv
 async def test_a_yes_for_the_session_lists_that_port_for_reading_and_no_other(desk: Desk, server: Server) -> None:
     review = await desk.core.executor.review("web_fetch", {"url": f"{server.origin}/"})
     assert review.offer is not None
-    assert [offer.reach for offer in review_value(review).offers] == [Reach.SESSION]  # nothing to save for longer
+    assert review.offer.session_only  # nothing to save for longer
     assert review.offer.text == f"reading from 127.0.0.1:{server.port}, and from nowhere else near"
     desk.answer = for_session
     result = await desk.fetch(f"{server.origin}/")

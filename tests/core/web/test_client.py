@@ -23,7 +23,7 @@ from ollm_tui.core.base.errors import (
 )
 from ollm_tui.core.tools.web_fetch import HTTP_FETCH, WEB_FETCH
 from ollm_tui.core.web.server_load import SPACING, HostThrottle
-from ollm_tui.core.web.transport import PIECES_AT_ONCE, PiecewiseBody
+from ollm_tui.core.web.transport import PIECES_AT_ONCE, pieces
 from ollm_tui.testing import FakeClock
 from tests.core.web.server import PUBLIC, Request, Server, World, access, call, moved, quick, reply, running_server
 
@@ -334,8 +334,8 @@ async def test_pieces_that_arrive_all_at_once_let_others_have_their_turn() -> No
             await asyncio.sleep(0)
 
     running = asyncio.create_task(others())
-    answer = PiecewiseBody(httpcore.Response(200, content=Thousand()))
-    assert b"".join([piece async for piece in answer]) == b"x" * 1_000
+    answer = httpcore.Response(200, content=Thousand())
+    assert b"".join([piece async for piece in pieces(answer)]) == b"x" * 1_000
     running.cancel()
     assert turns >= 1_000 // PIECES_AT_ONCE
 
