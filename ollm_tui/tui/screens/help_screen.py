@@ -92,11 +92,14 @@ class HelpScreen(ModalScreen[None]):
                 yield self._topics
                 yield self._text
 
-    async def on_mount(self) -> None:
+    def on_mount(self) -> None:
         """Show all keys, and list the topics."""
         self._text.show_blocks([LinesBlock(tuple(help_lines(app_of(self))))])
         self.set_focus(self._text)
         self._topics.show_rows([ALL_KEYS])
+        self.run_worker(self._list_topics, group="topics")
+
+    async def _list_topics(self) -> None:
         topics = await asyncio.to_thread(list_topics)
         self._topics.show_rows([ALL_KEYS, *(ListRow(topic.name, (line(topic.name),)) for topic in topics)])
 
