@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-STYLES = ("base", "dashboard", "panes", "confirm", "dialogs", "memory")
+STYLES = ("dashboard", "panes", "confirm", "dialogs")
 COLLECT_AFTER_SECONDS = 1.0
 """After the backend is ready: by then its first updates are drawn."""
 

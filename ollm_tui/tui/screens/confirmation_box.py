@@ -14,9 +14,9 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.decisions import DecisionGuard
 from ollm_tui.tui.screens.confirmation_text import facts_left_out
 from ollm_tui.tui.styled_text import TextRole, line
-from ollm_tui.tui.widgets.call_preview import argument_lines, preview_lines, preview_title
 from ollm_tui.tui.widgets.line_view import LineView
 from ollm_tui.tui.widgets.text_box import TextBox
+from ollm_tui.tui.widgets.tool_call_view import argument_lines, preview_lines, preview_title
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject

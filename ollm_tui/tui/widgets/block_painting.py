@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 from rich.cells import cell_len
@@ -17,6 +18,7 @@ from ollm_tui.core.base.escape import visible_block
 from ollm_tui.tui.styled_text import TAB_SIZE, RolePalette, StyledLine, TextRole, app_of, wrap_all
 
 if TYPE_CHECKING:
+    from rich.markdown import Markdown
     from textual.widget import Widget
 
 CODE_INDENT = 2
@@ -132,9 +134,7 @@ class ProseBlock:
 
     def paint(self, painter: BlockPainter, width: int) -> list[Strip]:
         """Render the markdown."""
-        from ollm_tui.tui.widgets.markdown_prose import LeftMarkdown
-
-        markdown = LeftMarkdown(visible_block(self.text), code_theme=painter.code_theme, hyperlinks=False)
+        markdown = _left_markdown()(visible_block(self.text), code_theme=painter.code_theme, hyperlinks=False)
         rows = painter.rendered(markdown, width)
         while rows and not rows[-1].text.strip():
             rows.pop()
@@ -143,6 +143,20 @@ class ProseBlock:
     def estimate(self, width: int) -> int:
         """Return the rows of the source text."""
         return self.gap + sum(1 + cell_len(one) // max(1, width) for one in self.text.split("\n"))
+
+
+@cache
+def _left_markdown() -> type[Markdown]:
+    """Return rich's markdown with headings at the left; it loads with the first answer."""
+    from rich.markdown import Heading, Markdown
+
+    class LeftHeading(Heading):
+        LEVEL_ALIGN = {f"h{level}": "left" for level in range(1, 7)}  # noqa: RUF012  # as in Heading
+
+    class LeftMarkdown(Markdown):
+        elements = {**Markdown.elements, "heading_open": LeftHeading}  # noqa: RUF012  # as in Markdown
+
+    return LeftMarkdown
 
 
 @dataclass(frozen=True)
