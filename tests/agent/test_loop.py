@@ -114,7 +114,7 @@ async def test_several_calls_wait_together_and_run_in_order(tmp_path: Path) -> N
         async with asyncio.timeout(10):
             while len([event for event in events if isinstance(event, ConfirmationSettledEvent)]) < 2:
                 await asyncio.sleep(0.01)
-        assert runtime.core.hub.list() == [] and not (tmp_path / "ws" / "b.txt").exists()
+        assert not runtime.core.hub.list() and not (tmp_path / "ws" / "b.txt").exists()
         runtime.core.bus.respond_to_confirmation(ConfirmationResponse(id=requests["write_file"].id, approved=True))
         assert await turn is TurnStatus.COMPLETED
     assert (tmp_path / "ws" / "b.txt").read_text() == "new"
