@@ -39,6 +39,7 @@ from ollm_tui.core.base.results import JsonObject
 NO_RESULT = "[no result: the call was interrupted]"
 """What a model reads instead of a missing result."""
 
+_OPENING_BYTES = 64
 _NO_CHAT = re.compile(r"embed|rerank|whisper|tts|moderation|dall-e|\bbert", re.IGNORECASE)
 
 
@@ -47,6 +48,8 @@ class ServerReplyReader(ReplyReader):
 
     unit: ClassVar[str] = "lines"
     """What the server sends the reply in."""
+    openings: ClassVar[tuple[bytes, ...]] = (b"{",)
+    """How the first bytes of a reply of this kind begin."""
     finish_reasons: ClassVar[dict[str, FinishReason]]
 
     def __init__(
@@ -59,6 +62,7 @@ class ServerReplyReader(ReplyReader):
         self._decoder = decoder
         self._reason: str | None = None
         self._usage: UsageReported | None = None
+        self._opening = b""
         self._read = self._unreadable = 0
         self.finished = False
 
@@ -69,6 +73,8 @@ class ServerReplyReader(ReplyReader):
 
     def feed(self, chunk: bytes) -> Iterator[StreamEvent]:
         """Yield the events in a further piece of the body."""
+        if len(self._opening) < _OPENING_BYTES:
+            self._opening = (self._opening + chunk[:_OPENING_BYTES]).lstrip(b"\xef\xbb\xbf \t\r\n")
         try:
             for event in self._decoder.feed(chunk):
                 yield from self._event(event)
@@ -79,14 +85,17 @@ class ServerReplyReader(ReplyReader):
 
     def read_rest(self) -> Iterator[StreamEvent]:
         """Yield what is left at the end of the body; raise ProviderError when that came too early."""
+        unreadable = self._unreadable  # what is left may be the half of an event
         if not self.finished:
             for event in self._decoder.close():
                 yield from self._event(event)
         if self.complete:
             return
-        if self._unreadable and not self._read:
-            raise bad_reply(self._url, f"none of its {self.unit} is JSON")
-        raise cut_off(self._url)
+        begins_like_one = any(self._opening.startswith(each[: len(self._opening)]) for each in self.openings)
+        if self._read or (begins_like_one and not unreadable):
+            raise cut_off(self._url)
+        page = re.match(rb"<(?:!doctype|html|head|body)\b", self._opening, re.IGNORECASE)
+        raise bad_reply(self._url, "it is a web page, maybe a login" if page else f"none of its {self.unit} is JSON")
 
     def close(self) -> Iterator[StreamEvent]:
         """Yield the end of the reply."""

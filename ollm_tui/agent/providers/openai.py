@@ -125,6 +125,7 @@ class OpenAIReplyReader(ServerReplyReader):
     """Reads one reply, streamed or whole, into events."""
 
     unit = "events"
+    openings = (b"data:", b"event:", b"error:", b"id:", b"retry:", b":")
     finish_reasons: ClassVar = {
         "stop": FinishReason.STOP,
         "eos": FinishReason.STOP,

@@ -78,7 +78,8 @@ class RuntimeController:
         self._unsubscribe = runtime.stream.subscribe(self._on_event)
 
     async def begin(self) -> None:
-        """Post the initial state."""
+        """Begin the session, and post the initial state."""
+        self._runtime.begin()
         self._status.post()
         self._note(*self._first_notes())
         self._note(*await self._jobs.first_notes())

@@ -260,3 +260,33 @@ async def test_a_refusal_becomes_a_typed_failure_that_names_address_and_reason(n
             assert word in got.failure.message
         if kind is ProviderErrorKind.CONTEXT_OVERFLOW:
             assert str(got.failure.context_window) in words[1].replace(",", "")
+
+
+PAGE = b"<!DOCTYPE html>\n<html><body>Sign in to the proxy</body></html>"
+CUT, WRONG = ProviderErrorKind.CUT_OFF, ProviderErrorKind.BAD_REPLY
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "kind", "words"),
+    [
+        ("openai_text.sse", b'data: {"choices": [{"del', CUT, "closed the connection early"),
+        ("openai_text.sse", b"da", CUT, "closed the connection early"),
+        ("openai_text.sse", b"", CUT, "closed the connection early"),
+        ("openai_text.sse", PAGE, WRONG, "it is a web page, maybe a login. Check that the base URL"),
+        ("openai_text.sse", b"data: words\n\n", WRONG, "none of its events is JSON. Check that the base URL"),
+        ("openai_text.sse", b"It works!", WRONG, "none of its events is JSON. Check that the base URL"),
+        ("ollama_text.ndjson", b'{"message": {"content": "Hel', CUT, "closed the connection early"),
+        ("ollama_text.ndjson", b"", CUT, "closed the connection early"),
+        ("ollama_text.ndjson", PAGE.replace(b"\n", b""), WRONG, "it is a web page, maybe a login. Check that the base"),
+        ("ollama_text.ndjson", b"{words}\n", WRONG, "none of its lines is JSON. Check that the base URL"),
+    ],
+)
+async def test_a_reply_that_broke_off_and_one_of_another_kind_are_different_errors(
+    name: str, body: bytes, kind: ProviderErrorKind, words: str
+):
+    async with serving(name) as (server, provider, path):
+        for reply in (FakeReply((body,)), FakeReply((body,)).byte_by_byte()):
+            server.reply(path, reply)
+            got = await collect(provider, asking())
+            assert got.failure is not None and got.failure.kind is kind
+            assert words in got.failure.message and (got.text, got.calls) == ("", [])

@@ -16,6 +16,7 @@ from ollm_tui.agent.events import (
     Event,
     LoggedResult,
     ReasoningDeltaEvent,
+    SessionStartedEvent,
     TextDeltaEvent,
     ToolCallEvent,
     ToolResultEvent,
@@ -23,7 +24,9 @@ from ollm_tui.agent.events import (
     TurnFinishedEvent,
     TurnStatus,
     UserMessageEvent,
+    read_event,
 )
+from ollm_tui.agent.session_log import sessions_folder
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.errors import ConfirmationTimeout
 from ollm_tui.core.base.results import ToolError
@@ -35,9 +38,11 @@ from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.rules import PolicyConfig
 from ollm_tui.core.tools.registry import ToolRegistry
+from ollm_tui.options import Options
 from ollm_tui.testing import FakeClock
 from ollm_tui.tui.controllers.confirmations_controller import ConfirmationsController
 from ollm_tui.tui.controllers.conversation_controller import ConversationController, summary_of
+from ollm_tui.tui.controllers.runtime_controller import open_backend
 from ollm_tui.tui.controllers.turns_controller import ActivityTracker
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import DecideConfirmation, DenyConfirmations, HoldConfirmation, ReleaseConfirmation
@@ -299,3 +304,13 @@ def test_a_failed_turn_says_why_and_keeps_saying_it() -> None:
     update = tracker.fold(TurnFinishedEvent(status=TurnStatus.FAILED))
     assert update is not None
     assert (update.activity, update.error) == (Activity.FAILED, "http://127.0.0.1:9 refused")
+
+
+async def test_a_dashboards_log_begins_with_its_session(tmp_path: Path) -> None:
+    options = Options(workspace=tmp_path, provider="offline")
+    async with open_backend(options, lambda update: None, FakeClock()):
+        (path,) = sessions_folder().glob("*/events.jsonl")
+        first = read_event(path.read_text().splitlines()[0])
+    assert isinstance(first, SessionStartedEvent)
+    assert (first.id, first.workspace, first.provider) == (1, str(tmp_path), "offline")
+    assert first.session_id == path.parent.name
