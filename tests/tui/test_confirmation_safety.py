@@ -421,7 +421,7 @@ async def test_a_question_that_comes_while_the_last_confirmation_closes_opens_it
 
 async def test_every_warning_is_in_sight_or_has_to_be_scrolled_past() -> None:
     warnings = tuple(f"warning number {number}" for number in range(30))
-    preview = CommandPreview(command="make", cwd=".", parts=("make",), concerns=warnings)
+    preview = CommandPreview(command="make", cwd=".", parts=("make",), warnings=warnings)
     async with stage((80, 24)) as here:
         await here.show_queue(question(preview=preview))
         await here.arm()

@@ -54,7 +54,7 @@ async def test_it_goes_through_every_pane_and_comes_out_as_itself(text: str) -> 
             reason=text,
             locations=(text,),
             arguments={text: text},
-            preview=CommandPreview(command=text, cwd=text, parts=(text, text), concerns=(text,)),
+            preview=CommandPreview(command=text, cwd=text, parts=(text, text), warnings=(text,)),
         )
         await here.show_queue(item)
         await here.press("f8")

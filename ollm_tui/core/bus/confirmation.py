@@ -19,7 +19,7 @@ class CommandPreview(Wire):
     cwd: str
     parts: tuple[str, ...] = ()
     """The simple commands found in it."""
-    concerns: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     """What a person should know before saying yes, in words."""
 
 
@@ -29,7 +29,7 @@ class DiffPreview(Wire):
     kind: Literal["diff"] = "diff"
     diff: FileDiff
     created: bool
-    concerns: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class FileToDelete(Wire):
@@ -46,7 +46,7 @@ class DeletionPreview(Wire):
     files: tuple[FileToDelete, ...]
     count: int
     total_size: int
-    concerns: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class TextPreview(Wire):
@@ -54,7 +54,7 @@ class TextPreview(Wire):
 
     kind: Literal["text"] = "text"
     text: str
-    concerns: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class UrlPreview(Wire):
@@ -70,7 +70,7 @@ class UrlPreview(Wire):
     body: str | None = None
     on_this_machine: bool = False
     """Whether it never leaves the machine."""
-    concerns: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 Preview = Annotated[

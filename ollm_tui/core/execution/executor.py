@@ -147,6 +147,6 @@ class ToolExecutor(CallJudge):
             await context.signal.guard(self._recorded())
         context.advance(Transition.RUN)
         if self.approvals is not None:
-            self.approvals.used(judged.explanation)
+            self.approvals.record_use(judged.explanation)
         limit = self._context.limits.call_seconds
         return await run_invocation(context, judged.invocation, limit, self.bus, self._clock)

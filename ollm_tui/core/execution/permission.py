@@ -79,7 +79,7 @@ class PermissionGate:
         self, context: CallContext, judged: Judged, question: Question, replaces: str | None, *, attended: bool
     ) -> ConfirmationResponse:
         approvals = self._judge.approvals
-        past = approvals.asked(judged.call) if approvals and replaces is None else None
+        past = approvals.record_question(judged.call) if approvals and replaces is None else None
         details = judged.invocation.confirmation_details(judged.explanation.risk, await question.preview())
         started = self._clock.monotonic()
         try:

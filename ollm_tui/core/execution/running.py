@@ -23,12 +23,7 @@ GRACE_SECONDS = 2.0
 async def run_invocation(
     context: CallContext, invocation: AnyInvocation, longest: float, bus: MessageBus, clock: Clock
 ) -> ToolResult:
-    """Run for at most `longest` seconds or the tool's own shorter limit, if it does not keep one itself.
-
-    Raises:
-        ToolTimeout: The call reached its limit.
-        ToolFailure: What the tool itself raises.
-    """
+    """Run for at most `longest` seconds or the tool's own shorter limit; raises ToolTimeout."""
     own = invocation.tool.time_limit
     limit = None if own is None else min(own, longest)
     started = clock.monotonic()

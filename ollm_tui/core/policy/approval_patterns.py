@@ -79,11 +79,7 @@ class ApprovalPattern:
 
     @classmethod
     def parse(cls, text: str, file: str = "") -> ApprovalPattern:
-        """Read a pattern; quotes group words and make `*` and `?` literal.
-
-        Raises:
-            ValueError: the pattern is empty.
-        """
+        """Read a pattern; quotes group words and make `*` and `?` literal. Raises ValueError where it is empty."""
         words = _split(text)
         if not words:
             raise ValueError("an approval pattern needs at least one word, for example: git status *")

@@ -104,11 +104,11 @@ class PastConfirmation:
         arguments = self.call.arguments
         names = FILE_PARAMETERS.get(self.call.tool.name, ())
         command = arguments.get("command")
-        told = (
+        what = (
             visible(command) if isinstance(command, str) else " ".join(visible(str(arguments[name])) for name in names)
         )
-        said = told if self.call.tool.name == SHELL else f"{self.call.tool.name} {told}".strip()
-        return f"{said} (you denied it)" if self.denied else said
+        text = what if self.call.tool.name == SHELL else f"{self.call.tool.name} {what}".strip()
+        return f"{text} (you denied it)" if self.denied else text
 
 
 @dataclass
@@ -124,13 +124,13 @@ class ApprovalStore:
     _saved_rules: int = 0
     _history: deque[PastConfirmation] = field(default_factory=lambda: deque[PastConfirmation](maxlen=MAX_HISTORY))
 
-    def asked(self, call: JudgedCall) -> PastConfirmation:
+    def record_question(self, call: JudgedCall) -> PastConfirmation:
         """Keep a question in the session's history; the caller records the answer in it."""
         question = PastConfirmation(call)
         self._history.append(question)
         return question
 
-    def used(self, explanation: Explanation) -> None:
+    def record_use(self, explanation: Explanation) -> None:
         """Count the approvals by which a call runs."""
         if explanation.decision is Decision.ALLOW and explanation.approvals and self.on_used is not None:
             self.on_used(explanation.approvals)
@@ -148,14 +148,14 @@ class ApprovalStore:
 
     def also_allowed(self, engine: PolicyEngine, call: JudgedCall, offer: RememberOffer) -> tuple[str, ...]:
         """Return the earlier questions that the offer would have made unnecessary, newest first."""
-        wiser = self._with(engine.sources, offer, RememberScope.SESSION)
+        changed = self._with(engine.sources, offer, RememberScope.SESSION)
         found: dict[str, None] = {}
         looked_at = [call]
         for question in reversed(self._history):
             if any(_same(question.call, other) for other in looked_at):
                 continue
             looked_at.append(question.call)
-            if not _would_allow(engine, question.call) and _would_allow(wiser, question.call):
+            if not _would_allow(engine, question.call) and _would_allow(changed, question.call):
                 found[question.shown] = None
         return tuple(found)
 
@@ -184,18 +184,15 @@ class ApprovalStore:
     ) -> tuple[PolicyEngine, str]:
         """Save an approval; return the engine that knows it and a message. Blocks.
 
-        The call is judged again: a rule that would not have allowed it is refused.
-
-        Raises:
-            ValueError: with the reason; nothing is saved then.
+        Raises ValueError where the rule would not have allowed this call or cannot be saved; nothing is, then.
         """
         offer = self._proposal(engine, call, explanation)
         if offer is None:
             raise ValueError("calls like this one are asked every time")
         if wording is not None and wording.strip() != offer.text:
             offer = offer.reworded(wording.strip())
-        wiser = self._with(engine.sources, offer, scope)
-        again = wiser.explain(call, Mode.ASK)
+        changed = self._with(engine.sources, offer, scope)
+        again = changed.explain(call, Mode.ASK)
         if again.decision is not Decision.ALLOW:
             raise ValueError(f"{offer.text!r} would not have allowed this call: {again.reason}")
         if scope is not RememberScope.SESSION:
@@ -203,7 +200,7 @@ class ApprovalStore:
         self._saved_rules += offer.rule is not None
         if self.on_saved is not None:
             self.on_saved(scope, offer.text)
-        return wiser, f"remembered for this {scope.value}: {offer.text}"
+        return changed, f"remembered for this {scope.value}: {offer.text}"
 
     def _with(self, sources: PolicySources, offer: RememberOffer, scope: RememberScope) -> PolicyEngine:
         """Return an engine with the offer among the scope's rules."""
@@ -213,9 +210,9 @@ class ApprovalStore:
             commands = replace(sources.commands, approvals=(*sources.commands.approvals, *patterns))
             return PolicyEngine(replace(sources, commands=commands))
         own = RuleSet([(offer.rule, RuleSource(scope.value, self._saved_rules + 1))])
-        place = _SOURCES.index(scope.value)
-        before = [rules for rules in sources.rule_sets if _rank_of(rules) < place]
-        behind = [rules for rules in sources.rule_sets if _rank_of(rules) >= place]
+        rank = _SOURCES.index(scope.value)
+        before = [rules for rules in sources.rule_sets if _rank_of(rules) < rank]
+        behind = [rules for rules in sources.rule_sets if _rank_of(rules) >= rank]
         return PolicyEngine(replace(sources, rule_sets=(*before, own, *behind)))
 
     def _save(self, scope: RememberScope, offer: RememberOffer) -> None:
@@ -268,7 +265,7 @@ def _command_offer(call: JudgedCall, explanation: Explanation, workspace: Worksp
 def _touches_guarded(part: SimpleCommand, paths: CommandPaths) -> bool:
     """Return whether a word, as a path, leads outside or to what always asks."""
     words = filter(None, map(path_in, part.argv[1:]))
-    return any(paths.is_outside(word) or paths.problem(word) is not None for word in words)
+    return any(paths.is_outside(word) or paths.reason_to_ask(word) is not None for word in words)
 
 
 APPROVAL_USES = Schema(

@@ -193,12 +193,14 @@ class _LineJudge:
         unnamed = self._line.unnamed
         if not (self._line.incomplete or behind.incomplete or unnamed):
             return []
-        met = [rule for rules in restricting for rule in _about_commands(rules) if rule.action is not Decision.ALLOW]
-        if not met:
+        restrictions = [
+            rule for rules in restricting for rule in _about_commands(rules) if rule.action is not Decision.ALLOW
+        ]
+        if not restrictions:
             return []
-        rule = max(met, key=lambda each: each.action.rank)
-        said = f"{unnamed} does not say which program runs" if unnamed else "more lies in this line than is looked at"
-        reason = f"{said}, and {rule.for_command}"
+        rule = max(restrictions, key=lambda each: each.action.rank)
+        unread = f"{unnamed} does not say which program runs" if unnamed else "more lies in this line than is looked at"
+        reason = f"{unread}, and {rule.for_command}"
         return [PartVerdict(self._line.source, rule.action, reason, rule)]
 
     @staticmethod
@@ -234,8 +236,8 @@ class _LineJudge:
             return PartVerdict(part.text, Decision.ALLOW, rule.for_command, rule)
         for pattern in self._policy.approvals:
             if pattern.covers(part):
-                said = f"the approval {pattern.text!r} covers it"
-                return PartVerdict(part.text, Decision.ALLOW, said, approval=pattern)
+                reason = f"the approval {pattern.text!r} covers it"
+                return PartVerdict(part.text, Decision.ALLOW, reason, approval=pattern)
         return self._by_read_only_list(part, listed)
 
     def _by_read_only_list(self, part: SimpleCommand, listed: ReadOnlyVerdict | None) -> PartVerdict:
@@ -253,18 +255,18 @@ class _LineJudge:
         """Return why a command of the read-only list asks nevertheless, if it does."""
         if self._paths is None:
             return "there is no workspace" if verdict.paths or verdict.repositories else None
-        own = None if name in tables().word_lists["builtins"] else self._paths.program_problem(name)
+        own = None if name in tables().word_lists["builtins"] else self._paths.replaced_program(name)
         if own is not None:
             return own
         tracked = verdict.repositories and all(map(self._paths.is_in_repository, verdict.repositories))
         for path in verdict.paths:
-            problem = self._paths.problem(path, descends=None if tracked else verdict.descends)
-            if problem is not None:
-                return f"{path}: {problem}"
+            reason = self._paths.reason_to_ask(path, descends=None if tracked else verdict.descends)
+            if reason is not None:
+                return f"{path}: {reason}"
         for directory in verdict.repositories:
-            problem = self._paths.repository_problem(directory)
-            if problem is not None:
-                return f"{directory}: {problem}"
+            reason = self._paths.reason_to_ask_for_git(directory)
+            if reason is not None:
+                return f"{directory}: {reason}"
         return None
 
     def _with_command(self, text: str) -> ConditionValues:
@@ -290,7 +292,7 @@ def _about_commands(rules: RuleSet) -> tuple[CompiledRule, ...]:
     return rules.with_condition_on(SHELL, "command")
 
 
-_ACCEPTED_KEPT = 512
+_MAX_ACCEPTED = 512
 _accepted: dict[str, None] = {}
 """Lines that bash took: asked once, since a call is judged again before it runs and bash's answer stays the same."""
 
@@ -299,8 +301,8 @@ def _bash_takes(line: str) -> bool:
     if line in _accepted:
         return True
     if not bash_accepts(line):
-        return False  # not kept: bash may have been too slow
-    if len(_accepted) >= _ACCEPTED_KEPT:
+        return False  # not remembered: bash may have been too slow
+    if len(_accepted) >= _MAX_ACCEPTED:
         _accepted.clear()
     _accepted[line] = None
     return True

@@ -130,10 +130,10 @@ def _sensitive_paths(line: ShellLine, paths: CommandPaths) -> list[str]:
             continue
         if ("/" in word or word in ("..", "~")) and paths.is_outside(word):
             outside[word] = None
-        elif (problem := paths.problem(word)) is not None and not paths.is_outside(word):
-            guarded[word] = problem
-    said = [f"{visible(word)} {problem}" for word, problem in guarded.items()]
-    return [f"Outside the workspace: {_named(tuple(outside))}", *said] if outside else said
+        elif (reason := paths.reason_to_ask(word)) is not None and not paths.is_outside(word):
+            guarded[word] = reason
+    warnings = [f"{visible(word)} {reason}" for word, reason in guarded.items()]
+    return [f"Outside the workspace: {_named(tuple(outside))}", *warnings] if outside else warnings
 
 
 def _deleted_files(line: ShellLine, paths: CommandPaths) -> list[str]:
@@ -146,7 +146,7 @@ def _deleted_files(line: ShellLine, paths: CommandPaths) -> list[str]:
             continue
         for word in command.words[1:]:
             if word.literal and not word.text.startswith("-"):
-                for path, size in _files_at(paths.place(word.text)):
+                for path, size in _files_at(paths.location(word.text)):
                     files.append(path)
                     total += size
     if not files:
@@ -155,17 +155,17 @@ def _deleted_files(line: ShellLine, paths: CommandPaths) -> list[str]:
     shown = _named(tuple(paths.workspace.shown(path) for path in files), quoted=True)
     git = git_status(files)
     noun = "file" if len(files) == 1 else "files"
-    said = f"Deletes {len(files):,}{more} {noun} ({total:,} bytes): {shown}"
-    return [f"{said}; {git}" if git else said]
+    deletes = f"Deletes {len(files):,}{more} {noun} ({total:,} bytes): {shown}"
+    return [f"{deletes}; {git}" if git else deletes]
 
 
-def _files_at(place: Path | None) -> list[tuple[Path, int]]:
-    if place is None or not os.path.lexists(place):
+def _files_at(path: Path | None) -> list[tuple[Path, int]]:
+    if path is None or not os.path.lexists(path):
         return []
-    if not place.is_dir() or place.is_symlink():
-        return [(place, place.lstat().st_size)]
+    if not path.is_dir() or path.is_symlink():
+        return [(path, path.lstat().st_size)]
     found: list[tuple[Path, int]] = []
-    for folder, _, names in os.walk(place):
+    for folder, _, names in os.walk(path):
         for name in names:
             if len(found) >= MAX_DELETED:
                 return found

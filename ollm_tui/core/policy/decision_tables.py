@@ -76,10 +76,10 @@ def read_table(text: str, file: str) -> tuple[ExpectedCall, ...]:
         try:
             found.append(ExpectedCall.model_validate(row))
         except ValidationError as error:
-            fault = error.errors()[0]
-            key = ".".join(str(part) for part in fault["loc"]) or "row"
-            said = "unknown key" if fault["type"] == "extra_forbidden" else fault["msg"]
-            raise DecisionTableError(f"{file}, {where}: {key}: {said}") from None
+            first = error.errors()[0]
+            key = ".".join(str(part) for part in first["loc"]) or "row"
+            message = "unknown key" if first["type"] == "extra_forbidden" else first["msg"]
+            raise DecisionTableError(f"{file}, {where}: {key}: {message}") from None
     return tuple(found)
 
 

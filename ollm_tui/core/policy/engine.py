@@ -153,9 +153,9 @@ class PolicyEngine:
         """Judge a call: the strictest decision of all layers, then the mode, then the floors."""
         trace: list[TraceLine] = []
         approvals: tuple[ApprovalKey, ...] = ()
-        gone = self._tool_layer(call.tool)
-        if gone is not None:
-            trace.append(gone)
+        removed = self._tool_layer(call.tool)
+        if removed is not None:
+            trace.append(removed)
         if call.tool.name == SHELL:
             verdict = self._judge_command(self._seen_by_rules(call, mode), trace)
             risk, own_risk, approvals = verdict.risk, verdict.own_risk, verdict.lasting_approvals
@@ -205,7 +205,7 @@ class PolicyEngine:
         """Return the deny of layer 1, cached per tool; None where the tool exists."""
         key = f"{tool.name}\0{tool.group.value}"
         if key not in self._existing:
-            reason = next((said for layer in self.sources.tools if (said := _why_gone(tool, layer))), None)
+            reason = next((found for layer in self.sources.tools if (found := _why_removed(tool, layer))), None)
             self._existing[key] = (
                 TraceLine(layer=Layer.TOOLS, decision=Decision.DENY, reason=reason) if reason is not None else None
             )
@@ -263,7 +263,7 @@ class PolicyEngine:
         return None
 
 
-def _why_gone(tool: AnyTool, layer: ToolPolicy) -> str | None:
+def _why_removed(tool: AnyTool, layer: ToolPolicy) -> str | None:
     """Return why layer 1 removes a tool: deny beats allow, a non-empty allow excludes the rest."""
     name, group = tool.name, tool.group.value
     if name in _named(layer.deny):

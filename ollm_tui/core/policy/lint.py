@@ -123,9 +123,9 @@ class _Linter:
         param = condition.param
         allowed = _VIRTUAL_VALUES.get(param)
         if allowed is not None and condition.operator is Operator.EQUALS and not allowed & set(condition.values):
-            told = ", ".join(sorted(allowed))
+            values = ", ".join(sorted(allowed))
             yield self._found(
-                LintFindingKind.NEVER_MATCHES, f"{param} is one of {told}, so this can never match", where
+                LintFindingKind.NEVER_MATCHES, f"{param} is one of {values}, so this can never match", where
             )
         if condition.operator is Operator.EQUALS and allowed is None:
             yield from self._impossible_value(condition, rule, where)
@@ -188,8 +188,8 @@ class _Linter:
             return
         possible = {value for each in choices if each for value in each}
         if not possible & set(condition.values):
-            told = ", ".join(sorted(possible))
-            message = f"{condition.param} of {rule.tool} is one of {told}, so this can never match"
+            values = ", ".join(sorted(possible))
+            message = f"{condition.param} of {rule.tool} is one of {values}, so this can never match"
             yield self._found(LintFindingKind.NEVER_MATCHES, message, where)
 
     def _conflicts_inside(self, rule: PolicyRule, where: RuleSource) -> Iterator[LintFinding]:

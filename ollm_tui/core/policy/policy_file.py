@@ -125,8 +125,8 @@ def load_policy(table: JsonValue, text: str, file: str, source: str) -> LoadedPo
         for condition in rule.conditions:
             try:
                 compile_condition(condition, rule.action)
-            except ValueError as fault:
-                raise PolicyFileError(file, str(fault), line=line, rule=index + 1) from None
+            except ValueError as error:
+                raise PolicyFileError(file, str(error), line=line, rule=index + 1) from None
     return LoadedPolicy(document, source, tuple(sources), file)
 
 
@@ -142,20 +142,20 @@ def load_preset(name: str) -> LoadedPolicy:
 
 
 def _placed(error: ValidationError, file: str, lines: list[int], text: str) -> PolicyFileError:
-    fault = error.errors()[0]
-    loc = [str(part) for part in fault["loc"]]
+    first = error.errors()[0]
+    loc = [str(part) for part in first["loc"]]
     rule = int(loc[1]) + 1 if len(loc) > 1 and loc[0] == "rules" and loc[1].isdigit() else None
     line = lines[rule - 1] if rule is not None and rule <= len(lines) else None
     if line is None:
         # In a config file the policy is a table among others.
         line = line_of_key(text, ["policy", *loc]) or line_of_key(text, loc)
     key = ".".join(loc) or "policy"
-    match fault["type"]:
+    match first["type"]:
         case "extra_forbidden":
             message, remedy = f"unknown key {key}", "Remove it or correct its spelling; until then nothing is allowed."
         case "literal_error" if loc[:2] == ["sandbox", "mode"]:
-            message = f"sandbox mode {fault['input']!r} is not available in this version"
+            message = f"sandbox mode {first['input']!r} is not available in this version"
             remedy = 'Set [sandbox] mode to "off"; until then nothing is allowed.'
         case _:
-            message, remedy = f"{key}: {fault['msg']}", "Correct the file; until then nothing is allowed."
+            message, remedy = f"{key}: {first['msg']}", "Correct the file; until then nothing is allowed."
     return PolicyFileError(file, message, remedy, line, rule)

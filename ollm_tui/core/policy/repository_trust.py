@@ -50,10 +50,7 @@ class TrustStore:
     def check(self, workspace: Path) -> RepositoryConfig:
         """Return the workspace's config file and whether it is trusted.
 
-        Callers must use the returned content: read again, the file may differ.
-
-        Raises:
-            ValueError: the record cannot be read.
+        Callers must use the returned content: read again, the file may differ. Raises ValueError for a bad record.
         """
         path = workspace / REPOSITORY_CONFIG
         content = _content(path)
@@ -65,12 +62,7 @@ class TrustStore:
         return RepositoryConfig(path, TrustState.TRUSTED if known == _hash(content) else TrustState.CHANGED, content)
 
     def trust(self, workspace: Path, shown: bytes | None = None) -> TrustState:
-        """Trust the file as it is; CHANGED where it is no longer what was `shown`.
-
-        Raises:
-            OSError: the record cannot be written.
-            ValueError: the record cannot be read.
-        """
+        """Trust the file as it is; CHANGED where it is not what was `shown`. Raises OSError, ValueError."""
         content = _content(workspace / REPOSITORY_CONFIG)
         if content is None:
             return TrustState.NO_FILE

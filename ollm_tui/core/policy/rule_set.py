@@ -41,10 +41,7 @@ def compile_condition(condition: PolicyCondition, action: Decision, union: Patte
     """Return a condition as a function of the parameters.
 
     On a list, an allow needs every element and an ask or deny needs one. A missing parameter or an object makes the
-    condition false for every action.
-
-    Raises:
-        ValueError: the regular expression is invalid.
+    condition false for every action. Raises ValueError for an invalid regular expression.
     """
     param = condition.param
     holds = _comparison(condition, union, too_long=action is not Decision.ALLOW)
@@ -219,7 +216,7 @@ def _js_number(value: float) -> str:
     return sign + (digits + power if len(digits) == 1 else f"{digits[0]}.{digits[1:]}{power}")
 
 
-_POSSIBLE_KEPT = 64
+_MAX_POSSIBLE = 64
 """Sets of given parameters for which the rules that could match are remembered: a tool has few."""
 
 
@@ -300,7 +297,7 @@ class RuleSet:
         key = (tool, given)
         found = self._possible.get(key)
         if found is None:
-            if len(self._possible) >= _POSSIBLE_KEPT:
+            if len(self._possible) >= _MAX_POSSIBLE:
                 self._possible.clear()
             found = self._possible[key] = tuple(rule for rule in self.for_tool(tool) if rule.needs.issubset(given))
         return found

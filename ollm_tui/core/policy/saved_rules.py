@@ -16,11 +16,7 @@ from ollm_tui.core.policy.rules import PolicyRule
 
 
 def add_to_file(path: Path, table_path: Sequence[str], patterns: Sequence[str], rule: PolicyRule | None) -> None:
-    """Add a rule, else command patterns, under `table_path` of a TOML file that may be missing.
-
-    Raises:
-        ValueError: it cannot be added; the file is unchanged.
-    """
+    """Add a rule, else patterns, to a TOML file that may be missing; raises ValueError, the file is unchanged then."""
     try:
         text = read_checked(path) if path.exists() else ""
         known = {approval.pattern for approval in _policy_in(text, path, table_path).exec.approvals}
@@ -35,7 +31,7 @@ def add_to_file(path: Path, table_path: Sequence[str], patterns: Sequence[str], 
         else:
             _add_rule(table, rule)
         written = tomlkit.dumps(document)
-        _check_kept(_policy_in(written, path, table_path), path, patterns, rule)
+        _check_saved(_policy_in(written, path, table_path), path, patterns, rule)
         replace_text(path, written)
     except (OSError, TOMLKitError, ValidationError, PolicyFileError) as error:
         raise ValueError(f"{path} could not be changed: {error}") from None
@@ -49,10 +45,10 @@ def _policy_in(text: str, path: Path, table_path: Sequence[str]) -> PolicyDocume
     return load_policy(table, text, str(path), "saved").document
 
 
-def _check_kept(document: PolicyDocument, path: Path, patterns: Sequence[str], rule: PolicyRule | None) -> None:
+def _check_saved(document: PolicyDocument, path: Path, patterns: Sequence[str], rule: PolicyRule | None) -> None:
     """Verify that the new text says what was meant, before it replaces the file."""
-    kept = {approval.pattern for approval in document.exec.approvals}
-    if not kept.issuperset(patterns) or (rule is not None and document.rules[:1] != [rule]):
+    saved = {approval.pattern for approval in document.exec.approvals}
+    if not saved.issuperset(patterns) or (rule is not None and document.rules[:1] != [rule]):
         raise ValueError(f"{path} is written in a form that the rule cannot be added to; add it by hand")
 
 

@@ -85,7 +85,7 @@ class DeleteFileInvocation(FileChangeInvocation[DeleteFileParameters]):
             ),
             count=len(files),
             total_size=deletion.size,
-            concerns=(*_warnings(deletion), *([f"{status[0].upper()}{status[1:]}"] if status else [])),
+            warnings=(*_warnings(deletion), *([f"{status[0].upper()}{status[1:]}"] if status else [])),
         )
 
     def _fingerprint(self, locations: Sequence[Location]) -> str:

@@ -123,7 +123,7 @@ class EditFileInvocation(FileChangeInvocation[EditFileParameters]):
         self._previewed = plan.diff
         warnings = (note.capitalize() for note in _match_notes(plan.matches))
         warnings = (*warnings, *link_warnings(location, plan.snapshot.status))
-        return DiffPreview(diff=plan.diff, created=False, concerns=warnings)
+        return DiffPreview(diff=plan.diff, created=False, warnings=warnings)
 
     def _read(self, location: Location) -> FileSnapshot:
         if require_file(self.context.fence, location) is None:

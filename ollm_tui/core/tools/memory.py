@@ -107,8 +107,8 @@ class MemoryInvocation(ToolInvocation[MemoryParameters]):
         if self.params.action is not MemoryAction.SET:
             return None
         found = await self._secret()
-        concerns = () if found is None else (f"looks like {found}; it is stored readably and shown to later sessions",)
-        return TextPreview(text=self._value, concerns=concerns)
+        warnings = () if found is None else (f"looks like {found}; it is stored readably and shown to later sessions",)
+        return TextPreview(text=self._value, warnings=warnings)
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
         """Run the action; a missing key is no error. Raises MemoryFailed, StorageFailed."""

@@ -131,7 +131,7 @@ class MoveFileInvocation(FileChangeInvocation[MoveFileParameters]):
             warnings.append(f"Replaces a file of {plan.replaced.st_size:,} bytes at {plan.target.shown}")
         if stat.S_ISLNK(plan.status.st_mode):
             warnings.append("A symbolic link: the link is moved, not what it points to")
-        return TextPreview(text=f"{plan.source.shown} → {plan.target.shown}", concerns=tuple(warnings))
+        return TextPreview(text=f"{plan.source.shown} → {plan.target.shown}", warnings=tuple(warnings))
 
     def _fingerprint(self, locations: Sequence[Location]) -> str:
         plan = self._plan(locations)

@@ -103,7 +103,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
             command=self.params.command,
             cwd=fence.shown(self._directory()),
             parts=facts.parts,
-            concerns=facts.warnings,
+            warnings=facts.warnings,
         )
 
     async def question(self) -> Question:

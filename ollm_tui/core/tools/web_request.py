@@ -157,7 +157,7 @@ class RequestInvocation(ToolInvocation[Q]):
             headers={name: MASK if carries_credentials(name) else visible(mask(headers[name])) for name in headers},
             body=None if self.body is None else visible_block(mask(self.body)),
             on_this_machine=nearby is not None and nearby.on_this_machine,
-            concerns=(*await self._nearness(url), *self._concerns(url)),
+            warnings=(*await self._nearness(url), *self._concerns(url)),
         )
 
     def _session_offer(self) -> SessionOffer | None:
@@ -223,24 +223,24 @@ class RequestInvocation(ToolInvocation[Q]):
         )
 
     def _concerns(self, url: WebUrl) -> tuple[str, ...]:
-        concerns: list[str] = []
+        warnings: list[str] = []
         if self.method is not HttpMethod.GET:
-            concerns.append(f"{self.method} sends data or changes something there")
+            warnings.append(f"{self.method} sends data or changes something there")
         near = local_server(url) is not None
         if url.scheme == "http" and not near and not self.web.domains.list_local(url):
-            concerns.append("not encrypted: anyone on the way can read and change it")
+            warnings.append("not encrypted: anyone on the way can read and change it")
         if url.port not in USUAL_PORTS and not near:
-            concerns.append(f"an unusual port: {url.port}")
+            warnings.append(f"an unusual port: {url.port}")
         if "xn--" in url.host:
-            concerns.append(f"the host's name is not plain ASCII: {visible(_unicode_host(url.host))}")
+            warnings.append(f"the host's name is not plain ASCII: {visible(_unicode_host(url.host))}")
         if self.web.domains.list_local(url):
-            concerns.append("a machine of the local network, listed in allow_domains")
+            warnings.append("a machine of the local network, listed in allow_domains")
         found = looks_secret(self.params.url) or (looks_secret(self.body) if self.body else None)
         if found:
-            concerns.append(f"what is sent looks like {found}")
+            warnings.append(f"what is sent looks like {found}")
         if any(carries_credentials(name) for name in self.params.headers or {}):
-            concerns.append("sends credentials in a header")
-        return tuple(concerns)
+            warnings.append("sends credentials in a header")
+        return tuple(warnings)
 
 
 def masked_url(url: WebUrl) -> str:

@@ -144,9 +144,9 @@ class WriteFileInvocation(FileChangeInvocation[WriteFileParameters]):
         self._previewed = plan.fingerprint
         warnings = self._warnings(location, plan)
         if plan.diff is not None:
-            return DiffPreview(diff=plan.diff, created=plan.old is None, concerns=warnings)
+            return DiffPreview(diff=plan.diff, created=plan.old is None, warnings=warnings)
         old = f" in the place of {plan.old.status.st_size:,}" if plan.old else ""
-        return TextPreview(text=f"Write {len(plan.raw):,} bytes{old} to {location.shown}", concerns=warnings)
+        return TextPreview(text=f"Write {len(plan.raw):,} bytes{old} to {location.shown}", warnings=warnings)
 
     def _fingerprint(self, locations: Sequence[Location]) -> str:
         (location,) = locations

@@ -69,20 +69,20 @@ def head_lines(case: DecisionGuard, *, tight: bool) -> list[StyledLine]:
     if tight:
         return rows
     rows += _circumstances(case)
-    concerns = _concerns(case)
-    if len(concerns) > CONCERNS:
+    warnings = _concerns(case)
+    if len(warnings) > CONCERNS:
         return [
             *rows,
-            *concerns[:CONCERNS],
-            line((f"! and {len(concerns) - CONCERNS} more warnings below", TextRole.WARNING)),
+            *warnings[:CONCERNS],
+            line((f"! and {len(warnings) - CONCERNS} more warnings below", TextRole.WARNING)),
         ]
-    return [*rows, *concerns]
+    return [*rows, *warnings]
 
 
 def facts_left_out(case: DecisionGuard, *, tight: bool) -> list[StyledLine]:
     """Return the facts without room in the head."""
-    concerns = _concerns(case)
-    rows = concerns if tight or len(concerns) > CONCERNS else []
+    warnings = _concerns(case)
+    rows = warnings if tight or len(warnings) > CONCERNS else []
     around = _circumstances(case) if tight else []
     return [*around, *rows, line()] if around or rows else []
 
@@ -104,8 +104,8 @@ def _circumstances(case: DecisionGuard) -> list[StyledLine]:
 
 
 def _concerns(case: DecisionGuard) -> list[StyledLine]:
-    concerns = case.preview.concerns if case.preview is not None else ()
-    return [line((f"! {visible(one)}", TextRole.WARNING), hang=2, prose=True) for one in concerns]
+    warnings = case.preview.warnings if case.preview is not None else ()
+    return [line((f"! {visible(one)}", TextRole.WARNING), hang=2, prose=True) for one in warnings]
 
 
 def key_lines(

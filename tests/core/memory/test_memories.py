@@ -316,7 +316,7 @@ async def test_what_looks_like_a_secret_is_asked_about_and_stored_unchanged(
     assert isinstance(asked, ConfirmationDetails)
     assert asked.risk is Risk.MEDIUM
     assert isinstance(asked.preview, TextPreview)
-    assert kind in asked.preview.concerns[0]
+    assert kind in asked.preview.warnings[0]
     assert memory.get(key) is None
     await invocation.execute(signal)
     found = memory.get(key)

@@ -42,8 +42,8 @@ def engine(tmp_path: Path) -> PolicyEngine:
     return PolicyEngine(configure(Options(workspace=tmp_path / "ws")).sources)
 
 
-def offered(engine: PolicyEngine, call: JudgedCall, book: ApprovalStore | None = None) -> RememberOffer | None:
-    return (book or ApprovalStore()).offer(engine, call, engine.explain(call))
+def offered(engine: PolicyEngine, call: JudgedCall, store: ApprovalStore | None = None) -> RememberOffer | None:
+    return (store or ApprovalStore()).offer(engine, call, engine.explain(call))
 
 
 @pytest.mark.parametrize(("command", "text"), [
@@ -98,7 +98,7 @@ def test_nothing_is_offered_where_a_rule_asks_for_commands_like_it(engine: Polic
 
 
 def test_the_offer_says_what_else_it_would_have_allowed(engine: PolicyEngine) -> None:
-    book = ApprovalStore()
+    store = ApprovalStore()
     for command in (
         "pytest -x",
         "pytest tests/a.py",
@@ -107,22 +107,22 @@ def test_the_offer_says_what_else_it_would_have_allowed(engine: PolicyEngine) ->
         "pytest > out",
         "pytest ../other && make",
     ):
-        book.asked(shell(command))
-    book.asked(shell("pytest -k slow")).denied = True
-    offer = offered(engine, shell("pytest -q"), book)
+        store.record_question(shell(command))
+    store.record_question(shell("pytest -k slow")).denied = True
+    offer = offered(engine, shell("pytest -q"), store)
     assert offer is not None and offer.patterns == ("pytest *",)
     assert offer.also_allows == ("pytest -k slow (you denied it)", "pytest -x", "pytest tests/a.py")
 
 
 def test_a_rule_about_a_file_speaks_of_that_file_alone(engine: PolicyEngine) -> None:
-    book = ApprovalStore()
+    store = ApprovalStore()
     for path in ("src/a.py", "src/b.py", "a.py"):
-        book.asked(edit(path))
-    offer = offered(engine, edit("src/a.py"), book)
+        store.record_question(edit(path))
+    offer = offered(engine, edit("src/a.py"), store)
     assert offer is not None and offer.also_allows == ()
     assert offer.text == 'edit_file where path = "src/a.py"' and offer.editable
     wider = offer.reworded('edit_file where path startsWith "src/"')
-    assert book.also_allowed(engine, edit("src/a.py"), wider) == ("edit_file src/b.py",)
+    assert store.also_allowed(engine, edit("src/a.py"), wider) == ("edit_file src/b.py",)
 
 
 @pytest.mark.parametrize(("wording", "said"), [
@@ -137,20 +137,20 @@ def test_a_wording_that_does_not_hold_is_refused_and_nothing_is_saved(
     engine: PolicyEngine, tmp_path: Path, wording: str, said: str
 ) -> None:
     path = tmp_path / "saved.toml"
-    book = ApprovalStore({RememberScope.WORKSPACE: (path, ())})
+    store = ApprovalStore({RememberScope.WORKSPACE: (path, ())})
     call = edit("src/a.py")
     with pytest.raises(ValueError) as refused:
-        book.remember(engine, call, engine.explain(call), RememberScope.WORKSPACE, wording)
+        store.remember(engine, call, engine.explain(call), RememberScope.WORKSPACE, wording)
     assert said in str(refused.value) and not path.exists()
 
 
 def test_an_edited_pattern_has_to_allow_the_very_call(engine: PolicyEngine) -> None:
     call = shell("npm run build --silent")
-    book = ApprovalStore()
+    store = ApprovalStore()
     for wording in ("npm run build", "npm test *", "npm run lint *", ""):
         with pytest.raises(ValueError, match=r"would not have allowed|needs at least one word"):
-            book.remember(engine, call, engine.explain(call), RememberScope.SESSION, wording)
-    wiser, said = book.remember(engine, call, engine.explain(call), RememberScope.SESSION, "npm run *")
+            store.remember(engine, call, engine.explain(call), RememberScope.SESSION, wording)
+    wiser, said = store.remember(engine, call, engine.explain(call), RememberScope.SESSION, "npm run *")
     assert wiser.explain(shell("npm run lint")).decision is Decision.ALLOW and "npm run *" in said
     assert engine.explain(shell("npm run lint")).decision is Decision.ASK, "the engine before stays as it was"
 
@@ -171,11 +171,11 @@ def test_a_saved_rule_allows_the_call_it_was_saved_from(
     sources = PolicySources((), Decision.ASK, (), CommandPolicy(workspace=Workspace(root)))
     line = " && ".join(shlex.join([program, *words]) for program, words in commands)
     engine, call = PolicyEngine(sources), shell(line)
-    book = ApprovalStore({RememberScope.WORKSPACE: (path, ()), RememberScope.USER: (path, ("policy",))})
-    offer = offered(engine, call, book)
+    store = ApprovalStore({RememberScope.WORKSPACE: (path, ()), RememberScope.USER: (path, ("policy",))})
+    offer = offered(engine, call, store)
     if offer is None:
         return
-    wiser, _ = book.remember(engine, call, engine.explain(call), scope, None)
+    wiser, _ = store.remember(engine, call, engine.explain(call), scope, None)
     assert wiser.explain(call).decision is Decision.ALLOW
     if scope is not RememberScope.SESSION:
         table = tomllib.loads(path.read_text())
@@ -203,9 +203,9 @@ action = "allow"
 def test_saving_keeps_comments_and_order_and_can_be_read_back(engine: PolicyEngine, tmp_path: Path) -> None:
     path = tmp_path / "workspace.toml"
     path.write_text(KEPT)
-    book = ApprovalStore({RememberScope.WORKSPACE: (path, ())})
+    store = ApprovalStore({RememberScope.WORKSPACE: (path, ())})
     for call in (shell("npm test"), edit("a.py")):
-        book.remember(engine, call, engine.explain(call), RememberScope.WORKSPACE, None)
+        store.remember(engine, call, engine.explain(call), RememberScope.WORKSPACE, None)
     text = path.read_text()
     for line in KEPT.splitlines():
         assert line in text
@@ -217,10 +217,10 @@ def test_saving_keeps_comments_and_order_and_can_be_read_back(engine: PolicyEngi
 
 def test_a_pattern_is_kept_once(engine: PolicyEngine, tmp_path: Path) -> None:
     path = tmp_path / "w.toml"
-    book = ApprovalStore({RememberScope.WORKSPACE: (path, ())})
+    store = ApprovalStore({RememberScope.WORKSPACE: (path, ())})
     for command in ("npm test a", "npm test b"):
         call = shell(command)
-        book.remember(engine, call, engine.explain(call), RememberScope.WORKSPACE, None)
+        store.remember(engine, call, engine.explain(call), RememberScope.WORKSPACE, None)
     assert path.read_text().count("npm test *") == 1
 
 
@@ -244,10 +244,10 @@ def test_a_file_that_cannot_take_the_rule_is_left_as_it_is(
     path = tmp_path / "w.toml"
     spoil(path)
     before = path.read_bytes()
-    book = ApprovalStore({RememberScope.WORKSPACE: (path, ())})
+    store = ApprovalStore({RememberScope.WORKSPACE: (path, ())})
     call = shell("npm test")
     with pytest.raises(ValueError, match=r"cannot be added to|could not be changed"):
-        book.remember(engine, call, engine.explain(call), RememberScope.WORKSPACE, None)
+        store.remember(engine, call, engine.explain(call), RememberScope.WORKSPACE, None)
     assert path.read_bytes() == before
 
 
@@ -255,10 +255,10 @@ def test_a_saved_rule_is_found_again_by_the_next_process(engine: PolicyEngine, t
     options = Options(workspace=tmp_path / "ws")
     for scope, call in ((RememberScope.WORKSPACE, shell("npm test")), (RememberScope.USER, edit("src/a.py"))):
         configuration = configure(options)
-        book = ApprovalStore(configuration.files.remember_in)
+        store = ApprovalStore(configuration.files.remember_in)
         current = PolicyEngine(configuration.sources)
         assert current.explain(call).decision is Decision.ASK
-        book.remember(current, call, current.explain(call), scope, None)
+        store.remember(current, call, current.explain(call), scope, None)
         assert PolicyEngine(configure(options).sources).explain(call).decision is Decision.ALLOW
 
 
@@ -267,10 +267,10 @@ def test_a_rule_that_a_stronger_scope_overrules_is_not_saved(engine: PolicyEngin
     asks = RuleSet([(PolicyRule(tool="edit_file", action=Decision.ASK), RuleSource("workspace", 1))])
     guarded = PolicyEngine(replace(engine.sources, rule_sets=(asks, *engine.sources.rule_sets)))
     path = tmp_path / "user.toml"
-    book = ApprovalStore({RememberScope.USER: (path, ("policy",)), RememberScope.WORKSPACE: (tmp_path / "w.toml", ())})
+    store = ApprovalStore({RememberScope.USER: (path, ("policy",)), RememberScope.WORKSPACE: (tmp_path / "w.toml", ())})
     call = edit("a.py")
     with pytest.raises(ValueError, match="workspace rule 1"):
-        book.remember(guarded, call, guarded.explain(call), RememberScope.USER, None)
+        store.remember(guarded, call, guarded.explain(call), RememberScope.USER, None)
     assert not path.exists()
-    wiser, _ = book.remember(guarded, call, guarded.explain(call), RememberScope.WORKSPACE, None)
+    wiser, _ = store.remember(guarded, call, guarded.explain(call), RememberScope.WORKSPACE, None)
     assert wiser.explain(call).decision is Decision.ALLOW

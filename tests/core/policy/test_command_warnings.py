@@ -159,5 +159,5 @@ async def test_the_executor_alone_shows_warnings_and_reads_answers(root: Path, t
     assert shown[0].parts == ("cd src", "grep missing ../.env")
     failed = await executor.execute("shell", {"command": "make no-such-target"})
     assert failed.error is not None
-    assert shown[1].concerns == ("make runs code of this project",)
+    assert shown[1].warnings == ("make runs code of this project",)
     assert await hub.close() == ()

@@ -355,7 +355,7 @@ async def test_the_person_is_shown_the_whole_line_and_where_it_runs(bench: Bench
     assert isinstance(preview, CommandPreview)
     assert (preview.command, preview.cwd) == (line, "sub")
     assert preview.parts == ("echo " + "x" * 5000, "rm -rf build")
-    assert preview.concerns == ("It is long: 5,018 characters in 2 lines; read it to its end",)
+    assert preview.warnings == ("It is long: 5,018 characters in 2 lines; read it to its end",)
     assert invocation.tool_locations() == ["sub"]
     assert "\n" not in invocation.get_description()
     assert "rm -rf build" in invocation.get_description()

@@ -150,8 +150,8 @@ def test_every_deletion_asks_and_shows_what_goes(room: Room) -> None:
     assert isinstance(preview, DeletionPreview)
     assert (preview.count, preview.total_size) == (3, 6)
     assert [(file.path, file.size) for file in preview.files] == [("d/.env", 3), ("d/a", 2), ("d/lib/.git/HEAD", 1)]
-    assert any("git repository" in concern for concern in preview.concerns)
-    assert any("credentials" in concern for concern in preview.concerns)
+    assert any("git repository" in concern for concern in preview.warnings)
+    assert any("credentials" in concern for concern in preview.warnings)
     assert room.read("d/a") == b"12"
 
 

@@ -238,7 +238,7 @@ def test_the_preview_names_both_ends_and_what_is_replaced(room: Room) -> None:
     preview = asyncio.run(preview_of(room.invocation(MOVE_FILE, **{"from": "a", "to": "b", "overwrite": True})))
     assert isinstance(preview, TextPreview)
     assert preview.text == "a → b"
-    assert "5 bytes" in preview.concerns[0]
+    assert "5 bytes" in preview.warnings[0]
 
 
 def test_an_aborted_move_changes_nothing(room: Room) -> None:

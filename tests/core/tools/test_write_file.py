@@ -324,7 +324,7 @@ def test_a_line_that_stands_for_left_out_text_makes_the_call_ask(room: Room, lin
     assert details
     preview = asyncio.run(preview_of(call))
     assert isinstance(preview, DiffPreview)
-    assert "Line 3 looks like a placeholder" in preview.concerns[0]
+    assert "Line 3 looks like a placeholder" in preview.warnings[0]
     asyncio.run(run(call))
     assert line in room.read("f").decode()
 

@@ -70,10 +70,10 @@ class Desk:
     async def fetch(self, url: str, tool: str = "web_fetch", **arguments: object) -> ToolResult:
         return await self.core.executor.execute(tool, {"url": url, **arguments})  # pyright: ignore[reportArgumentType]  # JSON values all
 
-    def concerns(self) -> str:
+    def warnings(self) -> str:
         preview = self.asked[-1].details.preview
         assert isinstance(preview, UrlPreview)
-        return "\n".join(preview.concerns)
+        return "\n".join(preview.warnings)
 
 
 @asynccontextmanager
@@ -103,8 +103,8 @@ async def test_a_yes_lets_one_request_through_and_lists_nothing(desk: Desk, serv
     for tool in ("web_fetch", "http_fetch", "web_fetch"):
         assert "from the dev server" in (await desk.fetch(f"{server.origin}/", tool)).llm_content
     assert len(desk.asked) == len(server.requests) == 3
-    assert "no command of this session listens there" in desk.concerns()
-    assert f"lists 127.0.0.1:{server.port}, nothing else" in desk.concerns()
+    assert "no command of this session listens there" in desk.warnings()
+    assert f"lists 127.0.0.1:{server.port}, nothing else" in desk.warnings()
 
 
 async def test_a_yes_for_the_session_lists_that_port_for_reading_and_no_other(desk: Desk, server: Server) -> None:
@@ -254,5 +254,5 @@ async def test_the_question_names_the_job_that_runs_the_server(desk: Desk, tmp_p
     await desk.core.executor.execute("shell_output", {"id": "j1", "wait": 10_000})  # it says when it listens
     result = await desk.fetch(f"http://127.0.0.1:{port}/")
     assert result.llm_content == "built by the agent"
-    assert f"127.0.0.1:{port} is run by j1 of this session: " in desk.concerns()
+    assert f"127.0.0.1:{port} is run by j1 of this session: " in desk.warnings()
     assert desk.asked[-1].details.risk is Risk.MEDIUM

@@ -358,7 +358,7 @@ async def test_the_preview_masks_secrets_and_never_the_host() -> None:
     assert preview.host in preview.url
     assert (preview.scheme, preview.method, preview.headers["X-Trace"]) == ("http", "POST", "7")
     assert "page=2" in preview.url
-    said = " ".join(preview.concerns)
+    said = " ".join(preview.warnings)
     for word in ("not encrypted", "unusual port", "bücher", "credentials"):
         assert word in said
 

@@ -59,13 +59,13 @@ class CommandPaths:
     _resolved: dict[str, Location | ToolFailure] = field(default_factory=dict[str, "Location | ToolFailure"])
     """Where paths lead: one judgement asks about each several times."""
     _entries: dict[str, _Entry] = field(default_factory=dict[str, "_Entry"])
-    """What lies at the places looked at on the way."""
+    """What lies at the paths that were looked up."""
     _reasons: dict[Path, str | None] = field(default_factory=dict[Path, "str | None"])
-    """What stands against reading a place: paths of one line often lead to the same."""
+    """What stands against reading a path: paths of one line often lead to the same."""
     _programs: dict[Path, str | None] = field(default_factory=dict[Path, "str | None"])
     """What git would run in the repositories looked at."""
 
-    def problem(self, path: str, *, descends: Descent | None = None) -> str | None:
+    def reason_to_ask(self, path: str, *, descends: Descent | None = None) -> str | None:
         """Return why reading the path needs a question; None when it does not.
 
         With `descends`, what is below the path counts too.
@@ -82,9 +82,9 @@ class CommandPaths:
         reason = self._reasons[location.real]
         if reason is not None:
             return reason
-        return self._problem_below(location.real, descends) if descends and location.real.is_dir() else None
+        return self._reason_below(location.real, descends) if descends and location.real.is_dir() else None
 
-    def place(self, path: str) -> Path | None:
+    def location(self, path: str) -> Path | None:
         """Return where the entry is that the word names; None outside the workspace."""
         try:
             return self.workspace.resolve(self._joined(os.path.expanduser(path)), Access.READ, follow=False).real
@@ -103,7 +103,7 @@ class CommandPaths:
             return False
         return False
 
-    def repository_problem(self, directory: str) -> str | None:
+    def reason_to_ask_for_git(self, directory: str) -> str | None:
         """Return why git needs a question there: its configuration could run programs."""
         try:
             real = self._resolve(directory).real
@@ -127,7 +127,7 @@ class CommandPaths:
         except ToolFailure:
             return False
 
-    def program_problem(self, name: str) -> str | None:
+    def replaced_program(self, name: str) -> str | None:
         """Return why a PATH directory of the workspace replaces a listed program."""
         for folder in _own_folders(os.environ.get("PATH", ""), self.workspace.root, self.cwd):
             if os.access(f"{folder}/{name}", os.X_OK) and not self._is_of_the_same_name_outside(f"{folder}/{name}"):
@@ -145,12 +145,12 @@ class CommandPaths:
         components = path.split("/")
         if self.cwd or ".." in components or _PLAIN_PATH.fullmatch(path) is None:
             return False
-        place = str(self.workspace.root)
+        path = str(self.workspace.root)
         for component in components:
-            place = f"{place}/{component}"
-            entry = self._entries.get(place)
+            path = f"{path}/{component}"
+            entry = self._entries.get(path)
             if entry is None:
-                entry = self._entries[place] = _entry_at(place)
+                entry = self._entries[path] = _entry_at(path)
             if entry is not _Entry.PLAIN:
                 return entry is _Entry.NONE
         return True
@@ -174,34 +174,36 @@ class CommandPaths:
     def _joined(self, path: str) -> str:
         return posixpath.join(self.cwd, path) if self.cwd else path
 
-    def _problem_below(self, folder: Path, descent: Descent) -> str | None:
+    def _reason_below(self, folder: Path, descent: Descent) -> str | None:
         seen = 0
         shown = [re.compile(".*") if "{" in glob or "\\" in glob else _last_name(glob) for glob in descent.shown]
         if not descent.hidden:
             shown += [pattern for parent in folder.parents for pattern in _shown_again(str(parent), IGNORE_FILES)]
-        for place, folders, everything in os.walk(folder):
+        for path, folders, everything in os.walk(folder):
             files = everything
             seen += len(folders) + len(files)
             if seen > MAX_ENTRIES_BELOW:
                 return "too much lies below it to tell whether credentials are among it"
-            below = Path(place).relative_to(folder).parts
-            if descent.links and (link := next(filter(_is_link, map(Path(place).joinpath, (*folders, *files))), None)):
-                return f"{'/'.join((*below, link.name))} below it leads elsewhere"
+            below = Path(path).relative_to(folder).parts
+            if descent.links and (
+                link := next(filter(os.path.islink, (f"{path}/{name}" for name in (*folders, *files))), None)
+            ):
+                return f"{'/'.join((*below, os.path.basename(link)))} below it leads elsewhere"
             if not descent.hidden:
-                shown += _shown_again(place, IGNORE_FILES.intersection(files))
+                shown += _shown_again(path, IGNORE_FILES.intersection(files))
                 folders[:] = [name for name in folders if _is_reached(name, shown)]
                 files = [name for name in files if _is_reached(name, shown)]
             if not descent.links:  # what is installed is full of links
                 folders[:] = [name for name in folders if name not in SKIPPED_BELOW]
             for name in files:
-                if holds_credentials((*below, name)) or self._is_protected(Path(place) / name):
+                if holds_credentials((*below, name)) or self._is_protected(Path(path) / name):
                     return f"{'/'.join((*below, name))} below it holds credentials"
         return None
 
 
-def _entry_at(place: str) -> _Entry:
+def _entry_at(path: str) -> _Entry:
     try:
-        mode = os.lstat(place).st_mode
+        mode = os.lstat(path).st_mode
     except FileNotFoundError:
         return _Entry.NONE
     except OSError:
@@ -212,17 +214,13 @@ def _entry_at(place: str) -> _Entry:
 @lru_cache(maxsize=16)
 def _own_folders(path: str, root: Path, cwd: str) -> tuple[str, ...]:
     """Return the PATH directories in the workspace; cached, since no tool can change them."""
-    places = [os.path.join(root, cwd, entry) for entry in path.split(":")]
+    folders = [os.path.join(root, cwd, entry) for entry in path.split(":")]
     real_root = f"{root}/"
     return tuple(
-        place
-        for place in places
-        if f"{place}/".startswith(real_root) or f"{os.path.realpath(place)}/".startswith(real_root)
+        path
+        for path in folders
+        if f"{path}/".startswith(real_root) or f"{os.path.realpath(path)}/".startswith(real_root)
     )
-
-
-def _is_link(place: Path) -> bool:
-    return place.is_symlink()
 
 
 def _is_reached(name: str, shown: list[re.Pattern[str]]) -> bool:

@@ -53,7 +53,7 @@ def _configured_within(repository: Path, depth: int) -> str | None:
             found = _suspicious(_settings(_content(file)), file.parent, repository)
             if found is not None:
                 return f"git would follow {found} of {os.path.relpath(file, repository)}"
-        inner = (_configured_within(place, depth - 1) for place in _repositories_within(repository, own))
+        inner = (_configured_within(path, depth - 1) for path in _repositories_within(repository, own))
         return next(filter(None, inner), None)
     except (OSError, ValueError) as error:
         return f"git's own files in it can not be read ({error})"
@@ -97,12 +97,12 @@ def _configurations(folder: Path) -> list[Path]:
 def _of_modules(folder: Path) -> Iterator[Path]:
     """Yield the configuration files of sub-modules at any depth."""
     found = 0
-    for place, folders, files in os.walk(folder / "modules"):
+    for path, folders, files in os.walk(folder / "modules"):
         if "config" in files:
             found += 1
             if found > MAX_MODULES:
                 raise ValueError("too many sub-modules")
-            yield Path(place, "config")
+            yield Path(path, "config")
             folders[:] = [name for name in folders if name == "modules"]
 
 
@@ -153,5 +153,5 @@ def _suspicious(settings: dict[str, str], folder: Path, repository: Path) -> str
     return "the hook post-index-change" if os.access(hooks / "post-index-change", os.X_OK) else None
 
 
-def _lies_within(place: Path, repository: Path) -> bool:
-    return place.resolve().is_relative_to(repository.resolve())
+def _lies_within(path: Path, repository: Path) -> bool:
+    return path.resolve().is_relative_to(repository.resolve())

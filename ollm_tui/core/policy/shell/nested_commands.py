@@ -131,7 +131,7 @@ def every_command(
     search = _Search()
     for part in parts:
         search.take(part, 0)
-        if part.reasons and any(word.problem for word in part.words):  # a plain one has no such word
+        if part.reasons and any(word.obstacle for word in part.words):  # a plain one has no such word
             search.take(_loosely([word.raw for word in part.words], part.source), 0)
     if tree is not None:
         search.tree(tree, line, 0)

@@ -18,7 +18,7 @@ from ollm_tui.core.policy.shell.read_only_forms import (
     ParsedOptions,
     find_paths,
     git_paths,
-    printf_problem,
+    printf_obstacle,
     read_arguments,
     test_paths,
 )
@@ -59,8 +59,8 @@ def read_only(command: SimpleCommand) -> ReadOnlyVerdict:
         return ReadOnlyVerdict(False, f"{name} is not on the read-only list")
     try:
         return _judge(command, spec)
-    except NotReadOnlyError as obstacle:
-        return ReadOnlyVerdict(False, f"{name}: {obstacle}")
+    except NotReadOnlyError as reason:
+        return ReadOnlyVerdict(False, f"{name}: {reason}")
 
 
 def read_only_parts(line: ShellLine) -> tuple[ReadOnlyVerdict, ...]:
@@ -151,9 +151,9 @@ def _judge(command: SimpleCommand, spec: ReadOnlyForm) -> ReadOnlyVerdict:
         case "test":
             return ReadOnlyVerdict(True, "", tuple(test_paths(command.argv)))
         case "printf":
-            problem = printf_problem(command.words)
-            if problem:
-                raise NotReadOnlyError(problem)
+            obstacle = printf_obstacle(command.words)
+            if obstacle:
+                raise NotReadOnlyError(obstacle)
             return ReadOnlyVerdict(True)
         case _:
             given = read_arguments(words, 1, spec)
@@ -248,13 +248,7 @@ def line_nature(line: ShellLine) -> LineNature:
 def command_risk(
     line: ShellLine, is_outside: Callable[[str], bool] | None = None, nature: LineNature | None = None
 ) -> Risk:
-    """Return low for read-only lines, high for deletion, privilege, outside paths and opaque lines.
-
-    Args:
-        line: the line as analysed.
-        is_outside: tells whether a word, taken as a path, lies outside the workspace.
-        nature: what `line_nature` returns, if known already.
-    """
+    """Return low for read-only lines, high for deletion, privilege, outside paths and opaque lines."""
     nature = nature or line_nature(line)
     if line.opaque or nature.destructive:
         return Risk.HIGH

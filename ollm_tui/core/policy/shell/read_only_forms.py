@@ -153,7 +153,7 @@ def test_paths(argv: tuple[str, ...]) -> list[str]:
     return paths
 
 
-def printf_problem(words: tuple[Word, ...]) -> str:
+def printf_obstacle(words: tuple[Word, ...]) -> str:
     """Return why `printf` may do more than print (`-v`, `%n`), or an empty string."""
     index = 1
     if len(words) > 1 and words[1].text == "--":

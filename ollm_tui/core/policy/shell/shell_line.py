@@ -75,7 +75,7 @@ def analyse(line: str) -> ShellLine:
 
 def analyse_uncached(line: str) -> ShellLine:
     """Analyse as `analyse`, without the cache."""
-    reasons = list(character_problems(line))
+    reasons = list(deceptive_characters(line))
     if len(line) > MAX_CHARACTERS:
         reasons.append(f"it is longer than {MAX_CHARACTERS:,} characters")
     elif not line or line.isspace():
@@ -94,8 +94,8 @@ def analyse_uncached(line: str) -> ShellLine:
     reasons.extend(strict.reasons)
     agreed = False
     if strict.complete:
-        if reading.problem:
-            reasons.append(reading.problem)
+        if reading.obstacle:
+            reasons.append(reading.obstacle)
         elif _agree(strict, reading):
             agreed = True
         else:
@@ -183,8 +183,8 @@ def _judged(command: SimpleCommand) -> SimpleCommand:
     elif not first.literal or not first.text:
         reasons.append("the program is not named literally")
     for word in command.words:
-        if word.problem:
-            reasons.append(f"{word.raw} holds {word.problem}")
+        if word.obstacle:
+            reasons.append(f"{word.raw} holds {word.obstacle}")
     argv = command.argv
     if not first.text.isascii():
         reasons.append("the program's name holds letters beyond ASCII")
@@ -227,7 +227,7 @@ _REFUSED_CATEGORIES = {
 _LOOK_ALIKE_SCRIPTS = ("CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "LISU", "DESERET")
 
 
-def character_problems(line: str) -> tuple[str, ...]:
+def deceptive_characters(line: str) -> tuple[str, ...]:
     """Return why a line cannot be shown or read faithfully; empty for ordinary text."""
     if line.isascii() and line.isprintable():
         return ()
@@ -236,9 +236,9 @@ def character_problems(line: str) -> tuple[str, ...]:
         return ()
     found: dict[str, None] = {}
     for char in sorted(unusual):
-        problem = _problem_of(char)
-        if problem:
-            found[f"it holds {problem} (U+{ord(char):04X})"] = None
+        deception = _deception_of(char)
+        if deception:
+            found[f"it holds {deception} (U+{ord(char):04X})"] = None
     if _has_leading_dash(line):
         found["it holds a dash that only looks like the start of an option"] = None
     for word in _FOREIGN_WORD.findall(line):
@@ -258,7 +258,7 @@ def reads_bytes_alike(environment: Mapping[str, str]) -> bool:
     return locale in ("C", "POSIX") or locale.lower().partition("@")[0].endswith((".utf-8", ".utf8"))
 
 
-def _problem_of(char: str) -> str:
+def _deception_of(char: str) -> str:
     refused = _REFUSED_CATEGORIES.get(unicodedata.category(char))
     if refused:
         return refused

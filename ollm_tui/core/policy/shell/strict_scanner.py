@@ -92,8 +92,8 @@ def _strict_scan(line: str) -> Scan:
     scanner = _Scanner(line)
     try:
         scanner.read()
-    except UnreadableWordError as surprise:
-        scanner.result.reasons.append(f"it holds {surprise}")
+    except UnreadableWordError as error:
+        scanner.result.reasons.append(f"it holds {error}")
     else:
         scanner.result.complete = not scanner.broken
     return scanner.result

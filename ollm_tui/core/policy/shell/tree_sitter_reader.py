@@ -41,12 +41,12 @@ Span = tuple[int, int]
 
 
 class TreeReading:
-    """Spans (in characters) of words and redirections; `problem` if not understood."""
+    """Spans (in characters) of words and redirections; `obstacle` if not understood."""
 
     def __init__(self) -> None:
         self.commands: list[list[Span]] = []
         self.redirections: list[Span] = []
-        self.problem = ""
+        self.obstacle = ""
 
 
 @cache
@@ -72,7 +72,7 @@ def read_tree(tree: Tree) -> TreeReading:
     reading = TreeReading()
     root = tree.root_node
     if root.has_error:
-        reading.problem = "the parser reports a syntax error"
+        reading.obstacle = "the parser reports a syntax error"
         return reading
     todo = [root]
     while todo:
@@ -90,7 +90,7 @@ def read_tree(tree: Tree) -> TreeReading:
             elif kind in _STRUCTURE:
                 todo.append(child)
             elif kind not in _OPERATORS and kind != "comment":
-                reading.problem = f"{_kind_for_people(kind)} is not among what can be judged"
+                reading.obstacle = f"{_kind_for_people(kind)} is not among what can be judged"
                 return reading
     reading.commands.sort()
     reading.redirections.sort()
@@ -118,15 +118,15 @@ def _command_words(words: list[Node], spans: list[Span], reading: TreeReading) -
             continue
         if kind not in _LEAVES and kind not in _TEST_WORDS:
             inner = child.children[0] if kind == "command_name" else child
-            stranger = "" if inner.type in _LEAVES else _stranger_within(inner)
-            if stranger:
-                reading.problem = f"{_kind_for_people(stranger)} is not among what can be judged"
+            unknown = "" if inner.type in _LEAVES else _unknown_within(inner)
+            if unknown:
+                reading.obstacle = f"{_kind_for_people(unknown)} is not among what can be judged"
                 return False
         spans.append((child.start_byte, child.end_byte))
     return True
 
 
-def _stranger_within(word: Node) -> str:
+def _unknown_within(word: Node) -> str:
     todo = [word]
     while todo:
         node = todo.pop()

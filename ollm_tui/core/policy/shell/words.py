@@ -43,7 +43,7 @@ class Word(NamedTuple):
     """One word of a command.
 
     `text` is its value with `$NAME` and globs unexpanded, `shown` a spelling bash reads as the same word, `start` and
-    `end` its span. `variable` and `glob` say what may still expand; `problem` why it is not plain.
+    `end` its span. `variable` and `glob` say what may still expand; `obstacle` why it is not plain.
     """
 
     text: str
@@ -52,13 +52,13 @@ class Word(NamedTuple):
     end: int = 0
     variable: bool = False
     glob: bool = False
-    problem: str = ""
+    obstacle: str = ""
     raw: str = ""
 
     @property
     def literal(self) -> bool:
         """Whether bash passes exactly `text`."""
-        return not (self.variable or self.glob or self.problem)
+        return not (self.variable or self.glob or self.obstacle)
 
     @property
     def assignment(self) -> bool:
@@ -163,16 +163,6 @@ class SimpleCommand:
         """Whether all words are plain and the program is named literally."""
         return not self.reasons
 
-    @property
-    def has_variable(self) -> bool:
-        """Whether a variable may expand in it."""
-        return any(word.variable for word in self.words)
-
-    @property
-    def has_glob(self) -> bool:
-        """Whether a glob may expand in it."""
-        return any(word.glob for word in self.words)
-
 
 def command_of(argv: tuple[str, ...] | list[str]) -> SimpleCommand:
     """Return a command of literal words."""
@@ -181,11 +171,7 @@ def command_of(argv: tuple[str, ...] | list[str]) -> SimpleCommand:
 
 
 def read_word(line: str, start: int) -> Word:
-    """Read the word at `start` by bash's quoting rules, for the plain subset.
-
-    Raises:
-        UnreadableWordError: at substitutions, ANSI-C quotes, open quotes and all else outside that subset.
-    """
+    """Read the word at `start` by bash's quoting rules; raises UnreadableWordError outside the plain subset."""
     simple = _SIMPLE.match(line, start)
     if simple is not None:
         text = simple[0]
@@ -195,8 +181,8 @@ def read_word(line: str, start: int) -> Word:
         end = run.end()
         if end == len(line) or line[end] in _ENDS_WORD:
             text = run[0]
-            problem = _expansion_problem(text)
-            return Word(text, text if problem else quoted(text), start, end, False, False, problem, text)
+            obstacle = _expansion_in(text)
+            return Word(text, text if obstacle else quoted(text), start, end, False, False, obstacle, text)
     return _WordReader(line, start).read()
 
 
@@ -215,7 +201,7 @@ class _WordReader:
         self.glob = False
         self.empty_quotes = False
         self.bare_dollar = False
-        self.problem = ""
+        self.obstacle = ""
 
     def read(self) -> Word:
         line, length = self.line, len(self.line)
@@ -249,10 +235,10 @@ class _WordReader:
         raw = self.line[self.start : self.position]
         if self.bare_dollar and self.variable:
             # bash 5.2 does not split `$V"b c"$` as it splits `$V"b c"`
-            self.problem = "a variable beside a bare $"
+            self.obstacle = "a variable beside a bare $"
         self.glob = self.glob and raw != "["
-        problem = self.problem or _expansion_problem("".join(self.skeleton))
-        if problem:
+        obstacle = self.obstacle or _expansion_in("".join(self.skeleton))
+        if obstacle:
             shown = raw
         elif self.variable or self.glob:
             self._flush()
@@ -262,7 +248,7 @@ class _WordReader:
                 shown = "''" + shown
         else:
             shown = quoted(text)
-        return Word(text, shown, self.start, self.position, self.variable, self.glob, problem, raw)
+        return Word(text, shown, self.start, self.position, self.variable, self.glob, obstacle, raw)
 
     def _take(self, text: str, seen: str) -> None:
         """Add literal text; `seen` is what expansion sees of it."""
@@ -355,7 +341,7 @@ class _WordReader:
             raise UnreadableWordError("an array element")
         variable = name[0]
         if MANAGED_VARIABLES.match(variable) or (variable in DIRECTORY_VARIABLES and not quoted_variable):
-            self.problem = f"${variable}, whose value depends on the line itself"
+            self.obstacle = f"${variable}, whose value depends on the line itself"
         self.variable = True
         self._take_special(f"${variable}", f'"${variable}"' if quoted_variable else f"${variable}")
         self.skeleton.append("\0")
@@ -376,7 +362,7 @@ def _dollar_kind(following: str) -> str:
             return "a special parameter"
 
 
-def _expansion_problem(skeleton: str) -> str:
+def _expansion_in(skeleton: str) -> str:
     """Return why unquoted characters of a word would expand, or an empty string."""
     if "~" in skeleton and _TILDE.search(skeleton):
         return "a tilde expansion"

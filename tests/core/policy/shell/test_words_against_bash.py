@@ -67,7 +67,7 @@ def expected(line: str, directory: Path) -> Counter[tuple[str, ...]]:
     """The analysed commands as bash sees them once the one variable is filled in (by bash, word by word)."""
     found: Counter[tuple[str, ...]] = Counter()
     for part in analyse(line).parts:
-        if part.has_variable:
+        if any(word.variable for word in part.words):
             (filled,) = executed(part.text, directory) or [()]
             found[filled] += 1
         else:
