@@ -14,6 +14,7 @@ from ollm_tui.agent.providers.json_values import well_formed_json
 from ollm_tui.core.base.errors import Slug
 from ollm_tui.core.base.results import JsonObject, ToolError, ToolResult, Wire
 from ollm_tui.core.bus.confirmation import ConfirmationRequest
+from ollm_tui.core.bus.notices import TodosChanged
 from ollm_tui.core.bus.states import ConfirmationState, Origin
 from ollm_tui.core.todos.todo import Todo
 
@@ -188,12 +189,40 @@ class ToolResultEvent(_Event):
 
 
 class TodosChangedEvent(_Event):
-    """The todo list after a change, and by whom."""
+    """What changed in the todo list, and by whom; a session's first one holds the whole list."""
 
     type: Literal["todos_changed"] = "todos_changed"
     todos: tuple[Todo, ...]
+    """New items, and those that are not as before."""
+    removed: tuple[str, ...] = ()
+    order: tuple[str, ...] | None = None
+    """All ids, where the order is not that of before with new items at its end."""
     by: str
     revision: int = 0
+    since: int | None = None
+    """The revision that was changed; None where the whole list is here."""
+
+    @classmethod
+    def between(cls, before: TodosChanged | None, after: TodosChanged) -> TodosChangedEvent:
+        """Return what leads from one list to another."""
+        ids = {todo.id: None for todo in after.todos}
+        if before is None:
+            return cls(todos=after.todos, order=tuple(ids), by=after.by, revision=after.revision)
+        old = {todo.id: todo for todo in before.todos}
+        event = cls(
+            todos=tuple(todo for todo in after.todos if old.get(todo.id) != todo),
+            removed=tuple(each for each in old if each not in ids),
+            by=after.by,
+            revision=after.revision,
+            since=before.revision,
+        )
+        as_expected = event.applied_to(before.todos) == after.todos
+        return event if as_expected else event.model_copy(update={"order": tuple(ids)})
+
+    def applied_to(self, todos: tuple[Todo, ...]) -> tuple[Todo, ...]:
+        """Return the list after this change."""
+        listed = {todo.id: todo for todo in (*todos, *self.todos) if todo.id not in self.removed}
+        return tuple(listed.values() if self.order is None else (listed[each] for each in self.order))
 
 
 class UsageEvent(_Event):

@@ -34,6 +34,7 @@ class EventStream:
     def __init__(self, bus: MessageBus, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._last_id = 0
+        self._todos: TodosChanged | None = None
         self._readers: dict[object, Reader] = {}
         self._unsubscribe = bus.subscribe(self._on_notice)
 
@@ -83,7 +84,10 @@ class EventStream:
                 )
             case OutputProduced(call_id, text):
                 self.publish(ToolOutputEvent(call_id=call_id, text=text))
-            case TodosChanged(todos, by, revision):
-                self.publish(TodosChangedEvent(todos=todos, by=by, revision=revision))
+            case TodosChanged():
+                # changes are made in any thread; one that comes behind a later one is part of that
+                if self._todos is None or notice.revision > self._todos.revision:
+                    before, self._todos = self._todos, notice
+                    self.publish(TodosChangedEvent.between(before, notice))
             case ConfirmationHeld():
                 pass  # live state that the screen reads from the bus

@@ -169,7 +169,8 @@ class RuntimeController:
             case ConfirmationSettledEvent():
                 self._confirmations.settled(event)
             case TodosChangedEvent():
-                self._todos.changed(event)
+                if not self._todos.changed(event):
+                    self._start(self._todos.load())
             case ToolResultEvent() if self._memory.open:
                 self._start(self._memory.changed())
             case UsageEvent():

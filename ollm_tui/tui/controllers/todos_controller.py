@@ -9,7 +9,7 @@ from ollm_tui.agent.events import TodosChangedEvent
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.storage.background import watch_changes
 from ollm_tui.core.storage.store import Store
-from ollm_tui.core.todos.todo_list import TodoList
+from ollm_tui.core.todos.todo_list import TodoList, TodoListState
 from ollm_tui.tui.protocol import PostUpdate, intents, updates
 
 
@@ -22,19 +22,26 @@ class TodosController:
     def __init__(self, todos: TodoList, post: PostUpdate) -> None:
         self._todos = todos
         self._post = post
-        self._revision = -1
+        self._state = TodoListState((), -1, "user")
 
     async def load(self) -> None:
         """Post the list as it is now. Raises StorageFailed."""
         state = await asyncio.to_thread(self._todos.state)
-        self._revision = max(self._revision, state.revision)
-        self._post(updates.TodosUpdate(tuple(state.todos)))
+        if state.revision >= self._state.revision:
+            self._show(state)
 
-    def changed(self, event: TodosChangedEvent) -> None:
-        """Post the list of an event, unless a newer one is shown."""
-        if event.revision >= self._revision:
-            self._revision = event.revision
-            self._post(updates.TodosUpdate(tuple(event.todos)))
+    def changed(self, event: TodosChangedEvent) -> bool:
+        """Post the list after an event, unless a newer one is shown; return False where it has to be loaded."""
+        if event.revision <= self._state.revision:
+            return True
+        if event.since not in (None, self._state.revision):
+            return False
+        self._show(TodoListState(event.applied_to(self._state.todos), event.revision, event.by))
+        return True
+
+    def _show(self, state: TodoListState) -> None:
+        self._state = state
+        self._post(updates.TodosUpdate(state.todos))
 
     async def handle(self, intent: intents.TodoIntent) -> None:
         """Change the list; report a failure."""
