@@ -26,10 +26,13 @@ from ollm_tui.tui.protocol import Backend, OpenBackend, updates
 from ollm_tui.tui.protocol.intents import Intent, InterruptTurn, ReportFocus, RetryTurn, SendMessage
 from ollm_tui.tui.screens import load_all
 from ollm_tui.tui.screens.dashboard_screen import Dashboard
+from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
 from ollm_tui.tui.themes import packaged_theme
 from ollm_tui.tui.values import Activity
 
 if TYPE_CHECKING:
+    from textual.driver import Driver
+
     from ollm_tui.tui.screens.memory_screen import MemoryScreen
     from ollm_tui.tui.screens.question_screens import QuitChoice
 
@@ -247,15 +250,34 @@ class DashboardApp(App[int]):
         is_text = (
             isinstance(event, events.Paste)
             or target.check_consume_key(event.key, event.character)
-            or self._goes_to_program(event.key)
+            or (self.program_takes_keys() and event.key not in (LEAVE_KEY, REVIEW_KEY))
         )
         await super().on_event(event)
         if not is_text:
             self.key_order.follow(target)
 
-    def _goes_to_program(self, key: str) -> bool:
+    def program_takes_keys(self) -> bool:
+        """Whether keys go to a program; also asked in the driver's thread."""
         view = self.dashboard.term.view
-        return self.screen is self.dashboard and view is not None and view.takes(key)
+        return self.screen is self.dashboard and view is not None and view.takes_keys
+
+    def modify_outer_keys(self, level: int) -> None:
+        """Ask the outer terminal for modified keys as the focused program did."""
+        from ollm_tui.tui.terminal.raw_keys import RawKeyDriver
+
+        if isinstance(self._driver, RawKeyDriver):
+            self._driver.modify_keys(level)
+
+    def get_driver_class(self) -> type[Driver]:
+        """Return the driver that reads a program's keys as they were typed."""
+        driver_class = super().get_driver_class()
+        if driver_class.__name__ != "LinuxDriver":
+            return driver_class
+        try:
+            from ollm_tui.tui.terminal.raw_keys import RawKeyDriver
+        except ImportError:  # a Textual with another parser: keys as it names them
+            return driver_class
+        return RawKeyDriver
 
     # -- actions -----------------------------------------------------------------------------------------------------
 

@@ -86,6 +86,10 @@ class OuterTerminal:
             self._process.write(KEYS.get(key, key).encode())
             await asyncio.sleep(0.03)
 
+    def send(self, data: bytes) -> None:
+        """Send bytes at once, as an outer terminal sends one key."""
+        self._process.write(data)
+
     async def sees(self, wanted: str | Callable[[str], bool], seconds: float = 20.0) -> None:
         """Wait until the screen shows it; fails with the screen."""
         shows = (lambda text: wanted in text) if isinstance(wanted, str) else wanted

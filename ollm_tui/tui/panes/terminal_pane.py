@@ -23,6 +23,7 @@ from ollm_tui.tui.protocol.intents import (
     TakeOverCommand,
     TypeKeys,
 )
+from ollm_tui.tui.terminal import REVIEW_KEY
 from ollm_tui.tui.terminal_references import TerminalExcerpt, excerpt_of
 from ollm_tui.tui.widgets.tab_strip import SHELL, command_label
 
@@ -97,6 +98,11 @@ class TerminalPane(TerminalViews):
         view = self._views.get(self._chosen)
         if view is not None:
             view.press_leave()
+
+    def send_review_key(self) -> None:
+        """Send F8, pressed after the leave key, to the program."""
+        if self.view is not None:
+            self.view.send_key(REVIEW_KEY)
 
     def type_into_shell(self, text: str) -> None:
         """Type a line into the person's shell, started if need be."""

@@ -197,7 +197,7 @@ class Dashboard(TerminalFocusScreen):
             return False
         match action:
             case "review":
-                return bool(self.reviewing.queue.pending)
+                return bool(self.reviewing.queue.pending) or self.just_left_terminal
             case "leave_terminal":
                 return self.term.has_focus_within or self.just_left_terminal
             case "send_selection":
@@ -257,8 +257,12 @@ class Dashboard(TerminalFocusScreen):
             self.go_to(Pane.TERM)
 
     def action_review(self) -> None:
-        """Open the oldest confirmation."""
-        self.reviewing.open_oldest()
+        """Open the oldest confirmation; right after the terminal's leave key, send F8 to its program."""
+        if self.just_left_terminal and not self.term.has_focus_within:
+            self._left_at = float("-inf")
+            self.term.send_review_key()
+        else:
+            self.reviewing.open_oldest()
 
     def action_fold(self) -> None:
         """Open or fold all tool calls."""

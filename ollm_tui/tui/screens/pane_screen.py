@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from textual import events, on
+from textual._keyboard_protocol import MODIFIER_FUNCTIONAL_KEYS
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
@@ -17,7 +18,7 @@ from ollm_tui.tui.panes.confirmations_pane import QueuePane
 from ollm_tui.tui.panes.conversation_pane import ConversationPane
 from ollm_tui.tui.panes.terminal_pane import TerminalPane
 from ollm_tui.tui.panes.todos_pane import TodoPane
-from ollm_tui.tui.terminal import LEAVE_KEY
+from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
 from ollm_tui.tui.widgets.footer import KeyFooter
 from ollm_tui.tui.widgets.prompt import Prompt
 from ollm_tui.tui.widgets.status_line import StatusLine, WaitingBanner
@@ -241,7 +242,7 @@ class TerminalFocusScreen(PaneScreen):
 
     def key_typed(self, key: str) -> None:
         """Note that another key followed the one that leaves."""
-        if key != LEAVE_KEY:
+        if key not in (LEAVE_KEY, REVIEW_KEY, *MODIFIER_FUNCTIONAL_KEYS):
             self._left_at = float("-inf")
             if self.term.view is not None:
                 self.term.view.forget_leaving()

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ollm_tui.tui.terminal.emulator.terminal_modes import InputModes, MouseFormat, MouseReports
-
-PASTE_START, PASTE_END = b"\x1b[200~", b"\x1b[201~"
+from ollm_tui.tui.terminal.raw_keys import PASTE_END, PASTE_START
 
 _CURSOR_KEYS = {"up": "A", "down": "B", "right": "C", "left": "D", "home": "H", "end": "F"}
 _TILDE_KEYS = {"insert": 2, "delete": 3, "pageup": 5, "pagedown": 6} | dict(
@@ -40,6 +39,47 @@ _CONTROL_KEYS = {
 
 _NOT_PASTED = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 """Controls removed from a paste: without ESC nothing in it can end the bracket or run as a sequence."""
+
+
+_BY_MODE = re.compile(rb"\x1b[\[O][A-DFHPQRS]|\x1b\[13~|\r")
+"""Keys whose bytes depend on what the program asked for, and differ between outer terminals."""
+_KITTY = re.compile(r"\x1b\[([0-9]+)(?::[0-9:]*)?(?:;([0-9]*)(?::[0-9]*)?)?(?:;([0-9:]+))?u")
+_LOCKS_AND_MODIFIERS = frozenset({57358, 57359, 57360, *range(57441, 57455)})
+DISAMBIGUATE, ALL_KEYS, WITH_TEXT = 1, 8, 16
+"""Flags of kitty's keyboard protocol that programs may ask for; Textual asks the outer terminal for the same."""
+
+
+def is_kitty_key(raw: bytes) -> bool:
+    """Whether the outer terminal uses kitty's keyboard protocol for this key."""
+    return raw.endswith(b"u") and _KITTY.fullmatch(raw.decode("ascii", "replace")) is not None
+
+
+def encode_raw_key(raw: bytes, key: str, character: str | None, modes: InputModes) -> bytes:
+    """Return a typed key's bytes as they came, or as the program asked for them."""
+    kitty = _KITTY.fullmatch(raw.decode("ascii", "replace")) if raw.endswith(b"u") else None
+    if kitty is not None:
+        return _encode_kitty(kitty, key, character, modes)
+    return encode_key(key, character, modes) if _BY_MODE.fullmatch(raw) else raw
+
+
+def _encode_kitty(typed: re.Match[str], key: str, character: str | None, modes: InputModes) -> bytes:
+    """Return a key of kitty's protocol in the form that the program asked for."""
+    code, flags = int(typed[1]), modes.keyboard_flags
+    text = "".join(chr(int(point)) for point in (typed[3] or "").split(":") if point)
+    modifiers = (int(typed[2] or 1) - 1) & 0x3F  # without caps lock and num lock
+    alone = f"\x1b[{code};{modifiers + 1}u" if modifiers else f"\x1b[{code}u"
+    if flags & ALL_KEYS:
+        return (f"\x1b[{code};{modifiers + 1};{typed[3]}u" if flags & WITH_TEXT and text else alone).encode()
+    if code in _LOCKS_AND_MODIFIERS:
+        return b""
+    shortcut = bool(modifiers & ~1)
+    if text and not shortcut:
+        return text.encode("utf-8", "replace")
+    if flags & DISAMBIGUATE and (modifiers or code not in (9, 13, 127)):
+        return alone.encode()
+    if shortcut and modes.modify_keys > (1 if chr(code).isalpha() else 0):
+        return f"\x1b[27;{modifiers + 1};{code}~".encode()
+    return encode_key(key, character, modes)
 
 
 def encode_key(key: str, character: str | None, modes: InputModes) -> bytes:

@@ -19,8 +19,9 @@ from dataclasses import dataclass
 
 from textual import events
 
-from ollm_tui.tui.terminal import LEAVE_KEY
-from ollm_tui.tui.terminal.canvas import ViewMessage
+from ollm_tui.tui.styled_text import app_of
+from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
+from ollm_tui.tui.terminal.canvas import TerminalCanvas, ViewMessage
 from ollm_tui.tui.terminal.emulator.terminal_modes import MouseReports
 from ollm_tui.tui.terminal.keys_mouse_paste import (
     WHEEL_LINES,
@@ -31,14 +32,16 @@ from ollm_tui.tui.terminal.keys_mouse_paste import (
     encode_key,
     encode_mouse,
     encode_paste,
+    encode_raw_key,
     encode_wheel_keys,
+    is_kitty_key,
 )
+from ollm_tui.tui.terminal.raw_keys import HasPrograms, RawKey
 from ollm_tui.tui.terminal.reading_view import ReadingView
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 
 LEAVE_SECONDS = 1.0
 """Seconds within which a second ctrl+] goes to the program."""
-REVIEW_KEY = "f8"
 FIND_KEY = "ctrl+f"
 """Searches while older lines are shown; at the bottom it is the program's."""
 
@@ -57,6 +60,8 @@ class TerminalView(ReadingView, can_focus=True):
         self._left_at = float("-inf")
         self._pressed = Button.NONE
         self._pointed = (-1, -1)
+        self._outer_keys = 0
+        """The level of modifyOtherKeys asked of the outer terminal."""
 
     @property
     def captures_keys(self) -> bool:
@@ -64,9 +69,10 @@ class TerminalView(ReadingView, can_focus=True):
         # Not `has_focus`: that follows with the next message, and a key may come before it.
         return self.screen.focused is self and self.interactive and self.reader is None
 
-    def takes(self, key: str) -> bool:
-        """Whether a key goes to the program and nowhere else."""
-        return self.captures_keys and not self.scroll_mode and key not in (LEAVE_KEY, REVIEW_KEY)
+    @property
+    def takes_keys(self) -> bool:
+        """Whether keys but F8 and ctrl+] go to the program and nowhere else."""
+        return self.captures_keys and not self.scroll_mode
 
     def press_leave(self) -> bool:
         """Handle ctrl+]; True on the second in a row, which sends 0x1d."""
@@ -100,9 +106,20 @@ class TerminalView(ReadingView, can_focus=True):
             return
         else:
             self.scroll_to_bottom()
-            self.send(encode_key(key, event.character, self.modes))
+            self.send(self._bytes_of(event))
         event.stop()
         event.prevent_default()
+
+    def send_key(self, key: str) -> None:
+        """Send a key that was not typed here."""
+        self.send(encode_key(key, None, self.modes))
+
+    def _bytes_of(self, event: events.Key) -> bytes:
+        if not isinstance(event, RawKey):
+            return encode_key(event.key, event.character, self.modes)
+        if is_kitty_key(event.raw):
+            self.engine.screen.keyboard_protocol = True
+        return encode_raw_key(event.raw, event.key, event.character, self.modes) if event.raw else b""
 
     def on_paste(self, event: events.Paste) -> None:
         """Paste into the program, unless the person reads."""
@@ -127,9 +144,21 @@ class TerminalView(ReadingView, can_focus=True):
     def _focus_changed(self, *, focused: bool) -> None:
         if self.interactive:
             self.answer(encode_focus(focused, self.modes))
+        self._modify_outer_keys()
         with self.engine.lock:
             self.engine.screen.dirty.add(self.engine.screen.cursor.y)
         self.schedule_frame()
+
+    def on_terminal_view_wake(self, message: TerminalCanvas.Wake) -> None:
+        """Pass on what the program asked of the keyboard."""
+        self._modify_outer_keys()
+
+    def _modify_outer_keys(self) -> None:
+        level = self.modes.modify_keys if self.captures_keys else 0
+        app = app_of(self)
+        if level != self._outer_keys and isinstance(app, HasPrograms):
+            self._outer_keys = level
+            app.modify_outer_keys(level)
 
     # Mouse
 

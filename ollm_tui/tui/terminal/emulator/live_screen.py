@@ -86,12 +86,17 @@ SEQUENCES: dict[str, tuple[str, int]] = {
     '"q': ("set_protection", 1),
     "$p": ("report_mode", 1),
     ">c": ("report_secondary_attributes", 1),
+    ">m": ("modify_keys", 2),
     ">q": ("report_version", 1),
+    ">u": ("push_keyboard", 1),
+    "<u": ("pop_keyboard", 1),
+    "=u": ("set_keyboard", 2),
     "?J": ("erase_in_display", 1),
     "?K": ("erase_in_line", 1),
     "?h": ("set_mode", 16),
     "?l": ("reset_mode", 16),
     "?n": ("report_device_status", 1),
+    "?u": ("report_keyboard", 0),
     "?$p": ("report_mode", 1),
 }
 """Control sequences by private prefix, intermediates and final byte: method and number of parameters.
@@ -112,6 +117,8 @@ class LiveScreen(ModesScreen):
         self.on_reply: Callable[[str], None] | None = None
         self.on_event: Callable[[osc.TerminalEvent], None] | None = None
         self.allow_clipboard = False
+        self.keyboard_protocol = False
+        """Whether the outer terminal has kitty's keyboard protocol."""
         self.foreground: tuple[int, int, int] = (0xE0, 0xE0, 0xE0)
         """Answer to OSC 10 (text colour); the view sets the theme's."""
         self.background: tuple[int, int, int] = (0x12, 0x12, 0x12)
@@ -157,6 +164,11 @@ class LiveScreen(ModesScreen):
         is_set = (number << 5 if private else number) in self.mode
         state = (1 if is_set else 2) if known else 0
         self.write_process_input(f"\x1b[{'?' if private else ''}{number};{state}$y")
+
+    def report_keyboard(self, private: bool = False) -> None:
+        """Answer kitty's query; only where the outer terminal sends such keys."""
+        if self.keyboard_protocol:
+            self.write_process_input(f"\x1b[?{self.keyboard_flags}u")
 
     def window_operation(self, operation: int = 0, *_arguments: int) -> None:
         """Run XTWINOPS: report the size (18), push or pop the title (22, 23)."""

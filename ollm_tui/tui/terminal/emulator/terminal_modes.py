@@ -22,6 +22,11 @@ PRIVATE_MODES = frozenset(
 """Known DEC modes; others are ignored, so no input fills `screen.mode`."""
 
 
+KEYBOARD_FLAGS = 0b11001
+"""Flags of kitty's keyboard protocol that are passed on: disambiguate, all keys, associated text."""
+MAX_KEYBOARDS = 16
+
+
 class MouseReports(Enum):
     """Which mouse events the program asked for, by the mode number."""
 
@@ -53,6 +58,10 @@ class InputModes:
     alternate_scroll: bool = True
     mouse: MouseReports = MouseReports.OFF
     mouse_format: MouseFormat = MouseFormat.LEGACY
+    keyboard_flags: int = 0
+    """Of kitty's keyboard protocol."""
+    modify_keys: int = 0
+    """Level of xterm's modifyOtherKeys."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,10 @@ class ModesScreen(EditingScreen):
         self.cursor_shape = 0
         """DECSCUSR: 0-2 block, 3-4 underline, 5-6 bar."""
         self._charset_tables = [CHARSETS["B"], CHARSETS["B"]]
+        self._keyboards = [0]
+        """Kitty's flags, each program's above its caller's."""
+        self._keyboards_of_main = [0]
+        self._modify_keys = 0
         super().__init__(columns, lines, scrollback_lines)
         self.mode.add(1007 << 5)
 
@@ -102,6 +115,8 @@ class ModesScreen(EditingScreen):
             alternate_scroll=1007 << 5 in mode,
             mouse=mouse,
             mouse_format=encoding,
+            keyboard_flags=self.keyboard_flags,
+            modify_keys=self._modify_keys,
         )
 
     def reset(self) -> None:
@@ -110,6 +125,7 @@ class ModesScreen(EditingScreen):
         self.rows[:] = [ScreenRow() for _ in range(self.lines)]
         self.margins = None
         self.mode = {mo.DECAWM, mo.DECTCEM, 1007 << 5}
+        self._keyboards, self._modify_keys = [0], 0
         self.title = ""
         self.tabstops = set(range(8, self.columns, 8))
         self.cursor = LiveCursor()
@@ -160,6 +176,32 @@ class ModesScreen(EditingScreen):
         """DECKPNM."""
         self.mode.discard(66 << 5)
 
+    # Keyboard protocols
+
+    @property
+    def keyboard_flags(self) -> int:
+        """What the program asked of kitty's keyboard protocol."""
+        return self._keyboards[-1]
+
+    def push_keyboard(self, flags: int = 0) -> None:
+        """CSI > u: ask for flags until they are popped."""
+        self._keyboards = [*self._keyboards, flags & KEYBOARD_FLAGS][-MAX_KEYBOARDS:]
+
+    def pop_keyboard(self, count: int = 0) -> None:
+        """CSI < u: go back to the flags before."""
+        self._keyboards = self._keyboards[: -(count or 1)] or [0]
+
+    def set_keyboard(self, flags: int = 0, how: int = 1) -> None:
+        """CSI = u: 1 sets exactly these flags, 2 adds, 3 removes them."""
+        before = self._keyboards[-1]
+        changed = {2: before | flags, 3: before & ~flags}.get(how, flags)
+        self._keyboards[-1] = changed & KEYBOARD_FLAGS
+
+    def modify_keys(self, resource: int = 0, level: int = 0) -> None:
+        """XTMODKEYS: 4 is modifyOtherKeys."""
+        if resource in (0, 4):
+            self._modify_keys = min(level, 2)
+
     # Saved cursors
 
     def save_cursor(self) -> None:
@@ -187,6 +229,7 @@ class ModesScreen(EditingScreen):
         if self.main_rows is None:
             self.main_rows = self.rows
             self._saved_of_main, self.saved = self.saved, SavedCursor()
+            self._keyboards_of_main, self._keyboards = self._keyboards, [0]
             self.main_position = (self.cursor.y, self.cursor.x)
             self.rows = [ScreenRow() for _ in range(self.lines)]
             self.alternate_screen = True
@@ -198,6 +241,7 @@ class ModesScreen(EditingScreen):
         if self.main_rows is not None:
             self.rows, self.main_rows = self.main_rows, None
             self.saved = self._saved_of_main
+            self._keyboards = self._keyboards_of_main
             self.alternate_screen = False
             self.mark_all_dirty()
 
