@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,7 @@ def test_the_defaults_in_the_description_are_those_of_the_settings() -> None:
 
 
 def test_every_key_of_the_dashboard_is_described_with_its_id() -> None:
+    import_module("ollm_tui.tui.app")  # the application registers what has keys
     rows = re.findall(r"^\| (`.+`) \| `([a-z_.]+)` \| \S.* \|$", read_topic("keys"), re.MULTILINE)
     described = {name: keys.replace("`", "").replace(", ", ",") for keys, name in rows}
     assert described == {binding.id: binding.key for _, bindings in key_groups() for binding in bindings}

@@ -27,10 +27,11 @@ from ollm_tui.core.fence.dir_handle import DirectoryCache
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.search import listing
 from ollm_tui.core.search.ripgrep import find_ripgrep
+from ollm_tui.core.tools import grep
 from ollm_tui.core.tools.base import Parameters, Tool
 from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.glob import GLOB
-from ollm_tui.core.tools.grep import GREP, GrepInvocation
+from ollm_tui.core.tools.grep import GREP
 from ollm_tui.core.tools.ls import LS, LsData, LsEntry
 
 ROUNDS = 5
@@ -107,12 +108,12 @@ async def measure(root: Path, program: str) -> None:
         return run
 
     async def without_ripgrep() -> ToolResult:
-        kept = GrepInvocation._ripgrep
-        GrepInvocation._ripgrep = lambda self: None  # type: ignore[method-assign]  # the arm that has none
+        installed = grep.ripgrep_for
+        grep.ripgrep_for = lambda workspace: None  # the arm that has none
         try:
             return await tool(GREP, {"pattern": "needle_here", **same})()
         finally:
-            GrepInvocation._ripgrep = kept
+            grep.ripgrep_for = installed
 
     def first_time(run: Callable[[], Awaitable[ToolResult]]) -> Callable[[], Awaitable[ToolResult]]:
         async def forgetful() -> ToolResult:

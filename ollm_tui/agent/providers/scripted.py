@@ -6,9 +6,9 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainValidator, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
@@ -51,6 +51,22 @@ class ScriptError(ValueError):
     """An invalid script; the message names the file, the reply's index (from 0) and the key."""
 
 
+# Models write half surrogate pairs and JSON nested very deep, so scripts may; pydantic itself refuses both.
+def _as_text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("not a string")
+    return value
+
+
+def _as_object(value: object) -> JsonObject:
+    if not isinstance(value, dict):
+        raise ValueError("not an object")
+    return cast(JsonObject, value)
+
+
+_Text = Annotated[str, PlainValidator(_as_text)]
+
+
 class _ScriptModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, alias_generator=to_camel)
 
@@ -85,14 +101,14 @@ class Expectation(_ScriptModel):
 class ScriptedCall(_ScriptModel):
     """A call in a reply."""
 
-    name: str = Field(min_length=1)
-    arguments: JsonObject = {}
+    name: Annotated[_Text, Field(min_length=1)]
+    arguments: Annotated[JsonObject, PlainValidator(_as_object)] = {}
 
 
 class ScriptedReply(_ScriptModel):
     """One answer of a script; `piece_delay_ms` is between two pieces of the text."""
 
-    text: str = ""
+    text: _Text = ""
     tool_calls: list[ScriptedCall] = []
     piece_delay_ms: Annotated[float, Field(ge=0, le=60_000)] = 0
     expect: Expectation = Expectation()

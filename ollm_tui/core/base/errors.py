@@ -234,7 +234,10 @@ def from_os_error(error: OSError, shown_path: str, otherwise: type[ToolFailure])
             return NotADirectory(f"{shown_path}: a part of the path is not a directory.", details)
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return NoPermission(f"{shown_path}: {reason}. Ask the person to change its permissions.", details)
-        case errno.ENOSPC | errno.EDQUOT | errno.EFBIG:
+        case errno.EFBIG:
+            limit = "Nothing was changed; files may not get this large here (ulimit -f). Write a smaller one."
+            return NoSpace(f"{shown_path}: {reason}. {limit}", details)
+        case errno.ENOSPC | errno.EDQUOT:
             return NoSpace(f"{shown_path}: {reason}. Nothing was changed; free some space first.", details)
         case errno.ELOOP:
             return InvalidPath(f"{shown_path}: {reason}.", details)

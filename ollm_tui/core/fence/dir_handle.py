@@ -24,7 +24,7 @@ _DIRECTORIES_KEPT = 32
 
 _DIRECTORY = O_PATH | os.O_DIRECTORY
 
-_SETTLED = 2_000_000_000
+SETTLED = 2_000_000_000
 """Nanoseconds without a change before a directory's time stamps are trusted: some file systems count in whole seconds,
 so that a second change could leave them as they are.
 """
@@ -35,7 +35,7 @@ _OWN_DESCRIPTORS = b"/proc/self/fd/"
 def is_settled(status: os.stat_result, moment: int) -> bool:
     """Return whether a directory had not changed for some time before a moment (nanoseconds since 1970)."""
     # A directory of /proc or /sys has no size, and its time stamps do not tell changes.
-    return status.st_size > 0 and max(status.st_mtime_ns, status.st_ctime_ns) + _SETTLED < moment
+    return status.st_size > 0 and max(status.st_mtime_ns, status.st_ctime_ns) + SETTLED < moment
 
 
 class DirHandle:

@@ -29,7 +29,7 @@ _GROWTH = 4
 _WORTH_TRYING = 5000
 """Files searched in order before giving up the hope that the first few hold all that is wanted."""
 
-_SWEEP_LIMIT = 200_000
+SWEEP_LIMIT = 200_000
 """Lines taken from one sweep over everything; of more the first ones in order are wanted, which needs the other way."""
 
 _MAX_ARGUMENT_BYTES = 800_000
@@ -157,7 +157,7 @@ class FileSearch:
         paths = listing.files(links=False)
         size, searched = _FIRST_BATCH, 0
         while max_files is None or searched < max_files:
-            batch = await self.signal.in_thread(_next_batch, paths, size)
+            batch = await self.signal.in_thread(next_batch, paths, size)
             if not batch:
                 return findings, True
             wanted = batch if self.file_pattern is None else self.file_pattern.matching(batch)
@@ -194,7 +194,7 @@ class FileSearch:
         tally = SearchTally()
         walk = asyncio.create_task(self.signal.in_thread(_directories_of, listing))
         try:
-            found = await ripgrep.search_tree(listing.handle, _flags_for(listing), self.query, tally, _SWEEP_LIMIT)
+            found = await ripgrep.search_tree(listing.handle, _flags_for(listing), self.query, tally, SWEEP_LIMIT)
             if found is None:
                 return None
             folders = await walk
@@ -206,9 +206,9 @@ class FileSearch:
         listed = _listed([file.path for file in files], folders)
         files = [file for file in files if file.path in listed]
         paths = iter(sorted(_listed(further, folders)))
-        while batch := _next_batch(paths, _LARGEST_BATCH):
-            files += await ripgrep.search_files(listing.handle, batch, self.query, tally, _SWEEP_LIMIT)
-        if sum([len(file.lines) for file in files]) > _SWEEP_LIMIT:
+        while batch := next_batch(paths, _LARGEST_BATCH):
+            files += await ripgrep.search_files(listing.handle, batch, self.query, tally, SWEEP_LIMIT)
+        if sum([len(file.lines) for file in files]) > SWEEP_LIMIT:
             return None
         findings = FileSearchResult(self.limit, tally=tally, listing=listing)
         findings.take(sorted(files, key=attrgetter("path")))
@@ -217,7 +217,7 @@ class FileSearch:
         return findings
 
 
-def _next_batch(paths: Iterator[bytes], size: int) -> list[bytes]:
+def next_batch(paths: Iterator[bytes], size: int) -> list[bytes]:
     """So many paths, or fewer where they would not fit on a command line."""
     batch: list[bytes] = []
     length = 0

@@ -107,7 +107,7 @@ class GrepInvocation(ToolInvocation[GrepParameters]):
             query.check_text()
             one_file = stat.S_ISREG(os.lstat(location.real).st_mode)
             query = replace(query, other_encodings=one_file or query.beyond_ascii)
-            search = FileSearch(query, self._limit, file_pattern, self._ripgrep(), signal)
+            search = FileSearch(query, self._limit, file_pattern, ripgrep_for(self.context.fence), signal)
             if one_file:
                 handle = await signal.in_thread(_around_file, self.context.fence, location)
                 findings = await signal.guard(search.in_files(handle, [os.fsencode(location.real.name)]))
@@ -153,7 +153,7 @@ class GrepInvocation(ToolInvocation[GrepParameters]):
             query.compiled()
         except InvalidPatternError:
             # Ripgrep takes some expressions that the engine in this process does not, and names the place of a fault.
-            ripgrep = self._ripgrep()
+            ripgrep = ripgrep_for(self.context.fence)
             if ripgrep is None:
                 raise
             try:
@@ -164,13 +164,15 @@ class GrepInvocation(ToolInvocation[GrepParameters]):
                 return
             raise
 
-    def _ripgrep(self) -> Ripgrep | None:
-        program = find_ripgrep((*self.context.fence.roots, *self.context.fence.readable_roots))
-        return None if program is None else Ripgrep(program)
-
     def _listing(self, location: Location, signal: AbortSignal) -> Listing:
         options = ListingOptions(self.params.include_hidden, self.params.include_ignored, skip_credentials=True)
         return listing_of(self.context.fence, location, options, signal)
+
+
+def ripgrep_for(workspace: Workspace) -> Ripgrep | None:
+    """Return the installed ripgrep, none that lies in the workspace; None where there is none."""
+    program = find_ripgrep((*workspace.roots, *workspace.readable_roots))
+    return None if program is None else Ripgrep(program)
 
 
 def _around_file(fence: Workspace, location: Location) -> DirHandle:

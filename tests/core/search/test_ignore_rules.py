@@ -163,7 +163,7 @@ class TestFolderEntries:
 
     @pytest.fixture
     def entries(self, monkeypatch: pytest.MonkeyPatch) -> DirectoryCache:
-        monkeypatch.setattr(dir_handle, "_SETTLED", -(10**18))  # trusted at once, without waiting two seconds
+        monkeypatch.setattr(dir_handle, "SETTLED", -(10**18))  # trusted at once, without waiting two seconds
         return DirectoryCache()
 
     def test_is_read_once_while_it_does_not_change(self, tmp_path: Path, entries: DirectoryCache) -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.search.ripgrep import find_ripgrep
+from ollm_tui.core.tools import grep
 from ollm_tui.core.tools.base import AnyTool
 from ollm_tui.core.tools.glob import GLOB
-from ollm_tui.core.tools.grep import GREP, GrepInvocation
+from ollm_tui.core.tools.grep import GREP
 from ollm_tui.core.tools.ls import LS
 from ollm_tui.core.tools.read_file import READ_FILE
 from ollm_tui.core.tools.read_many_files import READ_MANY_FILES
@@ -62,7 +63,7 @@ def test_a_race_of_swapped_links_shows_nothing_of_what_lies_outside(
     if engine == "here":
         if not call.startswith("grep"):
             pytest.skip("has no engine")
-        monkeypatch.setattr(GrepInvocation, "_ripgrep", lambda self: None)
+        monkeypatch.setattr(grep, "ripgrep_for", lambda workspace: None)
     elif find_ripgrep(()) is None:
         pytest.skip("ripgrep is not installed")
     tool, arguments = CALLS[call]

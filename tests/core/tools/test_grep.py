@@ -26,8 +26,9 @@ from ollm_tui.core.fence.dir_handle import DirHandle
 from ollm_tui.core.search import file_search, python_search
 from ollm_tui.core.search.line_query import CUT_MARK, MAX_LINE_CHARS
 from ollm_tui.core.search.ripgrep import Ripgrep, find_ripgrep
+from ollm_tui.core.tools import grep
 from ollm_tui.core.tools.context import Limits
-from ollm_tui.core.tools.grep import GREP, GrepData, GrepInvocation, GrepMatch
+from ollm_tui.core.tools.grep import GREP, GrepData, GrepMatch
 from tests.core.tools.file_reads import call, called, git, write
 
 ENGINES = ["ripgrep", "ripgrep, settled", "here"]
@@ -39,11 +40,11 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     """Each test runs with ripgrep and without."""
     name = str(request.param)
     if name == "here":
-        monkeypatch.setattr(GrepInvocation, "_ripgrep", lambda self: None)
+        monkeypatch.setattr(grep, "ripgrep_for", lambda workspace: None)
     elif find_ripgrep(()) is None:
         pytest.skip("ripgrep is not installed")
     elif name == "ripgrep, settled":
-        monkeypatch.setattr(dir_handle, "_SETTLED", -(10**18))
+        monkeypatch.setattr(dir_handle, "SETTLED", -(10**18))
     return name
 
 
@@ -56,7 +57,7 @@ def matches_of(result: ToolResult) -> tuple[GrepMatch, ...]:
 def here(root: Path | str, arguments: dict[str, JsonValue]) -> ToolResult:
     """A call with the engine in this process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GrepInvocation, "_ripgrep", lambda self: None)
+        patch.setattr(grep, "ripgrep_for", lambda workspace: None)
         return called(GREP, root, arguments)
 
 
@@ -160,7 +161,7 @@ def test_both_engines_give_the_same_lines_in_the_same_order(
         except InvalidArguments:
             return  # each takes a few expressions that the other does not
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(dir_handle, "_SETTLED", -(10**18))
+            patch.setattr(dir_handle, "SETTLED", -(10**18))
             settled = called(GREP, folder, arguments)
     assert settled.llm_content == ripgreps.llm_content
     assert matches_of(settled) == matches_of(ripgreps)
@@ -398,7 +399,7 @@ async def test_files_with_much_else_than_text_cost_little_memory(
         limited, codes = root / "limited", root / "codes"
         limited.write_text(f'#!/bin/sh\nulimit -v 250000\n"{find_ripgrep(())}" "$@"\necho $? >> {codes}\n')
         limited.chmod(0o755)
-        monkeypatch.setattr(GrepInvocation, "_ripgrep", lambda self: Ripgrep(limited))
+        monkeypatch.setattr(grep, "ripgrep_for", lambda workspace: Ripgrep(limited))
     with (tmp_path / "sparse").open("wb") as file:
         file.write(b"x\0")
         file.truncate(300_000_000)
@@ -538,7 +539,7 @@ async def test_a_file_that_becomes_a_link_meanwhile_is_not_shown(
 ) -> None:
     root = tmp_path / "w"
     write(tmp_path, {"outside": "needle of others", "w/a": "needle", "w/b": "needle", "w/c": b"needle" + b"x" * 2000})
-    swapped = file_search._next_batch
+    swapped = file_search.next_batch
 
     def swap(*arguments: Any) -> list[bytes]:  # Any: whatever it takes, it is passed on
         batch = swapped(*arguments)
@@ -547,7 +548,7 @@ async def test_a_file_that_becomes_a_link_meanwhile_is_not_shown(
             (root / name).symlink_to(tmp_path / "outside")
         return batch
 
-    monkeypatch.setattr(file_search, "_next_batch", swap)
+    monkeypatch.setattr(file_search, "next_batch", swap)
     result = await call(GREP, root, {"pattern": "needle", "maxResults": 50})
     assert result.llm_content == "a:1: needle"
 
@@ -566,7 +567,7 @@ async def test_the_first_matches_in_order_are_given_and_the_limit_is_said(tmp_pa
 async def test_a_flood_of_matches_falls_back_to_the_first_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
-    monkeypatch.setattr(file_search, "_SWEEP_LIMIT", 10)
+    monkeypatch.setattr(file_search, "SWEEP_LIMIT", 10)
     write(tmp_path, {f"{number:03}": "x\n" for number in range(30)})
     result = await call(GREP, tmp_path, {"pattern": "x"}, limits=Limits(entries=20))
     assert [match["path"] for match in matches_of(result)] == [f"{number:03}" for number in range(20)]

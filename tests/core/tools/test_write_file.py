@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import os
 import resource
 import signal
@@ -20,6 +21,7 @@ from ollm_tui.core.base.errors import (
     FileChanged,
     FileExists,
     FileNotFound,
+    FileWriteFailed,
     InvalidArguments,
     InvalidPath,
     IsADirectory,
@@ -27,6 +29,7 @@ from ollm_tui.core.base.errors import (
     NoSpace,
     NotADirectory,
     OperationCancelled,
+    from_os_error,
 )
 from ollm_tui.core.bus.confirmation import DiffPreview, TextPreview
 from ollm_tui.core.files.text_files import decode
@@ -236,14 +239,16 @@ def test_half_a_surrogate_pair_is_an_encoding_error(room: Room) -> None:
     assert room.all_names() == []
 
 
-def test_a_full_disk_is_no_space_and_leaves_what_was_there(room: Room) -> None:
+def test_a_limit_on_the_size_of_files_is_told_from_a_full_disk_and_leaves_what_was_there(room: Room) -> None:
+    full = from_os_error(OSError(errno.ENOSPC, "No space left on device"), "f", FileWriteFailed)
+    assert isinstance(full, NoSpace) and "free some space first" in full.message
     room.write("f", "old")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
     try:
         for path in ("f", "new/deep/g"):
-            with pytest.raises(NoSpace):
+            with pytest.raises(NoSpace, match=r"files may not get this large here \(ulimit -f\)"):
                 write(room, path, "x" * 10_000, overwrite=True)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
