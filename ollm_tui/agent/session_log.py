@@ -7,12 +7,13 @@ import os
 import re
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
 import aiofiles
 
-from ollm_tui.agent.events import UNLOGGED, Event, as_line
+from ollm_tui.agent.events import UNLOGGED, Event, NoticeEvent, as_line
 from ollm_tui.core.base.app_dirs import state_dir
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.fence.secrets import mask
@@ -55,43 +56,105 @@ def prune_loose_outputs(folder: Path, clock: Clock) -> None:
 
 
 class SessionLog:
-    """The events of one session, one JSON object a line, each written at once.
+    """The events of one session, one JSON object a line, each written at once: a killed process leaves whole lines.
 
-    A whole line reaches the system with one write, so a killed process leaves whole lines. When the disk is full the
-    session goes on unrecorded and `on_error` is called once.
+    A line that the disk takes a part of is taken back. After an error each further event is tried, in a folder made
+    anew where it is gone; the first that is written stands behind a notice of how many are missing, and why.
     """
 
-    def __init__(self, folder: Path, on_error: Callable[[str], None]) -> None:
-        """Create the folder and open the log; raise OSError."""
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.path = folder / "events.jsonl"
-        self._on_error = on_error
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._descriptor: int | None = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self.error = ""
+        """Why the session is not recorded now, for the person; empty while it is."""
+        self._listeners: list[Callable[[str], None]] = []
+        self._descriptor: int | None = None
+        self._closed = False
+        self._written = self._missing = 0
+        try:
+            self._open()
+        except OSError as error:
+            self.error = self._not_recorded(error)
+
+    def subscribe(self, listener: Callable[[str], None]) -> None:
+        """Call `listener` with a sentence for the person when recording stops, and when it goes on."""
+        self._listeners.append(listener)
 
     def write(self, event: Event) -> None:
         """Append an event; deltas are left out, since a later event has the whole."""
-        if self._descriptor is None or isinstance(event, UNLOGGED):
+        if self._closed or isinstance(event, UNLOGGED):
             return
-        line = (mask(as_line(event)) + "\n").encode("utf-8", "surrogatepass")
         try:
-            written = os.write(self._descriptor, line)
-            if written < len(line):
-                raise OSError("the disk took only a part of it")
+            self._open_again_if_gone()
+            events = [event]
+            if self._missing:
+                text = f"{_events(self._missing)} missing here. {self.error or 'The log was removed.'}"
+                events.insert(0, NoticeEvent(id=event.id, time=event.time, text=text))
+            self._append("".join(f"{mask(as_line(each))}\n" for each in events).encode("utf-8", "surrogatepass"))
         except OSError as error:
-            self.close()
-            self._on_error(f"The session is no longer recorded: {self.path}: {error.strerror or error}.")
+            self._missing += 1
+            if not self.error:
+                self._change(self._not_recorded(error), self._not_recorded(error))
+            return
+        if self.error:
+            self._change("", f"The session is recorded again; {_events(self._missing)} missing in {self.path}.")
+        self._written, self._missing = self._written + 1, 0
 
     def sync(self) -> None:
         """Sync the log to disk; blocks, for the end of a turn."""
         if self._descriptor is not None:
-            os.fsync(self._descriptor)
+            try:
+                os.fsync(self._descriptor)
+            except OSError as error:
+                log.warning("%s could not be synced: %s", self.path, error)
 
     def close(self) -> None:
         """Close the log; later events are not written."""
+        self._closed = True
+        self._let_go()
+
+    def _open(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def _open_again_if_gone(self) -> None:
+        """Open a log that was removed anew; what is written to a removed file nobody finds again."""
+        if self._descriptor is not None and not os.fstat(self._descriptor).st_nlink:
+            self._let_go()
+            self._missing, self._written = self._missing + self._written, 0
+        if self._descriptor is None:
+            self._open()
+
+    def _append(self, data: bytes) -> None:
+        assert self._descriptor is not None
+        before = os.fstat(self._descriptor).st_size
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError:
+            if len(rest) < len(data):
+                with suppress(OSError):
+                    os.ftruncate(self._descriptor, before)
+            raise
+
+    def _not_recorded(self, error: OSError) -> str:
+        reason = error.strerror or str(error)
+        return f"The session is not recorded: {self.path}: {reason}. Free space or repair the folder to go on."
+
+    def _change(self, error: str, sentence: str) -> None:
+        self.error = error
+        for listener in self._listeners:
+            listener(sentence)
+
+    def _let_go(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _events(count: int) -> str:
+    return "1 event is" if count == 1 else f"{count} events are"
 
 
 def sessions_folder() -> Path:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ollm_tui import __version__
-from ollm_tui.agent.events import SessionStartedEvent
+from ollm_tui.agent.events import Event, NoticeEvent, SessionStartedEvent
 from ollm_tui.agent.loop import Agent
 from ollm_tui.agent.providers.provider import Provider
 from ollm_tui.agent.recall import MemoryRecall
@@ -37,7 +37,7 @@ class Runtime:
     stream: EventStream
     agent: Agent
     session_id: str
-    log: SessionLog | None
+    log: SessionLog
     notices: tuple[str, ...]
 
     def begin(self) -> None:
@@ -86,14 +86,12 @@ async def open_runtime(
         stream = EventStream(core.bus, clock)
         stack.callback(stream.close)
         notices = [*core.notices]
-        log: SessionLog | None = None
-        try:
-            log = await asyncio.to_thread(SessionLog, folder, notices.append)
-        except OSError as error:
-            notices.append(f"This session is not recorded: {folder}: {error.strerror or error}.")
-        else:
-            stack.callback(log.close)
-            stream.subscribe(log.write)
+        log = await asyncio.to_thread(SessionLog, folder)
+        stack.callback(log.close)
+        stream.subscribe(log.write)
+        if log.error:
+            notices.append(log.error)
+        log.subscribe(lambda change: _later(stream.publish, NoticeEvent(text=change)))
         agent = Agent(
             chosen.provider,
             core.executor,
@@ -124,11 +122,16 @@ def _recall(provider: Provider, core: Core) -> MemoryRecall | None:
     return MemoryRecall(core.memory, allowed, budget)
 
 
-def _sync(core: Core, log: SessionLog | None) -> None:
+def _sync(core: Core, log: SessionLog) -> None:
     core.audit.flush()
     core.store.sync()
-    if log is not None:
-        log.sync()
+    log.sync()
+
+
+def _later(publish: Callable[[Event], object], event: Event) -> None:
+    """Publish an event behind the one that is being read."""
+    with suppress(RuntimeError):  # no loop any more: nobody is left to read it
+        asyncio.get_running_loop().call_soon(publish, event)
 
 
 def _plays_tour(configuration: Configuration) -> bool:

@@ -93,6 +93,8 @@ class SessionStatus:
     """Not empty when an invalid policy denies everything."""
     tokens_used: int | None = None
     tokens_limit: int | None = None
+    recorded: bool = True
+    """False while the session log cannot be written."""
 
 
 @dataclass(frozen=True)

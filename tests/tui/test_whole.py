@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import TextArea
 
+from ollm_tui.core.base.app_dirs import state_dir
 from ollm_tui.options import Options
 from ollm_tui.testing import Reply, tool_call
 from ollm_tui.testing.dashboard_harness import open_dashboard
@@ -299,3 +300,25 @@ async def test_a_program_writes_the_clipboard_only_where_the_settings_allow_it(
             await here.wait_for("put 9 characters on the clipboard")
         await here.pilot.pause(0.1)
         assert here.app.clipboard == ("from afar" if allowed else "")
+
+
+async def test_a_session_that_cannot_be_recorded_says_so_until_it_can(workspace: Path) -> None:
+    sessions = state_dir() / "sessions"
+    sessions.parent.mkdir(parents=True, exist_ok=True)
+    sessions.write_text("a file where the folder should be")
+    async with open_dashboard(workspace, [{"text": "Hello."}, {"text": "Hello again."}]) as here:
+        await here.wait_for("NOT RECORDED")
+        await here.wait_for("The session is not recorded")
+        sessions.unlink()
+        await here.send("go")
+        await here.wait_for("The session is recorded again")
+        await here.wait_until(lambda: "NOT RECORDED" not in here.text)
+
+
+async def test_the_log_of_a_dashboard_begins_with_the_session(workspace: Path) -> None:
+    async with open_dashboard(workspace, [{"text": "Hello."}]) as here:
+        await here.send("go")
+        await here.wait_for("Hello.")
+    [log] = (state_dir() / "sessions").glob("*/events.jsonl")
+    first = json.loads(log.read_text().splitlines()[0])
+    assert (first["type"], first["id"], first["workspace"]) == ("session_started", 1, str(workspace.resolve()))

@@ -230,6 +230,7 @@ class StatusController:
         self._post = post
         configuration = runtime.core.configuration
         described = runtime.agent.provider.describe()
+        runtime.log.subscribe(lambda _: self._change(replace(self.now, recorded=not runtime.log.error)))
         self.now = SessionStatus(
             model=described.model or described.provider,
             workspace=_short(configuration.workspace.root),
@@ -237,6 +238,7 @@ class StatusController:
             mode=self._executor.mode.value,
             offline=described.provider == "offline",
             denied_because=configuration.policy_error or "",
+            recorded=not runtime.log.error,
         )
 
     def post(self) -> None:

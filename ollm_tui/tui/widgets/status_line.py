@@ -65,6 +65,8 @@ class StatusLine(OneRow):
         policy = "policy: DENIES ALL" if session.denied_because else f"policy: {visible(session.mode)}"
         alarming = bool(session.denied_because) or session.mode == "yolo"
         parts: list[str | tuple[str, TextRole]] = [" ", (state, WORD_ROLES[word])]
+        if not session.recorded:
+            parts += [(" | ", TextRole.MUTED), ("NOT RECORDED", TextRole.ERROR)]
         for fact in facts:
             parts += [(" | ", TextRole.MUTED), fact]
         parts += [(" | ", TextRole.MUTED), (policy, TextRole.ERROR if alarming else TextRole.PLAIN)]
