@@ -6,9 +6,9 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Iterable
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainValidator, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, JsonValue, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
@@ -30,7 +30,6 @@ from ollm_tui.agent.providers.provider import (
     UserMessage,
 )
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.results import JsonObject
 
 _WANTED = {
     "text": "text must be a string",
@@ -51,20 +50,7 @@ class ScriptError(ValueError):
     """An invalid script; the message names the file, the reply's index (from 0) and the key."""
 
 
-# Models write half surrogate pairs and JSON nested very deep, so scripts may; pydantic itself refuses both.
-def _as_text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError("not a string")
-    return value
-
-
-def _as_object(value: object) -> JsonObject:
-    if not isinstance(value, dict):
-        raise ValueError("not an object")
-    return cast(JsonObject, value)
-
-
-_Text = Annotated[str, PlainValidator(_as_text)]
+_Text: TypeAlias = InstanceOf[str]
 
 
 class _ScriptModel(BaseModel):
@@ -74,9 +60,9 @@ class _ScriptModel(BaseModel):
 class Expectation(_ScriptModel):
     """What a request must be like; None is what does not matter."""
 
-    last_tool_result_contains: str | None = None
-    last_user_message_contains: str | None = None
-    tool_names: list[str] | None = None
+    last_tool_result_contains: _Text | None = None
+    last_user_message_contains: _Text | None = None
+    tool_names: list[_Text] | None = None
     """Exactly the tools offered, in any order."""
 
     def difference(self, request: ChatRequest) -> str | None:
@@ -102,7 +88,8 @@ class ScriptedCall(_ScriptModel):
     """A call in a reply."""
 
     name: Annotated[_Text, Field(min_length=1)]
-    arguments: Annotated[JsonObject, PlainValidator(_as_object)] = {}
+    arguments: dict[Any, Any] = {}
+    """As read from JSON: validation goes less deep than models nest, and takes no half characters."""
 
 
 class ScriptedReply(_ScriptModel):
