@@ -67,10 +67,7 @@ P = TypeVar("P", bound=Parameters)
 
 @dataclass(frozen=True)
 class TouchedPath:
-    """A path that a call would read or write, as the caller wrote it.
-
-    It is checked against the workspace before a confirmation is requested.
-    """
+    """A path that a call would read or write, as the caller wrote it."""
 
     path: str
     access: Access
@@ -106,10 +103,7 @@ class SessionOffer:
 
 @dataclass(frozen=True)
 class CallFacts:
-    """Facts for the policy, in addition to a call's parameters and paths.
-
-    Collecting them reads no more than `stat` does.
-    """
+    """Facts for the policy beside parameters and paths; collecting them reads no more than `stat`."""
 
     effect: Effect
     """The kind of effect of this call."""
@@ -152,10 +146,7 @@ class ToolInvocation(ABC, Generic[P]):
         return CallFacts(self.tool.effect)
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
-        """Raise what must fail whatever anybody answers, before anyone is asked.
-
-        Returns a result where the call is already done because nothing would change.
-        """
+        """Raise what must fail whatever anybody answers; return a result where nothing would change."""
         return None
 
     async def should_confirm_execute(self, signal: AbortSignal) -> ConfirmationDetails | Literal[False]:
@@ -254,10 +245,7 @@ class Tool(Generic[P]):
 
     @property
     def _takes(self) -> str:
-        """Return the parameters in words, for the model's next try.
-
-        The schema may be far back in the conversation.
-        """
+        """Return the parameters in words: the schema may be far back in the conversation."""
         return f"It takes {parameters_in_words(self.parameters) or 'nothing'}."
 
 

@@ -203,10 +203,7 @@ class EditFileInvocation(FileChangeInvocation[EditFileParameters]):
 
 
 def _plan_edits(shown: str, snapshot: FileSnapshot, edits: Sequence[Edit], *, strict: bool) -> _EditPlan:
-    """Apply `edits` in order to a file's bytes, changing only the matches.
-
-    Raises EditTargetNotFound, EditTargetAmbiguous, EditNoChange, BinaryFile, EncodingFailure.
-    """
+    """Apply `edits` in order to a file's bytes, changing only the matches. Raises ToolFailure."""
     advice = "Only text can be edited; write_file with encoding=base64 replaces the whole file."
     decoded = decode(snapshot.raw, shown, advice)
     raw, encoding, text = snapshot.raw, decoded.encoding, Text(decoded.text)

@@ -238,10 +238,7 @@ def _exact_search(text: str, target: str) -> Search | None:
 
 
 def _literally(text: str, target: str, low: int, high: int) -> Iterator[tuple[int, int]]:
-    """Yield occurrences as `str.count` counts them; multi-line targets may also overlap.
-
-    In a run of equal lines (`}` below `}`) a target of some of them is ambiguous.
-    """
+    """Yield occurrences as `str.count` does; multi-line targets may overlap, as `}` below `}` does."""
     step = 1 if "\n" in target.rstrip("\n") and not target.isspace() else len(target)
     start = text.find(target, low, high)
     while start >= 0:

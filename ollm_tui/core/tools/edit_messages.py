@@ -78,12 +78,7 @@ def _first_line(target: str) -> str:
 
 
 def _first_difference(text: Text, target: str) -> tuple[list[int], int, str] | None:
-    """Return where the best partial match of a multi-line target first differs.
-
-    Returns the file's line number, the number of the target's line that should be there, and that line; None if the
-    target's first line does not occur. White space around lines is ignored. Of several partial matches the longest
-    counts.
-    """
+    """Return where the longest partial match ends: the file's line, and the target's line there."""
     wanted = Text(target).lines
     best: tuple[int, int] | None = None
     first = wanted[0].strip()

@@ -76,10 +76,7 @@ def link_notes(location: Location, status: os.stat_result) -> list[str]:
 
 
 def git_status(files: Sequence[Path]) -> str:
-    """Return whether git tracks the files, in words for a confirmation.
-
-    Takes real paths; empty where there are none.
-    """
+    """Return in words whether git tracks the files at real paths; empty for none."""
     if not files:
         return ""
     repositories = {folder: Repository.around(os.fsencode(folder) + b"/") for folder in {path.parent for path in files}}

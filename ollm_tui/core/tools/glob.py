@@ -95,10 +95,7 @@ class FoundFiles:
 
 
 def pattern_below(text: str, location: Location) -> GlobPattern:
-    """Return a pattern relative to a directory; one that names the directory in front is taken too.
-
-    Raises InvalidArguments, and InvalidPath for a pattern that leads out of the directory.
-    """
+    """Return a pattern relative to a directory. Raises InvalidArguments, InvalidPath for one outside."""
     pattern = text
     if pattern.startswith("/"):
         inside = f"{location.real}/"

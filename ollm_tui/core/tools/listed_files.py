@@ -43,10 +43,7 @@ def directory_at(workspace: Workspace, path: str, failure: type[ToolFailure]) ->
 
 
 def listing_of(workspace: Workspace, location: Location, options: ListingOptions, signal: AbortSignal) -> Listing:
-    """Open a walk below a directory; it stops with OperationCancelled once the signal aborts.
-
-    Raises ToolFailure where the directory cannot be opened. Blocking.
-    """
+    """Open a walk below a directory, which ends with OperationCancelled on abort. Raises ToolFailure."""
     readable = any(location.real == root or root in location.real.parents for root in workspace.readable_roots)
     own = () if readable else (app_dirs.config_dir(), app_dirs.data_dir(), app_dirs.state_dir())
     off_limits = frozenset(with_slash(os.fsencode(os.path.realpath(folder))) for folder in own)

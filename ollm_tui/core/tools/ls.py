@@ -116,9 +116,7 @@ class LsData(ToolData):
     @computed_field(repr=False)
     @cached_property
     def entries(self) -> tuple[LsEntry, ...]:
-        """Made when first asked for, with the sizes and times of that moment: no model reads them, and asking the
-        system for a hundred thousand takes five times as long as the listing.
-        """
+        """Made when asked for: a hundred thousand sizes and times take five times as long as the listing."""
         handle, self._handle = self._handle, None  # what it keeps open is closed again
         return () if handle is None else tuple(chain.from_iterable(run.entries(handle) for run in self._runs))
 

@@ -179,10 +179,7 @@ class Content:
 def read_content(
     context: ToolContext, params: ReadFileParameters, signal: AbortSignal, already_read: int = 0
 ) -> Content:
-    """Read one file, and remember what was read for later edits. Blocks.
-
-    `already_read` bytes of other files count toward the limit. Raises ToolFailure.
-    """
+    """Read a file, with `already_read` bytes of others in one limit. Blocks; raises ToolFailure."""
     location = context.fence.resolve(params.path)
     descriptor = context.fence.open_for_reading(location)
     try:

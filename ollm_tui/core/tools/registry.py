@@ -32,10 +32,7 @@ class Resolved:
 
 
 class ToolRegistry:
-    """Tools by name; may change while running.
-
-    Lists are sorted by code point, whatever the order of registration.
-    """
+    """Tools by name, sorted by code point; may change while running."""
 
     def __init__(self) -> None:
         self._tools: dict[str, AnyTool] = {}
@@ -116,10 +113,7 @@ _DEFAULT_EXEC_MS = EXEC_TIMEOUT_SECONDS * 1000
 
 @dataclass(frozen=True)
 class Alias:
-    """Another name for a tool, with the translation of its arguments.
-
-    `translate` raises InvalidArguments where they do not say which tool is meant.
-    """
+    """Another name for a tool; `translate` raises InvalidArguments where the tool is unclear."""
 
     name: str
     tools: tuple[str, ...]

@@ -83,10 +83,7 @@ def _is_nullable(schema: JsonValue) -> bool:
 
 
 def parameters_in_words(model: type[BaseModel]) -> str:
-    """Return the parameters as one line: `path, edits: [{target, replacement}]`.
-
-    Shown to models after invalid arguments. `?` marks optional ones; no type means string.
-    """
+    """Return the parameters as `path, n?: integer`, for models; no type means string."""
     return _members(compact_schema(model))
 
 

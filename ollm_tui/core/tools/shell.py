@@ -66,10 +66,7 @@ class ShellParameters(Parameters):
 
 
 class ShellData(ToolData):
-    """The result of a command.
-
-    `exit_code` is 128+n after signal n, None while running and after a time-out.
-    """
+    """The result of a command; `exit_code` is 128+n after signal n, None after a time-out."""
 
     exit_code: int | None
     signal: str | None

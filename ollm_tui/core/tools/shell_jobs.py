@@ -75,10 +75,7 @@ def _notes(state: CommandStatus) -> tuple[str, ...]:
 
 
 def _agents_command(context: ToolContext, command_id: str) -> CommandStatus:
-    """Return the agent's command of that id.
-
-    Raises InvalidArguments naming the valid ids; the person's own shell is not among them.
-    """
+    """Return the agent's command of that id. Raises InvalidArguments naming the valid ids."""
     hub = shell_service(context).hub
     states = {state.id: state for state in hub.list() if state.kind is CommandKind.AGENT}
     if command_id in states:

@@ -45,10 +45,7 @@ MAX_SHOWN_BODY = 10_000
 
 
 class RequestParameters(Parameters):
-    """Parameters of every request.
-
-    `timeout` is in seconds and covers the whole request, name look-up included.
-    """
+    """Parameters of every request; `timeout` covers all of it, in seconds."""
 
     url: str = Field(description="Address to fetch, http or https")
     headers: dict[str, str] | None = Field(None, description="Further request headers")
@@ -56,10 +53,7 @@ class RequestParameters(Parameters):
 
 
 class FetchData(ToolData):
-    """The result of a request (003).
-
-    `body` is text, or base64 where `encoding` says so and `path` is not set.
-    """
+    """The result of a request (003); `body` is text, or base64 where `encoding` says so."""
 
     status: int
     headers: dict[str, str]
@@ -132,10 +126,7 @@ class RequestInvocation(ToolInvocation[Q]):
         return None
 
     async def should_confirm_execute(self, signal: AbortSignal) -> ConfirmationDetails | Literal[False]:
-        """Ask before a request that does more than read public data.
-
-        That is another method than GET, credentials, secrets, or a local server that is not listed.
-        """
+        """Ask before methods other than GET, credentials, secrets, and local servers that are not listed."""
         if self.method is HttpMethod.GET and not self._sends_secrets() and self._offered() is None:
             return False
         risk = self.tool.risk if self.method is HttpMethod.GET else Risk.HIGH

@@ -108,10 +108,7 @@ def needs_process(html: str, selector: str | None) -> bool:
 
 
 async def read_large(html: str, selector: str | None, base_url: str, signal: AbortSignal) -> str:
-    """Return what `extract` makes of a page, in a process that is killed when cancelled.
-
-    Raises SelectorNotFoundError, ValueError for an unusable selector, UnreadableError, OperationCancelled.
-    """
+    """Return what `extract` makes of a page, in a process that is killed when cancelled."""
     from ollm_tui.core.web.extraction import PageOutcome, SelectorNotFoundError
 
     asked = json.dumps([selector, base_url, LIMITS.memory_bytes, LIMITS.page_chars])

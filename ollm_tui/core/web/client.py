@@ -58,11 +58,7 @@ class SearchProvider(Protocol):
         ...
 
     async def search(self, web: WebAccess, query: str, count: int, signal: AbortSignal) -> Sequence[SearchHit]:
-        """Return about `count` results, best first.
-
-        Raises SearchFailed for rate limits, blocks, refusals and answers that cannot be read; UrlNotAllowed,
-        OperationCancelled.
-        """
+        """Return about `count` results, best first. Raises SearchFailed, UrlNotAllowed."""
         ...
 
 
@@ -253,10 +249,7 @@ class _Exchange:
         return target
 
     def _may_follow(self, target: WebUrl) -> bool:
-        """Within the approved site, yes; to another host only a GET, and only where the person's list has it.
-
-        Never into the local network: what is listed there is for the person's own calls, not for foreign pages.
-        """
+        """Within the approved site, yes; elsewhere a listed host by GET, never into the local network."""
         if self._request.url.is_same_site(target):
             return True
         return self._request.method is HttpMethod.GET and self._web.allows(target) and not self._listed(target)

@@ -1,7 +1,4 @@
-"""What of a page is worth reading: the part a selector asks for, else the main part, as Markdown.
-
-Everything here is blocking and may take tenths of a second on a large page: call it in a thread.
-"""
+"""What of a page is worth reading, as Markdown: what a selector asks for, else the main part. Blocks."""
 
 from __future__ import annotations
 
@@ -86,10 +83,7 @@ def extract(html: str, selector: str | None, base_url: str) -> str:
 
 
 def extract_selected(html: str, selector: str, base_url: str) -> str:
-    """All elements that a selector fits, outermost only, joined by newlines (000 Property 30).
-
-    Raises NoMatch, and ValueError for a selector that is none.
-    """
+    """Return the outermost elements that a selector fits, one a line (000 Property 30)."""
     page = parse_html(html)
     found = [] if page is None else select(page, html, selector)
     if page is None or not found:

@@ -41,10 +41,7 @@ def code_block(pre: Node, above: Sequence[Node]) -> PreformattedCode | None:
 
 
 def _code_text(pre: Node) -> str:
-    """Return what a browser shows of a `pre`, without line numbers and buttons.
-
-    The line end right behind the tag does not count.
-    """
+    """Return what a browser shows of a `pre`, without line numbers and buttons."""
     inside = list(pre.iter())
     if _NO_PLAIN_TEXT.isdisjoint({node.tag for node in inside}):
         classes = {node.get("class") for node in inside}

@@ -41,10 +41,7 @@ def parse_html(text: str) -> Page | None:
 
 
 def parse_text(text: str, coloured: Collection[str], telling: Callable[[str], bool]) -> Page | None:
-    """As `parse_html`, but of elements of the `coloured` names only what is in them, unless their class is `telling`.
-
-    They are half of many pages, and so is the time they take. Those that may be hidden stay.
-    """
+    """As `parse_html`, but without the tags of elements of `coloured` names, half of many pages."""
     builder = _Builder(coloured, telling)
     root = cast("Node | None", _parsed(text, builder))  # cast: lxml has no types; the builder gives elements
     return None if root is None else Page(root, builder.noted, builder.overgrown)

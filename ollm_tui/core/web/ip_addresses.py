@@ -71,10 +71,7 @@ def looks_numeric(host: str) -> bool:
 
 
 def parse_number_host(host: str) -> IPv4Address:
-    """Return an IPv4 address in any spelling that resolvers take: dotted, short, decimal, octal, hexadecimal.
-
-    Raises ValueError where the parts fit no address.
-    """
+    """Return an IPv4 address in any spelling that resolvers take. Raises ValueError."""
     parts = host.rstrip(".").split(".")
     if not 1 <= len(parts) <= 4 or not all(_NUMBER.fullmatch(part) for part in parts):
         raise ValueError(f"{host} is no IPv4 address")

@@ -47,11 +47,7 @@ _MAX_INDENTS = 16
 
 
 def to_markdown(element: Node, base_url: str, above: Sequence[Node] = ()) -> str:
-    """Return the content of `element` as Markdown; links are made absolute by `base_url`. Empty where there is no text.
-
-    `above` is what the element lies in, outermost first: it may tell the language of code. Raises RecursionError for a
-    tree nested deeper than any page needs.
-    """
+    """Return `element` as Markdown. `above` holds what it lies in, outermost first. Raises RecursionError."""
     return "\n\n".join(_Walker(element, base_url, above).blocks_of(element))
 
 

@@ -57,10 +57,7 @@ def check_selector(selector: str) -> None:
 async def read_page(
     response: WebResponse, selector: str | None, downloads: Path | None, signal: AbortSignal
 ) -> ReadableContent:
-    """Return the readable form of an answer. Raises FetchFailed where a selector fits nothing or does not apply.
-
-    Parsing is done in threads, of large pages in a process; FetchTimeout where it takes longer than `READING_SECONDS`.
-    """
+    """Return the readable form of an answer. Raises FetchFailed, FetchTimeout after READING_SECONDS."""
     try:
         async with asyncio.timeout(READING_SECONDS):
             return await _read(response, selector, downloads, signal)

@@ -1,7 +1,4 @@
-"""Connections that go only to addresses that were checked: one look-up is both judged and used.
-
-Imports httpcore, so it is itself imported with the first request, in a thread.
-"""
+"""Connections to judged addresses alone: one look-up is judged and used. Imports httpcore, so imported late."""
 
 from __future__ import annotations
 

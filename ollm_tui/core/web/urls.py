@@ -66,10 +66,7 @@ def is_local_name(host: str) -> bool:
 
 
 def parse_url(text: str) -> WebUrl:
-    """Read an address as a model or a server wrote it; without a scheme it is https.
-
-    Raises InvalidArguments for what is no URL, UrlNotAllowed for other schemes and for credentials in it.
-    """
+    """Read an address; without a scheme it is https. Raises InvalidArguments, UrlNotAllowed."""
     given = text.strip(" \t\r\n")
     if not given:
         raise InvalidArguments("url: is empty. Give an address such as https://example.org/page.")
@@ -104,10 +101,7 @@ def resolve_redirect(base: WebUrl, location: str) -> WebUrl:
 
 
 def refuse_literal(url: WebUrl, *, listed: bool) -> None:
-    """Raise UrlNotAllowed where the host alone shows that it may not be reached.
-
-    `listed`: the settings name this host and port, which lifts the refusal of private ones, never of the others.
-    """
+    """Raise UrlNotAllowed for a host that may not be reached; `listed` lifts this for private ones."""
     if url.address is not None:
         refuse_address(url, url.address, listed=listed)
     elif url.has_local_name and not listed:
