@@ -100,13 +100,13 @@ class Ripgrep:
             found = await self._with_context(handle, paths, query, tally, max_lines)
         else:
             found = await self._first_matches(handle, paths, query, tally, max_lines)
-        if query.other_encodings and (others := await self._in_other_encodings(handle, paths)):
+        if query.other_encodings and (others := await self.in_other_encodings(handle, paths)):
             found = [file for file in found if file.path not in others]
             found += await asyncio.to_thread(_searched_here, handle.again(), sorted(others), query, tally)
         order = {path: position for position, path in enumerate(paths)}
         return sorted(found, key=lambda file: order.get(file.path, len(order)))
 
-    async def _in_other_encodings(self, handle: DirHandle, paths: Sequence[bytes]) -> frozenset[bytes]:
+    async def in_other_encodings(self, handle: DirHandle, paths: Sequence[bytes]) -> frozenset[bytes]:
         """Return the files with a line that is no UTF-8; a single one also where it is a text with NULs."""
         if len(paths) == 1 and await asyncio.to_thread(_asked, is_wide, handle.again(), paths[0]):
             return frozenset(paths)

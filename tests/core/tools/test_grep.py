@@ -380,7 +380,7 @@ def test_what_is_no_utf_8_is_told_from_what_is(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), {"x": content})
         write(Path(folder), {"y": "plain é\n"})
-        found = asyncio.run(Ripgrep(program)._in_other_encodings(DirHandle.at(os.fsencode(folder)), [b"x", b"y"]))
+        found = asyncio.run(Ripgrep(program).in_other_encodings(DirHandle.at(os.fsencode(folder)), [b"x", b"y"]))
     try:
         content.replace(b"\0", b"\n").decode()
         plain = True
