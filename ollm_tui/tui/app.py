@@ -45,6 +45,9 @@ COLLECT_AFTER_SECONDS = 1.0
 EXIT_ON_SIGNAL = 130
 """Exit code after a signal (contract section 0)."""
 
+PLAIN_COMMANDS = ("exit", "fold", "help", "jobs", "memory", "quit", "retry", "trust")
+"""Words after `/` that take nothing, or words of any kind."""
+
 MODES = ("ask", "auto-edit", "plan", "yolo")
 
 
@@ -86,6 +89,12 @@ class DashboardApp(App[int]):
         self.key_order = KeyOrder(self, self._take_key)
         self._first = first_frame(options)
         self.dashboard = Dashboard(self.clock.monotonic, blink=blink and not self._first.reduced_motion)
+        self.dashboard.prompt.folder = options.workspace or Path()
+        self.dashboard.prompt.commands = {
+            **dict.fromkeys(PLAIN_COMMANDS, tuple),
+            "mode": lambda: MODES,
+            "theme": lambda: self.available_themes,
+        }
         self.animation_level = "none"
         self._open_backend = open_backend
         self.backend: Backend | None = None

@@ -271,6 +271,8 @@ async def test_escape_stops_the_turn_and_its_question_goes(workspace: Path, own_
         await here.send("go")
         await here.wait_for("WAITING 1")
         await here.pilot.press("escape")
+        await here.wait_for("Esc again stops the turn")
+        await here.pilot.press("escape")
         await here.wait_for("Interrupted.")
         assert "WAITING" not in here.text.splitlines()[0]
         assert (workspace / "a.txt").read_text() == "one\ntwo\n"

@@ -129,6 +129,16 @@ class TodoList:
         with self._changing(by) as change:
             return change.todos.pop(find_todo(change.todos, reference))
 
+    def restore(self, todo: Todo, index: int, *, by: Author = "model") -> None:
+        """Put an item that was removed back at its index; one in progress waits where another is by now."""
+        with self._changing(by) as change:
+            if any(other.id == todo.id for other in change.todos):
+                return
+            change.rows.take_from_archive(todo)
+            started = any(other.status is TodoStatus.IN_PROGRESS for other in change.todos)
+            waits = started and todo.status is TodoStatus.IN_PROGRESS
+            change.todos.insert(index, replace(todo, status=TodoStatus.PENDING) if waits else todo)
+
     def clear(self, *, by: Author = "model") -> tuple[Todo, ...]:
         """Take all finished items off the list and return them."""
         with self._changing(by) as change:
@@ -266,6 +276,11 @@ class _Rows:
         )
         self._db.execute(
             "UPDATE todo_lists SET revision = revision + 1, changed_by = ? WHERE workspace = ?", (by, self._workspace)
+        )
+
+    def take_from_archive(self, todo: Todo) -> None:
+        self._db.execute(
+            "DELETE FROM todo_archive WHERE workspace = ? AND number = ?", (self._workspace, _number(todo.id))
         )
 
     def _archive(self, todo: Todo, by: Author, moment: str) -> None:

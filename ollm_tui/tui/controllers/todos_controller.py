@@ -9,6 +9,7 @@ from ollm_tui.agent.events import TodosChangedEvent
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.storage.background import watch_changes
 from ollm_tui.core.storage.store import Store
+from ollm_tui.core.todos.todo import Todo
 from ollm_tui.core.todos.todo_list import TodoList, TodoListState
 from ollm_tui.tui.protocol import PostUpdate, intents, updates
 
@@ -23,6 +24,8 @@ class TodosController:
         self._todos = todos
         self._post = post
         self._state = TodoListState((), -1, "user")
+        self._deleted: list[tuple[Todo, int]] = []
+        """What the person deleted and could bring back, with its index; the last at the end."""
 
     async def load(self) -> None:
         """Post the list as it is now. Raises StorageFailed."""
@@ -58,9 +61,21 @@ class TodosController:
                 change = self._todos.complete if done else self._todos.reopen
                 change(todo_id, by="user")
             case intents.RemoveTodo(todo_id):
-                self._todos.remove(todo_id, by="user")
+                before = [todo.id for todo in self._todos.list()]
+                removed = self._todos.remove(todo_id, by="user")
+                self._deleted.append((removed, before.index(todo_id) if todo_id in before else len(before)))
+            case intents.RestoreTodo():
+                self._restore()
             case _:
                 pass
+
+    def _restore(self) -> None:
+        if not self._deleted:
+            self._post(updates.ToastUpdate("You have deleted no todo that could come back."))
+            return
+        todo, index = self._deleted[-1]
+        self._todos.restore(todo, index, by="user")
+        self._deleted.pop()
 
 
 class StoreWatcher:

@@ -15,7 +15,7 @@ from textual.widgets import Static
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.todos.todo import Todo, TodoStatus
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
-from ollm_tui.tui.protocol.intents import AddTodo, MarkTodo, RemoveTodo
+from ollm_tui.tui.protocol.intents import AddTodo, MarkTodo, RemoveTodo, RestoreTodo
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
 
@@ -39,6 +39,7 @@ class TodoPane(Vertical):
         ("space", "toggle_done", "Done", "todo.toggle", "Mark the todo as done, or open"),
         ("a", "add", "Add", "todo.add", "Add a todo"),
         ("d", "remove", "Delete", "todo.delete", "Delete the marked todo"),
+        ("u", "restore", "Undo", "todo.undo", "Bring back the todo you deleted last"),
         show=False,
     )
 
@@ -84,6 +85,10 @@ class TodoPane(Vertical):
         todo = self._chosen
         if todo is not None:
             self.post_message(RemoveTodo(todo.id))
+
+    def action_restore(self) -> None:
+        """Bring back the todo that was deleted last."""
+        self.post_message(RestoreTodo())
 
     def action_add(self) -> None:
         """Open the input for a new todo."""

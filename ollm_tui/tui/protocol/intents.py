@@ -151,6 +151,10 @@ class RemoveTodo(TodoIntent):
     todo_id: str
 
 
+class RestoreTodo(TodoIntent):
+    """Bring back the todo that was deleted last."""
+
+
 # -- commands and their terminals --------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
+from textual import events, on
 from textual.binding import BindingType
 from textual.timer import Timer
 
@@ -24,6 +24,9 @@ from ollm_tui.tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:
     from ollm_tui.tui.screens.jobs_screen import JobsScreen
+
+ESCAPE_SECONDS = 1.5
+"""Within this time a second Esc stops the turn."""
 
 ALWAYS_ACTIVE = ("review", "leave_terminal")
 """Actions whose keys work while a program in the terminal has the keyboard."""
@@ -74,13 +77,18 @@ class Dashboard(TerminalFocusScreen):
             ("ctrl+o", "fold", "Fold all", "chat.fold", "Open or fold all tool calls"),
             priority=True,
         ),
-        *key_bindings(("escape", "interrupt", "Interrupt", "turn.interrupt", "Stop the running turn")),
+        *key_bindings(
+            ("escape", "to_prompt", "Prompt", "pane.prompt", "From a pane back to the prompt"),
+            ("escape", "interrupt", "Interrupt", "turn.interrupt", "In the prompt, twice: stop the running turn"),
+        ),
     ]
 
     def __init__(self, now: Callable[[], float], *, blink: bool = True) -> None:
         super().__init__(now, blink=blink)
         self.reviewing = ConfirmationReview(self, now)
         self._started = 0.0
+        self._escape_at = float("-inf")
+        """When Esc was pressed first to stop the turn."""
         self._activity_detail = ""
         self._ticker: Timer | None = None
         self._jobs: JobsScreen | None = None
@@ -202,6 +210,8 @@ class Dashboard(TerminalFocusScreen):
                 return self.term.has_focus_within or self.just_left_terminal
             case "send_selection":
                 return self.term.has_selection
+            case "to_prompt":
+                return not self.prompt.has_focus
             case "interrupt":
                 return self.status.activity not in (Activity.IDLE, Activity.FAILED)
             case _:
@@ -268,9 +278,36 @@ class Dashboard(TerminalFocusScreen):
         """Open or fold all tool calls."""
         self.chat.transcript.fold_all()
 
+    def action_to_prompt(self) -> None:
+        """Go back to the prompt."""
+        self.go_to_prompt()
+
     def action_interrupt(self) -> None:
-        """Stop the running turn."""
-        self.post_message(InterruptTurn())
+        """Stop the turn when pressed twice; the first press says what the second would stop."""
+        if self._now() - self._escape_at <= ESCAPE_SECONDS:
+            self._escape_at = float("-inf")
+            self.post_message(InterruptTurn())
+            return
+        self._escape_at = self._now()
+        running = self._activity_detail if self.status.activity is Activity.RUNNING else ""
+        what = f"the turn and {visible(running)}" if running else "the turn"
+        waiting = f", and withdraws {self.waiting} open question{'s' if self.waiting > 1 else ''}"
+        words = f"Esc again stops {what}{waiting if self.waiting else ''}."
+        self.notify(words, timeout=ESCAPE_SECONDS, markup=False)
+
+    def key_typed(self, key: str) -> None:
+        """Note that another key came between two."""
+        super().key_typed(key)
+        if key != "escape":
+            self._escape_at = float("-inf")
+
+    def on_key(self, event: events.Key) -> None:
+        """Give a letter that is no key of its pane to the prompt."""
+        free = event.is_printable and event.character is not None and event.key not in self.active_bindings
+        if free and not self.prompt.has_focus and not self.term.has_focus_within:
+            event.stop()
+            self.go_to_prompt()
+            self.prompt.insert(event.character or "")
 
     @on(QueuePane.ReviewAsked)
     def _review_asked(self, event: QueuePane.ReviewAsked) -> None:

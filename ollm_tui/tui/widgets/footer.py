@@ -24,6 +24,7 @@ ORDER = (
     "layout.zoom",
     "app.palette",
     "session.pick",
+    "pane.prompt",
     "turn.interrupt",
     "terminal.leave",
     "app.quit",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
 from typing import ClassVar
 
@@ -17,10 +20,12 @@ from textual.widgets import TextArea
 from ollm_tui.tui.bindings import KeyGroup, register_keys
 from ollm_tui.tui.protocol.intents import SendMessage
 from ollm_tui.tui.terminal_references import References, TerminalExcerpt
+from ollm_tui.tui.widgets.prompt_completion import Words, complete
 
 BLINK_SECONDS = 30.0
 """How long the cursor blinks after the last key; at rest the screen costs nothing."""
 
+HINT = "Enter send  ^J newline  /cmd  !shell"
 HISTORY = 200
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -45,6 +50,14 @@ class Prompt(TextArea):
             "pagedown", "scroll_chat(1)", "Chat down", id="prompt.page_down", tooltip="Scroll the chat down", show=False
         ),
         Binding("ctrl+end", "scroll_chat(0)", "Follow", id="prompt.follow", tooltip="Go to the end", show=False),
+        Binding(
+            "tab,shift+tab",
+            "complete",
+            "Complete",
+            id="prompt.complete",
+            tooltip="Complete a command, or a file name that begins with @",
+            show=False,
+        ),
     ]
 
     @dataclass
@@ -72,8 +85,14 @@ class Prompt(TextArea):
         self._recalled: int | None = None
         self._draft = ""
         self._references = References()
+        self.commands: Mapping[str, Words] = {}
+        """The words after `/`, each with what may follow it."""
+        self.folder = Path()
+        """Where file names begin."""
+        self._completed = ""
+        """The draft whose choices are shown."""
         self.border_title = "Prompt"
-        self.border_subtitle = "Enter send  ^J newline  /cmd  !shell"
+        self.border_subtitle = HINT
 
     def on_mount(self) -> None:
         """Let the cursor blink for a while."""
@@ -115,6 +134,22 @@ class Prompt(TextArea):
         else:
             super().action_delete_left()
 
+    def action_complete(self) -> None:
+        """Complete the word before the cursor; several choices stand below the prompt."""
+        self.run_worker(self._complete, exclusive=True)
+
+    async def _complete(self) -> None:
+        text, cursor = self.text, self.cursor_location
+        before = self.get_text_range((0, 0), cursor)
+        found = await asyncio.to_thread(complete, before, self.commands, self.folder)
+        if (self.text, self.cursor_location) != (text, cursor):
+            return  # typed on meanwhile
+        if found.insertion:
+            self.insert(found.insertion)
+        self._completed = self.text
+        choices = "  ".join(choice[choice.rstrip("/").rfind("/", 1) + 1 :] for choice in found.choices)
+        self.border_subtitle = Content(choices) if len(found.choices) > 1 else HINT
+
     def action_scroll_chat(self, pages: int) -> None:
         """Scroll the chat."""
         self.post_message(self.ScrollAsked(pages))
@@ -135,6 +170,8 @@ class Prompt(TextArea):
 
     def on_text_area_changed(self) -> None:
         """Tell that the draft changed."""
+        if self.text != self._completed:
+            self.border_subtitle = HINT
         self.post_message(self.Edited())
 
     async def _on_key(self, event: events.Key) -> None:

@@ -233,6 +233,25 @@ def test_a_reworded_item_keeps_id_place_and_time(three: TodoList) -> None:
         three.reword("t2", "")
 
 
+def test_a_removed_item_comes_back_where_it_was_and_can_be_removed_again(three: TodoList) -> None:
+    before = three.list()
+    removed = three.remove(before[1].id)
+    three.restore(removed, 1)
+    assert three.list() == before and three.archived() == ()
+    three.restore(removed, 1)
+    assert three.list() == before, "twice changes nothing"
+    assert three.remove(before[1].id) == removed and three.archived() == (removed,)
+
+
+def test_a_removed_item_that_was_in_progress_waits_for_the_one_that_is(three: TodoList) -> None:
+    first, second, _ = three.list()
+    three.start(first.id)
+    removed = three.remove(first.id)
+    three.start(second.id)
+    three.restore(removed, 0)
+    assert [todo.status for todo in three.list()][:2] == [TodoStatus.PENDING, TodoStatus.IN_PROGRESS]
+
+
 def test_clear_takes_the_finished_items_and_the_archive_keeps_them(three: TodoList) -> None:
     three.complete("t1")
     three.cancel("t2")

@@ -1,0 +1,153 @@
+"""Where keys go: Esc leads back to the prompt, Tab completes there, and letters that mean nothing are typed there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ollm_tui.core.todos.todo import TodoStatus
+from ollm_tui.options import Options
+from ollm_tui.testing.dashboard_harness import wait_until
+from ollm_tui.tui.layout import Pane
+from ollm_tui.tui.protocol import updates
+from ollm_tui.tui.protocol.intents import DenyConfirmations, InterruptTurn, RemoveTodo, RestoreTodo
+from ollm_tui.tui.values import Activity, EntriesChanged, NoteEntry, NoteKind
+from ollm_tui.tui.widgets.prompt_completion import complete
+from tests.tui.pilot import Stage, question, stage, todo
+
+SIZES = pytest.mark.parametrize("size", [(120, 40), (80, 24)], ids=["wide", "narrow"])
+
+
+async def fill(here: Stage) -> None:
+    said = updates.ConversationUpdate(EntriesChanged((NoteEntry("n1", "Hello.", NoteKind.NOTICE),)))
+    await here.post(said, updates.TodosUpdate((todo("t1", "Read it", TodoStatus.PENDING),)))
+    await here.show_queue(question())
+    await here.press("escape")  # the question opened by itself
+
+
+@SIZES
+@pytest.mark.parametrize("pane", [Pane.CHAT, Pane.QUEUE, Pane.TODO])
+async def test_escape_leads_from_every_pane_to_the_prompt_and_stops_nothing(size: tuple[int, int], pane: Pane) -> None:
+    async with stage(size) as here:
+        await fill(here)
+        await here.post(updates.ActivityUpdate(Activity.RUNNING, "shell"))
+        here.app.dashboard.go_to(pane)
+        await here.settle()
+        assert not here.app.dashboard.prompt.has_focus
+        await here.press("escape")
+        assert here.app.dashboard.prompt.has_focus
+        assert here.backend.of(InterruptTurn) == []
+
+
+async def test_escape_leads_back_from_a_terminal_whose_program_has_ended() -> None:
+    async with stage() as here:
+        here.app.dashboard.term.focus_target.focus()
+        await here.settle()
+        await here.press("escape")
+        assert here.app.dashboard.prompt.has_focus
+
+
+async def test_the_turn_is_stopped_by_escape_twice_and_the_first_says_what_that_stops() -> None:
+    async with stage(notifications=True) as here:
+        await here.post(updates.ActivityUpdate(Activity.RUNNING, "shell"))
+        await here.press("escape")
+        assert here.backend.of(InterruptTurn) == []
+        assert "Esc again stops the turn and shell." in here.text
+        await here.press("escape")
+        assert len(here.backend.of(InterruptTurn)) == 1
+
+
+async def test_escapes_that_are_far_apart_or_have_a_key_between_them_stop_nothing() -> None:
+    async with stage() as here:
+        await here.post(updates.ActivityUpdate(Activity.RUNNING, "shell"))
+        await here.press("escape")
+        here.clock.seconds += 1.6
+        await here.press("escape", "x", "escape")
+        assert here.backend.of(InterruptTurn) == []
+
+
+async def test_putting_a_question_off_is_no_first_escape() -> None:
+    async with stage() as here:
+        await here.post(updates.ActivityUpdate(Activity.RUNNING, "shell"))
+        await here.show_queue(question())
+        await here.press("f8")
+        assert here.modal is not None
+        await here.press("escape", "escape")
+        assert here.modal is None
+        assert here.backend.of(InterruptTurn) == []
+
+
+@SIZES
+async def test_a_letter_that_is_no_key_of_the_pane_is_typed_into_the_prompt(size: tuple[int, int]) -> None:
+    async with stage(size) as here:
+        await fill(here)
+        for pane, letters in ((Pane.CHAT, "What"), (Pane.TODO, "what"), (Pane.QUEUE, "yes")):
+            here.app.dashboard.prompt.text = ""
+            here.app.dashboard.go_to(pane)
+            await here.settle()
+            await here.burst(*letters)
+            assert here.app.dashboard.prompt.text == letters, pane
+            assert here.app.dashboard.prompt.has_focus
+        assert here.backend.of(DenyConfirmations) == here.backend.of(RemoveTodo) == []
+
+
+async def test_a_deleted_todo_comes_back_with_one_key() -> None:
+    async with stage() as here:
+        await fill(here)
+        here.app.dashboard.go_to(Pane.TODO)
+        await here.settle()
+        await here.press("u")
+        assert len(here.backend.of(RestoreTodo)) == 1
+
+
+async def test_tab_completes_in_the_prompt_and_never_leaves_it(tmp_path: Path) -> None:
+    (tmp_path / "README.md").touch()
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "read.py").touch()
+    (tmp_path / "src" / "real.py").touch()
+    async with stage(options=Options(workspace=tmp_path)) as here:
+        prompt = here.app.dashboard.prompt
+
+        async def tab(typed: str, completed: str) -> None:
+            prompt.text = ""
+            await here.press(*typed, "tab")
+            await wait_until(here.pilot, lambda: prompt.text == completed, what=lambda: f"{prompt.text!r}")
+            assert prompt.has_focus
+
+        await tab("/me", "/memory ")
+        await tab("/mode pl", "/mode plan ")
+        await tab("see @READ", "see @README.md ")
+        await tab("see @s", "see @src/")
+        await tab("see @src/r", "see @src/rea")
+        assert "read.py  real.py" in here.text
+        await tab("!cat src/read", "!cat src/read.py ")
+        await tab("nothing", "nothing")
+        await here.press("shift+tab", "x")
+        assert prompt.text == "nothingx"
+
+
+@pytest.mark.parametrize(
+    ("typed", "choices"),
+    [
+        ("/", ("/help", "/mode")),
+        ("/x", ()),
+        ("/mode a", ("ask", "auto-edit")),
+        ("/mode ask a", ()),
+        ("/etc @.h", ("@.hidden",)),
+        ("a\n@b", ("@bin/", "@bold")),
+        ("@", ("@bin/", "@bold")),
+        ("@bin/", ("@bin/x y",)),
+        ("@none/", ()),
+        ("!b", ("bin/", "bold")),
+        ("! ls bo", ("bold",)),
+        ("b", ()),
+        ("", ()),
+    ],
+)
+def test_what_can_be_completed(tmp_path: Path, typed: str, choices: tuple[str, ...]) -> None:
+    (tmp_path / "bin").mkdir()
+    for name in ("bold", ".hidden", "bin/x y", "b\x1b[2J"):
+        (tmp_path / name).touch()
+    commands = {"help": tuple[str], "mode": lambda: ("ask", "auto-edit", "plan")}
+    assert complete(typed, commands, tmp_path).choices == choices
