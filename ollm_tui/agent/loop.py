@@ -37,6 +37,7 @@ from ollm_tui.core.base.errors import (
     ToolFailure,
 )
 from ollm_tui.core.base.escape import quote_name
+from ollm_tui.core.base.log_file import log_path
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.execution.calls import CallOrder
 from ollm_tui.core.execution.executor import ToolExecutor
@@ -169,7 +170,7 @@ class Agent:
             raise
         except Exception as error:  # whatever goes wrong in a turn becomes an event
             log.exception("a turn failed unexpectedly")
-            message = f"The turn failed inside ({type(error).__name__}). Try again with /retry."
+            message = f"The turn failed inside ({type(error).__name__}). Try again with /retry; {log_path()} says more."
             self.stream.publish(ErrorEvent(error=TurnError(type="InternalError", code="INTERNAL", message=message)))
         finally:
             self._controller = None

@@ -68,6 +68,9 @@ def dispatch(arguments: Sequence[str]) -> int:
         command, rest = split_command(arguments, tuple(COMMANDS))
         if command is None:
             return run_dashboard(rest)
+        from ollm_tui.core.base.log_file import open_log
+
+        open_log()
         module, function = COMMANDS[command].split(":")
         return int(getattr(import_module(f"ollm_tui.cli.{module}"), function)(rest))
     except UsageError as error:

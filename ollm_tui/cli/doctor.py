@@ -17,6 +17,7 @@ from ollm_tui.cli.streams import print_json
 from ollm_tui.config import user_config_path
 from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.base.errors import ToolFailure
+from ollm_tui.core.base.log_file import log_path
 from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.memory.embedding import installed_embedder
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, TrustState
@@ -79,6 +80,7 @@ async def _examine(options: Options) -> list[DoctorCheck]:
     checks += _check_programs(configuration.workspace.root)
     checks += await asyncio.to_thread(_check_plugins)
     checks.append(await asyncio.to_thread(_check_store))
+    checks.append(DoctorCheck("log", CheckStatus.OK, f"{log_path()}{'' if log_path().exists() else ' (empty)'}"))
     checks += await _check_servers(configuration)
     return checks
 

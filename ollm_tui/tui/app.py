@@ -18,6 +18,7 @@ from textual.screen import Screen
 
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.escape import visible
+from ollm_tui.core.base.log_file import unexpected
 from ollm_tui.options import Options
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys, register_loader
 from ollm_tui.tui.first_frame import DEFAULT_THEME, collect_garbage, end_start, first_frame, release_lost_terminal
@@ -154,7 +155,7 @@ class DashboardApp(App[int]):
             log.exception("the backend failed")
             self._broken = True
             end_start()
-            self.post_update(updates.ActivityUpdate(Activity.FAILED, error=f"{type(error).__name__}: {error}"))
+            self.post_update(updates.ActivityUpdate(Activity.FAILED, error=unexpected(error)))
         finally:
             if self.backend is not None:
                 self.closing_lines = self.backend.closing_lines()

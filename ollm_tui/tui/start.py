@@ -18,9 +18,11 @@ def run_dashboard(options: Options) -> int:
     """Run the dashboard until the person leaves; return the exit code."""
     gc.disable()
     try:
+        from ollm_tui.core.base.log_file import open_log
         from ollm_tui.tui.app import DashboardApp
         from ollm_tui.tui.first_frame import first_frame
 
+        open_log()
         app = DashboardApp(options)
         code = app.run(mouse=first_frame(options).mouse) or 0
         with suppress(OSError):  # the terminal itself may be what is gone

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -204,7 +205,8 @@ def test_a_faulty_config_stops_commands_and_is_named_by_the_doctor(tmp_path: Pat
     assert (done.returncode, done.stdout) == (2, "") and "c.toml:3" in done.stderr and "ui.them" in done.stderr
     doctor = ollm("doctor", "--config", "c.toml", cwd=tmp_path)
     assert doctor.returncode != 0 and "c.toml:3" in doctor.stdout
-    assert ollm("doctor", cwd=tmp_path).returncode == 0
+    doctor = ollm("doctor", cwd=tmp_path)
+    assert doctor.returncode == 0 and re.search(r"ok +log: /.*/ollm-tui\.log", doctor.stdout)
     assert (tmp_path / "c.toml").read_text() == 'model = "m"\n[ui]\nthem = "x"\n'
 
 

@@ -19,6 +19,7 @@ from ollm_tui.agent.events import (
 )
 from ollm_tui.config import ConfigError
 from ollm_tui.core.base.clock import Clock
+from ollm_tui.core.base.log_file import unexpected
 from ollm_tui.core.policy.rules import Mode
 from ollm_tui.options import Options
 from ollm_tui.runtime import Attendance, Configuration, Runtime, open_runtime
@@ -190,7 +191,7 @@ class RuntimeController:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("an intent failed", exc_info=error)
-            self._post(updates.ToastUpdate(f"That went wrong: {type(error).__name__}: {error}", failed=True))
+            self._post(updates.ToastUpdate(f"That went wrong: {unexpected(error)}", failed=True))
 
     def _policy_changed(self, configuration: Configuration) -> None:
         """Report new errors of a policy that was read again."""

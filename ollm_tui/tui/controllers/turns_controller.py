@@ -21,6 +21,7 @@ from ollm_tui.agent.events import (
     UserMessageEvent,
 )
 from ollm_tui.agent.loop import Agent
+from ollm_tui.core.base.log_file import unexpected
 from ollm_tui.core.bus.states import ConfirmationState
 from ollm_tui.tui.protocol import PostUpdate, intents
 from ollm_tui.tui.protocol.updates import ActivityUpdate, ToastUpdate
@@ -92,7 +93,7 @@ class TurnsController:
             await turn
         except Exception as error:  # a bug of ours ends the turn, not the screen
             log.exception("a turn failed")
-            self._post(ActivityUpdate(Activity.FAILED, error=f"{type(error).__name__}: {error}"))
+            self._post(ActivityUpdate(Activity.FAILED, error=unexpected(error)))
         finally:
             self._task = None
             self._next()
