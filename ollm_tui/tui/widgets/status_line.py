@@ -70,7 +70,7 @@ class StatusLine(OneRow):
         for fact in facts:
             parts += [(" | ", TextRole.MUTED), fact]
         parts += [(" | ", TextRole.MUTED), (policy, TextRole.ERROR if alarming else TextRole.PLAIN)]
-        return line(*parts)
+        return line(*parts).cut(width)
 
 
 def _tokens(used: int, limit: int | None, *, short: bool) -> str:

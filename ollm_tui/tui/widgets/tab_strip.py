@@ -79,7 +79,7 @@ class TabStrip(OneRow):
             self.targets.append(ClickTarget(0, cell, cell + labels[index].cells, self._tabs[index].id))
             parts += [(span.text, span.role) for span in labels[index].spans]
             cell += labels[index].cells
-        return line(*parts)
+        return line(*parts).cut(width)
 
 
 def _tab_text(tab: Tab, *, chosen: bool) -> StyledLine:

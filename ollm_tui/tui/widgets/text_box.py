@@ -46,7 +46,7 @@ class OneRow(Widget):
     def render_line(self, y: int) -> Strip:
         """Draw the row."""
         width = self.size.width
-        shown = StyledLine() if y else self.row(width).cut(width)
+        shown = StyledLine() if y else self.row(width)
         return RolePalette.of(self).strip(shown, width, self.rich_style)
 
     def target_at(self, cell: int) -> str | None:
