@@ -19,11 +19,11 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     logger = logging.getLogger("ollm_tui")
     before = [*logger.handlers]
-    logger.handlers = []
+    logger.handlers, logger.propagate = [], False
     open_log()
     open_log()
     yield tmp_path / "state" / "ollm-tui" / "ollm-tui.log"
-    logger.handlers = before
+    logger.handlers, logger.propagate = before, True
 
 
 def test_an_error_leaves_its_traceback_once_in_the_file_it_names(path: Path) -> None:
