@@ -15,7 +15,7 @@ from ollm_tui.core.policy.approval_patterns import ApprovalKey, ApprovalPattern
 from ollm_tui.core.policy.rule_set import CompiledRule, ConditionValues, RuleSet, condition_values, first_match
 from ollm_tui.core.policy.rules import Decision, ExecMode
 from ollm_tui.core.policy.shell.command_paths import CommandPaths
-from ollm_tui.core.policy.shell.program_table import tables
+from ollm_tui.core.policy.shell.program_table import program_key, tables
 from ollm_tui.core.policy.shell.read_only import LineNature, ReadOnlyVerdict, command_risk, line_nature
 from ollm_tui.core.policy.shell.shell_line import (
     MAX_REMEMBERED,
@@ -126,10 +126,8 @@ class _LineJudge:
         """Return the decisions about the parts and about the whole line."""
         if self._policy.mode is ExecMode.DENY:
             return [PartVerdict(self._line.source, Decision.DENY, "the exec mode is deny: nothing runs")]
-        read_only = self._nature.verdicts if self._policy.read_only_commands else ()
         found = self._restrictions()
-        for index, part in enumerate(self._line.parts):
-            found.append(self._judge_part(part, read_only[index] if read_only else None))
+        found += [self._judge_part(*each) for each in zip(self._line.parts, self._nature.verdicts, strict=True)]
         if not self._line.parts:
             found.extend(self._without_parts())
         if self._line.opaque and self._policy.mode is not ExecMode.FULL:
@@ -222,7 +220,7 @@ class _LineJudge:
             if each is not None and each.action is not Decision.ALLOW
         ]
 
-    def _judge_part(self, part: SimpleCommand, listed: ReadOnlyVerdict | None) -> PartVerdict:
+    def _judge_part(self, part: SimpleCommand, listed: ReadOnlyVerdict) -> PartVerdict:
         values = self._with_command(part.text)
         rule, tighter = self._deciding(values), self._tighter(values)
         strict = rule if tighter is None or (rule and rule.action.rank >= tighter.action.rank) else tighter
@@ -237,12 +235,25 @@ class _LineJudge:
         for pattern in self._policy.approvals:
             if pattern.covers(part):
                 reason = f"the approval {pattern.text!r} covers it"
+                foreign = self._foreign_repository(part, listed.directories)
+                if foreign is not None:
+                    return PartVerdict(
+                        part.text, self._policy.on_miss, f"{reason} in the workspace's repository; {foreign}"
+                    )
                 return PartVerdict(part.text, Decision.ALLOW, reason, approval=pattern)
         return self._by_read_only_list(part, listed)
 
-    def _by_read_only_list(self, part: SimpleCommand, listed: ReadOnlyVerdict | None) -> PartVerdict:
+    def _foreign_repository(self, part: SimpleCommand, directories: tuple[str, ...]) -> str | None:
+        """Return why an approved git command would follow a configuration that nobody approved."""
+        if self._paths is None or program_key(part.name) != "git":
+            return None
+        if not directories:
+            return "where the cd before it leads is not known"
+        return next(filter(None, map(self._paths.foreign_repository, directories)), None)
+
+    def _by_read_only_list(self, part: SimpleCommand, listed: ReadOnlyVerdict) -> PartVerdict:
         miss = self._policy.on_miss
-        if listed is None:
+        if not self._policy.read_only_commands:
             return PartVerdict(part.text, miss, f"no approval covers {part.text!r}")
         if not listed.covered:
             return PartVerdict(part.text, miss, f"no approval covers {part.text!r} ({listed.reason})")
@@ -255,7 +266,9 @@ class _LineJudge:
         """Return why a command of the read-only list asks nevertheless, if it does."""
         if self._paths is None:
             return "there is no workspace" if verdict.paths or verdict.repositories else None
-        own = None if name in tables().word_lists["builtins"] else self._paths.replaced_program(name)
+        own = (
+            None if name in tables().word_lists["builtins"] else self._paths.replaced_program(name, verdict.directories)
+        )
         if own is not None:
             return own
         tracked = verdict.repositories and all(map(self._paths.is_in_repository, verdict.repositories))

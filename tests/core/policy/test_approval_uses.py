@@ -90,22 +90,26 @@ async def test_what_holds_for_the_session_alone_is_not_kept(tmp_path: Path) -> N
     assert times_used() == {}
 
 
-async def test_a_locked_store_holds_up_no_command(options: Options) -> None:
-    async with open_core(configure(options), Attendance.NOBODY) as core:
-        await core.executor.execute("shell", {"command": "true"})
-        done = threading.Event()
-        holding = threading.Thread(target=_hold, args=(core.store, done))
-        holding.start()
-        try:
-            assert (await core.executor.execute("shell", {"command": "echo a"})).ok
-        finally:
-            done.set()
-            holding.join()
-    assert times_used() == {"true": 1, "echo *": 1}
+def test_counting_waits_for_no_locked_store(tmp_path: Path) -> None:
+    store = Store(tmp_path / "db")
+    uses = ApprovalUses(store, lambda failure: pytest.fail(failure.message))
+    held, done = threading.Event(), threading.Event()
+    holding = threading.Thread(target=_hold, args=(store, held, done))
+    holding.start()
+    try:
+        assert held.wait(20)
+        uses.record([ApprovalKey("p.toml", "echo *")])
+        assert holding.is_alive() and not done.is_set(), "it returned while the store was locked"
+    finally:
+        done.set()
+        holding.join()
+    uses.close()
+    assert uses.read()[ApprovalKey("p.toml", "echo *")].uses == 1
 
 
-def _hold(store: Store, done: threading.Event) -> None:
+def _hold(store: Store, held: threading.Event, done: threading.Event) -> None:
     with store.write(APPROVAL_USES):
+        held.set()
         done.wait(20)
 
 

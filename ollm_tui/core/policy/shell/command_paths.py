@@ -6,11 +6,12 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fnmatch import translate
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -103,19 +104,24 @@ class CommandPaths:
             return False
         return False
 
-    def reason_to_ask_for_git(self, directory: str) -> str | None:
-        """Return why git needs a question there: its configuration could run programs."""
+    def foreign_repository(self, directory: str) -> str | None:
+        """Return why git would work there with another repository than the workspace's."""
         try:
             real = self._resolve(directory).real
         except ToolFailure:
             return "it lies outside the workspace"
         if all((real / name).exists() for name in ("HEAD", "objects", "refs")):
             return "it looks like a bare repository, whose configuration git would follow"
-        repository = _repository_of(real)
-        if repository != _repository_of(self.workspace.root):
+        if _repository_of(real) != _repository_of(self.workspace.root):
             return "it belongs to another repository than the workspace"
-        if repository is None:
-            return None
+        return None
+
+    def reason_to_ask_for_git(self, directory: str) -> str | None:
+        """Return why git needs a question there: its configuration could run programs."""
+        foreign = self.foreign_repository(directory)
+        repository = _repository_of(self.workspace.root)
+        if foreign is not None or repository is None:
+            return foreign
         if repository not in self._programs:
             self._programs[repository] = configured_program(repository)
         return self._programs[repository]
@@ -127,9 +133,14 @@ class CommandPaths:
         except ToolFailure:
             return False
 
-    def replaced_program(self, name: str) -> str | None:
-        """Return why a PATH directory of the workspace replaces a listed program."""
-        for folder in _own_folders(os.environ.get("PATH", ""), self.workspace.root, self.cwd):
+    def replaced_program(self, name: str, directories: Sequence[str]) -> str | None:
+        """Return why a PATH directory of the workspace replaces a listed program that runs in one of `directories`."""
+        path = os.environ.get("PATH", "")
+        if not directories and not all(entry.startswith("/") for entry in path.split(":")):
+            return "PATH has relative directories, and where it runs is not known"
+        root = self.workspace.root
+        starts = [self.cwd if each == "." else self._joined(each) for each in directories or (".",)]
+        for folder in chain.from_iterable(_own_folders(path, root, start) for start in starts):
             if os.access(f"{folder}/{name}", os.X_OK) and not self._is_of_the_same_name_outside(f"{folder}/{name}"):
                 return f"{folder}/{name} would run, which belongs to the workspace"
         return None

@@ -65,6 +65,7 @@ class Flagged:
     old_style: bool = False
     fed: int = 0
     response: str = ""
+    slash: bool = False
     schemes: frozenset[str] = frozenset()
     commands: frozenset[str] | None = None
     command_values: frozenset[str] = frozenset()

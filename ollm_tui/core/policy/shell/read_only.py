@@ -42,6 +42,8 @@ class ReadOnlyVerdict(NamedTuple):
     paths: tuple[str, ...] = ()
     descends: Descent | None = None
     repositories: tuple[str, ...] = ()
+    directories: tuple[str, ...] = (".",)
+    """Where it may run; empty behind a `cd` that cannot be followed. Holds for commands not covered, too."""
 
     def __bool__(self) -> bool:
         return self.covered
@@ -73,7 +75,7 @@ def read_only_parts(line: ShellLine) -> tuple[ReadOnlyVerdict, ...]:
     lost = False
     for part in line.parts:
         verdict = read_only(part)
-        if verdict.covered and len(directories) > 1:
+        if len(directories) > 1:
             verdict = _from_directories(verdict, directories)
         moves = part.name == "cd"
         if moves and verdict.covered:
@@ -94,9 +96,11 @@ def _behind_unknown_cd(line: ShellLine, verdicts: list[ReadOnlyVerdict]) -> tupl
     result: list[ReadOnlyVerdict] = []
     for part, verdict in zip(line.parts, verdicts, strict=True):
         if lost and verdict.covered and (verdict.paths or verdict.repositories):
-            result.append(ReadOnlyVerdict(False, "it stands behind a cd that is not on the read-only list"))
+            result.append(
+                ReadOnlyVerdict(False, "it stands behind a cd that is not on the read-only list", directories=())
+            )
         else:
-            result.append(verdict)
+            result.append(verdict._replace(directories=()) if lost else verdict)
         lost = lost or (part.name == "cd" and not verdict.covered)
     return tuple(result)
 
@@ -106,6 +110,7 @@ def _from_directories(verdict: ReadOnlyVerdict, directories: list[str]) -> ReadO
         paths=tuple(dict.fromkeys([posixpath.join(base, path) if base != "." else path
                                    for base in directories for path in verdict.paths])),
         repositories=tuple(directories) if verdict.repositories else (),
+        directories=tuple(directories),
     )  # fmt: skip
 
 

@@ -110,6 +110,8 @@ def risky_options(command: SimpleCommand) -> list[RiskyOption]:
         return []
     found: list[RiskyOption] = []
     words = command.words
+    if spec.slash:
+        words = tuple([each._replace(text=f"-{each.text[1:]}") if each.text[:1] == "/" else each for each in words])
     if spec.commands is None:
         _check(words, 1, spec, found)
         module = tables().flagged.get(words[2].text) if len(words) > 3 and words[1].text == "-m" else None

@@ -7,10 +7,13 @@ import random
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ollm_tui.core.base.results import JsonObject
+from ollm_tui.core.policy.approval_patterns import ApprovalPattern
 from ollm_tui.core.policy.engine import Explanation, JudgedCall, PolicyEngine
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.policy.shell.git_config import configured_program
@@ -124,6 +127,57 @@ def test_a_program_of_the_workspace_under_a_listed_name_asks(
     assert allowed(judge, "echo a"), "a builtin is not looked for on PATH"
     assert not allowed(judge, "ls") and not allowed(judge, "python --version")
     assert "belongs to the workspace" in judge("ls").reason
+
+
+def test_a_relative_directory_on_path_counts_from_where_a_cd_leads(
+    judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"node_modules/.bin:{os.environ['PATH']}")
+    folder = tmp_path / "src" / "node_modules" / ".bin"
+    folder.mkdir(parents=True)
+    (folder / "ls").write_text("#!/bin/sh\n")
+    (folder / "ls").chmod(0o755)
+    assert allowed(judge, "ls") and allowed(judge, "cd src && wc a.py")
+    assert "src/node_modules/.bin/ls would run" in judge("cd src && ls").reason
+    assert not allowed(judge, "ls && cd src && ls -l")
+    engine = PolicyEngine(configure(Options(workspace=tmp_path)).sources)
+    approved = replace(engine.sources.commands, approvals=(ApprovalPattern.parse("cd *"),))
+    engine = PolicyEngine(replace(engine.sources, commands=approved))
+    behind = JudgedCall(SHELL, {"command": "cd $X && whoami", "background": False}, Effect.RUNS)
+    assert "where it runs is not known" in engine.explain(behind).reason
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert engine.explain(behind).decision is Decision.ALLOW
+
+
+def test_an_approved_git_command_keeps_to_the_repository_of_the_workspace(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    for folder in (tmp_path, tmp_path / "nested", outside):
+        folder.mkdir(exist_ok=True)
+        subprocess.run(["git", "init", "-q", folder], check=True)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "bare" / "objects").mkdir(parents=True)
+    (tmp_path / "bare" / "refs").mkdir()
+    (tmp_path / "bare" / "HEAD").write_text("ref: refs/heads/main\n")
+    sources = configure(Options(workspace=tmp_path)).sources
+    patterns = tuple(map(ApprovalPattern.parse, ("git status *", "git add *", "cd *", "make *")))
+    engine = PolicyEngine(replace(sources, commands=replace(sources.commands, approvals=patterns)))
+
+    def reason(line: str, cwd: str = ".") -> str:
+        arguments: JsonObject = {"command": line, "background": False, "cwd": cwd}
+        explained = engine.explain(JudgedCall(SHELL, arguments, Effect.RUNS))
+        return "" if explained.decision is Decision.ALLOW else explained.reason
+
+    for line in ("git status", "cd src && git add a", "make && git add -A", "cd nested && make"):
+        assert not reason(line)
+    assert not reason("git status", cwd="src") and not reason("cd .. && git add a", cwd="src")
+    assert "another repository" in reason("git status", cwd="nested")
+    assert "another repository" in reason("cd nested && git status")
+    assert "another repository" in reason("cd nested && git add a && make")
+    assert "bare repository" in reason("cd bare && git add a")
+    assert "outside the workspace" in reason(f"cd {outside} && git status")
+    assert "not known" in reason("cd $X && git status")
 
 
 def test_a_virtual_environments_python_counts_as_the_one_it_leads_to(
