@@ -1,0 +1,1 @@
+"""Cages: what the kernel lets a command do, whatever its text says (contract section 8)."""

@@ -1,0 +1,202 @@
+"""The cage of what only looks: landlock and a seccomp filter on the thread that starts it (contract section 8).
+
+Domains and filters belong to a thread and pass on to all it starts, so each command gets a thread of its own that
+restricts itself, starts the command and ends. The rest of this process stays as free as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from ollm_tui.core.sandbox.landlock import Access, abi, restrict_thread
+from ollm_tui.core.sandbox.seccomp import apply_filter, look_filter
+
+Started = TypeVar("Started")
+Start: TypeAlias = Callable[[Mapping[str, str]], Started]
+
+SCOPED_SIGNALS = 6
+"""The version of landlock that keeps signals within the cage."""
+
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store")
+_PROC = ("meminfo", "cpuinfo", "stat", "uptime", "loadavg", "version", "filesystems", "sys")
+_DEVICES = {
+    "/dev/null": Access.READ_FILE | Access.WRITE_FILE | Access.TRUNCATE,
+    "/dev/zero": Access.READ_FILE,
+    "/dev/random": Access.READ_FILE,
+    "/dev/urandom": Access.READ_FILE,
+    "/dev/tty": Access.READ_FILE | Access.WRITE_FILE | Access.IOCTL_DEVICE,
+    # multi-threaded allocators count processors
+    "/sys/devices/system/cpu": Access.READ_FILE | Access.READ_DIR,
+}
+_TERMINAL = Access.READ_FILE | Access.WRITE_FILE | Access.IOCTL_DEVICE
+_PRIVATE = Access.READ_FILE | Access.READ_DIR | Access.WRITE_FILE | Access.CHANGE_DIR | Access.REFER | Access.TRUNCATE
+
+_ETC = """
+    alternatives ca-certificates ca-certificates.conf debian_version gitattributes gitconfig group host.conf hostname
+    hosts inputrc java ld.so.cache ld.so.conf ld.so.conf.d locale.alias locale.conf localtime lsb-release magic
+    magic.mime mime.types nsswitch.conf os-release passwd pki protocols python3 resolv.conf services shells
+    ssl/certs ssl/cert.pem ssl/openssl.cnf terminfo timezone
+"""
+"""What ordinary programs read below /etc; there is more, some of it secret, and root could read that."""
+
+_GIT = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.pager": "cat",
+    "core.editor": "false",
+    "core.sshCommand": "false",
+    "core.askPass": "false",
+    "core.alternateRefsCommand": "false",
+    "credential.helper": "",
+    "diff.external": "",
+    "gpg.program": "false",
+    "log.showSignature": "false",
+    "safe.bareRepository": "explicit",
+    "protocol.allow": "never",
+    "submodule.recurse": "false",
+}
+"""Settings of git that start a program or a connection, each with a value that does not."""
+
+GIT_ENVIRONMENT = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_CONFIG_COUNT": str(len(_GIT)),
+    **{f"GIT_CONFIG_KEY_{number}": key for number, key in enumerate(_GIT)},
+    **{f"GIT_CONFIG_VALUE_{number}": value for number, value in enumerate(_GIT.values())},
+}
+"""What wins over every configuration file of git."""
+
+
+@dataclass
+class LookCage:
+    """A cage in which some directories, the system and the programs of PATH can be read, and nothing written.
+
+    It is for one command, which gets a private directory for temporary files that is its HOME as well.
+    """
+
+    readable: Sequence[Path]
+    """Directories whose contents can be read; a repository that they lie in can be read by git."""
+    _private: Path | None = field(default=None, init=False)
+
+    def start(self, start: Start[Started], environment: Mapping[str, str], terminal: str | None) -> Started:
+        """Call `start` with the command's environment, in a thread that restricted itself before.
+
+        Args:
+            start: Starts the command.
+            environment: What the command would get outside.
+            terminal: The name of the command's own terminal, which it may open.
+
+        Raises:
+            OSError: The kernel refused a restriction; nothing was started.
+        """
+        self._private = Path(tempfile.mkdtemp(prefix="ollm-look-"))
+        private = str(self._private)
+        caged = {**environment, **GIT_ENVIRONMENT, "HOME": private, "TMPDIR": private, "TMP": private, "TEMP": private}
+        paths = [
+            *system_paths(),
+            *((str(path), Access.READ) for path in (*self.readable, *program_folders(environment.get("PATH", "")))),
+            *chain.from_iterable(map(repository_paths, self.readable)),
+            (private, _PRIVATE),
+            *(() if terminal is None else ((terminal, _TERMINAL),)),
+        ]
+        return in_restricted_thread(lambda: start(caged), paths)
+
+    def close(self) -> None:
+        """Remove the private directory, once the command is over."""
+        if self._private is not None:
+            shutil.rmtree(self._private, ignore_errors=True)
+
+
+def in_restricted_thread(start: Callable[[], Started], paths: Sequence[tuple[str, Access]]) -> Started:
+    """Return what `start` returns in a thread of its own that can only read these paths. Raises what it raises."""
+    result: Future[Started] = Future()
+
+    def run() -> None:
+        try:
+            restrict_thread(paths)
+            apply_filter(look_filter(signals=abi() >= SCOPED_SIGNALS))
+            result.set_result(start())
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the caller gets it
+            result.set_exception(error)
+
+    thread = threading.Thread(target=run, name="look cage")
+    thread.start()
+    thread.join()
+    return result.result()
+
+
+@lru_cache(maxsize=1)
+def works() -> bool:
+    """Return whether this kernel has what the cage needs; tried once, by a thread that restricts itself."""
+    if sys.platform != "linux" or not abi():
+        return False
+    try:
+        in_restricted_thread(lambda: None, ())
+    except OSError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=1)
+def system_paths() -> tuple[tuple[str, Access], ...]:
+    """Return what every cage may read of the system, with how."""
+    etc = (f"/etc/{name}" for name in _ETC.split())
+    prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix}
+    return (
+        *((path, Access.READ) for path in (*_SYSTEM, *prefixes, *etc) if os.path.lexists(path)),
+        *((f"/proc/{name}", Access.READ_FILE | Access.READ_DIR) for name in _PROC),
+        *_DEVICES.items(),
+    )
+
+
+@lru_cache(maxsize=8)
+def program_folders(path: str) -> tuple[Path, ...]:
+    """Return the directories of PATH, and the libraries that lie beside them."""
+    home, found = Path.home(), dict[Path, None]()
+    for name in path.split(os.pathsep):
+        folder = Path(name)
+        if not folder.is_absolute() or folder == home or folder in home.parents:
+            continue
+        found[folder] = None
+        if folder.name in ("bin", "sbin", "shims") and folder.parent != home:
+            found.update(dict.fromkeys(folder.parent / beside for beside in ("lib", "lib64", "libexec")))
+    return tuple(found)
+
+
+def repository_paths(folder: Path) -> Iterator[tuple[str, Access]]:
+    """Yield what git reads of the repository that a directory lies in, beside the directory itself.
+
+    A `.git` file leads elsewhere: it is followed only where git's own record there leads back to it, as for the
+    working trees that `git worktree add` makes. Contents of files above the directory stay out of reach.
+    """
+    root = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
+    if root is None:
+        return
+    link = root / ".git"
+    if root != folder:
+        yield str(root), Access.READ_DIR
+        yield str(root / ".gitignore"), Access.READ_FILE
+        yield str(root / ".gitattributes"), Access.READ_FILE
+        if link.is_dir() and not link.is_symlink():
+            yield str(link), Access.READ
+    with suppress(OSError, ValueError):
+        if link.is_file() and not link.is_symlink():
+            own = (root / link.read_text("utf-8").removeprefix("gitdir:").strip()).resolve(strict=True)
+            back = Path((own / "gitdir").read_text("utf-8").strip())
+            common = (own / (own / "commondir").read_text("utf-8").strip()).resolve(strict=True)
+            if back.resolve(strict=True) == link.resolve(strict=True) and own.parent == common / "worktrees":
+                yield str(common), Access.READ
