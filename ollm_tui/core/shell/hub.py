@@ -21,6 +21,7 @@ from ollm_tui.core.shell.detached_jobs import JobRecord, JobRecords
 from ollm_tui.core.shell.output_log import OnBytes, OutputLog
 from ollm_tui.core.shell.process_tree import ProcessTree
 from ollm_tui.core.shell.pty_process import (
+    Cage,
     ChildProcess,
     StartError,
     bash_line,
@@ -52,7 +53,7 @@ class CannotDetachError(Exception):
 
 @dataclass(frozen=True)
 class CommandRequest:
-    """A command to start; `argv` runs instead of bash where a sandbox wraps it."""
+    """A command to start; `argv` runs instead of bash, where given."""
 
     command: str
     cwd: Path
@@ -62,6 +63,8 @@ class CommandRequest:
     call_id: str = ""
     limits: TimeLimits = field(default_factory=TimeLimits)
     argv: Sequence[str] | None = None
+    cage: Cage | None = None
+    """What holds it; a cage ends with this process."""
 
 
 class CommandHub:
@@ -134,11 +137,11 @@ class CommandHub:
             call_id=request.call_id,
             started=time.monotonic(),
             background=request.background,
-            can_detach=self._records is not None and self._folder is not None and request.argv is None,
+            can_detach=self._records is not None and self._folder is not None and request.argv is request.cage is None,
         )
 
         def start() -> ChildProcess:
-            return start_command(argv, request.cwd, environment, with_input=request.attended)
+            return start_command(argv, request.cwd, environment, with_input=request.attended, cage=request.cage)
 
         return await self._begin(status, start, mark, request.limits, on_bytes)
 

@@ -13,9 +13,10 @@ import pwd
 import subprocess
 import termios
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from ptyprocess import PtyProcess, PtyProcessError  # pyright: ignore[reportMissingTypeStubs]  # it has none
 
@@ -67,16 +68,48 @@ class ChildProcess(ABC):
         """Close `end` and forget the process, which goes on."""
 
 
+Started = TypeVar("Started")
+
+
+class Cage(Protocol):
+    """What holds a command: it is started from within and closed when its command is over."""
+
+    def start(
+        self, start: Callable[[Mapping[str, str]], Started], environment: Mapping[str, str], terminal: str | None
+    ) -> Started:
+        """Call `start` from within the cage, with the environment the command gets there. Raises OSError."""
+        ...
+
+    def close(self) -> None:
+        """Remove what the cage kept for its command."""
+        ...
+
+
 class CommandProcess(ChildProcess):
     """A process started by `start_command`."""
 
-    def __init__(self, process: subprocess.Popen[bytes], end: int, terminal: str | None, *, takes_input: bool) -> None:
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        end: int,
+        terminal: str | None,
+        *,
+        takes_input: bool,
+        cage: Cage | None = None,
+    ) -> None:
         super().__init__(process.pid, end, terminal, takes_input=takes_input)
         self._process = process
+        self._cage = cage
 
     def reap(self) -> int | None:
         """Return the exit code if it has ended; never wait."""
         return self._process.poll()
+
+    def close(self) -> None:
+        """Close `end` and the cage."""
+        super().close()
+        if self._cage is not None:
+            self._cage.close()
 
     def release(self) -> None:
         """Let the process go on without us."""
@@ -91,9 +124,9 @@ def bash_line(command: str) -> list[str]:
 
 
 def start_command(
-    argv: Sequence[str], cwd: Path, environment: Mapping[str, str], *, with_input: bool
+    argv: Sequence[str], cwd: Path, environment: Mapping[str, str], *, with_input: bool, cage: Cage | None = None
 ) -> CommandProcess:
-    """Start `argv` in a new session. Raises StartError.
+    """Start `argv` in a new session, in its cage if it has one. Raises StartError.
 
     With `with_input` its standard input is its terminal, which is also its controlling one, so that prompts work.
     Without, standard input is empty and there is no controlling terminal: whatever asks there fails at once; output
@@ -103,7 +136,7 @@ def start_command(
     try:
         master, slave, name = _open_terminal()
     except OSError:
-        return _start_on_pipe(argv, cwd, environment)
+        return _start_on_pipe(argv, cwd, environment, cage)
     try:
         if with_input:
             argv = ["/bin/sh", "-c", _TAKE_TERMINAL, name, *argv]
@@ -113,13 +146,15 @@ def start_command(
             write_only = os.open(name, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
             os.close(slave)
             slave = write_only
-        process = _popen(argv, cwd, environment, slave)
+        process = _popen(argv, cwd, environment, slave, cage, name)
     except BaseException:
         os.close(master)
+        if cage is not None:
+            cage.close()
         raise
     finally:
         os.close(slave)
-    return CommandProcess(process, master, name, takes_input=with_input)
+    return CommandProcess(process, master, name, takes_input=with_input, cage=cage)
 
 
 def _open_terminal() -> tuple[int, int, str]:
@@ -143,20 +178,27 @@ def _pass_bytes_as_they_are(terminal: int) -> None:
         termios.tcsetattr(terminal, termios.TCSANOW, modes)
 
 
-def _start_on_pipe(argv: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> CommandProcess:
+def _start_on_pipe(argv: Sequence[str], cwd: Path, environment: Mapping[str, str], cage: Cage | None) -> CommandProcess:
     ours, theirs = os.pipe()
     try:
-        process = _popen(argv, cwd, {**environment, "TERM": "dumb"}, theirs)
+        process = _popen(argv, cwd, {**environment, "TERM": "dumb"}, theirs, cage, None)
     except BaseException:
         os.close(ours)
         raise
     finally:
         os.close(theirs)
-    return CommandProcess(process, ours, None, takes_input=False)
+    return CommandProcess(process, ours, None, takes_input=False, cage=cage)
 
 
-def _popen(argv: Sequence[str], cwd: Path, environment: Mapping[str, str], output: int) -> subprocess.Popen[bytes]:
-    try:
+def _popen(
+    argv: Sequence[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+    output: int,
+    cage: Cage | None,
+    terminal: str | None,
+) -> subprocess.Popen[bytes]:
+    def start(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             list(argv),
             cwd=cwd,
@@ -166,6 +208,9 @@ def _popen(argv: Sequence[str], cwd: Path, environment: Mapping[str, str], outpu
             stderr=output,
             start_new_session=True,
         )
+
+    try:
+        return start(environment) if cage is None else cage.start(start, environment, terminal)
     except ValueError as error:
         # A NUL, or a lone surrogate: nothing that can stand in an argument.
         raise StartError(f"The command line can not be passed to the system: {error}.") from None
