@@ -146,6 +146,7 @@ class ToolExecutor(CallJudge):
         if self._recorded is not None:
             await context.signal.guard(self._recorded())
         context.advance(Transition.RUN)
+        judged.invocation.looks = judged.explanation.looks
         if self.approvals is not None:
             self.approvals.record_use(judged.explanation)
         limit = self._context.limits.call_seconds

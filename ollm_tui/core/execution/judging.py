@@ -243,6 +243,8 @@ class CallJudge:
                 reason = f"{location.shown} {sensitivity.reason}"
                 floors.append(Floor(Decision(sensitivity.decision), reason))
         tool, facts = invocation.tool, invocation.facts()
+        if facts.question is not None:
+            floors.append(Floor(Decision.ASK, facts.question))
         if await invocation.should_confirm_execute(signal):
             floors.append(Floor(Decision.ASK, f"{tool.name} always asks for a call like this"))
         if origin is Origin.SALVAGED and facts.effect not in (Effect.READS, Effect.PLANS):

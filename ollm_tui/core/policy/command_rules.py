@@ -26,8 +26,17 @@ from ollm_tui.core.policy.shell.shell_line import (
     reads_bytes_alike,
 )
 from ollm_tui.core.policy.shell.words import SimpleCommand
+from ollm_tui.core.sandbox.look import works as cage_works
 
 SHELL = "shell"
+
+_SIMPLE_PROGRAMS = """
+    : [ [[ basename cat cksum cmp comm cut dirname echo expr false fold head id join ls md5sum nl od paste printf pwd
+    readlink realpath seq sha1sum sha224sum sha256sum sha384sum sha512sum stat sum tac tail test tr true type uname wc
+    whoami
+"""
+UNCAGED = frozenset(_SIMPLE_PROGRAMS.split())
+"""Programs that start no others and follow no configuration: they may run where no cage works."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,8 @@ class PartVerdict(NamedTuple):
     reason: str
     rule: CompiledRule | None = None
     approval: ApprovalPattern | None = None
+    listed: bool = False
+    """It is allowed by the read-only list."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +71,11 @@ class CommandVerdict:
     risk: Risk
     own_risk: Risk
     """What the line itself can do, whatever risk a rule gives it: low for the read-only list alone."""
+
+    @property
+    def looks(self) -> bool:
+        """Whether the read-only list alone allows the line."""
+        return bool(self.parts) and all(verdict.listed for verdict in self.parts)
 
     @property
     def lasting_approvals(self) -> tuple[ApprovalKey, ...]:
@@ -260,7 +276,10 @@ class _LineJudge:
         obstacle = self._obstacle(part.name, listed)
         if obstacle is not None:
             return PartVerdict(part.text, miss, f"no approval covers {part.text!r}: {obstacle}")
-        return PartVerdict(part.text, Decision.ALLOW, "it only reads")
+        if part.name not in UNCAGED and not cage_works():
+            reason = f"no approval covers {part.text!r}: this system has no cage for commands that only read"
+            return PartVerdict(part.text, miss, reason)
+        return PartVerdict(part.text, Decision.ALLOW, "it only reads", listed=True)
 
     def _obstacle(self, name: str, verdict: ReadOnlyVerdict) -> str | None:
         """Return why a command of the read-only list asks nevertheless, if it does."""

@@ -61,6 +61,8 @@ class Explanation(NamedTuple):
     trace: tuple[TraceLine, ...]
     approvals: tuple[ApprovalKey, ...] = ()
     """The lasting approvals that cover parts of a command line; for counting, no part of what is printed."""
+    looks: bool = False
+    """A command line is allowed by the read-only list alone: it runs in the cage of what only looks."""
 
     def as_json(self) -> JsonObject:
         """Return what is printed; keys without a value are left out."""
@@ -153,12 +155,14 @@ class PolicyEngine:
         """Judge a call: the strictest decision of all layers, then the mode, then the floors."""
         trace: list[TraceLine] = []
         approvals: tuple[ApprovalKey, ...] = ()
+        looks = False
         removed = self._tool_layer(call.tool)
         if removed is not None:
             trace.append(removed)
         if call.tool.name == SHELL:
             verdict = self._judge_command(self._seen_by_rules(call, mode), trace)
             risk, own_risk, approvals = verdict.risk, verdict.own_risk, verdict.lasting_approvals
+            looks = verdict.looks
         else:
             # What the modes go by is what the call is, whatever risk a rule gives it on the screen.
             risk = self._judge_by_rules(call, self._seen_by_rules(call, mode), trace)
@@ -176,7 +180,12 @@ class PolicyEngine:
             if line.decision.rank > settled.decision.rank:
                 settled = line
         return Explanation(
-            decision=settled.decision, risk=risk, reason=settled.reason, trace=tuple(trace), approvals=approvals
+            decision=settled.decision,
+            risk=risk,
+            reason=settled.reason,
+            trace=tuple(trace),
+            approvals=approvals,
+            looks=looks and settled.decision is Decision.ALLOW,
         )
 
     def _seen_by_rules(self, call: JudgedCall, mode: Mode) -> JsonObject:

@@ -51,6 +51,18 @@ _ETC = """
 """
 """What ordinary programs read below /etc; there is more, some of it secret, and root could read that."""
 
+_TOOLCHAINS = {
+    ".asdf": "ASDF_DATA_DIR",
+    ".nvm": "NVM_DIR",
+    ".pyenv": "PYENV_ROOT",
+    ".rbenv": "RBENV_ROOT",
+    ".rustup": "RUSTUP_HOME",
+    ".volta": "VOLTA_HOME",
+}
+"""Where people have programs in their home, and the variables that lead there from another one."""
+
+_PRIVATE_FOLDERS = ("HOME", "TMPDIR", "TMP", "TEMP")
+
 _GIT = {
     "core.fsmonitor": "false",
     "core.hooksPath": "/dev/null",
@@ -66,6 +78,7 @@ _GIT = {
     "safe.bareRepository": "explicit",
     "protocol.allow": "never",
     "submodule.recurse": "false",
+    "safe.directory": "*",  # what the person trusts stands in their home; here it can do no harm
 }
 """Settings of git that start a program or a connection, each with a value that does not."""
 
@@ -105,10 +118,22 @@ class LookCage:
         """
         self._private = Path(tempfile.mkdtemp(prefix="ollm-look-"))
         private = str(self._private)
-        caged = {**environment, **GIT_ENVIRONMENT, "HOME": private, "TMPDIR": private, "TMP": private, "TEMP": private}
+        toolchains = _toolchains(environment.get("HOME", ""))
+        caged = {
+            **toolchains,
+            **environment,
+            **GIT_ENVIRONMENT,
+            "HOME": private,
+            "TMPDIR": private,
+            "TMP": private,
+            "TEMP": private,
+        }
         paths = [
             *system_paths(),
-            *((str(path), Access.READ) for path in (*self.readable, *program_folders(environment.get("PATH", "")))),
+            *(
+                (str(path), Access.READ)
+                for path in (*self.readable, *toolchains.values(), *program_folders(environment))
+            ),
             *chain.from_iterable(map(repository_paths, self.readable)),
             (private, _PRIVATE),
             *(() if terminal is None else ((terminal, _TERMINAL),)),
@@ -163,18 +188,21 @@ def system_paths() -> tuple[tuple[str, Access], ...]:
     )
 
 
-@lru_cache(maxsize=8)
-def program_folders(path: str) -> tuple[Path, ...]:
+def program_folders(environment: Mapping[str, str]) -> tuple[Path, ...]:
     """Return the directories of PATH, and the libraries that lie beside them."""
-    home, found = Path.home(), dict[Path, None]()
-    for name in path.split(os.pathsep):
+    home, found = Path(environment.get("HOME", "/")), dict[Path, None]()
+    for name in environment.get("PATH", "").split(os.pathsep):
         folder = Path(name)
         if not folder.is_absolute() or folder == home or folder in home.parents:
             continue
         found[folder] = None
-        if folder.name in ("bin", "sbin", "shims") and folder.parent != home:
+        if folder.name in ("bin", "sbin") and folder.parent != home:
             found.update(dict.fromkeys(folder.parent / beside for beside in ("lib", "lib64", "libexec")))
     return tuple(found)
+
+
+def _toolchains(home: str) -> dict[str, str]:
+    return {name: f"{home}/{folder}" for folder, name in _TOOLCHAINS.items() if home and Path(home, folder).is_dir()}
 
 
 def repository_paths(folder: Path) -> Iterator[tuple[str, Access]]:

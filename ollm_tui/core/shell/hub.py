@@ -96,6 +96,8 @@ class CommandHub:
         self._numbers = {prefix: count(1) for prefix in "jcs"}
         self._listeners: set[OnStatus] = set()
         self._closed = False
+        self.refused_lines: set[tuple[str, str]] = set()
+        """Lines, each with its directory, to which their cage refused something: to run again they need a yes."""
 
     # Reading
 

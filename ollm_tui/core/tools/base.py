@@ -113,6 +113,8 @@ class CallFacts:
     """The error, known from the parameters, that no approval can prevent."""
     offer: SessionOffer | None = None
     """The tool's own session permission; None where the policy keeps approvals."""
+    question: str | None = None
+    """Why a person is asked whatever the rules say."""
 
 
 class ToolInvocation(ABC, Generic[P]):
@@ -123,6 +125,8 @@ class ToolInvocation(ABC, Generic[P]):
 
     approved: bool = False
     """A person said yes to exactly this call; set right before `execute`."""
+    looks: bool = False
+    """It is allowed because it only reads, and runs where nothing else is possible; set right before `execute`."""
 
     def __init__(self, tool: Tool[P], params: P, context: ToolContext) -> None:
         self.tool = tool

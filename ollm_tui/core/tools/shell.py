@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal as signals
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,11 +26,22 @@ from ollm_tui.core.base.results import Artifact, ToolData, ToolError, ToolResult
 from ollm_tui.core.bus.confirmation import CommandPreview, Preview
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access
+from ollm_tui.core.sandbox.look import LookCage
+from ollm_tui.core.sandbox.look import works as cage_works
 from ollm_tui.core.shell.hub import CommandRequest
 from ollm_tui.core.shell.pty_process import StartError
 from ollm_tui.core.shell.shell_service import CommandOutcome, OutputExcerpt, ShellService
 from ollm_tui.core.shell.status import CommandEnding, CommandStatus, TimeLimits
-from ollm_tui.core.tools.base import Effect, Parameters, Question, Tool, ToolGroup, ToolInvocation, TouchedPath
+from ollm_tui.core.tools.base import (
+    CallFacts,
+    Effect,
+    Parameters,
+    Question,
+    Tool,
+    ToolGroup,
+    ToolInvocation,
+    TouchedPath,
+)
 from ollm_tui.core.tools.context import CommandFacts, ToolContext
 
 DEFAULT_TIMEOUT_MS = 30_000
@@ -118,8 +130,11 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
             background=self.params.background,
             call_id=self.context.call_id,
             limits=self._limits(),
+            cage=LookCage((*self.context.fence.roots, *self.context.fence.readable_roots)) if self._caged else None,
         )
         service = shell_service(self.context)
+        if not self.looks:
+            service.hub.refused_lines.discard(self._line)
         try:
             if self.params.background:
                 return self._job_result(await service.start_job(request, signal))
@@ -127,6 +142,19 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         except StartError as failure:
             raise ShellExecutionFailed(str(failure)) from None
         return self._result(outcome)
+
+    def facts(self) -> CallFacts:
+        refused = self._line in self.context.command_hub.refused_lines
+        reason = "the cage refused it something; the same line again asks to run on this machine"
+        return CallFacts(Effect.RUNS, question=reason if refused else None)
+
+    @property
+    def _line(self) -> tuple[str, str]:
+        return self.params.command, self.params.cwd or "."
+
+    @property
+    def _caged(self) -> bool:
+        return self.looks and cage_works()
 
     def _directory(self) -> Path:
         location = self.context.fence.resolve(self.params.cwd or ".")
@@ -241,10 +269,13 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         timed_out = _timed_out(outcome.status)
         code = None if timed_out else outcome.status.exit_code
         text = outcome.output.text.content or NO_OUTPUT
+        notes = _refusals(text) if self._caged and code else ()
+        if notes:
+            self.context.command_hub.refused_lines.add(self._line)
         content = f"Exit code: {'none' if code is None else code}\n\nOutput:\n{text}"
         if error is not None and (timed_out or outcome.status.ending is CommandEnding.NEEDS_INPUT):
             content = "\n\n".join((content.removesuffix("\n"), f"{error.type}: {error.message}"))
-        return self._tool_result(outcome, content, text, error=error, exit_code=code)
+        return self._tool_result(outcome, content, text, notes, error=error, exit_code=code)
 
 
 def shell_service(context: ToolContext) -> ShellService:
@@ -276,6 +307,30 @@ def _notes(outcome: CommandOutcome) -> tuple[str, ...]:
         ended = "could not be ended and" if state.ending is not None else "of it"
         notes.append(f"processes {ended} still run: {processes}")
     return tuple(notes)
+
+
+_REFUSALS = {
+    "network": re.compile(
+        r"unreachable|name resolution|resolve host|socket.*not permitted|create (inet|tcp|udp|unix)? ?socket", re.I
+    ),
+    "writing": re.compile(r"cannot (create|touch|remove|move|overwrite|change|make)|unable to (create|write)", re.I),
+    "what lies outside the workspace, writing, network and other processes": re.compile(
+        r"permission denied|operation not permitted|does not exist; check|errno 13|errno 1\b|\beacces\b|\beperm\b", re.I
+    ),
+}
+"""What programs say where the cage refused them something."""
+
+
+def _refusals(text: str) -> tuple[str, ...]:
+    """Return what the model is told where the cage is the likely cause of a failure."""
+    for what, words in _REFUSALS.items():
+        if words.search(text):
+            note = (
+                f"[blocked by the cage: {what}] It ran unasked, where it can only read the workspace. If it needs "
+                "more, send the same call again: the person is then asked whether it may run on this machine."
+            )
+            return (note,)
+    return ()
 
 
 def full_text(output: OutputExcerpt) -> tuple[Artifact, ...]:

@@ -1,0 +1,152 @@
+"""What runs because the read-only list allows it runs in the cage, and nothing else does (contract section 8)."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ollm_tui.core import MessageBus, PolicyEngine, ToolExecutor, ToolRegistry, ToolResult, Workspace
+from ollm_tui.core.policy import command_rules
+from ollm_tui.core.policy.approval_patterns import ApprovalPattern
+from ollm_tui.core.policy.command_rules import CommandPolicy
+from ollm_tui.core.policy.engine import PolicySources
+from ollm_tui.core.policy.rules import Decision
+from ollm_tui.core.sandbox import look
+from ollm_tui.core.tools.shell import SHELL
+from ollm_tui.testing import Answer, answer_confirmations
+
+pytestmark = pytest.mark.skipif(not look.works(), reason="this kernel has no landlock")
+
+
+@dataclass
+class Room:
+    executor: ToolExecutor
+    root: Path
+    canary: Path
+
+    async def shell(self, command: str, **arguments: object) -> ToolResult:
+        return await self.executor.execute("shell", {"command": command, **arguments})
+
+
+@pytest.fixture(params=[True, False], ids=["attended", "alone"])
+async def room(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Room]:
+    root = tmp_path / "work"
+    root.mkdir()
+    (root / "file").write_text("one\n")
+    git(root, "init", "-q", ".")
+    git(root, "add", ".")
+    git(root, "commit", "-qm", "first")
+    workspace = Workspace(root)
+    approvals = (ApprovalPattern.parse("touch approved"),)
+    commands = CommandPolicy(read_only_commands=True, workspace=workspace, approvals=approvals)
+    policy = PolicyEngine(PolicySources((), Decision.ASK, (), commands))
+    registry = ToolRegistry()
+    registry.register(SHELL)
+    async with ToolExecutor(registry, policy, MessageBus(), workspace, attended=request.param) as executor:
+        yield Room(executor, root, tmp_path / "canary")
+
+
+def git(folder: Path, *arguments: str) -> None:
+    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments], cwd=folder, check=True)
+
+
+def output(folder: Path, *words: str) -> str:
+    """What a program prints outside any cage, however it ends."""
+    return subprocess.run(words, cwd=folder, check=False, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("command", ["git status --short", "cat file | wc -l", "git log --format=%s; ls"])
+async def test_listed_commands_run_as_before(room: Room, command: str) -> None:
+    result = await room.shell(command)
+    assert result.error is None
+    outside = output(room.root, "bash", "-c", command)
+    assert result.return_display.split() == (outside or "(no output)").split()
+
+
+def bare_repository(folder: Path, program: str) -> None:
+    """Write by hand what git takes for a repository, in which each look at a file starts a program (finding A1)."""
+    for part in ("objects/k", "refs/k", "sub/k"):
+        (folder / part).parent.mkdir(parents=True)
+        (folder / part).write_text("")
+    (folder / "HEAD").write_text("ref: refs/heads/main\n")
+    settings = (
+        f'[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n\tfsmonitor = "{program}; false"\n'
+    )
+    (folder / "config").write_text(settings)
+
+
+async def test_five_written_files_start_no_program_outside_the_cage(room: Room) -> None:
+    bare_repository(room.root / "b", f"touch {room.canary}")
+    output(room.root / "b" / "sub", "git", "status")
+    assert room.canary.exists()  # outside, git does start it
+    room.canary.unlink()
+    answer_confirmations(room.executor.bus)  # to whatever is asked: no
+    await room.shell("cd b/sub && git status")
+    await room.shell("git status", cwd="b/sub")
+    assert not room.canary.exists()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        '# x \\\n[core]\n\tfsmonitor = "touch {canary}; false"\n',  # finding A2
+        '[filter "lfs"]\n\tclean = "git-lfs x; touch {canary}"\n',  # finding A3
+    ],
+)
+async def test_a_configuration_that_hides_a_program_starts_none_outside(room: Room, settings: str) -> None:
+    with (room.root / ".git" / "config").open("a") as config:
+        config.write(settings.format(canary=room.canary))
+    (room.root / ".gitattributes").write_text("file filter=lfs\n")
+    (room.root / "file").write_text("two\n")
+    output(room.root, "git", "status")
+    output(room.root, "git", "diff")
+    assert room.canary.exists()
+    room.canary.unlink()
+    answer_confirmations(room.executor.bus)  # to whatever is asked: no
+    for command in ("git status", "git diff", "git log -p", "git show HEAD:file"):
+        await room.shell(command)
+    assert not room.canary.exists()
+
+
+async def test_what_an_approval_allows_runs_outside(room: Room) -> None:
+    assert (await room.shell("touch approved")).error is None
+    assert (room.root / "approved").exists()
+
+
+async def test_what_the_cage_refuses_is_said_and_asked_about_the_second_time(room: Room, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    git(tmp_path, "clone", "-q", str(room.root), str(elsewhere))
+    # objects that lie in another repository: git can read them outside the cage alone (finding A6)
+    (elsewhere / "new").write_text("secret words\n")
+    git(elsewhere, "add", ".")
+    git(elsewhere, "commit", "-qm", "second")
+    head = output(elsewhere, "git", "rev-parse", "HEAD").strip()
+    (room.root / ".git" / "objects" / "info" / "alternates").write_text(f"{elsewhere}/.git/objects\n")
+    asked = answer_confirmations(room.executor.bus, Answer())
+    command = f"git show {head}:new"
+    first = await room.shell(command)
+    assert first.error is not None
+    assert "secret words" not in first.llm_content
+    assert any(note.startswith("[blocked by the cage: ") for note in first.notes)
+    second = await room.shell(command)
+    if not room.executor.attended:
+        assert second.error is not None
+        assert second.error.type == "PolicyDeniedError"
+        return
+    assert len(asked) == 1
+    assert second.error is None
+    assert "secret words" in second.llm_content
+
+
+async def test_without_a_cage_only_the_simplest_programs_run_unasked(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command_rules, "cage_works", lambda: False)
+    assert (await room.executor.explain("shell", {"command": "cat file | wc -l"})).decision is Decision.ALLOW
+    explained = await room.executor.explain("shell", {"command": "git status"})
+    assert explained.decision is Decision.ASK
+    assert "no cage" in explained.reason
