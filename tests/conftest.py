@@ -9,7 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
+
+hypothesis.settings.register_profile("untimed", deadline=None)  # how long an example takes is the machine's business
+hypothesis.settings.load_profile("untimed")
 
 os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")  # before anything imports textual
 

@@ -261,7 +261,7 @@ async def test_a_reply_that_is_not_streamed_is_read_all_the_same():
 @pytest.mark.parametrize(
     ("reply", "kind"),
     [
-        (FakeReply((b"<html>Hello</html>",), content_type="text/html"), ProviderErrorKind.CUT_OFF),
+        (FakeReply((b"<html>Hello</html>",), content_type="text/html"), ProviderErrorKind.BAD_REPLY),
         (FakeReply((b"data: <html>\n\n",), content_type="text/event-stream"), ProviderErrorKind.BAD_REPLY),
         (FakeReply((b"",), 302, headers=(("Location", "http://elsewhere/"),)), ProviderErrorKind.REFUSED),
         (FakeReply((b"<html>Not here</html>",), 404, "text/html"), ProviderErrorKind.REFUSED),

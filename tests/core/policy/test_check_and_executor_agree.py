@@ -108,9 +108,7 @@ async def test_policy_check_and_the_executor_say_the_same(tmp_path: Path, capsys
         for number, (row, answer) in enumerate(zip(rows, said, strict=True)):
             name, arguments = str(row["name"]), row["arguments"]
             try:
-                explained = (await core.executor.explain(name, arguments)).model_dump(
-                    mode="json", by_alias=True, exclude_none=True
-                )
+                explained = (await core.executor.explain(name, arguments)).as_json()
             except ToolFailure as failure:
                 explained = {"decision": "deny", "risk": "high", "reason": failure.message, "trace": []}
             assert {"id": number, **explained} == answer, row
