@@ -67,6 +67,8 @@ async def test_escape_stops_the_model_and_keeps_what_it_said(server: str, few_to
         await terminal.sees(lambda text: text.split()[0] == "STREAMING", 90)
         await asyncio.sleep(0.5)
         await terminal.type("esc")
+        await terminal.sees("Esc again stops the turn")
+        await terminal.type("esc")
         await terminal.sees(lambda text: text.split()[0] == "IDLE")
         await terminal.sees("cut off here")
     finally:
