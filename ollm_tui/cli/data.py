@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from ollm_tui.cli.command_line import ExitCode, UsageError, command_parser, options_of, parse
-from ollm_tui.cli.streams import print_json, say
+from ollm_tui.cli.streams import print_json, say, say_notice
 from ollm_tui.core.base.app_dirs import data_dir, state_dir
 from ollm_tui.core.base.clock import iso_time
 from ollm_tui.core.base.errors import ToolFailure
@@ -30,6 +30,7 @@ def run_memory(argv: list[str]) -> int:
         raise UsageError(f"{failure.message} Name an existing folder with -C.") from None
     store = Store(data_dir() / "ollm.db")
     try:
+        say_notice(store)
         for entry in Memory(store, workspace.root).entries():
             print_json(
                 {

@@ -13,16 +13,21 @@ from pathlib import Path
 
 from ollm_tui import __version__
 from ollm_tui.cli.command_line import ExitCode, command_parser, options_of, parse
-from ollm_tui.cli.streams import print_json
+from ollm_tui.cli.streams import print_json, say
 from ollm_tui.config import user_config_path
 from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.log_file import log_path
 from ollm_tui.core.fence.secrets import mask
+from ollm_tui.core.memory import SCHEMA as MEMORY_TABLES
 from ollm_tui.core.memory.embedding import installed_embedder
+from ollm_tui.core.policy.approvals import APPROVAL_USES
+from ollm_tui.core.policy.audit import AuditLog
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, TrustState
 from ollm_tui.core.search.ripgrep import find_ripgrep
+from ollm_tui.core.storage.damage import accept
 from ollm_tui.core.storage.store import Store
+from ollm_tui.core.todos.todo_list import SCHEMA as TODO_TABLES
 from ollm_tui.options import Options
 from ollm_tui.runtime import Configuration, ConfigurationError, configure
 from ollm_tui.runtime.model_provider import ollama_host, probe_servers, probe_targets, probing_allowed
@@ -59,7 +64,10 @@ def run_command(argv: list[str]) -> int:
     """Print every check; exit 2 where the configuration has errors."""
     parser = command_parser("doctor", "Look at this installation.")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--accept", action="store_true", help="end the notice about a damaged store that is set aside")
     given = parse(parser, argv)
+    if given.accept:
+        return _accept_damage()
     checks = asyncio.run(_examine(options_of(given)))
     for check in checks:
         if given.json:
@@ -148,6 +156,27 @@ def _check_plugins() -> list[DoctorCheck]:
     names = [tool.name for tool in registry.list() if tool.plugin]
     good = [DoctorCheck("plug-ins", CheckStatus.OK, f"tools: {', '.join(names)}")] if names else []
     return [*good, *(DoctorCheck("plug-ins", CheckStatus.ERROR, error) for error in errors)]
+
+
+def _accept_damage() -> int:
+    """Take over what is still to be read of a damaged store, and end the notice about it."""
+    store = Store(data_dir() / "ollm.db")
+    try:
+        for schema in (MEMORY_TABLES, TODO_TABLES, APPROVAL_USES):
+            with store.write(schema):
+                pass  # whoever first opens its tables salvages them
+        AuditLog(store).append()
+        accepted = accept(store.path)
+    except (ToolFailure, OSError) as error:
+        say(str(error))
+        return ExitCode.FAILED
+    finally:
+        store.close()
+    for copy in accepted:
+        say(f"Accepted: {copy} stays until you delete it.")
+    if not accepted:
+        say("There is nothing to accept.")
+    return ExitCode.DONE
 
 
 def _check_store() -> DoctorCheck:

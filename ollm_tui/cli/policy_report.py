@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import tomlkit
 
 from ollm_tui.cli.command_line import ExitCode
-from ollm_tui.cli.streams import print_json, say, valid_configuration
+from ollm_tui.cli.streams import print_json, say, say_notice, valid_configuration
 from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.escape import visible
@@ -66,6 +66,7 @@ def verify_log() -> int:
 def _log() -> Generator[AuditLog]:
     store = Store(data_dir() / "ollm.db")
     try:
+        say_notice(store)
         yield AuditLog(store)
     finally:
         store.close()

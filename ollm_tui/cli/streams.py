@@ -17,6 +17,7 @@ from ollm_tui.cli.command_line import ExitCode, UsageError
 from ollm_tui.core.base.results import JsonObject, ToolResult
 
 if TYPE_CHECKING:
+    from ollm_tui.core.storage.store import Store
     from ollm_tui.options import Options
     from ollm_tui.runtime import Attendance, Configuration, Core
 
@@ -32,6 +33,13 @@ def print_json(value: JsonValue) -> None:
 def say(text: str) -> None:
     """Print words for people on stderr."""
     print(text, file=sys.stderr, flush=True)
+
+
+def say_notice(store: Store) -> None:
+    """Open a store, and say what a person should know about it. Raises StorageFailed."""
+    notice = store.open()
+    if notice is not None:
+        say(notice.message)
 
 
 def parse_json(text: str, what: str) -> JsonValue:

@@ -184,6 +184,7 @@ SCHEMA = Schema(
         ),
     ),
     functions={"searchable": searchable},
+    salvaged=("memories",),
 )
 
 REBUILD_WORDS = "INSERT INTO memory_index(memory_index) VALUES('rebuild')"

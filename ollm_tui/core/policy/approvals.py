@@ -277,6 +277,7 @@ APPROVAL_USES = Schema(
                 PRIMARY KEY(file, pattern)) WITHOUT ROWID""",
         ),
     ),
+    salvaged=("approval_uses",),
 )
 
 

@@ -42,6 +42,9 @@ SCHEMA = Schema(
                 BEGIN SELECT RAISE(ABORT, 'lines of the audit log are never deleted'); END""",
         ),
     ),
+    salvaged=("audit",),
+    after_salvage="""UPDATE audit_end SET (number, digest) =
+        (SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1) WHERE EXISTS (SELECT 1 FROM audit)""",
 )
 
 
@@ -155,18 +158,20 @@ class AuditLog:
     def __init__(self, store: Store, *, clock: Clock | None = None) -> None:
         self._store = store
         self._clock = clock or SystemClock()
+        self._is_noted = False
 
     def append(self, *entries: AuditEntry, time: str | None = None) -> AuditLine:
         """Write lines and return the last; `time` is when it happened, now if left out."""
         happened = time or iso_time(self._clock.now())
         with self._store.write(SCHEMA) as db:
             number, digest = db.execute("SELECT number, digest FROM audit_end").fetchone()
-            for entry in entries:
+            for entry in (*self._replacement(db), *entries):
                 text = _stored(happened, entry)
                 number, digest = number + 1, _digest(digest, number + 1, text)
                 db.execute("INSERT INTO audit(number, entry, digest) VALUES(?, ?, ?)", (number, text, digest))
             db.execute("UPDATE audit_end SET number = ?, digest = ?", (number, digest))
-        return AuditLine(number=number, time=happened, entry=entries[-1], digest=digest)
+        self._is_noted = True
+        return AuditLine(number=number, time=happened, entry=entries[-1] if entries else None, digest=digest)
 
     def read(self, limit: int | None = None) -> list[AuditLine]:
         """Return the last `limit` lines (all if None), oldest first, not verified."""
@@ -180,7 +185,20 @@ class AuditLog:
     def verify(self) -> BrokenLine | None:
         """Return the first line that was changed or is missing; None if there is none."""
         with self._store.read(SCHEMA) as db:
-            return _first_broken(db)
+            broken = _first_broken(db)
+            last = db.execute("SELECT number FROM audit_end").fetchone()
+        if broken is None and self._store.set_aside is not None:
+            return BrokenLine(last[0] if last else 0, _replaced(self._store.set_aside.kept_as))
+        return broken
+
+    def _replacement(self, db: sqlite3.Connection) -> list[AuditEntry]:
+        """Return the line about a store that was replaced, unless the log has it."""
+        copy = None if self._is_noted else self._store.set_aside
+        if copy is None:
+            return []
+        text = _replaced(copy.kept_as)
+        known = any(text in str(row[0]) for row in db.execute("SELECT entry FROM audit") if _IS_GAP in str(row[0]))
+        return [] if known else [_gap(text)]
 
 
 class AuditWriter:
@@ -215,7 +233,10 @@ class AuditWriter:
         raise StorageFailed(f"The call was not run: {what}")
 
     def _append(self, entry: AuditEntry, time: str) -> None:
-        entries = [entry] if self._failure is None else [_gap(self._missing, self._failure), entry]
+        entries = [entry]
+        if self._failure is not None:
+            lines = "1 line" if self._missing == 1 else f"{self._missing} lines"
+            entries.insert(0, _gap(f"{lines} could not be written: {self._failure.message}"))
         try:
             self._log.append(*entries, time=time)
         except StorageFailed as failure:
@@ -238,9 +259,11 @@ def deciding_line(explanation: Explanation) -> TraceLine | None:
     return next((line for line in reversed(alike) if line.reason == explanation.reason), alike[-1] if alike else None)
 
 
-def _gap(missing: int, failure: StorageFailed) -> AuditEntry:
-    lines = "1 line" if missing == 1 else f"{missing} lines"
-    outcome = f"{lines} could not be written: {failure.message}"
+def _replaced(kept_as: Path) -> str:
+    return f"the store was damaged and replaced here; lines may be missing. It is kept as {kept_as.name}"
+
+
+def _gap(outcome: str) -> AuditEntry:
     return AuditEntry(
         event=AuditEvent.GAP, call_id="", tool="", origin=Origin.USER, arguments_sha256="", outcome=outcome
     )

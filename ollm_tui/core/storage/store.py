@@ -17,6 +17,8 @@ from pathlib import Path
 
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import StorageFailed
+from ollm_tui.core.storage import damage
+from ollm_tui.core.storage.damage import DamagedStoreCopy
 from ollm_tui.core.storage.sqlite_file import (
     StoreDamagedError,
     beside,
@@ -52,23 +54,10 @@ class Schema:
     owner: str
     steps: tuple[tuple[str, ...], ...]
     functions: Mapping[str, Callable[[str], str]] = field(default_factory=dict[str, Callable[[str], str]])
-
-
-@dataclass(frozen=True)
-class DamagedStoreCopy:
-    """A damaged database that was kept under another name while a new one was begun; for showing to the person."""
-
-    path: Path
-    kept_as: Path
-    reason: str
-
-    @property
-    def message(self) -> str:
-        """What the person is told."""
-        return (
-            f"{self.path} was damaged ({self.reason}). It is kept as {self.kept_as} and a new one was begun: "
-            "memory, todos and the audit log start empty. `sqlite3 FILE .recover` may read what is left."
-        )
+    salvaged: tuple[str, ...] = ()
+    """Tables whose rows are taken over, in this order, from a store that was set aside."""
+    after_salvage: str = ""
+    """A statement for what follows from them."""
 
 
 @dataclass(frozen=True)
@@ -111,14 +100,12 @@ class Store:
         *,
         clock: Clock | None = None,
         busy_seconds: float = BUSY_SECONDS,
-        on_set_aside: Callable[[DamagedStoreCopy], None] | None = None,
     ) -> None:
         self.path = path
         self.set_aside: DamagedStoreCopy | None = None
         self.read_only: ReadOnlyReason | None = None
         self._clock = clock or SystemClock()
         self._busy_seconds = busy_seconds
-        self._on_set_aside = on_set_aside
         self._guard = threading.Lock()
         self._holder: int | None = None
         self._connection: sqlite3.Connection | None = None
@@ -227,6 +214,7 @@ class Store:
         if self._connection is None:
             self._connection = self._open()
             self._identity = identity_of(self.path)
+            self.set_aside = damage.unaccepted(self.path)
         elif identity_of(self.path) != self._identity:
             # What is written now would go to a file that nobody finds again.
             raise StorageFailed(
@@ -272,13 +260,13 @@ class Store:
             self._create_privately()
             try:
                 return self._connect(presence)
-            except StoreDamagedError as damage:
-                reason = damage.reason
+            except StoreDamagedError as error:
+                reason = error.reason
             if lock(presence, fcntl.LOCK_EX | fcntl.LOCK_NB):
                 try:
                     connection = self._connect(presence)
-                except StoreDamagedError as damage:
-                    self._move_away(damage.reason)
+                except StoreDamagedError as error:
+                    self._move_away(error.reason)
                 else:
                     lock(presence, fcntl.LOCK_SH)
                     return connection
@@ -307,21 +295,10 @@ class Store:
             raise cannot_create(self.path, error) from error
 
     def _move_away(self, reason: str) -> None:
-        moment = self._clock.now().strftime("%Y%m%dT%H%M%SZ")
-        kept = beside(self.path, f".corrupt-{moment}")
-        number = 2
-        while kept.exists():
-            kept = beside(self.path, f".corrupt-{moment}-{number}")
-            number += 1
         try:
-            for suffix in ("-shm", "-wal", ""):
-                with suppress(FileNotFoundError):
-                    os.rename(beside(self.path, suffix), beside(kept, suffix))
+            damage.set_aside(self.path, reason, self._clock.now().strftime("%Y%m%dT%H%M%SZ"))
         except OSError as error:
             raise cannot_create(self.path, error) from error
-        self.set_aside = DamagedStoreCopy(self.path, kept, reason)
-        if self._on_set_aside is not None:
-            self._on_set_aside(self.set_aside)
 
     def _let_go(self) -> None:
         if self._connection is not None:
@@ -356,6 +333,10 @@ class Store:
         for step in schema.steps[version:]:
             for statement in step:
                 connection.execute(statement)
+        if version == 0 and self.set_aside is not None and schema.salvaged:
+            damage.salvage(self.set_aside.kept_as, schema.salvaged, connection)
+            if schema.after_salvage:
+                connection.execute(schema.after_salvage)
         connection.execute(
             "INSERT INTO schema_versions(owner, version) VALUES(?, ?) "
             "ON CONFLICT(owner) DO UPDATE SET version = excluded.version",

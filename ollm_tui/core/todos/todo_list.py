@@ -50,6 +50,7 @@ SCHEMA = Schema(
                 PRIMARY KEY(workspace, number)) WITHOUT ROWID""",
         ),
     ),
+    salvaged=("todo_lists", "todos", "todo_archive"),
 )
 
 
