@@ -157,26 +157,23 @@ class Agent:
             status = await self._rounds(self._controller.signal)
         except OperationCancelled:
             status = TurnStatus.INTERRUPTED
-        except wire.ProviderError as failure:
-            turn_error = TurnError(
-                type="ProviderError",
-                code=failure.kind.value.upper(),
-                message=failure.message,
-                retryable=failure.retryable,
-            )
-            self.stream.publish(ErrorEvent(error=turn_error))
+        except wire.ProviderError as error:
+            self._report("ProviderError", error.kind.value.upper(), error.message, retryable=error.retryable)
         except asyncio.CancelledError:
             status = TurnStatus.INTERRUPTED
             raise
         except Exception as error:  # whatever goes wrong in a turn becomes an event
             log.exception("a turn failed unexpectedly")
             message = f"The turn failed inside ({type(error).__name__}). Try again with /retry; {log_path()} says more."
-            self.stream.publish(ErrorEvent(error=TurnError(type="InternalError", code="INTERNAL", message=message)))
+            self._report("InternalError", "INTERNAL", message)
         finally:
             self._controller = None
             await self._sync_to_disk()
             self.stream.publish(TurnFinishedEvent(status=status))
         return status
+
+    def _report(self, type_: str, code: str, message: str, *, retryable: bool = False) -> None:
+        self.stream.publish(ErrorEvent(error=TurnError(type=type_, code=code, message=message, retryable=retryable)))
 
     async def _sync_to_disk(self) -> None:
         """Sync the turn to disk; where that fails a notice says so, and the conversation goes on."""
@@ -217,11 +214,7 @@ class Agent:
                 self._history.append(wire.ToolMessage(call.id, call.name, result.for_model(), _outcome(result)))
             signal.throw_if_aborted()
         message = f"The model asked for tools {self._max_rounds} times in a row without coming to an end."
-        self.stream.publish(
-            ErrorEvent(
-                error=TurnError(type="TurnLimitError", code="TURN_LIMIT", message=f"{message} Say how to go on.")
-            )
-        )
+        self._report("TurnLimitError", "TURN_LIMIT", f"{message} Say how to go on.")
         return TurnStatus.FAILED
 
     async def _request(self, signal: AbortSignal) -> _Reply:
