@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
+from operator import attrgetter
 from typing import Literal, TypeAlias
 
 from pydantic import Field, computed_field
@@ -22,7 +23,8 @@ from ollm_tui.core.fence.workspace import Access, Location, Workspace
 from ollm_tui.core.search.listing import ListedDirectory, Listing, ListingOptions
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 from ollm_tui.core.tools.listed_files import (
-    MOMENTS,
+    MILLISECONDS,
+    SECONDS,
     directory_at,
     listing_of,
     notes_of,
@@ -58,6 +60,9 @@ class LsEntry(TypedDict):
     depth: int
 
 
+_SIZE_AND_TIME = attrgetter("st_size", "st_mtime_ns")
+
+
 @dataclass(frozen=True)
 class EntryRun:
     """Neighbouring entries of one kind and directory as they were found, from which `LsEntry`s can be made."""
@@ -74,30 +79,32 @@ class EntryRun:
 
     def entries(self, handle: DirHandle) -> list[LsEntry]:
         """Return the entries with their sizes and times of this moment."""
-        kind, depth, moments = self.kind, self.depth, MOMENTS
+        kind, depth, seconds, milliseconds = self.kind, self.depth, SECONDS, MILLISECONDS
         paths = paths_below(self.shown_directory, self.shown, self.names)
         return [
             {
                 "name": name,
                 "path": path,
                 "type": kind,
-                "size": None if status is None else status.st_size,
-                "modified": None if status is None else moments[status.st_mtime_ns // 1_000_000],
+                "size": size,
+                "modified": None
+                if moment is None
+                else seconds[moment // 1_000_000_000] + milliseconds[moment // 1_000_000 % 1000],
                 "depth": depth,
             }
-            for name, path, status in zip(self.shown, paths, self._statuses(handle), strict=True)
+            for name, path, (size, moment) in zip(self.shown, paths, self._statuses(handle), strict=True)
         ]
 
-    def _statuses(self, handle: DirHandle) -> Sequence[os.stat_result | None]:
-        """Return the status of each entry; None where it no longer exists."""
+    def _statuses(self, handle: DirHandle) -> list[tuple[int, int] | tuple[None, None]]:
+        """Return size and time (nanoseconds) of each entry; None where it no longer exists."""
         try:
             directory = handle.directory(self.directory)
         except OSError:
-            return [None] * len(self.names)
+            return [(None, None)] * len(self.names)
         try:
-            return list(map(partial(os.lstat, dir_fd=directory), self.names))
+            return list(map(_SIZE_AND_TIME, map(partial(os.lstat, dir_fd=directory), self.names)))
         except OSError:
-            return [_status(name, directory) for name in self.names]
+            return [_size_and_time(name, directory) for name in self.names]
 
 
 class LsData(ToolData):
@@ -242,11 +249,11 @@ class _Walk:
             self.runs.append(EntryRun((name,), (shown_here,), kind, below, shown, depth))
 
 
-def _status(name: bytes, directory: int) -> os.stat_result | None:
+def _size_and_time(name: bytes, directory: int) -> tuple[int, int] | tuple[None, None]:
     try:
-        return os.lstat(name, dir_fd=directory)
+        return _SIZE_AND_TIME(os.lstat(name, dir_fd=directory))
     except OSError:
-        return None
+        return None, None
 
 
 def _target(path: bytes) -> str:
