@@ -32,6 +32,11 @@ ABSENT = "absent"
 """The fingerprint of a place where nothing lies."""
 
 
+def fingerprint_of(content: bytes) -> str:
+    """Return a hash of a file's content; BLAKE2 takes 60 % of the time of SHA-256."""
+    return hashlib.blake2b(content, digest_size=32).hexdigest()
+
+
 @dataclass(frozen=True)
 class FileSnapshot:
     """The bytes of a file at one moment and what identifies that moment."""
@@ -42,7 +47,7 @@ class FileSnapshot:
     @cached_property
     def fingerprint(self) -> str:
         """Of the content alone: touching a file without changing it is no change."""
-        return hashlib.sha256(self.raw).hexdigest()
+        return fingerprint_of(self.raw)
 
 
 def read_snapshot(workspace: Workspace, location: Location, most_bytes: int) -> FileSnapshot:
@@ -158,20 +163,17 @@ class SeenFiles:
         self._fingerprints: OrderedDict[Path, str] = OrderedDict()
         self._lock = Lock()
 
-    def note(self, real: Path, fingerprint: str) -> None:
+    def note(self, real: Path, content: bytes) -> None:
         """Remember that the file was read or written with this content."""
+        fingerprint = fingerprint_of(content)
         with self._lock:
             self._fingerprints[real] = fingerprint
             self._fingerprints.move_to_end(real)
             if len(self._fingerprints) > MOST_FILES:
                 self._fingerprints.popitem(last=False)
 
-    def forget(self, real: Path) -> None:
-        """Forget a file whose content is not known any more."""
-        with self._lock:
-            self._fingerprints.pop(real, None)
-
-    def differs(self, real: Path, fingerprint: str) -> bool:
+    def differs(self, real: Path, content: bytes) -> bool:
         """Return whether the file was seen with another content; touching it without changing it is no news."""
         with self._lock:
-            return self._fingerprints.get(real, fingerprint) != fingerprint
+            seen = self._fingerprints.get(real)
+        return seen is not None and seen != fingerprint_of(content)

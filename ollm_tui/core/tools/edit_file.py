@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_field
@@ -132,7 +131,7 @@ class EditFileInvocation(FileChangeInvocation[EditFileParameters]):
 
     def _fingerprint(self, locations: Sequence[Location]) -> str:
         (location,) = locations
-        return hashlib.sha256(f"{location.shown}\0{self._read(location).fingerprint}".encode()).hexdigest()
+        return f"{location.shown}\0{self._read(location).fingerprint}"
 
     def _plan(self, location: Location) -> _EditPlan:
         """Plan the edits, without changes. Blocks; raises ToolFailure."""
@@ -147,13 +146,13 @@ class EditFileInvocation(FileChangeInvocation[EditFileParameters]):
         """Apply all edits or none."""
         (location,) = locations
         plan, notes = self._plan_for_writing(location)
-        if not notes and self.context.seen.differs(location.real, plan.snapshot.fingerprint):
+        if not notes and self.context.seen.differs(location.real, plan.snapshot.raw):
             notes.append("the file was changed since it was read; the targets still fit and the edit was applied")
         written = replace(
             self.context.fence, location, [plan.raw], plan.snapshot.status, signal, otherwise=FileEditFailed
         )
         self._planned = None
-        self.context.seen.note(location.real, hashlib.sha256(plan.raw).hexdigest())
+        self.context.seen.note(location.real, plan.raw)
         if not is_same_file(written, self.context.fence.status(location)):
             notes.append("another program has changed the file again since it was written")
         notes += [*_match_notes(plan.matches), *link_notes(location, plan.snapshot.status)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import os
 from dataclasses import dataclass
 from enum import StrEnum
@@ -202,7 +201,7 @@ def read_content(
     finally:
         os.close(descriptor)
     if params.encoding is not ReadEncoding.BASE64:
-        context.seen.note(location.real, hashlib.sha256(raw).hexdigest())
+        context.seen.note(location.real, raw)
     return content
 
 

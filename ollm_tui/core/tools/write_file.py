@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from ollm_tui.core.bus.confirmation import DiffPreview, Preview, TextPreview
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access, Location
 from ollm_tui.core.files.diff import FileDiff, diff_texts
-from ollm_tui.core.files.snapshots import ABSENT, read_snapshot, replace, require_file
+from ollm_tui.core.files.snapshots import ABSENT, fingerprint_of, read_snapshot, replace, require_file
 from ollm_tui.core.files.text_files import (
     UTF_8,
     DecodedText,
@@ -78,7 +77,7 @@ class _Existing:
     @property
     def fingerprint(self) -> str:
         if self.raw is not None:
-            return hashlib.sha256(self.raw).hexdigest()
+            return fingerprint_of(self.raw)
         return f"{self.status.st_dev}:{self.status.st_ino}:{self.status.st_size}:{self.status.st_mtime_ns}"
 
 
@@ -208,7 +207,7 @@ class WriteFileInvocation(FileChangeInvocation[WriteFileParameters]):
         except ToolFailure:
             self.context.fence.remove_created(location, made)
             raise
-        self.context.seen.note(location.real, hashlib.sha256(plan.raw).hexdigest())
+        self.context.seen.note(location.real, plan.raw)
         notes = (*plan.notes, *(link_notes(location, plan.old.status) if plan.old else ()))
         return ToolResult.of_text(
             f"Successfully wrote {_amount(self.params)} to {location.shown}",
