@@ -40,8 +40,8 @@ class UiSettings(ConfigTable):
     theme: str = "ollm-dark"
     mouse: bool = True
     reduced_motion: bool = False
-    auto_open: Literal["idle", "always", "never"] = "idle"
-    """When a confirmation opens by itself; `idle` waits until the person does not type."""
+    auto_open: Literal["idle", "never"] = "idle"
+    """When a confirmation opens by itself; `idle`: over an empty prompt, after a second without keys."""
 
 
 class ConfirmSettings(ConfigTable):

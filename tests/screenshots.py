@@ -23,7 +23,7 @@ from ollm_tui.options import Options
 from ollm_tui.testing import FakeClock
 from ollm_tui.testing.dashboard_harness import screen_text, wait_until
 from ollm_tui.tui.app import DashboardApp
-from ollm_tui.tui.decisions import ARM_SECONDS
+from ollm_tui.tui.decisions import QUIET_SECONDS
 from ollm_tui.tui.layout import Pane
 from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 from ollm_tui.tui.screens.pane_screen import LEAVE_SECONDS
@@ -88,6 +88,8 @@ async def tour(size: tuple[int, int], theme: str) -> Pictures:
         async with app.run_test(size=size) as pilot:
             pictures = await play(app, pilot, clock)
             await app.action_leave()
+            await settle(pilot)
+            clock.seconds += QUIET_SECONDS
             await pilot.press("y")
         for picture in (pictures.confirmation, pictures.dashboard):
             assert home not in picture, "a temporary folder is in the picture"
@@ -109,11 +111,12 @@ async def play(app: DashboardApp, pilot: Pilot[int], clock: CountingClock) -> Pi
     await wait_until(pilot, lambda: "Model: tour" in screen_text(app), PATIENCE)
     await pilot.press(*REQUEST, "enter")
     await wait_until(pilot, lambda: app.dashboard.waiting == 3, PATIENCE)
+    await pilot.press("f8")
     await wait_until(pilot, lambda: isinstance(app.screen, ConfirmationScreen), PATIENCE)
     modal = app.screen
     assert isinstance(modal, ConfirmationScreen)
     await wait_until(pilot, lambda: modal.case.review is not None, PATIENCE)
-    clock.seconds += ARM_SECONDS
+    clock.seconds += QUIET_SECONDS
     modal.draw()
     await settle(pilot)
     confirmation = app.export_screenshot()

@@ -16,9 +16,10 @@ from ollm_tui.core.base.clock import Clock
 from ollm_tui.options import Options
 from ollm_tui.testing.fakes import Reply, script_values
 from ollm_tui.tui.app import DashboardApp
-from ollm_tui.tui.decisions import Standing
+from ollm_tui.tui.decisions import DecisionGuard, Readiness
 from ollm_tui.tui.first_frame import DEFAULT_THEME
 from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
+from ollm_tui.tui.screens.question_screens import GuardedScreen, TrustScreen
 from ollm_tui.tui.values import Activity
 
 PATIENCE_SECONDS = 20.0
@@ -62,9 +63,23 @@ class DashboardHarness:
         await self.wait_until(lambda: isinstance(self.app.screen, ConfirmationScreen))
         screen = self.app.screen
         assert isinstance(screen, ConfirmationScreen)
-        now = self.app.clock.monotonic
-        await self.wait_until(lambda: screen.case.standing(now()) is Standing.READY)
+        await self.wait_until(lambda: screen.guard.readiness(whole=True) is Readiness.READY)
         return screen
+
+    async def decide(self, key: str, guard: DecisionGuard | None = None) -> None:
+        """Press a key that decides, once the question on the screen (or what `guard` guards) lets it count."""
+
+        def ready() -> bool:
+            screen = self.app.screen
+            if guard is not None:
+                return guard.readiness(whole=False) is Readiness.READY
+            if not isinstance(screen, ConfirmationScreen | GuardedScreen):
+                return False
+            whole = isinstance(screen, ConfirmationScreen | TrustScreen)
+            return screen.guard.readiness(whole=whole) is Readiness.READY
+
+        await self.wait_until(ready)
+        await self.pilot.press(key)
 
 
 @asynccontextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal as signals
+import time
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -190,7 +191,7 @@ class DashboardApp(App[int]):
         elif settings.theme:
             self.notify(f"There is no theme {visible(settings.theme)}; /theme lists them.", markup=False, timeout=15)
         self.set_keymap(settings.keys)
-        self.dashboard.reviewing.auto_open.setting = settings.auto_open
+        self.dashboard.reviewing.auto_open.enabled = settings.auto_open
         self.dashboard.term.allow_clipboard(settings.allow_clipboard)
 
     @on(Intent)
@@ -249,12 +250,15 @@ class DashboardApp(App[int]):
     async def on_event(self, event: events.Event) -> None:
         """Let keys and pastes act in the order they were typed."""
         if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
+            if isinstance(event, events.MouseDown):
+                self._note_press(event)
             await super().on_event(event)
         elif not self.key_order.holds_back(event):
             await self._take_key(event)
 
     async def _take_key(self, event: events.Key | events.Paste) -> None:
         """Give a key to what has the focus; unless it is text there, later keys wait for what it does."""
+        self._note_press(event)
         self.dashboard.key_typed(event.key if isinstance(event, events.Key) else "")
         target = self.focused or self.screen
         is_text = (
@@ -265,6 +269,12 @@ class DashboardApp(App[int]):
         await super().on_event(event)
         if not is_text:
             self.key_order.follow(target)
+
+    def _note_press(self, event: events.Event) -> None:
+        # A key that waited behind another was pressed before: the driver's thread made the event.
+        age = max(0.0, time.monotonic() - event.time)
+        character = event.character if isinstance(event, events.Key) and event.is_printable else None
+        self.dashboard.reviewing.key_pressed(age, character or "")
 
     def program_takes_keys(self) -> bool:
         """Whether keys go to a program; also asked in the driver's thread."""
@@ -312,7 +322,7 @@ class DashboardApp(App[int]):
         """Open the memory, narrowed to what contains the text."""
         from ollm_tui.tui.screens.memory_screen import MemoryScreen
 
-        self._memory = MemoryScreen(containing, self.dashboard.waiting)
+        self._memory = MemoryScreen(self.dashboard.presses, containing, self.dashboard.waiting)
         self.push_screen(self._memory)
 
     @on(updates.Update)
@@ -336,7 +346,7 @@ class DashboardApp(App[int]):
         from ollm_tui.tui.screens.question_screens import QuitScreen
 
         if not isinstance(self.screen, QuitScreen):
-            self.push_screen(QuitScreen(unfinished, self.clock.monotonic), self._leave_as)
+            self.push_screen(QuitScreen(unfinished, self.dashboard.presses), self._leave_as)
 
     async def _leave_as(self, how: QuitChoice | None) -> None:
         """Quit in the way that was chosen; stay when jobs cannot be left running."""

@@ -1,10 +1,12 @@
-"""State of one confirmation: what was read, changed, and can be approved.
+"""What a key may decide, and when a confirmation may open by itself (contract section 6).
 
-Without widgets and with the clock as an argument, so that every safety rule can be tested by itself.
+Nothing is decided by accident: a held key, a burst, a paste or the rest of a sentence never is an answer. Without
+widgets and with times as arguments, so that every rule can be tested by itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
@@ -20,62 +22,133 @@ if TYPE_CHECKING:
     from ollm_tui.core.policy.approvals import RememberOffer
 
 
-ARM_SECONDS = 0.5
-"""Approve keys are disabled this long after a change (contract section 6)."""
+QUIET_SECONDS = 0.5
+"""A deciding key counts only after this long without any key over what it decides."""
 
 
-class Standing(StrEnum):
-    """State of the approve keys."""
+class Readiness(StrEnum):
+    """Whether a deciding key counts, and if not, why."""
 
     READY = "ready"
-    ARMING = "arming"
+    EARLY = "early"
+    """Not shown long enough, or a key was pressed meanwhile."""
     UNREAD = "unread"
-    OVER = "over"
+    """Its end has not been in sight."""
+    AGAIN = "again"
+    """It counts when it is pressed once more."""
+
+
+@dataclass
+class KeyPresses:
+    """When keys were pressed, pastes and mouse buttons included: of typing, not of handling."""
+
+    now: Callable[[], float]
+    """The clock, in monotonic seconds; all times here are its."""
+    last: float = -inf
+    """The press that is being handled, or the last one."""
+    before: float = -inf
+    count: int = 0
+    run: str = ""
+    """The characters of the last presses that had no silence between them."""
+
+    def add(self, age: float = 0.0, character: str = "") -> None:
+        """Note a press of `age` seconds ago, before it takes effect."""
+        self.before, self.last = self.last, max(self.now() - age, self.last)
+        self.count += 1
+        goes_on = bool(character) and self.last - self.before < QUIET_SECONDS
+        self.run = self.run + character if goes_on else character
 
 
 @dataclass
 class DecisionGuard:
-    """State of one question on screen, and the guard of its approval.
+    """Says whether a deciding key counts for what stands on the screen.
 
-    `shown_at` is monotonic seconds, infinite until painted; `effect_seen`: the end of the effect was visible.
+    Time passes only while it is painted: `hide` with each change, `show` once the change is painted.
     """
 
-    item: Confirmation
+    presses: KeyPresses
     shown_at: float = inf
+    end_seen_at: float = inf
+    """When the end of what is decided came into sight."""
+    asked: tuple[Hashable, int] | None = None
+    """A decision that takes two presses, and the number of its first."""
+    change: int = 0
+
+    def hide(self) -> int:
+        """Take note that something else is about to be shown; return the number of the change, for `show`."""
+        self.shown_at, self.asked = inf, None
+        self.change += 1
+        return self.change
+
+    def renew(self) -> int:
+        """Take note that something else is decided: its end has not been seen either."""
+        self.end_seen_at = inf
+        return self.hide()
+
+    def show(self, change: int) -> None:
+        """Take note that a change is painted; with the last one time begins to count."""
+        if change == self.change:
+            self.shown_at = min(self.presses.now(), self.shown_at)
+
+    def see_end(self) -> None:
+        """Take note that its end is in sight."""
+        self.end_seen_at = min(self.presses.now(), self.end_seen_at)
+
+    def readiness(self, *, whole: bool) -> Readiness:
+        """Return what a key pressed now would meet; `whole` where the end must have been seen."""
+        return self._after(self.presses.now(), self.presses.last, whole=whole)
+
+    def press(self, decision: Hashable, *, whole: bool = False, twice: bool = False) -> Readiness:
+        """Return whether the press that is being handled makes this decision.
+
+        Args:
+            decision: What would be decided, with all that it is about.
+            whole: The end must have been seen.
+            twice: It takes a second press of the same key, with no other between.
+        """
+        found = self._after(self.presses.last, self.presses.before, whole=whole)
+        if found is not Readiness.READY:
+            return found
+        self.presses.run = ""  # it was an answer, not the beginning of a message
+        if not twice or self.asked == (decision, self.presses.count - 1):
+            return found
+        self.asked = (decision, self.presses.count)
+        return Readiness.AGAIN
+
+    def again(self, decision: Hashable) -> bool:
+        """Return whether one more press of its key makes this decision."""
+        return self.asked == (decision, self.presses.count)
+
+    def _after(self, time: float, press: float, *, whole: bool) -> Readiness:
+        if whole and self.shown_at < inf and self.end_seen_at == inf:
+            return Readiness.UNREAD
+        since = max(self.shown_at, press, self.end_seen_at if whole else -inf)
+        return Readiness.READY if time - since >= QUIET_SECONDS else Readiness.EARLY
+
+
+def deny_all(item_ids: tuple[str, ...]) -> Hashable:
+    """Return the decision to deny these questions; it takes two presses over the same ones."""
+    return ("deny all", item_ids)
+
+
+@dataclass
+class ConfirmationCase:
+    """One question on the screen: as asked, or with the arguments the person gave it."""
+
+    item: Confirmation
     review: CallReview | None = None
     edited: JsonObject | None = None
-    effect_seen: bool = False
-    pressed_once: bool = False
     sent: bool = False
     """The decision has been sent."""
 
-    def standing(self, now: float) -> Standing:
-        """Return whether an approval counts now, and if not, why."""
-        if self.sent or not self.item.pending:
-            return Standing.OVER
-        if now - self.shown_at < ARM_SECONDS:
-            return Standing.ARMING
-        return Standing.READY if self.effect_seen else Standing.UNREAD
-
-    def say_yes(self, now: float) -> bool:
-        """Return whether this key press approves; HIGH risk takes two."""
-        if self.standing(now) is not Standing.READY:
-            return False
-        if self.risk is Risk.HIGH and not self.pressed_once:
-            self.pressed_once = True
-            return False
-        return True
-
-    def disarm(self) -> None:
-        """Ignore approve keys until what is shown now has been painted."""
-        self.shown_at = inf
-        self.pressed_once = False
+    @property
+    def open(self) -> bool:
+        """Return whether it can still be decided."""
+        return self.item.pending and not self.sent
 
     def change_arguments(self, arguments: JsonObject, review: CallReview) -> None:
         """Replace the arguments; their effect must be read and approved again."""
         self.edited, self.review = arguments, review
-        self.effect_seen = False
-        self.disarm()
 
     def offer(self, scope: RememberScope) -> RememberOffer | None:
         """Return what an approval could remember in this scope.
@@ -114,7 +187,7 @@ class DecisionGuard:
 
 
 IDLE_SECONDS = 1.0
-"""Without a key this long, a draft no longer delays the confirmation."""
+"""A question opens by itself only after this long without a key."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +207,8 @@ class ScreenSituation:
 class AutoOpenTimer:
     """Knows which confirmations were seen: each opens by itself at most once."""
 
-    setting: str = "idle"
-    """`idle`, `always` or `never` (`[ui] auto_open`)."""
+    enabled: bool = True
+    """`[ui] auto_open`."""
     seen: set[str] = field(default_factory=set[str])
 
     def unseen(self, pending_ids: tuple[str, ...]) -> str | None:
@@ -143,13 +216,8 @@ class AutoOpenTimer:
         return next((item_id for item_id in pending_ids if item_id not in self.seen), None)
 
     def wait_before_opening(self, situation: ScreenSituation) -> float | None:
-        """Return seconds until it may open; None while something prevents it."""
-        if self.setting == "never" or situation.modal_open:
+        """Return seconds until it may open; None while something prevents it, a draft above all."""
+        busy = situation.modal_open or situation.terminal_focused or situation.mouse_down
+        if not self.enabled or busy or not situation.app_focused or not situation.draft_empty:
             return None
-        if self.setting == "always":
-            return 0.0
-        if not situation.app_focused or situation.terminal_focused or situation.mouse_down:
-            return None
-        if situation.draft_empty:
-            return 0.0
         return max(0.0, situation.last_key + IDLE_SECONDS - situation.now)

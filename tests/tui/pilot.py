@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from textual.events import Key
+from textual.events import Key, MouseDown, MouseUp
 from textual.keys import _character_to_key  # the name a terminal's driver gives a character
 from textual.pilot import Pilot
 
@@ -104,6 +104,14 @@ class Stage:
         await self.pilot.press(*keys)
         await self.settle()
 
+    async def click(self, selector: str, x: int, y: int) -> None:
+        """Press and release the mouse button, by the way that a terminal's events go."""
+        corner = self.app.screen.query_one(selector).content_region.offset
+        at = (corner.x + x, corner.y + y)
+        for kind in (MouseDown, MouseUp):
+            self.app.post_message(kind(None, *at, 0, 0, 1, False, False, False, *at))
+        await self.settle()
+
     async def burst(self, *keys: str) -> None:
         """Keys that are all on their way before the first is looked at; names as Textual's, or single characters."""
         for key in keys:
@@ -112,8 +120,8 @@ class Stage:
         await self.settle()
 
     async def arm(self) -> None:
-        """Let the time pass in which approve keys are dead."""
-        self.clock.seconds += 0.6
+        """Let the time pass in which no key decides; on a busy machine a key is handled late, so more of it."""
+        self.clock.seconds += 3.0
         await self.settle()
 
     @property

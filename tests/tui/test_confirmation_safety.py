@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from textual.events import AppBlur, AppFocus
+from textual.widgets import Input, TextArea
 
 from ollm_tui.core.bus.confirmation import CommandPreview, DiffPreview
 from ollm_tui.core.bus.states import ConfirmationState, RememberScope, Risk
@@ -13,9 +14,11 @@ from ollm_tui.core.files.diff import diff_texts
 from ollm_tui.core.policy.approvals import RememberOffer
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.tui.protocol import updates
-from ollm_tui.tui.protocol.intents import HoldConfirmation, ReleaseConfirmation, ReviewArguments
+from ollm_tui.tui.protocol.intents import DenyConfirmations, HoldConfirmation, ReleaseConfirmation, ReviewArguments
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
 from tests.tui.pilot import command_question, question, reviewed, stage, wait_until
+
+OFFER = RememberOffer(patterns=("git push *",))
 
 
 async def test_it_opens_by_itself_over_an_empty_prompt_and_y_approves_once_armed() -> None:
@@ -39,19 +42,66 @@ async def test_typing_y_in_the_prompt_while_a_request_arrives_never_resolves_it(
         assert here.decisions == []
 
 
-async def test_it_opens_once_the_draft_has_rested_for_a_second() -> None:
+async def test_it_never_opens_over_a_draft_and_a_second_after_the_last_key_once_that_is_empty() -> None:
     async with stage() as here:
         await here.press("h", "i")
         await here.show_queue(question())
-        here.clock.seconds += 0.5
+        here.clock.seconds += 60
+        here.app.dashboard.reviewing.consider()
+        await here.settle()
+        assert here.modal is None, "however long the draft rests"
+        await here.press("backspace", "backspace")
+        assert here.modal is None, "a key was just pressed"
+        here.clock.seconds += 1.1
+        await wait_until(here.pilot, lambda: here.modal is not None)
+
+
+async def test_it_never_opens_over_what_is_typed_into_another_field() -> None:
+    async with stage() as here:
+        await here.press("f6", "f6", "f6", "a", "x")
+        await here.show_queue(question())
+        here.clock.seconds += 60
         here.app.dashboard.reviewing.consider()
         await here.settle()
         assert here.modal is None
-        here.clock.seconds += 0.6
+
+
+async def test_the_rest_of_a_sentence_decides_nothing() -> None:
+    async with stage() as here:
+        await here.press(*"tell me wh")
+        await here.show_queue(question())
+        here.clock.seconds += 2.2
         here.app.dashboard.reviewing.consider()
-        await here.settle()
+        await here.press(*"y it does so D n")
+        assert here.app.dashboard.prompt.text == "tell me why it does so D n"
+        assert here.decisions == []
+
+
+async def test_a_message_typed_over_a_question_goes_to_the_prompt_whole() -> None:
+    async with stage() as here:
+        await here.show_queue(question())
         assert here.modal is not None
-        assert here.app.dashboard.prompt.text == "hi", "the draft is untouched"
+        await here.press(*"are there y n D A")
+        assert here.modal is None and here.decisions == []
+        assert here.app.dashboard.prompt.text == "are there y n D A"
+        await here.press("f8")
+        assert here.modal is not None, "the question is still there"
+
+
+@pytest.mark.parametrize("key", [*"ycaAnreD"])
+async def test_a_held_key_decides_nothing(key: str) -> None:
+    async with stage() as here:
+        await here.show_queue(*(command_question(number, "make", risk=Risk.LOW) for number in range(1, 6)))
+        await here.post(updates.ReviewUpdate("confirm-1", reviewed(offer=OFFER)))
+        for _ in range(40):
+            here.clock.seconds += 0.03
+            await here.pilot.press(key)
+        await here.settle()
+        assert here.decisions == [] and here.backend.of(DenyConfirmations) == []
+        if key == "c":
+            assert here.app.dashboard.prompt.text == "c" * 40, "it is no key of the question"
+        else:
+            assert here.modal is not None and not isinstance(here.app.focused, Input | TextArea)
 
 
 @pytest.mark.parametrize("key", ["enter", "space", "ctrl+j", "ctrl+m"])
@@ -71,6 +121,14 @@ async def test_high_risk_takes_two_presses_and_another_key_between_does_not_coun
         await here.press("y")
         assert here.decisions == []
         assert "Press y again" in here.text
+        await here.press("y")
+        assert here.decisions == [], "too soon after the first"
+        await here.arm()
+        await here.press("up")
+        await here.arm()
+        await here.press("y")
+        assert here.decisions == [], "another key came between"
+        await here.arm()
         await here.press("y")
         assert [one.approved for one in here.decisions] == [True]
 
@@ -118,9 +176,12 @@ async def test_time_in_which_nothing_could_be_painted_does_not_arm_the_keys() ->
         assert [one.approved for one in here.decisions] == [True]
 
 
-async def test_denying_is_never_delayed() -> None:
+async def test_denying_waits_for_silence_as_well() -> None:
     async with stage() as here:
         await here.show_queue(question())
+        await here.press("n", "D", "r", "e")
+        assert here.decisions == []
+        await here.arm()
         await here.press("n")
         assert [one.approved for one in here.decisions] == [False]
 
@@ -128,6 +189,7 @@ async def test_denying_is_never_delayed() -> None:
 async def test_a_reason_for_denying_goes_word_for_word() -> None:
     async with stage() as here:
         await here.show_queue(question())
+        await here.arm()
         await here.press("r", *"use tabs y", "enter")
         assert [(one.approved, one.reason) for one in here.decisions] == [(False, "use tabs y")]
 
@@ -135,6 +197,7 @@ async def test_a_reason_for_denying_goes_word_for_word() -> None:
 async def test_keys_of_one_burst_take_effect_in_their_order() -> None:
     async with stage() as here:
         await here.show_queue(question())
+        await here.arm()
         await here.burst("r", *"not yet: y A n [D] e r", "enter")
         await wait_until(here.pilot, lambda: bool(here.decisions))
         assert [(one.approved, one.reason) for one in here.decisions] == [(False, "not yet: y A n [D] e r")]
@@ -160,6 +223,9 @@ async def test_a_long_effect_must_be_scrolled_to_its_end_before_y_counts() -> No
         assert "scroll to the end" in here.text
         await here.press("end")
         await here.press("y")
+        assert here.decisions == [], "its end has only just come into sight"
+        await here.arm()
+        await here.press("y")
         assert [one.approved for one in here.decisions] == [True]
 
 
@@ -169,7 +235,11 @@ async def test_looking_at_the_arguments_does_not_count_as_having_read_the_effect
     async with stage() as here:
         await here.show_queue(question(preview=long))
         await here.arm()
-        await here.press("tab", "end", "y", "tab", "y")
+        await here.press("tab", "end")
+        await here.arm()
+        await here.press("y", "tab")
+        await here.arm()
+        await here.press("y")
         assert here.decisions == []
 
 
@@ -203,8 +273,10 @@ async def test_an_expired_question_stays_to_be_read_and_a_late_y_lands_on_nothin
         await here.show_queue(question(state=ConfirmationState.EXPIRED))
         assert here.modal is not None
         assert "EXPIRED" in here.text
-        await here.press("y", "a", "n", "e", "r")
-        assert here.decisions == []
+        for key in "yanerD":
+            await here.arm()
+            await here.press(key)
+        assert here.decisions == [] and here.backend.of(DenyConfirmations) == []
         await here.press("escape")
         assert here.modal is None
 
@@ -239,16 +311,33 @@ async def test_later_keeps_the_question_and_it_does_not_open_again_by_itself() -
         assert here.modal is not None
 
 
-async def test_deny_all_denies_each_and_closes() -> None:
+async def test_deny_all_says_how_many_and_denies_them_at_the_second_press() -> None:
     async with stage() as here:
         first, second = question(1), question(2)
         await here.show_queue(first, second)
+        await here.arm()
         await here.press("D")
-        assert [(one.item_id, one.approved) for one in here.decisions] == [("confirm-1", False), ("confirm-2", False)]
+        assert here.backend.of(DenyConfirmations) == []
+        assert "Press D again: deny 2" in here.text
+        await here.arm()
+        await here.press("D")
+        assert [one.item_ids for one in here.backend.of(DenyConfirmations)] == [("confirm-1", "confirm-2")]
         await here.show_queue(
             replace(first, state=ConfirmationState.DENIED), replace(second, state=ConfirmationState.DENIED)
         )
         assert here.modal is None
+
+
+async def test_deny_all_means_only_those_that_it_named() -> None:
+    async with stage() as here:
+        await here.show_queue(question(1), question(2))
+        await here.arm()
+        await here.press("D")
+        await here.show_queue(question(1), question(2), question(3))
+        await here.arm()
+        await here.press("D")
+        assert here.backend.of(DenyConfirmations) == []
+        assert "Press D again: deny 3" in here.text
 
 
 async def test_looking_stops_the_clock_and_looking_away_lets_it_go_on() -> None:
@@ -263,14 +352,14 @@ async def test_looking_stops_the_clock_and_looking_away_lets_it_go_on() -> None:
 
 # -- remembering -------------------------------------------------------------------------------------------------------
 
-OFFER = RememberOffer(patterns=("git push *",))
-
 
 async def test_nothing_is_remembered_where_the_core_offers_nothing() -> None:
     async with stage() as here:
         await here.show_queue(question())
         await here.arm()
-        await here.press("a", "a", "A", "ctrl+s")
+        for key in ("a", "a", "A", "A", "ctrl+s"):
+            await here.press(key)
+            await here.arm()
         assert here.decisions == []
 
 
@@ -293,13 +382,28 @@ async def test_a_saved_rule_can_be_worded_and_is_saved_as_worded() -> None:
         await here.show_queue(command_question(1, "git push", risk=Risk.MEDIUM))
         await here.post(updates.ReviewUpdate("confirm-1", reviewed(offer=OFFER)))
         await here.arm()
-        await here.press("A", "backspace", "backspace", "enter")
+        await here.press("A", "e", "backspace", "backspace", "enter")
         assert here.decisions == [], "Enter does not approve"
         await here.arm()
         await here.press("ctrl+s")
         assert [(one.approved, one.remember, one.rule) for one in here.decisions] == [
             (True, RememberScope.WORKSPACE, "git push")
         ]
+
+
+async def test_the_key_of_a_saved_rule_pressed_again_saves_the_rule_that_is_shown() -> None:
+    async with stage() as here:
+        await here.show_queue(command_question(1, "git push", risk=Risk.MEDIUM))
+        await here.post(updates.ReviewUpdate("confirm-1", reviewed(offer=OFFER)))
+        await here.arm()
+        await here.press("A", "A")
+        assert here.decisions == [], "the rule was not there long enough to be read"
+        await here.arm()
+        await here.press("a")
+        assert here.decisions == [], "that is the other key"
+        await here.arm()
+        await here.press("A")
+        assert [(one.remember, one.rule) for one in here.decisions] == [(RememberScope.WORKSPACE, None)]
 
 
 async def test_a_saved_rule_can_reach_every_workspace_once_that_was_read() -> None:
@@ -316,7 +420,7 @@ async def test_a_saved_rule_can_reach_every_workspace_once_that_was_read() -> No
         assert here.decisions == [], "the wider reach was not there long enough to be read"
         await here.arm()
         await here.press("ctrl+s")
-        assert [(one.remember, one.rule) for one in here.decisions] == [(RememberScope.USER, "git push *")]
+        assert [(one.remember, one.rule) for one in here.decisions] == [(RememberScope.USER, None)]
 
 
 async def test_high_risk_is_never_saved() -> None:
@@ -324,7 +428,9 @@ async def test_high_risk_is_never_saved() -> None:
         await here.show_queue(command_question(1, "git push --force"))
         await here.post(updates.ReviewUpdate("confirm-1", reviewed(Risk.HIGH, offer=OFFER)))
         await here.arm()
-        await here.press("A", "ctrl+s")
+        await here.press("A")
+        await here.arm()
+        await here.press("ctrl+s")
         assert here.decisions == []
 
 
@@ -354,11 +460,13 @@ async def test_changed_arguments_are_checked_and_need_a_fresh_y() -> None:
 async def test_changed_arguments_that_are_high_risk_take_two_presses() -> None:
     async with stage() as here:
         await here.show_queue(question(arguments={"path": "a.txt"}))
+        await here.arm()
         await here.press("e", "ctrl+s")
         await here.post(updates.ReviewUpdate("confirm-1", reviewed(Risk.HIGH), {"path": "a.txt"}))
         await here.arm()
         await here.press("y")
         assert here.decisions == []
+        await here.arm()
         await here.press("y")
         assert len(here.decisions) == 1
 
@@ -390,19 +498,29 @@ async def test_letters_typed_into_the_form_decide_nothing() -> None:
         await here.show_queue(question())
         await here.arm()
         await here.press("e", *"ynaADr[]")
+        assert isinstance(here.app.focused, TextArea)
         assert here.decisions == []
         assert here.modal is not None
 
 
-async def test_settling_elsewhere_takes_the_form_away() -> None:
+@pytest.mark.parametrize("key", ["r", "e"])
+@pytest.mark.parametrize("state", [ConfirmationState.CANCELLED, ConfirmationState.EXPIRED, ConfirmationState.APPROVED])
+async def test_a_form_whose_question_went_away_stays_says_so_and_decides_nothing(
+    key: str, state: ConfirmationState
+) -> None:
     async with stage() as here:
-        await here.show_queue(question())
-        await here.press("e")
-        await here.post(updates.QueueUpdate(ConfirmationQueueSnapshot((question(state=ConfirmationState.CANCELLED),))))
-        assert "CANCELLED" in here.text
-        await here.press("ctrl+s", "y")
-        assert here.decisions == []
+        await here.show_queue(question(1), question(2))
+        await here.arm()
+        await here.press(key, "x")
+        await here.show_queue(replace(question(1), state=state), question(2))
+        assert state.value.upper() in here.text and "decides nothing" in here.text
+        await here.arm()
+        await here.press(*"yDn", "enter", "ctrl+s")
+        assert isinstance(here.app.focused, Input | TextArea), "what was typed stays in the form"
+        assert here.decisions == [] and here.backend.of(DenyConfirmations) == []
         assert here.backend.of(ReviewArguments) == []
+        await here.press("escape", "escape")
+        assert here.modal is None
 
 
 async def test_a_question_that_comes_while_the_last_confirmation_closes_opens_its_own() -> None:
@@ -428,7 +546,9 @@ async def test_every_warning_is_in_sight_or_has_to_be_scrolled_past() -> None:
         assert "and 27 more warnings below" in here.text
         await here.press("y")
         assert here.decisions == []
-        await here.press("end", "y")
+        await here.press("end")
+        await here.arm()
+        await here.press("y")
         assert len(here.decisions) == 1
 
 
@@ -446,10 +566,8 @@ async def test_the_click_that_brings_the_window_back_approves_nothing() -> None:
         here.app.post_message(AppBlur())
         here.app.post_message(AppFocus())
         await here.settle()
-        await here.pilot.click("#confirm-keys", offset=(1, 0))
-        await here.settle()
+        await here.click("#confirm-keys", 1, 0)
         assert here.decisions == []
         await here.arm()
-        await here.pilot.click("#confirm-keys", offset=(1, 0))
-        await here.settle()
+        await here.click("#confirm-keys", 1, 0)
         assert [one.approved for one in here.decisions] == [True]

@@ -63,6 +63,9 @@ async def test_every_action_can_be_done_by_keys(size: tuple[int, int]) -> None:
         assert "End j1?" in here.text and "npm run dev" in here.text
         assert here.backend.of(EndJob) == []
         await here.press("y")
+        assert here.backend.of(EndJob) == [], "it came too soon to have been read"
+        await here.arm()
+        await here.press("y")
         assert [intent.job_id for intent in here.backend.of(EndJob)] == ["j1"]
         await here.press("down", "enter")
         assert here.app.screen is here.app.dashboard
@@ -136,7 +139,9 @@ async def test_a_job_of_an_earlier_dashboard_takes_no_keys_and_can_be_ended() ->
         await here.press("i")
         assert "x ends it" in here.text
         assert here.backend.of(InterruptJob) == []
-        await here.press("x", "y")
+        await here.press("x")
+        await here.arm()
+        await here.press("y")
         assert [intent.job_id for intent in here.backend.of(EndJob)] == ["5a5a"]
 
 
@@ -186,6 +191,7 @@ async def test_quitting_asks_what_to_do_with_the_jobs(key: str, settled: list[st
             "quit, leave running",
         ):
             assert words in here.text
+        await here.arm()
         await here.pilot.press(key)
         await here.pilot.pause(0.2)
         assert here.backend.settled == settled
@@ -197,7 +203,9 @@ async def test_who_cannot_be_left_is_said_and_keeps_the_dashboard_open() -> None
     async with stage(notifications=True) as here:
         here.backend.live = UnfinishedWork((), (SERVER,))
         here.backend.cannot_leave = ("j1 can not be left running: the disk is full.",)
-        await here.press("ctrl+q", "l")
+        await here.press("ctrl+q")
+        await here.arm()
+        await here.press("l")
         assert "the disk is full" in here.text
         assert here.app.screen is here.app.dashboard and not here.app._exit
 
@@ -207,6 +215,7 @@ async def test_what_ends_with_the_dashboard_in_any_case_is_not_offered_to_be_lef
         here.backend.live = UnfinishedWork((), (job("j1", "make", 1, can_detach=False),))
         await here.press("ctrl+q")
         assert "sandboxed" in here.text and "leave running" not in here.text
+        await here.arm()
         await here.press("l")
         assert isinstance(here.app.screen, QuitScreen)
         assert here.backend.settled == []

@@ -60,8 +60,9 @@ async def test_what_is_sought_goes_to_the_search_line_that_is_just_opening(size:
 async def test_what_is_typed_behind_a_question_is_the_prompts_again() -> None:
     async with stage() as here:
         await here.show_queue(question())
-        await here.burst("f8", "n", *"yes or no")
-        assert not here.app.dashboard.prompt.text, "the question stands until the house has heard the answer"
+        await here.arm()
+        await here.burst("n", *"yes or no")
+        assert here.app.dashboard.prompt.text == "yes or no", "the n was an answer, the rest a message"
         assert [one.approved for one in here.decisions] == [False]
 
 
@@ -78,7 +79,12 @@ async def test_a_key_that_meets_a_question_as_it_opens_by_itself_finds_all_of_it
         here.app.post_update(QueueUpdate(ConfirmationQueueSnapshot((question(),))))
         while here.modal is None:
             await asyncio.sleep(0)
+        await here.settle()
+        await here.arm()
         await here.burst("e", "y", "escape", "n")
+        assert here.decisions == [], "the n came right behind other keys"
+        await here.arm()
+        await here.press("n")
         assert [one.approved for one in here.decisions] == [False]
 
 

@@ -69,8 +69,9 @@ async def test_below_40_by_10_one_line_says_so_and_approvals_are_still_reachable
         await here.show_queue(question(description="Edit it"))
         await here.press("f8")
         assert here.modal is not None
+        await here.press("end")
         await here.arm()
-        await here.press("end", "y")
+        await here.press("y")
         assert [one.approved for one in here.decisions] == [True]
 
 

@@ -25,7 +25,7 @@ async def test_foreign_text_is_shown_and_not_obeyed(workspace: Path, memory: Mem
         await here.pilot.press("escape", "d")
         await wait_until(here.pilot, lambda: isinstance(here.app.screen, YesNoScreen))
         assert "\x1b" not in here.text
-        await here.pilot.press("y")
+        await here.decide("y")
         await here.wait_for("Deleted a [red]x[/red]")
 
 
@@ -84,7 +84,8 @@ async def test_deleting_asks_once_and_is_undone(workspace: Path, memory: Memory)
         await here.pilot.press("enter", "n")
         await wait_until(here.pilot, lambda: isinstance(here.app.screen, MemoryScreen))
         assert memory.get("build") is not None
-        await here.pilot.press("d", "y")
+        await here.pilot.press("d")
+        await here.decide("y")
         await here.wait_for("Deleted build. u brings it back.")
         await here.wait_for("2 remembered")
         assert memory.get("build") is None
@@ -127,7 +128,7 @@ async def test_leaving_an_edit_asks_before_it_is_dropped(workspace: Path, memory
         await here.wait_for("xmake all")
         await here.pilot.press("escape")
         await wait_until(here.pilot, lambda: isinstance(here.app.screen, YesNoScreen))
-        await here.pilot.press("y")
+        await here.decide("y")
         await here.wait_for("e edit")
         assert (found := memory.get("build")) and found.value == "make all\nthen ctest"
 
@@ -160,7 +161,8 @@ async def test_at_80_columns_everything_is_done_by_keys(workspace: Path, memory:
         await here.pilot.press(*"zeta", "enter", *"last of all", "ctrl+s")
         await here.wait_for("Saved zeta.")
         await here.wait_for("last of all")
-        await here.pilot.press("d", "y")
+        await here.pilot.press("d")
+        await here.decide("y")
         await here.wait_for("Deleted zeta.")
         await here.pilot.press("ctrl+n")
         await wait_until(here.pilot, lambda: here.app.screen is here.app.dashboard)

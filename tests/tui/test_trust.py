@@ -36,12 +36,6 @@ async def look(here: DashboardHarness) -> TrustScreen:
     return screen
 
 
-async def read(here: DashboardHarness, screen: TrustScreen) -> None:
-    """Wait until a yes counts."""
-    await here.wait_for("trust it   ")
-    await here.pilot.pause(0.55)
-
-
 async def test_a_file_that_is_not_trusted_does_not_count_and_the_conversation_says_so(workspace: Path) -> None:
     async with open_dashboard(workspace, [EDIT, {"text": "Done."}]) as here:
         await here.wait_for("It does not count yet")
@@ -54,10 +48,9 @@ async def test_a_file_that_is_not_trusted_does_not_count_and_the_conversation_sa
 
 async def test_a_trusted_file_counts_at_once(workspace: Path) -> None:
     async with open_dashboard(workspace, DENIED_THEN_DONE) as here:
-        screen = await look(here)
+        await look(here)
         assert 'message = "hands off"' in here.text and "only tighten" in here.text
-        await read(here, screen)
-        await here.pilot.press("y")
+        await here.decide("y")
         await here.wait_for("counts from now on")
         await here.send("go")
         await here.wait_for("Understood.")
@@ -68,7 +61,7 @@ async def test_a_trusted_file_counts_at_once(workspace: Path) -> None:
 @pytest.mark.parametrize("keys", [("enter", "n"), ("space", "q", "escape")])
 async def test_nothing_but_y_says_yes(workspace: Path, keys: tuple[str, ...]) -> None:
     async with open_dashboard(workspace) as here:
-        await read(here, await look(here))
+        await look(here)
         await here.pilot.press(*keys)
         await wait_until(here.pilot, lambda: here.app.screen is here.app.dashboard)
     assert TrustStore.of_user().check(workspace).trust is TrustState.UNTRUSTED
@@ -77,8 +70,8 @@ async def test_nothing_but_y_says_yes(workspace: Path, keys: tuple[str, ...]) ->
 async def test_a_yes_typed_before_the_text_could_be_read_does_not_count(workspace: Path) -> None:
     async with open_dashboard(workspace) as here:
         screen = await look(here)
-        screen._shown_at = here.app.clock.monotonic() + 60  # so that a slow machine cannot let it count
         await here.wait_for("trust it   ")
+        screen.guard.shown_at = here.app.clock.monotonic() + 60  # so that a slow machine cannot let it count
         await here.pilot.press("y", "y")
         await here.pilot.pause(0.1)
         assert here.app.screen is screen
@@ -90,7 +83,6 @@ async def test_a_long_file_is_trusted_only_after_its_end_was_in_sight(workspace:
     async with open_dashboard(workspace) as here:
         screen = await look(here)
         await here.wait_for("once you have read to its end")
-        await here.pilot.pause(0.55)
         await here.pilot.press("y")
         await here.pilot.pause(0.1)
         assert here.app.screen is screen
@@ -98,17 +90,16 @@ async def test_a_long_file_is_trusted_only_after_its_end_was_in_sight(workspace:
         await here.pilot.press("end")
         await here.wait_for("# the [red]last[/red] ")
         assert "\u202e" not in here.text
-        await read(here, screen)
-        await here.pilot.press("y")
+        await here.decide("y")
         await here.wait_for("counts from now on")
     assert TrustStore.of_user().check(workspace).trust is TrustState.TRUSTED
 
 
 async def test_a_file_swapped_behind_the_question_is_not_trusted(workspace: Path) -> None:
     async with open_dashboard(workspace) as here:
-        await read(here, await look(here))
+        await look(here)
         (workspace / REPOSITORY_CONFIG).write_text("# other\n")
-        await here.pilot.press("y")
+        await here.decide("y")
         await here.wait_for("has changed since it was shown")
     assert TrustStore.of_user().check(workspace).trust is TrustState.UNTRUSTED
 
@@ -127,15 +118,15 @@ async def test_a_fault_in_a_trusted_file_denies_everything_and_is_told_until_it_
     script: list[Reply] = [ls, {"expect": {"lastToolResultContains": "could not be read"}, "text": "Refused."}]
     script += [ls, {"expect": {"lastToolResultContains": "a.txt"}, "text": "Listed."}]
     async with open_dashboard(workspace, script) as here:
-        await read(here, await look(here))
-        await here.pilot.press("y")
+        await look(here)
+        await here.decide("y")
         await here.wait_for("everything is denied")
         await here.wait_for("config.toml:1")
         await here.send("go")
         await here.wait_for("Refused.")
         file.write_text(NO_EDITS)
-        await read(here, await look(here))
-        await here.pilot.press("y")
+        await look(here)
+        await here.decide("y")
         await here.wait_for("counts from now on")
         await here.send("go")
         await here.wait_for("Listed.")
@@ -147,12 +138,11 @@ async def test_what_was_approved_for_the_session_stays_approved(workspace: Path)
     async with open_dashboard(workspace, [EDIT, {"text": "First."}, back, {"text": "Second."}]) as here:
         await here.send("go")
         await here.wait_for_confirmation()
-        await here.pilot.press("a")
-        await here.pilot.pause(0.6)
-        await here.pilot.press("a")
+        await here.decide("a")
+        await here.decide("a")
         await here.wait_for("First.")
-        await read(here, await look(here))
-        await here.pilot.press("y")
+        await look(here)
+        await here.decide("y")
         await here.wait_for("counts from now on")
         await here.send("go")
         await here.wait_for("Second.")
@@ -163,8 +153,8 @@ async def test_files_that_a_trusted_file_protects_are_asked_about_at_once(worksp
     (workspace / REPOSITORY_CONFIG).write_text('[tools]\nprotected = ["a.txt"]\n')
     async with open_dashboard(workspace, [tool_call("read_file", path="a.txt"), {"text": "Done."}]) as here:
         await here.pilot.resize_terminal(40, 10)
-        await read(here, await look(here))
-        await here.pilot.press("y")
+        await look(here)
+        await here.decide("y")
         await wait_until(here.pilot, lambda: here.app.screen is here.app.dashboard)
         await here.pilot.resize_terminal(120, 40)
         await here.wait_for("counts from now on")

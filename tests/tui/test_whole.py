@@ -10,6 +10,7 @@ import pytest
 from textual.widgets import TextArea
 
 from ollm_tui.core.base.app_dirs import state_dir
+from ollm_tui.core.bus.states import Risk
 from ollm_tui.options import Options
 from ollm_tui.testing import Reply, tool_call
 from ollm_tui.testing.dashboard_harness import open_dashboard
@@ -64,8 +65,7 @@ async def test_changed_arguments_are_asked_about_again_and_are_what_runs(workspa
         await here.wait_for_confirmation()
         await here.pilot.press("y")
         await here.wait_for("Again")
-        await here.wait_for_confirmation()
-        await here.pilot.press("y")
+        await here.decide("y")
         await here.wait_for("Done.")
         assert (workspace / "a.txt").read_text() == "eins\ntwo\n"
 
@@ -80,7 +80,8 @@ async def test_arguments_that_cannot_run_are_refused_in_the_form(workspace: Path
         await here.pilot.press("ctrl+s")
         await here.wait_for("! ")
         await wait_until(here.pilot, lambda: "/etc/passwd" in here.text and "outside" in here.text.lower())
-        await here.pilot.press("escape", "n")
+        await here.pilot.press("escape")
+        await here.decide("n")
         await here.wait_for("Done.")
 
 
@@ -119,7 +120,9 @@ async def test_a_person_types_into_the_terminal_of_the_agents_command(workspace:
         await here.send("go")
         screen = await here.wait_for_confirmation()
         assert command in here.text
-        await here.pilot.press(*("y",) * (2 if screen.case.risk.value == "high" else 1))
+        await here.decide("y")
+        if screen.case.risk is Risk.HIGH:
+            await here.decide("y")
         await here.wait_for("agent: read x")
         await here.pilot.press("ctrl+t")
         await wait_until(here.pilot, lambda: here.app.dashboard.term.captures_keys)
@@ -150,7 +153,9 @@ async def test_a_command_taken_over_outlives_the_interrupted_turn(workspace: Pat
     async with open_dashboard(workspace, [tool_call("shell", command=command), {"text": "Never said."}]) as here:
         await here.send("go")
         screen = await here.wait_for_confirmation()
-        await here.pilot.press(*("y",) * (2 if screen.case.risk.value == "high" else 1))
+        await here.decide("y")
+        if screen.case.risk is Risk.HIGH:
+            await here.decide("y")
         await here.wait_for("agent: read x")
         await here.pilot.press("f5")
         await wait_until(here.pilot, lambda: here.app.dashboard.term.has_focus_within)
@@ -196,8 +201,9 @@ async def test_the_todo_list_follows_the_model_and_the_person(workspace: Path) -
         await here.wait_for("[x] 1 read it")
         await here.pilot.press("a", *"rest", "enter")
         await here.wait_for("[ ] 3 rest")
-        await here.pilot.press("k", "k", "d")
+        await here.pilot.press("k", "k")
         pane = here.app.dashboard.todo
+        await here.decide("d", pane.guard)
         await wait_until(here.pilot, lambda: [todo.task for todo in pane.todos] == ["write it", "rest"])
 
 
@@ -218,7 +224,7 @@ async def test_yolo_is_only_had_by_name_and_after_a_question(workspace: Path) ->
         await here.wait_for("runs without a question")
         await here.pilot.press("enter")
         assert "policy: ask" in here.text
-        await here.pilot.press("y")
+        await here.decide("y")
         await here.wait_for("policy: yolo")
 
 

@@ -94,7 +94,7 @@ class RuntimeController:
                     themes=tuple(themes.valid.values()),
                     theme=settings.ui.theme,
                     keys=dict(settings.keys),
-                    auto_open=settings.ui.auto_open,
+                    auto_open=settings.ui.auto_open == "idle",
                     allow_clipboard=settings.terminal.clipboard,
                 )
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,6 +19,7 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.bus.notices import Confirmation
 from ollm_tui.core.bus.states import ConfirmationState, Risk
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
+from ollm_tui.tui.decisions import DecisionGuard, KeyPresses, Readiness, deny_all
 from ollm_tui.tui.durations import clock_text
 from ollm_tui.tui.protocol.intents import DenyConfirmations
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line
@@ -43,7 +44,7 @@ class QueuePane(Vertical):
 
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(
         ("n", "deny", "Deny", "queue.deny", "Deny the marked question"),
-        ("D", "deny_all", "Deny all", "queue.deny_all", "Deny every open question"),
+        ("D", "deny_all", "Deny all", "queue.deny_all", "Deny every open question; pressed twice"),
         show=False,
     )
 
@@ -56,9 +57,11 @@ class QueuePane(Vertical):
 
         item_id: str
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, presses: KeyPresses) -> None:
         super().__init__(id="queue", classes="pane")
-        self._now = now
+        self._now = presses.now
+        self.guard = DecisionGuard(presses)
+        self._marked: str | None = None
         self._rows = RowList("queue-rows")
         self._words: dict[str, tuple[StyledLine, ...]] = {}
         self._empty = Static("", markup=False, id="queue-empty")
@@ -83,6 +86,9 @@ class QueuePane(Vertical):
         self._empty.display = not queue.items
         self._rows.display = bool(queue.items)
         self.draw_rows()
+        if self._rows.chosen_id != self._marked:  # not by a key: keys are counted by themselves
+            self._marked = self._rows.chosen_id
+            self.call_after_refresh(self.guard.show, self.guard.hide())
 
     def watch_policy(self, policy: str) -> None:
         """Show the mode in the text of the empty queue."""
@@ -106,12 +112,21 @@ class QueuePane(Vertical):
     def action_deny(self) -> None:
         """Deny the marked confirmation."""
         chosen = self.queue.find(self._rows.chosen_id or "")
-        if chosen is not None and chosen.pending:
+        if chosen is not None and chosen.pending and self._may(f"deny {chosen.id}"):
             self.post_message(DenyConfirmations((chosen.id,)))
 
     def action_deny_all(self) -> None:
-        """Deny all open confirmations."""
-        self.post_message(DenyConfirmations(tuple(item.id for item in self.queue.pending)))
+        """Deny all open confirmations; the first press says how many."""
+        open_ids = tuple(item.id for item in self.queue.pending)
+        if open_ids and self._may(deny_all(open_ids), twice=True):
+            self.post_message(DenyConfirmations(open_ids))
+
+    def _may(self, decision: Hashable, *, twice: bool = False) -> bool:
+        readiness = self.guard.press(decision, twice=twice)
+        if readiness is Readiness.AGAIN:
+            count = len(self.queue.pending)
+            self.notify(f"D again denies {count} question{'s' if count > 1 else ''}.", markup=False)
+        return readiness is Readiness.READY
 
 
 def subject_of(item: Confirmation) -> str:

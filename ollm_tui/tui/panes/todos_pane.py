@@ -15,6 +15,7 @@ from textual.widgets import Static
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.todos.todo import Todo, TodoStatus
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
+from ollm_tui.tui.decisions import DecisionGuard, KeyPresses, Readiness
 from ollm_tui.tui.protocol.intents import AddTodo, MarkTodo, RemoveTodo, RestoreTodo
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
@@ -45,11 +46,12 @@ class TodoPane(Vertical):
 
     todos: reactive[tuple[Todo, ...]] = reactive(())
 
-    def __init__(self) -> None:
+    def __init__(self, presses: KeyPresses) -> None:
         super().__init__(id="todo", classes="pane")
         self._rows = RowList("todo-rows")
         self._empty = Static(EMPTY, markup=False, id="todo-empty")
         self._input: Input | None = None
+        self.guard = DecisionGuard(presses)
         self.border_title = "Todo"
 
     def compose(self) -> ComposeResult:
@@ -72,6 +74,7 @@ class TodoPane(Vertical):
         self.border_title = f"Todo {done}/{len(todos)}" if todos else "Todo"
         self._empty.display = not todos
         lines = [_todo_line(number, todo) for number, todo in enumerate(todos, 1)]
+        self.call_after_refresh(self.guard.show, self.guard.hide())
         self._rows.show_rows([ListRow(todo.id, (one,), wrap=True) for todo, one in zip(todos, lines, strict=True)])
 
     def action_toggle_done(self) -> None:
@@ -81,9 +84,9 @@ class TodoPane(Vertical):
             self.post_message(MarkTodo(todo.id, todo.status is not TodoStatus.COMPLETED))
 
     def action_remove(self) -> None:
-        """Delete the marked todo."""
+        """Delete the marked todo; `u` brings it back."""
         todo = self._chosen
-        if todo is not None:
+        if todo is not None and self.guard.press(f"delete {todo.id}") is Readiness.READY:
             self.post_message(RemoveTodo(todo.id))
 
     def action_restore(self) -> None:

@@ -150,7 +150,7 @@ class ScreenSettings:
     themes: tuple[Theme, ...] = ()
     theme: str = ""
     keys: dict[str, str] = field(default_factory=dict[str, str])
-    auto_open: str = "idle"
+    auto_open: bool = True
     allow_clipboard: bool = False
 
 

@@ -11,7 +11,7 @@ from textual.geometry import Size
 from textual.widgets import Input, TextArea
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.decisions import DecisionGuard
+from ollm_tui.tui.decisions import ConfirmationCase
 from ollm_tui.tui.screens.confirmation_text import facts_left_out
 from ollm_tui.tui.styled_text import TextRole, line
 from ollm_tui.tui.widgets.line_view import LineView
@@ -99,7 +99,7 @@ class ConfirmationBox(Vertical):
         yield self.input
         yield self.keys
 
-    def show_effect(self, case: DecisionGuard, *, arguments: bool, tight: bool) -> None:
+    def show_effect(self, case: ConfirmationCase, *, arguments: bool, tight: bool) -> None:
         """Show the preview, or the arguments when asked or without preview.
 
         Facts that the head has no room for come first: they must be read too.

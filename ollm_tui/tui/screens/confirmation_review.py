@@ -5,12 +5,11 @@ Depends on the panes only, so that the dashboard can import it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from textual.timer import Timer
 
-from ollm_tui.tui.decisions import AutoOpenTimer, ScreenSituation
+from ollm_tui.tui.decisions import IDLE_SECONDS, AutoOpenTimer, KeyPresses, ScreenSituation
 from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
 
@@ -24,12 +23,11 @@ if TYPE_CHECKING:
 class ConfirmationReview:
     """Holds the last snapshot of the queue; decides nothing."""
 
-    def __init__(self, dashboard: PaneScreen, now: Callable[[], float]) -> None:
+    def __init__(self, dashboard: PaneScreen, presses: KeyPresses) -> None:
         self.queue = ConfirmationQueueSnapshot()
         self.auto_open = AutoOpenTimer()
         self._dashboard = dashboard
-        self._now = now
-        self._last_key = float("-inf")
+        self._presses = presses
         self._open: ConfirmationScreen | None = None
         self._timer: Timer | None = None
 
@@ -63,23 +61,36 @@ class ConfirmationReview:
             self._open.rearm()
         self.consider()
 
-    def key_pressed(self) -> None:
-        """Note a key; nothing opens by itself while the person types."""
-        self._last_key = self._now()
+    def key_pressed(self, age: float, character: str) -> None:
+        """Note a key, paste or mouse button, before it acts, pressed `age` seconds ago."""
+        self._presses.add(age, character)
+        if self._open is not None:
+            self._open.key_pressed()
+        elif self._unseen is not None:
+            self._consider_in(IDLE_SECONDS)  # by then the key has moved the focus or emptied the draft
 
     def consider(self) -> None:
         """Open the confirmation if it interrupts nobody, or try later."""
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
-        item_id = self.auto_open.unseen(tuple(item.id for item in self.queue.pending))
+        item_id = self._unseen
         if item_id is None:
             return
         wait = self.auto_open.wait_before_opening(self._situation())
         if wait == 0.0:
             self.open(item_id)
         elif wait is not None:
-            self._timer = self._dashboard.set_timer(wait + 0.01, self.consider)
+            self._consider_in(wait)
+
+    def _consider_in(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self._dashboard.set_timer(seconds + 0.01, self.consider)
+
+    @property
+    def _unseen(self) -> str | None:
+        return self.auto_open.unseen(tuple(item.id for item in self.queue.pending))
 
     def open_oldest(self) -> None:
         """Show the oldest open confirmation."""
@@ -93,12 +104,15 @@ class ConfirmationReview:
 
         if self._open is not None or self.queue.find(item_id) is None:
             return
-        self._open = ConfirmationScreen(self.queue, item_id, self._now)
+        self._open = ConfirmationScreen(self.queue, item_id, self._presses)
         self.auto_open.seen |= {item.id for item in self.queue.pending}
         app_of(self._dashboard).push_screen(self._open, self._closed)
 
-    def _closed(self, result: None) -> None:
+    def _closed(self, typed: str | None) -> None:
         self._open = None
+        if typed:
+            self._dashboard.go_to_prompt()
+            self._dashboard.prompt.insert(typed)
         # Questions that came while it was open were counted in its "1 of 3": "later" applies to all.
         self.auto_open.seen |= {item.id for item in self.queue.pending}
         self.consider()
@@ -109,8 +123,14 @@ class ConfirmationReview:
             modal_open=app.screen is not self._dashboard,
             app_focused=app.app_focus,
             terminal_focused=self._dashboard.term.captures_keys,
-            draft_empty=not self._dashboard.prompt.text,
+            draft_empty=self._draft_empty,
             mouse_down=app.mouse_captured is not None,
-            last_key=self._last_key,
-            now=self._now(),
+            last_key=self._presses.last,
+            now=self._presses.now(),
         )
+
+    @property
+    def _draft_empty(self) -> bool:
+        prompt, focused = self._dashboard.prompt, self._dashboard.focused
+        writing = focused is not None and focused is not prompt and focused.check_consume_key("y", "y")
+        return not prompt.text and not writing

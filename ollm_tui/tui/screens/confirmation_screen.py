@@ -5,7 +5,7 @@ Nothing is approved by Enter, or by a key typed before the question and its end 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -19,15 +19,16 @@ from textual.widgets import Input
 
 from ollm_tui.core.bus.states import ConfirmationState, RememberScope, Risk
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
-from ollm_tui.tui.decisions import ARM_SECONDS, DecisionGuard, Standing
+from ollm_tui.tui.decisions import QUIET_SECONDS, ConfirmationCase, DecisionGuard, KeyPresses, Readiness, deny_all
 from ollm_tui.tui.protocol.intents import (
     DecideConfirmation,
+    DenyConfirmations,
     HoldConfirmation,
     ReleaseConfirmation,
     ReviewArguments,
 )
 from ollm_tui.tui.screens.confirmation_box import ConfirmationBox
-from ollm_tui.tui.screens.confirmation_text import ConfirmationPhase, head_lines, key_lines, subtitle, title
+from ollm_tui.tui.screens.confirmation_text import ConfirmationPhase, KeyView, head_lines, key_lines, subtitle, title
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
 from ollm_tui.tui.widgets.line_view import LineView
 
@@ -40,8 +41,11 @@ TIGHT_ROWS = 17
 
 
 @register_keys(KeyGroup.CONFIRMATION)
-class ConfirmationScreen(ModalScreen[None]):
-    """Shows one question of the queue and posts the decisions."""
+class ConfirmationScreen(ModalScreen[str | None]):
+    """Shows one question of the queue and posts the decisions.
+
+    Dismissed with what was typed, where that is no key of it: the person writes a message.
+    """
 
     # With priority a key acts in the app before the next one is handled: keys of one burst take effect in their
     # order, and what follows `r` or `e` is already typed into the line or the form, which keep letters to themselves.
@@ -55,27 +59,29 @@ class ConfirmationScreen(ModalScreen[None]):
             ("e", "edit", "Edit", "confirm.edit", "Change the arguments before approving"),
             ("left_square_bracket", "step(-1)", "Previous", "confirm.previous", "Question before"),
             ("right_square_bracket", "step(1)", "Next", "confirm.next", "Next question"),
-            ("D", "deny_all", "Deny all", "confirm.deny_all", "Deny every open question"),
+            ("D", "deny_all", "Deny all", "confirm.deny_all", "Deny every open question; pressed twice"),
             ("ctrl+s", "commit", "Check", "confirm.commit", "Check changed arguments; save a rule"),
+            ("space", "page", "Scroll on", "confirm.page", "Scroll on by a page"),
             ("escape", "back", "Later", "confirm.later", "Decide later; the question stays"),
             priority=True,
         ),
         *key_bindings(("tab", "swap", "Arguments", "confirm.swap", "Show the effect or the arguments")),
     ]
 
-    def __init__(self, queue: ConfirmationQueueSnapshot, item_id: str, now: Callable[[], float]) -> None:
+    def __init__(self, queue: ConfirmationQueueSnapshot, item_id: str, presses: KeyPresses) -> None:
         super().__init__()
         item = queue.find(item_id)
         assert item is not None, "only questions of the queue are shown"
         self._queue = queue
-        self._now = now
-        self.case = DecisionGuard(item)
+        self._now = presses.now
+        self.case = ConfirmationCase(item)
         """The question being decided."""
+        self.guard = DecisionGuard(presses)
         self._phase = ConfirmationPhase.READING
         self._arguments_shown = False
         self._scope = RememberScope.SESSION
         self._sent: set[str] = set()
-        self._arm_timer: Timer | None = None
+        self._ready_timer: Timer | None = None
         self._box = ConfirmationBox()
 
     def compose(self) -> ComposeResult:
@@ -97,21 +103,22 @@ class ConfirmationScreen(ModalScreen[None]):
     # -- updates -----------------------------------------------------------------------------------------------------
 
     def show_queue(self, queue: ConfirmationQueueSnapshot) -> None:
-        """Show another snapshot; move on after a decision made here."""
+        """Show another snapshot; move on after a decision made here. A form stays, and says what became of it."""
         self._queue = queue
         before = self.case.item
         gone = replace(before, state=ConfirmationState.CANCELLED) if before.pending else before
         self.case.item = item = queue.find(before.id) or gone
-        if item.state in (ConfirmationState.APPROVED, ConfirmationState.DENIED):
+        answered = item.state in (ConfirmationState.APPROVED, ConfirmationState.DENIED)
+        if answered and (self.case.sent or self._phase is ConfirmationPhase.READING):
             waiting = [other for other in queue.pending if other.id not in self._sent]
             if waiting:
                 self._turn_to(waiting[0].id)
             else:
                 self._close()
-            return
-        if before.pending and not item.pending:
-            self._leave_form()
-        self.draw()
+        elif before.pending and not item.pending:
+            self.rearm()
+        else:
+            self.draw()
 
     def show_review(self, item_id: str, review: CallReview, arguments: JsonObject | None) -> None:
         """Show a review of the question, or of the edited `arguments`."""
@@ -119,58 +126,60 @@ class ConfirmationScreen(ModalScreen[None]):
             return
         if arguments is None:
             self.case.review = self.case.review or review
-        elif self._phase is ConfirmationPhase.EDITING:
+        elif self._phase is ConfirmationPhase.EDITING and self.case.open:
             self._box.form.show_review(review)
             if not review.errors and review.decision != "deny":
                 self.case.change_arguments(arguments, review)
                 self._arguments_shown = False
                 self._leave_form()
+                self.guard.renew()
                 self._show_effect()
                 self.rearm()
+        self.draw()
+
+    def key_pressed(self) -> None:
+        """Show that the keys that decide wait for silence again."""
+        self._draw_when_ready()
         self.draw()
 
     # -- actions -----------------------------------------------------------------------------------------------------
 
     def action_approve(self) -> None:
         """Approve; HIGH risk takes two presses."""
-        if self._phase is ConfirmationPhase.READING and self.case.say_yes(self._now()):
+        if self._may(f"approve {self.case.item.id}", whole=True, twice=self.case.risk is Risk.HIGH):
             self._decide(approved=True)
         self.draw()
 
     def action_remember(self, which: str) -> None:
-        """Show the rule; the same key confirms a session rule, ctrl+s others."""
+        """Show the rule; the same key once more approves and remembers."""
         scope = RememberScope(which)
         if self._phase is ConfirmationPhase.REMEMBER:
-            if scope is self._scope is RememberScope.SESSION:
-                self._commit()
-            return
-        offer = self.case.offer(scope)
-        if (
-            offer is None
-            or self._phase is not ConfirmationPhase.READING
-            or self.case.standing(self._now()) is not Standing.READY
-        ):
-            return
-        self._phase, self._scope = ConfirmationPhase.REMEMBER, scope
-        if scope is not RememberScope.SESSION and offer.editable:
-            self._box.ask_line(offer.text, "the rule, exactly as it will be saved")
-        self.rearm()
+            if (scope is RememberScope.SESSION) is (self._scope is RememberScope.SESSION):
+                self._remember()
+        elif self.case.offer(scope) is not None and self._may("see the rule", whole=True):
+            self._phase, self._scope = ConfirmationPhase.REMEMBER, scope
+            self.rearm()
 
     def action_deny(self) -> None:
         """Deny the question."""
-        if self._phase is ConfirmationPhase.READING and self.case.standing(self._now()) is not Standing.OVER:
+        if self._may(f"deny {self.case.item.id}"):
             self._decide(approved=False)
 
     def action_reason(self) -> None:
         """Ask for a reason for denying."""
-        if self._phase is ConfirmationPhase.READING and self.case.item.pending:
+        if self._may("give a reason"):
             self._phase = ConfirmationPhase.REASON
             self._box.ask_line("", "why not; the model reads this")
             self.draw()
 
     def action_edit(self) -> None:
-        """Edit the arguments."""
-        if self._phase is ConfirmationPhase.READING and self.case.item.pending:
+        """Edit the arguments, or the wording of the rule to be saved."""
+        if self._phase is ConfirmationPhase.REMEMBER:
+            offer = self.case.offer(self._scope)
+            if offer is not None and offer.editable and self._scope is not RememberScope.SESSION:
+                self._box.ask_line(offer.text, "the rule, exactly as it will be saved")
+                self.rearm()
+        elif self._may("edit"):
             self._phase = ConfirmationPhase.EDITING
             self._box.show_form(self.case.arguments)
             self.draw()
@@ -180,15 +189,24 @@ class ConfirmationScreen(ModalScreen[None]):
         (self.focused or self).call_later(self._commit)
 
     def _commit(self) -> None:
-        if self._phase is ConfirmationPhase.EDITING:
+        if self._phase is ConfirmationPhase.EDITING and self.case.open:
             arguments = self._box.form.parse()
             if arguments is not None:
                 self.post_message(ReviewArguments(self.case.item.id, arguments))
         elif self._phase is ConfirmationPhase.REMEMBER:
-            edited = self._box.input.display
-            rule = self._box.input.value.strip() if edited else None
-            if (rule or not edited) and self.case.standing(self._now()) is Standing.READY:
-                self._decide(approved=True, remember=self._scope, rule=rule)
+            self._remember()
+
+    def _remember(self) -> None:
+        edited = self._box.input.display
+        rule = self._box.input.value.strip() if edited else None
+        ready = self.guard.press("remember", whole=True) is Readiness.READY
+        if self.case.open and ready and (rule or not edited):
+            self._decide(approved=True, remember=self._scope, rule=rule)
+        self.draw()
+
+    def _may(self, decision: Hashable, *, whole: bool = False, twice: bool = False) -> bool:
+        reading = self._phase is ConfirmationPhase.READING and self.case.open
+        return reading and self.guard.press(decision, whole=whole, twice=twice) is Readiness.READY
 
     def action_step(self, step: int) -> None:
         """Go to another question of the queue."""
@@ -198,11 +216,13 @@ class ConfirmationScreen(ModalScreen[None]):
             self._turn_to(items[(place + step) % len(items)].id)
 
     def action_deny_all(self) -> None:
-        """Deny all open questions."""
-        if self._phase is ConfirmationPhase.READING:
-            for item in self._queue.pending:
-                self._sent.add(item.id)
-                self.post_message(DecideConfirmation(item.id, approved=False))
+        """Deny all open questions; the first press says how many."""
+        open_ids = tuple(item.id for item in self._queue.pending)
+        if self._may(deny_all(open_ids), twice=True):
+            self._sent.update(open_ids)
+            self.case.sent = True
+            self.post_message(DenyConfirmations(open_ids))
+        self.draw()
 
     def action_swap(self) -> None:
         """Switch between effect and arguments, or change how far a rule reaches."""
@@ -215,6 +235,16 @@ class ConfirmationScreen(ModalScreen[None]):
             self._show_effect()
             self.draw()
 
+    def action_page(self) -> None:
+        """Scroll on by a page."""
+        self._box.detail.action_page_down()
+
+    def on_key(self, event: events.Key) -> None:
+        """Step back when the person types a message: a printable key that is none of the question's."""
+        if self._phase is ConfirmationPhase.READING and event.is_printable and event.character:
+            event.stop()
+            self._close(self.guard.presses.run)
+
     def action_back(self) -> None:
         """Leave the form, or close the screen and keep the question."""
         if self._phase is ConfirmationPhase.READING:
@@ -226,14 +256,15 @@ class ConfirmationScreen(ModalScreen[None]):
     @on(Input.Submitted, "#confirm-input")
     def _line_given(self, event: Input.Submitted) -> None:
         event.stop()
-        if self._phase is ConfirmationPhase.REASON:
+        if self._phase is ConfirmationPhase.REASON and self.case.open:
             self._decide(approved=False, reason=event.value.strip() or None)
 
     @on(LineView.EndSeen)
     def _end_seen(self, event: LineView.EndSeen) -> None:
         event.stop()
         if not self._arguments_shown and self._box.detail.seen_end:
-            self.case.effect_seen = True
+            self.guard.see_end()
+            self._draw_when_ready()
         self.draw()
 
     # -- helpers ------------------------------------------------------------------------------------------------------
@@ -262,7 +293,8 @@ class ConfirmationScreen(ModalScreen[None]):
             return
         if item_id != self.case.item.id:
             self.post_message(ReleaseConfirmation(self.case.item.id))
-        self.case = DecisionGuard(item, sent=item_id in self._sent)
+        self.case = ConfirmationCase(item, sent=item_id in self._sent)
+        self.guard.renew()
         self._arguments_shown = False
         self._leave_form()
         self._show_effect()
@@ -271,17 +303,18 @@ class ConfirmationScreen(ModalScreen[None]):
         self.rearm()
 
     def rearm(self) -> None:
-        """Disable the approve keys for a moment after a change."""
-        self.case.disarm()
-        self.call_after_refresh(self._painted, self.case)
+        """Let no key decide until what is shown now has been painted."""
+        self.call_after_refresh(self._painted, self.guard.hide())
         self.draw()
 
-    def _painted(self, case: DecisionGuard) -> None:
-        """Start the reading time once the question is painted."""
-        case.shown_at = self._now()
-        if self._arm_timer is not None:
-            self._arm_timer.stop()
-        self._arm_timer = self.set_timer(ARM_SECONDS + 0.02, self.draw)
+    def _painted(self, change: int) -> None:
+        self.guard.show(change)
+        self._draw_when_ready()
+
+    def _draw_when_ready(self) -> None:
+        if self._ready_timer is not None:
+            self._ready_timer.stop()
+        self._ready_timer = self.set_timer(QUIET_SECONDS + 0.02, self.draw)
 
     def _leave_form(self) -> None:
         self._phase = ConfirmationPhase.READING
@@ -290,11 +323,11 @@ class ConfirmationScreen(ModalScreen[None]):
     def _show_effect(self) -> None:
         self._box.show_effect(self.case, arguments=self._arguments_shown, tight=self.has_class("-tight"))
 
-    def _close(self) -> None:
+    def _close(self, typed: str | None = None) -> None:
         self.post_message(ReleaseConfirmation(self.case.item.id))
         # Dismissing a screen that is not on top would pop whatever is.
         if self.is_current:
-            self.dismiss()
+            self.dismiss(typed)
 
     def draw(self) -> None:
         """Draw the question; called each second while a clock runs."""
@@ -306,5 +339,13 @@ class ConfirmationScreen(ModalScreen[None]):
         self._box.set_class(case.risk is Risk.HIGH, "-high")
         tight = self.has_class("-tight")
         self._box.head.show_lines(head_lines(case, tight=tight))
-        self._box.keys.show_lines(*key_lines(case, case.standing(now), self._phase, self._scope, tight=tight))
+        keys = KeyView(
+            approve=self.guard.readiness(whole=True),
+            deny=self.guard.readiness(whole=False),
+            again=self.guard.again(f"approve {case.item.id}"),
+            all_again=self.guard.again(deny_all(tuple(item.id for item in self._queue.pending))),
+            waiting=len(self._queue.pending),
+            rule_edited=self._box.input.display,
+        )
+        self._box.keys.show_lines(*key_lines(case, keys, self._phase, self._scope, tight=tight))
         self._box.fit(self.size, tight=tight)

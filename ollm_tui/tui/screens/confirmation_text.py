@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.bus.states import ConfirmationState, Origin, RememberScope
-from ollm_tui.tui.decisions import DecisionGuard, Standing
+from ollm_tui.tui.decisions import ConfirmationCase, Readiness
 from ollm_tui.tui.durations import clock_text
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line
 from ollm_tui.tui.widgets.text_box import ClickTarget
@@ -32,6 +33,20 @@ ENDED = {
 }
 
 
+@dataclass(frozen=True)
+class KeyView:
+    """What the keys would do if they were pressed now."""
+
+    approve: Readiness
+    deny: Readiness
+    again: bool
+    """One more y approves."""
+    all_again: bool
+    """One more D denies all that wait."""
+    waiting: int
+    rule_edited: bool
+
+
 class ConfirmationPhase(StrEnum):
     """Step of the confirmation."""
 
@@ -41,7 +56,7 @@ class ConfirmationPhase(StrEnum):
     REMEMBER = "remember"
 
 
-def title(case: DecisionGuard, place: int, count: int) -> str:
+def title(case: ConfirmationCase, place: int, count: int) -> str:
     """Return the border title; only the tool name is foreign text."""
     word = "Approve?" if case.item.pending else case.item.state.value.upper()
     edited = "   EDITED" if case.changed else ""
@@ -63,7 +78,7 @@ def subtitle(item: Confirmation, now: float) -> str:
     return f"{bar}{clock_text(left)} left, then denied"
 
 
-def head_lines(case: DecisionGuard, *, tight: bool) -> list[StyledLine]:
+def head_lines(case: ConfirmationCase, *, tight: bool) -> list[StyledLine]:
     """Return what, where, why and the warnings, always visible."""
     rows = [_fact("What", f"{case.item.details.description}{' (arguments changed by you)' if case.changed else ''}")]
     if tight:
@@ -79,7 +94,7 @@ def head_lines(case: DecisionGuard, *, tight: bool) -> list[StyledLine]:
     return [*rows, *warnings]
 
 
-def facts_left_out(case: DecisionGuard, *, tight: bool) -> list[StyledLine]:
+def facts_left_out(case: ConfirmationCase, *, tight: bool) -> list[StyledLine]:
     """Return the facts without room in the head."""
     warnings = _concerns(case)
     rows = warnings if tight or len(warnings) > CONCERNS else []
@@ -87,7 +102,7 @@ def facts_left_out(case: DecisionGuard, *, tight: bool) -> list[StyledLine]:
     return [*around, *rows, line()] if around or rows else []
 
 
-def _circumstances(case: DecisionGuard) -> list[StyledLine]:
+def _circumstances(case: ConfirmationCase) -> list[StyledLine]:
     preview, where = case.preview, case.item.details.locations
     rows: list[StyledLine] = []
     if case.item.asked_again:
@@ -103,27 +118,18 @@ def _circumstances(case: DecisionGuard) -> list[StyledLine]:
     return rows
 
 
-def _concerns(case: DecisionGuard) -> list[StyledLine]:
+def _concerns(case: ConfirmationCase) -> list[StyledLine]:
     warnings = case.preview.warnings if case.preview is not None else ()
     return [line((f"! {visible(one)}", TextRole.WARNING), hang=2, prose=True) for one in warnings]
 
 
 def key_lines(
-    case: DecisionGuard, standing: Standing, phase: ConfirmationPhase, scope: RememberScope, *, tight: bool
+    case: ConfirmationCase, keys: KeyView, phase: ConfirmationPhase, scope: RememberScope, *, tight: bool
 ) -> tuple[list[StyledLine], list[ClickTarget]]:
     """Return the keys with their effects; disabled ones with the reason."""
-    if not case.item.pending:
-        word = case.item.state.value.upper()
-        keys = line(
-            (word, TextRole.STRONG),
-            "   ",
-            ("[ ]", TextRole.ACCENT),
-            " prev / next   ",
-            ("Esc", TextRole.ACCENT),
-            " close",
-        )
-        return [keys], []
     match phase:
+        case _ if not case.item.pending:
+            return [_ended_keys(case, phase)], []
         case ConfirmationPhase.EDITING:
             return [line(("The policy judges changed arguments anew, and they need a fresh y.", TextRole.MUTED))], []
         case ConfirmationPhase.REASON:
@@ -131,71 +137,75 @@ def key_lines(
                 line(("Enter", TextRole.ACCENT), " denies with this reason   ", ("Esc", TextRole.ACCENT), " back")
             ], []
         case ConfirmationPhase.REMEMBER:
-            return _remember_lines(case, standing, scope), []
+            return _remember_lines(case, keys, scope), []
         case ConfirmationPhase.READING:
-            return _tight_keys(case, standing) if tight else _key_grid(case, standing)
+            return _tight_keys(case, keys) if tight else _key_grid(case, keys)
 
 
-def _key_grid(case: DecisionGuard, standing: Standing) -> tuple[list[StyledLine], list[ClickTarget]]:
-    ready = standing is Standing.READY
+def _ended_keys(case: ConfirmationCase, phase: ConfirmationPhase) -> StyledLine:
+    word = (case.item.state.value.upper(), TextRole.STRONG)
+    if phase is ConfirmationPhase.READING:
+        return line(word, "   ", ("[ ]", TextRole.ACCENT), " prev / next   ", ("Esc", TextRole.ACCENT), " close")
+    return line(word, "   what you type here decides nothing any more   ", ("Esc", TextRole.ACCENT), " leave the form")
+
+
+def _key_grid(case: ConfirmationCase, keys: KeyView) -> tuple[list[StyledLine], list[ClickTarget]]:
+    yes = case.open and keys.approve is Readiness.READY
+    no = case.open and keys.deny is Readiness.READY
     session, saved = case.offer(RememberScope.SESSION), case.offer(RememberScope.WORKSPACE)
+    deny_all = f"Press D again: deny {keys.waiting}" if keys.all_again else f"Deny all {keys.waiting}"
     grid = (
         (
-            ("[y]", _approve_words(case, standing), ready, "approve"),
-            ("[a]", "Always this session", ready and session is not None, "remember('session')"),
-            ("[A]", "Always (save rule)", ready and saved is not None, "remember('workspace')"),
+            ("[y]", _approve_words(case, keys), yes, "approve"),
+            ("[a]", "Always this session", yes and session is not None, "remember('session')"),
+            ("[A]", "Always (save rule)", yes and saved is not None, "remember('workspace')"),
         ),
         (
-            ("[n]", "Deny", True, "deny"),
-            ("[r]", "Deny with reason", True, "reason"),
-            ("[e]", "Edit arguments", True, "edit"),
+            ("[n]", "Deny", no, "deny"),
+            ("[r]", "Deny with reason", no, "reason"),
+            ("[e]", "Edit arguments", no, "edit"),
         ),
         (
             ("[ / ]", "prev / next", True, "step(1)"),
-            ("[D]", "Deny all pending", True, "deny_all"),
+            ("[D]", deny_all, no, "deny_all"),
             ("Esc", "Later (stays queued)", True, "back"),
         ),
     )
     rows: list[StyledLine] = []
     spots: list[ClickTarget] = []
-    for row, keys in enumerate(grid):
+    for row, cells in enumerate(grid):
         parts: list[str | tuple[str, TextRole]] = []
-        for column, (key, words, alive, action) in enumerate(keys):
-            urgent = action == "approve" and case.pressed_once
+        for column, (key, words, alive, action) in enumerate(cells):
+            urgent = (action == "approve" and keys.again) or (action == "deny_all" and keys.all_again)
+            role = TextRole.ERROR if urgent else TextRole.PLAIN if alive else TextRole.MUTED
             parts.append((key, TextRole.ACCENT if alive else TextRole.MUTED))
-            parts.append(
-                (
-                    f" {words:<{COLUMN - len(key) - 1}}",
-                    TextRole.ERROR if urgent else TextRole.PLAIN if alive else TextRole.MUTED,
-                )
-            )
+            parts.append((f" {words:<{COLUMN - len(key) - 1}}", role))
             spots.append(ClickTarget(row, column * COLUMN, column * COLUMN + len(key) + 1 + len(words), action))
         rows.append(line(*parts))
     return rows, spots
 
 
-def _tight_keys(case: DecisionGuard, standing: Standing) -> tuple[list[StyledLine], list[ClickTarget]]:
-    words = {Standing.ARMING: "y ..", Standing.UNREAD: "PgDn first", Standing.OVER: "sent"}.get(
-        standing, "y again" if case.pressed_once else "y yes"
-    )
-    role = (
-        TextRole.MUTED if standing is not Standing.READY else TextRole.ERROR if case.pressed_once else TextRole.ACCENT
-    )
-    keys = line((words, role), "  n no  r why  e edit  [ ]  Esc")
-    return [keys], [ClickTarget(0, 0, len(words), "approve"), ClickTarget(0, len(words) + 2, len(words) + 6, "deny")]
+def _tight_keys(case: ConfirmationCase, keys: KeyView) -> tuple[list[StyledLine], list[ClickTarget]]:
+    ready = case.open and keys.approve is Readiness.READY
+    words = "y again" if keys.again else "y yes"
+    if not ready:
+        words = "sent" if case.sent else "PgDn first" if keys.approve is Readiness.UNREAD else words
+    role = TextRole.MUTED if not ready else TextRole.ERROR if keys.again else TextRole.ACCENT
+    return [line((words, role), "  n no  r why  e edit  [ ]  Esc")], [
+        ClickTarget(0, 0, len(words), "approve"),
+        ClickTarget(0, len(words) + 2, len(words) + 6, "deny"),
+    ]
 
 
-def _approve_words(case: DecisionGuard, standing: Standing) -> str:
-    match standing:
-        case Standing.UNREAD:
-            return "(scroll to the end)"
-        case Standing.OVER:
-            return "(sent)"
-        case Standing.ARMING | Standing.READY:
-            return "Press y again" if case.pressed_once else "Approve once"
+def _approve_words(case: ConfirmationCase, keys: KeyView) -> str:
+    if case.sent:
+        return "(sent)"
+    if keys.again:
+        return "Press y again"
+    return "(scroll to the end)" if keys.approve is Readiness.UNREAD else "Approve once"
 
 
-def _remember_lines(case: DecisionGuard, standing: Standing, scope: RememberScope) -> list[StyledLine]:
+def _remember_lines(case: ConfirmationCase, keys: KeyView, scope: RememberScope) -> list[StyledLine]:
     offer = case.offer(scope)
     if offer is None:
         return []
@@ -205,14 +215,23 @@ def _remember_lines(case: DecisionGuard, standing: Standing, scope: RememberScop
         RememberScope.WORKSPACE: "From now on in this workspace",
         RememberScope.USER: "From now on in every workspace of yours",
     }[scope]
-    role = TextRole.ACCENT if standing is Standing.READY else TextRole.MUTED
-    rule = [] if offer.editable and not session else offer.text.split("\n")
-    words = " again: approve and remember   " if session else " approve and save it   "
+    role = TextRole.ACCENT if keys.approve is Readiness.READY else TextRole.MUTED
+    rule = [] if keys.rule_edited else offer.text.split("\n")
+    key = "^S" if keys.rule_edited else "a" if session else "A"
+    words = " approve and save it   " if keys.rule_edited else " again: approve and remember   "
+    edit = offer.editable and not session and not keys.rule_edited
     return [
         line((f"{until} this runs without a question{':' if rule else ' (you can change it above).'}", TextRole.MUTED)),
         *(line("  ", (visible(one), TextRole.STRONG), hang=2) for one in rule),
         *_also_lines(offer),
-        line(("[a]" if session else "^S", role), words, *_wider(scope), ("Esc", TextRole.ACCENT), " back"),
+        line(
+            (key, role),
+            words,
+            *((("e", TextRole.ACCENT), " change the rule   ") if edit else ()),
+            *_wider(scope),
+            ("Esc", TextRole.ACCENT),
+            " back",
+        ),
     ]
 
 

@@ -85,7 +85,7 @@ class Dashboard(TerminalFocusScreen):
 
     def __init__(self, now: Callable[[], float], *, blink: bool = True) -> None:
         super().__init__(now, blink=blink)
-        self.reviewing = ConfirmationReview(self, now)
+        self.reviewing = ConfirmationReview(self, self.presses)
         self._started = 0.0
         self._escape_at = float("-inf")
         """When Esc was pressed first to stop the turn."""
@@ -236,7 +236,7 @@ class Dashboard(TerminalFocusScreen):
             "What the policy would ask about runs without a question.",
             "What is denied stays denied, and deletions still ask.",
         )
-        app_of(self).push_screen(YesNoScreen("Mode yolo?", facts, "let it run"), settle)
+        app_of(self).push_screen(YesNoScreen("Mode yolo?", facts, "let it run", self.presses), settle)
 
     def action_trust(self) -> None:
         """Show the workspace's own config file and ask whether to trust it."""
@@ -246,7 +246,7 @@ class Dashboard(TerminalFocusScreen):
         from ollm_tui.tui.screens.question_screens import TrustScreen
 
         if self.is_current:  # else it would get keys meant for the open screen
-            app_of(self).push_screen(TrustScreen(path, content, self._now))
+            app_of(self).push_screen(TrustScreen(path, content, self.presses))
         else:
             self.notify("Something else is open. Close it, then /trust again.", markup=False)
 
@@ -255,7 +255,7 @@ class Dashboard(TerminalFocusScreen):
         from ollm_tui.tui.screens.jobs_screen import JobsScreen
 
         if self.is_current:
-            self._jobs = JobsScreen(self._now)
+            self._jobs = JobsScreen(self.presses)
             app_of(self).push_screen(self._jobs, self._jobs_closed)
 
     def _jobs_closed(self, job_id: str | None) -> None:
@@ -320,4 +320,4 @@ class Dashboard(TerminalFocusScreen):
 
     @on(Prompt.Edited)
     def _draft_edited(self) -> None:
-        self.reviewing.key_pressed()
+        self.reviewing.consider()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import ClassVar
 
 from textual import events, on
@@ -16,6 +14,7 @@ from textual.screen import ModalScreen
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.shell.status import CommandStatus
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
+from ollm_tui.tui.decisions import KeyPresses
 from ollm_tui.tui.durations import exact_age
 from ollm_tui.tui.protocol.intents import EndJob, InterruptJob, WatchJobs
 from ollm_tui.tui.screens.question_screens import NAME_CELLS, YesNoScreen, job_state
@@ -54,9 +53,9 @@ class JobsScreen(ModalScreen[str | None]):
         ("escape,f3,q", "close", "Close", "jobs.close", "Close the list of jobs"),
     )
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, presses: KeyPresses) -> None:
         super().__init__(name="jobs")
-        self._now = now
+        self._presses = presses
         self._jobs: tuple[CommandStatus, ...] = ()
         self._copied: dict[str, int] = {}
         """Index of the address copied next, by job."""
@@ -93,7 +92,7 @@ class JobsScreen(ModalScreen[str | None]):
         running = sum(job.unfinished for job in jobs)
         self._box.border_title = Content(f"Jobs  {running} running" if jobs else "Jobs")
         self._box.border_subtitle = "CPU in % of one processor" if running else ""
-        now = self._now()
+        now = self._presses.now()
         self._rows.show_rows([ListRow(job.id, (_first_line(job), _second_line(job)), _usage(job, now)) for job in jobs])
         self._say(unknown if jobs else EMPTY)
 
@@ -138,7 +137,7 @@ class JobsScreen(ModalScreen[str | None]):
                 self.post_message(EndJob(job.id))
 
         facts = (job.command, "All its processes are asked to end, and forced after two seconds.")
-        app_of(self).push_screen(YesNoScreen(f"End {job.name}?", facts, "end it"), settle)
+        app_of(self).push_screen(YesNoScreen(f"End {job.name}?", facts, "end it", self._presses), settle)
 
     def action_copy(self) -> None:
         """Copy the next of the job's addresses."""

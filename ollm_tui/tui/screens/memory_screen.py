@@ -14,6 +14,7 @@ from textual.content import Content
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.memory import MemoryScope
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
+from ollm_tui.tui.decisions import KeyPresses
 from ollm_tui.tui.editable_text import Editable
 from ollm_tui.tui.layout import WIDE_COLUMNS
 from ollm_tui.tui.protocol import updates
@@ -64,9 +65,10 @@ class MemoryScreen(MemoryBrowser):
         ),
     ]
 
-    def __init__(self, containing: str = "", waiting: int = 0) -> None:
+    def __init__(self, presses: KeyPresses, containing: str = "", waiting: int = 0) -> None:
         """Initialize; `waiting` is the number of open questions."""
         super().__init__(containing)
+        self._presses = presses
         self._waiting = waiting
         self._editor: MemoryEditor | None = None
         self._wanted = ""
@@ -233,7 +235,9 @@ class MemoryScreen(MemoryBrowser):
             if yes:
                 self.post_message(DeleteMemory(marked.name))
 
-        app_of(self).push_screen(YesNoScreen("Delete this memory?", facts, "delete; u brings it back"), settle)
+        app_of(self).push_screen(
+            YesNoScreen("Delete this memory?", facts, "delete; u brings it back", self._presses), settle
+        )
 
     def action_undo(self) -> None:
         """Undo the last change."""
@@ -244,7 +248,9 @@ class MemoryScreen(MemoryBrowser):
         editor = self._editor
         if editor is not None and editor.touched:
             facts = ("What you typed here is not saved.",)
-            app_of(self).push_screen(YesNoScreen("Leave without saving?", facts, "leave, and drop it"), self._drop)
+            app_of(self).push_screen(
+                YesNoScreen("Leave without saving?", facts, "leave, and drop it", self._presses), self._drop
+            )
         elif editor is not None:
             self._drop(True)
         elif self._search.value:

@@ -13,6 +13,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
+from ollm_tui.tui.decisions import KeyPresses
 from ollm_tui.tui.layout import ALL_CLASSES, Arrangement, Pane
 from ollm_tui.tui.panes.confirmations_pane import QueuePane
 from ollm_tui.tui.panes.conversation_pane import ConversationPane
@@ -36,13 +37,15 @@ class PaneScreen(Screen[None]):
     def __init__(self, now: Callable[[], float], *, blink: bool) -> None:
         super().__init__(id="dashboard")
         self._now = now
+        self.presses = KeyPresses(now)
+        """The keys pressed anywhere in the app."""
         self.status = StatusLine()
         self.tabs = TabStrip("tabs")
         self.chat = ConversationPane(now)
         self.banner = WaitingBanner()
         self.prompt = Prompt(blink=blink)
-        self.queue = QueuePane(now)
-        self.todo = TodoPane()
+        self.queue = QueuePane(self.presses)
+        self.todo = TodoPane(self.presses)
         self.term = TerminalPane(now)
         self.keys = KeyFooter()
         self.arrangement = Arrangement()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
@@ -17,7 +15,7 @@ from textual.screen import ModalScreen
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.core.shell.status import CommandStatus
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
-from ollm_tui.tui.decisions import ARM_SECONDS
+from ollm_tui.tui.decisions import DecisionGuard, KeyPresses, Readiness
 from ollm_tui.tui.durations import exact_age
 from ollm_tui.tui.protocol.intents import TrustConfig
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line, lines_of, spread
@@ -26,9 +24,31 @@ from ollm_tui.tui.widgets.line_view import LineView
 from ollm_tui.tui.widgets.tab_strip import state_words
 from ollm_tui.tui.widgets.text_box import TextBox
 
+Answer = TypeVar("Answer")
+
+
+class GuardedScreen(ModalScreen[Answer]):
+    """Base of the questions: a key that would do something counts only after a moment without keys."""
+
+    def __init__(self, presses: KeyPresses) -> None:
+        super().__init__()
+        self.guard = DecisionGuard(presses)
+
+    @on(events.ScreenResume)
+    def _shown(self) -> None:
+        self.call_after_refresh(self.guard.show, self.guard.hide())
+
+    def may(self, decision: str, *, whole: bool = False) -> bool:
+        """Return whether the pressed key counts; say what it waits for where it does not."""
+        readiness = self.guard.press(decision, whole=whole)
+        if readiness is not Readiness.READY:
+            wait = "Read it to its end" if readiness is Readiness.UNREAD else "Wait a moment"
+            self.notify(f"{wait}, then press the key.", markup=False, timeout=2)
+        return readiness is Readiness.READY
+
 
 @register_keys(KeyGroup.DIALOGS, 1)
-class YesNoScreen(ModalScreen[bool]):
+class YesNoScreen(GuardedScreen[bool]):
     """Dismissed with True for yes. Enter does nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(
@@ -36,8 +56,8 @@ class YesNoScreen(ModalScreen[bool]):
         ("escape,n", "answer(False)", "No", "ask.no", "No"),
     )
 
-    def __init__(self, title: str, facts: tuple[str, ...], yes: str) -> None:
-        super().__init__()
+    def __init__(self, title: str, facts: tuple[str, ...], yes: str, presses: KeyPresses) -> None:
+        super().__init__(presses)
         self._title, self._facts, self._yes = title, facts, yes
         self._words = TextBox("ask-words")
 
@@ -56,7 +76,7 @@ class YesNoScreen(ModalScreen[bool]):
 
     def action_answer(self, yes: bool) -> None:
         """Close with the answer."""
-        if self.is_current:
+        if self.is_current and (not yes or self.may("yes")):
             self.dismiss(yes)
 
 
@@ -66,15 +86,14 @@ TRUST_MEANING = (
 )
 
 
-class TrustScreen(ModalScreen[None]):
+class TrustScreen(GuardedScreen[None]):
     """Question answered by y only after the end was visible."""
 
     BINDINGS: ClassVar[list[BindingType]] = YesNoScreen.BINDINGS
 
-    def __init__(self, path: str, content: bytes, now: Callable[[], float]) -> None:
-        super().__init__()
-        self._path, self._content, self._now = path, content, now
-        self._shown_at = now()
+    def __init__(self, path: str, content: bytes, presses: KeyPresses) -> None:
+        super().__init__(presses)
+        self._path, self._content = path, content
         self._text = LineView("trust-text")
         self._words = TextBox("trust-words")
 
@@ -88,13 +107,16 @@ class TrustScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         """Show the text and focus it."""
-        self._shown_at = self._now()
         text = self._content.decode("utf-8", "backslashreplace")
         self._text.show_lines(lines_of(visible_block(text)))
         self._text.focus()
         self._draw_words()
 
     @on(LineView.EndSeen)
+    def _end_seen(self) -> None:
+        self.guard.see_end()
+        self._draw_words()
+
     def _draw_words(self) -> None:
         yes = " trust it" if self._text.seen_end else " trust it, once you have read to its end"
         self._words.show_lines(
@@ -118,7 +140,7 @@ class TrustScreen(ModalScreen[None]):
         if not self.is_current:
             return
         if yes:
-            if not self._text.seen_end or self._now() - self._shown_at < ARM_SECONDS:
+            if not self.may("trust", whole=True):
                 return
             self.post_message(TrustConfig(self._content))
         self.dismiss()
@@ -145,7 +167,7 @@ class QuitChoice(StrEnum):
 
 
 @register_keys(KeyGroup.DIALOGS, 2)
-class QuitScreen(ModalScreen[QuitChoice | None]):
+class QuitScreen(GuardedScreen[QuitChoice | None]):
     """Dismissed with the choice, None to stay. Enter does nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(
@@ -154,9 +176,8 @@ class QuitScreen(ModalScreen[QuitChoice | None]):
         ("escape,n", "answer('')", "Stay", "leave.stay", "Stay here"),
     )
 
-    def __init__(self, unfinished: UnfinishedWork, now: Callable[[], float] = time.monotonic) -> None:
-        super().__init__()
-        self._now = now
+    def __init__(self, unfinished: UnfinishedWork, presses: KeyPresses) -> None:
+        super().__init__(presses)
         self._unfinished = unfinished
         self._words = TextBox("leave-words")
         self._keys = TextBox("leave-keys")
@@ -175,7 +196,7 @@ class QuitScreen(ModalScreen[QuitChoice | None]):
     def on_mount(self) -> None:
         """Show what quitting would end, and the choices."""
         jobs = self._unfinished.jobs
-        shown = [_job_line(job, self._now()) for job in jobs[:SHOWN_JOBS]]
+        shown = [_job_line(job, self.guard.presses.now()) for job in jobs[:SHOWN_JOBS]]
         if len(jobs) > SHOWN_JOBS:
             shown.append(line((f"and {len(jobs) - SHOWN_JOBS} more; /jobs shows all", TextRole.MUTED)))
         facts = [line(f"- {visible(fact)}", hang=2, prose=True) for fact in self._unfinished.facts]
@@ -188,7 +209,9 @@ class QuitScreen(ModalScreen[QuitChoice | None]):
 
     def action_answer(self, answer: str) -> None:
         """Close with the chosen answer."""
-        if self.is_current and (answer != QuitChoice.LEAVE or self._can_leave):
+        if not self.is_current or (answer == QuitChoice.LEAVE and not self._can_leave):
+            return
+        if not answer or self.may(answer):
             self.dismiss(QuitChoice(answer) if answer else None)
 
 
