@@ -162,6 +162,8 @@ async def test_a_command_taken_over_outlives_the_interrupted_turn(workspace: Pat
         await here.pilot.press("t")
         await here.wait_for("YOURS")
         await here.pilot.press("ctrl+right_square_bracket", "escape")
+        await here.wait_for("Esc again stops the turn")
+        await here.pilot.press("escape")
         await here.wait_for("Interrupted.")
         await here.pilot.press("ctrl+t")
         await wait_until(here.pilot, lambda: here.app.dashboard.term.captures_keys)
