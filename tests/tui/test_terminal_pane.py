@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ollm_tui.core.shell.status import CommandPhase, UserInput
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import InterruptCommand, OpenShell, SendReply, TakeOverCommand, TypeKeys
-from tests.tui.pilot import SHELL, agents_command, stage, terminal_of, wait_until
+from tests.tui.pilot import SHELL, Stage, agents_command, stage, terminal_of, wait_until
 
 # The person's own shell
 
@@ -32,6 +34,47 @@ async def test_a_shell_that_cannot_start_says_so_in_its_place_and_enter_tries_ag
         assert len(here.backend.of(OpenShell)) == 2
         await here.post(updates.CommandsUpdate((SHELL,)))
         assert not here.backend.of(TypeKeys), "what was typed for the one that never came is not for this one"
+
+
+# Which terminal
+
+
+def typed_into(here: Stage, command_id: str) -> bytes:
+    return b"".join(one.data for one in here.backend.of(TypeKeys) if one.command_id == command_id)
+
+
+async def test_what_is_typed_goes_to_the_command_that_waits_and_not_to_the_shell() -> None:
+    first, second = agents_command("read a"), agents_command("read -s p", id="c2", waiting_for_input=True)
+    async with stage() as here:
+        await terminal_of(here, SHELL, replace(first, waiting_for_input=True))
+        await here.burst(*"one", "enter")
+        over = replace(first, phase=CommandPhase.EXITED, exit_code=0)
+        await here.post(updates.CommandsUpdate((SHELL, over, second)))
+        await here.burst("ctrl+right_square_bracket", "ctrl+t", *"secret", "enter")
+        assert (typed_into(here, "c1"), typed_into(here, "c2"), typed_into(here, "s1")) == (b"one\r", b"secret\r", b"")
+
+
+async def test_the_way_to_the_terminal_leads_past_jobs_to_a_running_command_else_to_the_shell() -> None:
+    job, command = agents_command("make serve", id="j1", background=True), agents_command("vim x")
+    async with stage() as here:
+        await terminal_of(here, SHELL, job)
+        await here.burst("a", "ctrl+right_square_bracket")
+        await here.post(updates.CommandsUpdate((SHELL, job, command)))
+        await here.burst("ctrl+t", "b", "ctrl+right_square_bracket")
+        await here.post(updates.CommandsUpdate((SHELL, replace(job, waiting_for_input=True), command)))
+        await here.burst("ctrl+t", "c")
+        assert typed_into(here, "c1") == b"b"
+        assert typed_into(here, "j1").endswith(b"c")
+
+
+async def test_a_terminal_that_goes_away_leaves_the_focus_to_the_prompt_and_not_to_the_shell() -> None:
+    async with stage() as here:
+        view = await terminal_of(here, SHELL, agents_command(waiting_for_input=True))
+        await here.post(updates.CommandsUpdate((SHELL,)))
+        await here.burst(*"hunter2")
+        assert not view.is_attached
+        assert typed_into(here, "s1") == b""
+        assert here.app.dashboard.prompt.text == "hunter2"
 
 
 # Tabs

@@ -283,7 +283,7 @@ class CommandLoop:
             # Listing also makes members known that will have left the session by the time they are to be ended.
             waiting = reads_terminal(self._child.end, self._child.terminal, self._tree.members())
             if self._child.takes_input:
-                self._state.waits_for_input(waiting)
+                self._state.waits_for_input(waiting, by_line=line_modes(self._child.end).by_line)
             elif waiting:
                 self._refuse_input()
             self._prompt_check_at = now + (_PROMPT_CHECK_SECONDS if self._refused == 0 else _FIRST_PROMPT_CHECK)

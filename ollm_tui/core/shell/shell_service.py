@@ -267,25 +267,51 @@ class ShellService:
         return JobOutput(status, excerpt, command.read_to)
 
     async def _end_unless_moved(self, command: RunningCommand, signal: AbortSignal, move_after: float | None) -> None:
-        """Wait for the end, or until it moves to the background; a command taken over does not."""
+        """Wait for the end, or until it moves to the background; a command that the person attends to does not."""
+        changed = asyncio.Event()
+        unsubscribe = self.hub.subscribe(lambda status: changed.set() if status.id == command.status.id else None)
         try:
-            await self._end_of(command, signal, move_after)
-        except TimeoutError:
-            if command.status.user_input.took_over:
-                await self._end_of(command, signal, None)
-            else:
-                await asyncio.to_thread(command.move_to_background)
+            while not command.done.done():
+                taken_over = command.status.user_input.took_over
+                try:
+                    await self._end_of(command, signal, None if taken_over else move_after)
+                except TimeoutError:
+                    if not command.attended and not command.status.user_input.took_over:
+                        await asyncio.to_thread(command.move_to_background)
+                        return
+                while command.attended and not command.done.done() and not command.status.user_input.took_over:
+                    changed.clear()  # the time begins anew with the person's answer
+                    await self._end_of(command, signal, None, changed)
+        finally:
+            unsubscribe()
 
-    async def _end_of(self, command: RunningCommand, signal: AbortSignal, seconds: float | None) -> None:
-        """Wait for the end, at most `seconds` (TimeoutError); a cancelled wait ends the command unless taken over."""
+    async def _end_of(
+        self,
+        command: RunningCommand,
+        signal: AbortSignal,
+        seconds: float | None,
+        changed: asyncio.Event | None = None,
+    ) -> None:
+        """Wait for the end or a change; a cancelled wait ends the command unless taken over.
+
+        Raises:
+            TimeoutError: Neither came within `seconds`.
+        """
+        others = [] if changed is None else [asyncio.ensure_future(changed.wait())]
+        waits = [awaitable_of(command.done), *others]
         try:
-            await signal.guard(asyncio.wait_for(awaitable_of(command.done), seconds))
+            over, _ = await signal.guard(asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED))
+            if not over:
+                raise TimeoutError
         except (OperationCancelled, asyncio.CancelledError):
             if command.status.user_input.took_over:
                 await asyncio.to_thread(command.move_to_background)
             else:
                 await end_and_wait(command)
             raise
+        finally:
+            for wait in others:
+                wait.cancel()
 
     def _reader(self, name: str) -> OutputReader:
         return OutputReader(self.hub, name, self._max_chars, self._max_lines)

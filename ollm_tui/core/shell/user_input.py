@@ -93,6 +93,8 @@ class LineModes:
     echo: bool = False
     signals: bool = False
     """Whether Ctrl+C interrupts."""
+    by_line: bool = False
+    """Whether programs read whole lines."""
 
 
 def line_modes(terminal: int) -> LineModes:
@@ -101,7 +103,7 @@ def line_modes(terminal: int) -> LineModes:
         local = int(termios.tcgetattr(terminal)[_LOCAL_MODES])
     except (OSError, termios.error):
         return LineModes()
-    return LineModes(echo=bool(local & termios.ECHO), signals=bool(local & termios.ISIG))
+    return LineModes(bool(local & termios.ECHO), bool(local & termios.ISIG), bool(local & termios.ICANON))
 
 
 _READS = {"x86_64": {0, 19}, "aarch64": {63, 65}}
@@ -177,6 +179,7 @@ class CommandState:
         self.done: Future[CommandStatus] = Future()
         """Set when the command is complete: its leader has exited and its output is read."""
         self.lock = threading.Lock()
+        self._reads_line = False
 
     def change(self, **changes: object) -> None:
         """Change and publish the status."""
@@ -193,8 +196,14 @@ class CommandState:
         if replace(user_input, lines=before.lines) != before:
             self._on_status(status)
 
-    def waits_for_input(self, waiting: bool) -> None:
-        """Record whether it waits for input."""
+    @property
+    def attended(self) -> bool:
+        """Whether it waits for the person: at a prompt, or in a program that they have typed into."""
+        return self.status.waiting_for_input and (self._reads_line or self.status.user_input.typed)
+
+    def waits_for_input(self, waiting: bool, *, by_line: bool = False) -> None:
+        """Record whether it waits for input, and for a line or for keys."""
+        self._reads_line = by_line
         if self.status.waiting_for_input != waiting:
             self.change(waiting_for_input=waiting)
 

@@ -12,7 +12,7 @@ from textual.binding import BindingType
 from textual.message import Message
 from textual.widget import Widget
 
-from ollm_tui.core.shell.status import CommandStatus
+from ollm_tui.core.shell.status import CommandKind, CommandStatus
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.panes.terminal_views import TerminalViews, short_path
 from ollm_tui.tui.protocol.intents import (
@@ -69,9 +69,13 @@ class TerminalPane(TerminalViews):
         self._say_keys()
 
     def prefer_live(self) -> None:
-        """Bring a running terminal to the front, else the person's shell."""
-        if self._chosen != SHELL and not _is_attached(self._commands.get(self._chosen)):
-            self.choose(SHELL)
+        """Bring the command that waits for input to the front, else a running one, else the person's shell."""
+        running = [one for one in self._commands.values() if one.kind is CommandKind.AGENT and one.attached]
+        waiting = [one.id for one in running if one.waiting_for_input]
+        in_front = [one.id for one in running if one.id == self._chosen or not one.background]
+        candidates = waiting or in_front or [SHELL]
+        if self._chosen not in candidates:
+            self.choose(candidates[-1])
         if self.view is not None:
             self.view.end_reading()
 
@@ -218,7 +222,12 @@ class TerminalPane(TerminalViews):
         if self._search is not None and self._search.view is self._views[tab_id]:
             self._search.remove()
             self._search = None
+        leaves = tab_id != SHELL and self._views[tab_id].has_focus
+        if leaves:  # what is typed next was not meant for the shell
+            self.screen.set_focus(None)
         super()._drop(tab_id)
+        if leaves:
+            self.post_message(self.Left())
 
     def on_terminal_view_copied(self, event: TerminalView.Copied) -> None:
         """Report how much was copied."""

@@ -227,6 +227,31 @@ def test_parts_read_one_after_the_other_never_split_a_character(text: str, cuts:
     assert "".join(parts) == text
 
 
+async def test_a_command_that_waits_for_the_person_is_not_handed_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ollm_tui.core.tools.shell.DEFAULT_TIMEOUT_MS", 1_000)
+    call = asyncio.ensure_future(bench.attended().shell("read -p 'first? ' a; read -p 'second? ' b; echo got $a $b"))
+    for key in (b"one\n", b"two\n"):
+        await until(lambda: bench.hub.list() and bench.hub.find("c1").status.waiting_for_input)
+        began = time.monotonic()
+        await until(lambda began=began: time.monotonic() > began + 1.2 or call.done())
+        assert not call.done()
+        bench.hub.find("c1").type(key)
+        await until(lambda: not bench.hub.find("c1").status.waiting_for_input)
+    result = await call
+    assert data_of(result).output.endswith("got one two\n")
+    assert not bench.hub.find("c1").status.background
+
+
+async def test_a_program_that_waits_for_keys_nobody_types_is_handed_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ollm_tui.core.tools.shell.DEFAULT_TIMEOUT_MS", 1_000)
+    result = await bench.attended().shell("stty raw; echo up; dd bs=1 count=1 status=none")
+    assert "goes on in the background" in result.llm_content
+
+
 async def test_moving_to_the_background_loses_no_byte(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ollm_tui.core.tools.shell.DEFAULT_TIMEOUT_MS", 60)
     numbers = "".join(f"{n} 日本\n" for n in range(1, 41))
