@@ -16,7 +16,7 @@ import pytest
 from tests.agent.providers.fake_server import FakeReply, FakeServer, json_reply, sse
 from tests.e2e.outer import OuterTerminal
 
-ARMED = 1.2
+ARMED = 0.8
 """Seconds after which approve keys work: they are dead for half a second after the shown question changed."""
 
 
@@ -95,6 +95,7 @@ async def test_an_overwrite_and_a_command_are_approved_and_a_deletion_denied(
         await terminal.type("y")
         await terminal.sees("again")
         assert not (workspace / "sum.txt").exists()
+        await asyncio.sleep(ARMED)
         await terminal.type("y")
         await terminal.sees(lambda text: "Approve?  1 of 1" in text and "delete_file" in text)
         await asyncio.sleep(ARMED)
@@ -126,6 +127,7 @@ async def test_every_action_can_be_done_by_keys_in_a_small_window(tmp_path: Path
         # change the arguments, have them judged, approve what is asked anew
         await terminal.type("f8")
         await terminal.sees("Approve?  1 of 1")
+        await asyncio.sleep(ARMED)
         await terminal.type("e")
         await terminal.sees('"content"')
         await terminal.type("f7", '{"path": "y.txt", "content": "as the person wants it"}', "^s")
@@ -184,6 +186,7 @@ async def test_a_persons_keys_reach_a_command_that_waits_for_them(tmp_path: Path
         await asyncio.sleep(ARMED)
         await terminal.type("y")
         await terminal.sees("again")
+        await asyncio.sleep(ARMED)
         await terminal.type("y")
         await terminal.sees("INPUT?")
         await terminal.type("^t", "plums", "enter")

@@ -20,6 +20,10 @@ from tests.e2e.outer import OuterTerminal
 JOB = "echo up; until [ -e stop ]; do echo tick; sleep 0.05; done; echo last words"
 
 
+QUIET = 0.8
+"""Seconds after which a key decides: half a second without any other."""
+
+
 @pytest.fixture
 async def folder(tmp_path: Path) -> AsyncIterator[Path]:
     """A workspace with a script that starts one job; nothing of it is left in the end."""
@@ -51,6 +55,7 @@ async def test_a_job_that_is_left_outlives_program_and_terminal_and_is_named_whe
     terminal, pid = await with_a_job(folder)
     await terminal.type("^q")
     await terminal.sees("l quit, leave running")
+    await asyncio.sleep(QUIET)
     await terminal.type("l")
     assert await terminal.ends() == 0
     await terminal.sees(f"still running: j1 (pid {pid})")
@@ -99,6 +104,7 @@ async def test_the_list_of_jobs_by_keys(folder: Path, columns: int, lines: int) 
     await terminal.sees(f"pid {job}, 2 processes")
     await terminal.type("x")
     await terminal.sees("End j1?")
+    await asyncio.sleep(QUIET)
     await terminal.type("y")
     await terminal.sees("KILLED")
     assert not alive(job)

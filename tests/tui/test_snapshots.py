@@ -98,7 +98,7 @@ class Camera:
             here = Stage(app, pilot, backend, clock)
             await wait_until(pilot, lambda: bool(opened))
             await here.post(
-                updates.SettingsUpdate(updates.ScreenSettings(theme=theme, auto_open="never")),
+                updates.SettingsUpdate(updates.ScreenSettings(theme=theme, auto_open=False)),
                 updates.StatusUpdate(SessionStatus("qwen3-coder:30b", "~/src/app", "ask", False, "", 18_200, 32_768)),
             )
             await play(here)
