@@ -99,7 +99,7 @@ class OuterTerminal:
             await asyncio.sleep(0.02)
         raise AssertionError(f"the screen never showed {wanted!r}:\n{self.text}")
 
-    async def ends(self, seconds: float = 15.0) -> int:
+    async def ends(self, seconds: float = 40.0) -> int:
         """Wait for the program's end; its exit code."""
         for _ in range(int(seconds / 0.05)):
             if not await asyncio.to_thread(self._process.isalive):
