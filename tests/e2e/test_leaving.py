@@ -97,6 +97,22 @@ async def test_a_terminal_that_closes_and_a_termination_end_program_and_jobs(
         await terminal.close()
 
 
+async def test_a_program_that_was_stopped_and_continued_takes_every_key_once(folder: Path) -> None:
+    terminal, job = await with_a_job(folder)
+    for _ in range(2):
+        os.kill(terminal.pid, signal.SIGSTOP)
+        os.kill(terminal.pid, signal.SIGCONT)
+    await terminal.type(*"typed again")
+    await terminal.sees("typed again")
+    await asyncio.sleep(QUIET)
+    await terminal.type("^q")
+    await terminal.sees("quit and end all")
+    await asyncio.sleep(QUIET)
+    await terminal.type("y")
+    assert await terminal.ends() == 0
+    assert not alive(job)
+
+
 @pytest.mark.parametrize(("columns", "lines"), [(120, 40), (80, 24)])
 async def test_the_list_of_jobs_by_keys(folder: Path, columns: int, lines: int) -> None:
     terminal, job = await with_a_job(folder, columns, lines)

@@ -69,7 +69,7 @@ async def test_escape_stops_the_model_and_keeps_what_it_said(server: str, few_to
         await terminal.type("esc")
         await terminal.sees("Esc again stops the turn")
         await terminal.type("esc")
-        await terminal.sees(lambda text: text.split()[0] == "IDLE")
+        await terminal.sees(lambda text: text.split()[0] == "IDLE", 40)
         await terminal.sees("cut off here")
     finally:
         await terminal.close()

@@ -289,11 +289,17 @@ class Dashboard(TerminalFocusScreen):
             self.post_message(InterruptTurn())
             return
         self._escape_at = self._now()
+        self.call_after_refresh(self._escape_hinted)
         running = self._activity_detail if self.status.activity is Activity.RUNNING else ""
         what = f"the turn and {visible(running)}" if running else "the turn"
         waiting = f", and withdraws {self.waiting} open question{'s' if self.waiting > 1 else ''}"
         words = f"Esc again stops {what}{waiting if self.waiting else ''}."
         self.notify(words, timeout=ESCAPE_SECONDS, markup=False)
+
+    def _escape_hinted(self) -> None:
+        # The time runs from where the person can read what the second press does: a busy machine paints late.
+        if self._escape_at > float("-inf"):
+            self._escape_at = self._now()
 
     def key_typed(self, key: str) -> None:
         """Note that another key came between two."""

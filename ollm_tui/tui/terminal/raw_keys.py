@@ -162,6 +162,14 @@ class RawKeyDriver(LinuxDriver):
         self.modify_keys(0)
         super().stop_application_mode()
 
+    def _sigcont_application(self, *_: object) -> None:
+        # Textual starts its threads anew whatever stopped them, even nothing: behind a hangup comes a SIGCONT too.
+        # The old ones would then be nobody's, and keep the process for ever.
+        if os.isatty(self.fileno):
+            if not self._must_signal_resume:
+                self.suspend_application_mode()
+            self.resume_application_mode()
+
     def run_input_thread(self) -> None:
         """Read and dispatch input, as Textual's driver does, until the app ends."""
         parser = XTermParser(self._debug)
@@ -182,6 +190,8 @@ class RawKeyDriver(LinuxDriver):
             while not self.exit_event.is_set():
                 ready = selector.select(CUT_SECONDS if splitter.cut else POLL_SECONDS)
                 data = os.read(self.fileno, READ_BYTES) if ready else b""
+                if ready and not data:  # the terminal was closed, which reads at once and for ever
+                    self.exit_event.wait(POLL_SECONDS)
                 if not self._program_takes_keys():
                     to_textual(splitter.pass_by(data))
                 elif data:
