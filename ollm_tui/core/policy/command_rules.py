@@ -295,6 +295,8 @@ class _LineJudge:
             reason = self._paths.reason_to_ask(path, descends=None if tracked else verdict.descends)
             if reason is not None:
                 return f"{path}: {reason}"
+        if verdict.prints_tracked and (secret := self._paths.tracked_credentials()) is not None:
+            return f"{secret} is tracked and may hold credentials, which it would print"
         for directory in verdict.repositories:
             reason = self._paths.reason_to_ask_for_git(directory)
             if reason is not None:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ollm_tui.core.base.errors import InvalidPath, ToolFailure
 from ollm_tui.core.fence.protected_paths import holds_credentials
 from ollm_tui.core.fence.workspace import Access, Location, Workspace
-from ollm_tui.core.policy.shell.git_config import configured_program
+from ollm_tui.core.policy.shell.git_config import configured_program, index_files, tracked_names
 
 MAX_ENTRIES_BELOW = 100_000
 """How many names below a directory are looked at for credentials before a search in it asks."""
@@ -126,6 +126,22 @@ class CommandPaths:
             self._programs[repository] = configured_program(repository)
         return self._programs[repository]
 
+    def tracked_credentials(self) -> str | None:
+        """Return a file of the workspace's repository that git prints and `read_file` asks about."""
+        repository = _repository_of(self.workspace.root)
+        if repository is None:
+            return None
+        try:
+            states = tuple((file.stat().st_mtime_ns, file.stat().st_size) for file in index_files(repository))
+            found = _first_credential(repository, states)
+            if found is None and self.workspace.own_protection.patterns:
+                found = next(
+                    (each for each in tracked_names(repository) if self._is_protected(repository / each)), None
+                )
+            return found
+        except (OSError, ValueError):
+            return "what its index does not say"
+
     def is_in_repository(self, directory: str) -> bool:
         """Return whether git would find a repository from there."""
         try:
@@ -220,6 +236,12 @@ def _entry_at(path: str) -> _Entry:
     except OSError:
         return _Entry.OTHER
     return _Entry.PLAIN if stat.S_ISDIR(mode) or stat.S_ISREG(mode) else _Entry.OTHER
+
+
+@lru_cache(maxsize=8)
+def _first_credential(repository: Path, states: tuple[tuple[int, int], ...]) -> str | None:
+    """Return a tracked name that holds credentials; remembered while the index is as in `states` (6 ms for 670)."""
+    return next((each for each in tracked_names(repository) if holds_credentials(each.split("/"))), None)
 
 
 @lru_cache(maxsize=16)

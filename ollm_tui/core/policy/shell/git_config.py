@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,6 +58,44 @@ def _configured_within(repository: Path, depth: int) -> str | None:
         return next(filter(None, inner), None)
     except (OSError, ValueError) as error:
         return f"git's own files in it can not be read ({error})"
+
+
+def tracked_names(repository: Path) -> Iterator[str]:
+    """Yield the paths in a repository's index. Reads git's files; blocks, raises OSError and ValueError."""
+    own = _own_folder(repository)
+    configuration = _common_folder(own) / "config"
+    digest_bytes = 32 if configuration.exists() and "sha256" in _content(configuration).lower() else 20
+    for file in index_files(repository):
+        try:
+            yield from _names_in(_bytes(file, MAX_INDEX_BYTES), digest_bytes)
+        except (IndexError, struct.error):
+            raise ValueError("an index that ends too early") from None
+
+
+def index_files(repository: Path) -> list[Path]:
+    """Return the files that hold a repository's index. Raises OSError and ValueError."""
+    own = _own_folder(repository)
+    return [file for file in (own / "index", *own.glob("sharedindex.*")) if file.exists()]
+
+
+def _names_in(index: bytes, digest_bytes: int) -> Iterator[str]:
+    """Yield the names of an index (gitformat-index), whose version 4 shortens each by what it shares with the last."""
+    version, count = struct.unpack_from(">II", index, 4)
+    position, name = 12, b""
+    for _ in range(count):
+        flags = position + 40 + digest_bytes
+        start = flags + (4 if index[flags] & 0x40 else 2)
+        if version == 4:
+            byte, start = index[start], start + 1
+            dropped = byte & 127
+            while byte & 128:
+                byte, start = index[start], start + 1
+                dropped = (dropped + 1 << 7) | (byte & 127)
+            name = name[: len(name) - dropped]
+        end = index.index(b"\0", start)
+        name = (name if version == 4 else b"") + index[start:end]
+        yield os.fsdecode(name)
+        position = end + 1 if version == 4 else position + (end - position) // 8 * 8 + 8
 
 
 def _own_folder(repository: Path) -> Path:

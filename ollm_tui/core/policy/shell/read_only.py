@@ -30,6 +30,14 @@ MAX_DIRECTORIES = 6
 """Directories a line with `cd` may find itself in before it is no longer followed."""
 
 
+_GIT_PRINTS = {"diff", "show", "grep", "cat-file", "whatchanged", "diff-tree", "diff-index", "diff-files", "range-diff"}
+_GIT_PRINTS_PATCHES = {"log", "stash", "reflog"}
+_PATCH_OPTIONS = frozenset(
+    {"-p", "-u", "-U", "-c", "-m", "-L", "-W", "--patch", "--unified", "--cc", "--patch-with-stat", "--patch-with-raw"}
+    | {"--word-diff", "--color-words", "--full-diff", "--function-context", "--remerge-diff"}
+)
+
+
 class ReadOnlyVerdict(NamedTuple):
     """Whether the shipped list covers a command, and what is left to judge.
 
@@ -42,6 +50,8 @@ class ReadOnlyVerdict(NamedTuple):
     paths: tuple[str, ...] = ()
     descends: Descent | None = None
     repositories: tuple[str, ...] = ()
+    prints_tracked: bool = False
+    """Whether git prints files without being told which."""
     directories: tuple[str, ...] = (".",)
     """Where it may run; empty behind a `cd` that cannot be followed. Holds for commands not covered, too."""
 
@@ -144,10 +154,13 @@ def _judge(command: SimpleCommand, spec: ReadOnlyForm) -> ReadOnlyVerdict:
         if word.variable and not spec.variables:
             raise NotReadOnlyError(f"{word.shown} stands for a value that is not known here")
     if spec.operands == "git":
-        _, repositories, paths = git_paths(words, spec)
-        compares = next((word for word in command.argv[1:] if word[:1] != "-"), "") == "diff"
-        descent = Descent(links=True) if compares and len(paths) > 1 else None  # counts outside a repository alone
-        return ReadOnlyVerdict(True, "", tuple(paths), descent, tuple(repositories))
+        given, repositories, paths = git_paths(words, spec)
+        name = next((word for word in command.argv[1:] if word[:1] != "-"), "")
+        descent = (
+            Descent(links=True) if name == "diff" and len(paths) > 1 else None
+        )  # counts outside a repository alone
+        prints = name in _GIT_PRINTS or (name in _GIT_PRINTS_PATCHES and not given.options.isdisjoint(_PATCH_OPTIONS))
+        return ReadOnlyVerdict(True, "", tuple(paths), descent, tuple(repositories), prints)
     match spec.operands:
         case "echo":
             return ReadOnlyVerdict(True)

@@ -180,6 +180,26 @@ def test_an_approved_git_command_keeps_to_the_repository_of_the_workspace(
     assert "not known" in reason("cd $X && git status")
 
 
+@pytest.mark.parametrize("version", [2, 4])
+def test_git_asks_before_it_prints_tracked_credentials(judge: Judge, tmp_path: Path, version: int) -> None:
+    git = ["git", "-C", str(tmp_path), "-c", f"index.version={version}", "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    (tmp_path / "src" / "long name é.py").write_text("x = 1\n")
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-qm", "first"], check=True)
+    printing = ("git diff", "git log -p", "git grep x", "git show HEAD", "git cat-file -p HEAD", "git stash show -p")
+    quiet = ("git status", "git log", "git log --stat", "git ls-files", "git branch")
+    assert all(allowed(judge, line) for line in (*printing, *quiet))
+    (tmp_path / "src" / ".env").write_text("TOKEN=1")
+    assert all(allowed(judge, line) for line in (*printing, *quiet)), "not tracked: git prints nothing of it"
+    subprocess.run([*git, "add", "-f", "."], check=True)
+    assert all(allowed(judge, line) for line in quiet)
+    assert all("src/.env is tracked" in judge(line).reason for line in printing)
+    index = tmp_path / ".git" / "index"
+    index.write_bytes(index.read_bytes()[:100])
+    assert not allowed(judge, "git diff")
+
+
 def test_a_virtual_environments_python_counts_as_the_one_it_leads_to(
     judge: Judge, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
