@@ -241,9 +241,10 @@ class CompiledRule:
         return self.wording("this command")
 
     def wording(self, what: str) -> str:
-        """Return what the rule says about `what`, for the trace."""
-        words = f"{self.source}: {self.action} for {what}"
-        return f"{words} ({self.rule.message})" if self.rule.message else words
+        """Return what the rule says about `what`, in plain words; the rule's name comes last."""
+        does = {Decision.ALLOW: "is allowed", Decision.ASK: "asks", Decision.DENY: "is denied"}[self.action]
+        why = f": {self.rule.message}" if self.rule.message else ""
+        return f"{what} {does}{why} ({self.source})"
 
     def matches(self, values: ConditionValues) -> bool:
         """Return whether all conditions hold."""

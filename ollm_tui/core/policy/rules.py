@@ -144,7 +144,7 @@ class RuleSource:
     line: int | None = None
 
     def __str__(self) -> str:
-        where = f" ({self.file}:{self.line})" if self.file and self.line and self.file != self.source else ""
+        where = f", {self.file}:{self.line}" if self.file and self.line and self.file != self.source else ""
         return f"{self.source} rule {self.number}{where}"
 
 
