@@ -26,7 +26,7 @@ _SCOPES = 0b11
 """Abstract sockets and signals stay within the domain."""
 
 
-class Access(IntFlag):
+class FileRights(IntFlag):
     """What may be done beneath a path."""
 
     EXECUTE = 1 << 0
@@ -43,7 +43,9 @@ class Access(IntFlag):
     ALL = (1 << 16) - 1
 
 
-_OF_FILES = Access.EXECUTE | Access.WRITE_FILE | Access.READ_FILE | Access.TRUNCATE | Access.IOCTL_DEVICE
+_OF_FILES = (
+    FileRights.EXECUTE | FileRights.WRITE_FILE | FileRights.READ_FILE | FileRights.TRUNCATE | FileRights.IOCTL_DEVICE
+)
 """What a rule about something that is no directory may grant; the kernel refuses more."""
 
 
@@ -57,7 +59,7 @@ def abi() -> int:
     return max(0, _syscall(_CREATE_RULESET, None, 0, _ASK_VERSION))
 
 
-def restrict_thread(paths: Iterable[tuple[str, Access]]) -> None:
+def restrict_thread(paths: Iterable[tuple[str, FileRights]]) -> None:
     """Restrict the calling thread, and whatever it starts, to these accesses for good.
 
     Args:
@@ -87,17 +89,17 @@ def restrict_thread(paths: Iterable[tuple[str, Access]]) -> None:
         os.close(ruleset)
 
 
-def _handled(version: int) -> Access:
+def _handled(version: int) -> FileRights:
     """Return the accesses that this version of landlock can refuse."""
-    newer = {2: Access.REFER, 3: Access.TRUNCATE, 5: Access.IOCTL_DEVICE}
-    handled = Access.ALL
+    newer = {2: FileRights.REFER, 3: FileRights.TRUNCATE, 5: FileRights.IOCTL_DEVICE}
+    handled = FileRights.ALL
     for since, access in newer.items():
         if version < since:
             handled &= ~access
     return handled
 
 
-def _grant(ruleset: int, descriptor: int, access: Access) -> None:
+def _grant(ruleset: int, descriptor: int, access: FileRights) -> None:
     if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
         access &= _OF_FILES
     _checked(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", access, descriptor), 0)

@@ -20,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from ollm_tui.core.sandbox.landlock import Access, abi, restrict_thread
+from ollm_tui.core.sandbox.landlock import FileRights, abi, restrict_thread
 from ollm_tui.core.sandbox.seccomp import apply_filter, look_filter
 
 Started = TypeVar("Started")
@@ -32,16 +32,23 @@ SCOPED_SIGNALS = 6
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store")
 _PROC = ("meminfo", "cpuinfo", "stat", "uptime", "loadavg", "version", "filesystems", "sys")
 _DEVICES = {
-    "/dev/null": Access.READ_FILE | Access.WRITE_FILE | Access.TRUNCATE,
-    "/dev/zero": Access.READ_FILE,
-    "/dev/random": Access.READ_FILE,
-    "/dev/urandom": Access.READ_FILE,
-    "/dev/tty": Access.READ_FILE | Access.WRITE_FILE | Access.IOCTL_DEVICE,
+    "/dev/null": FileRights.READ_FILE | FileRights.WRITE_FILE | FileRights.TRUNCATE,
+    "/dev/zero": FileRights.READ_FILE,
+    "/dev/random": FileRights.READ_FILE,
+    "/dev/urandom": FileRights.READ_FILE,
+    "/dev/tty": FileRights.READ_FILE | FileRights.WRITE_FILE | FileRights.IOCTL_DEVICE,
     # multi-threaded allocators count processors
-    "/sys/devices/system/cpu": Access.READ_FILE | Access.READ_DIR,
+    "/sys/devices/system/cpu": FileRights.READ_FILE | FileRights.READ_DIR,
 }
-_TERMINAL = Access.READ_FILE | Access.WRITE_FILE | Access.IOCTL_DEVICE
-_PRIVATE = Access.READ_FILE | Access.READ_DIR | Access.WRITE_FILE | Access.CHANGE_DIR | Access.REFER | Access.TRUNCATE
+_TERMINAL = FileRights.READ_FILE | FileRights.WRITE_FILE | FileRights.IOCTL_DEVICE
+_PRIVATE = (
+    FileRights.READ_FILE
+    | FileRights.READ_DIR
+    | FileRights.WRITE_FILE
+    | FileRights.CHANGE_DIR
+    | FileRights.REFER
+    | FileRights.TRUNCATE
+)
 
 _ETC = """
     alternatives ca-certificates ca-certificates.conf debian_version gitattributes gitconfig group host.conf hostname
@@ -131,7 +138,7 @@ class LookCage:
         paths = [
             *system_paths(),
             *(
-                (str(path), Access.READ)
+                (str(path), FileRights.READ)
                 for path in (*self.readable, *toolchains.values(), *program_folders(environment))
             ),
             *chain.from_iterable(map(repository_paths, self.readable)),
@@ -146,7 +153,7 @@ class LookCage:
             shutil.rmtree(self._private, ignore_errors=True)
 
 
-def in_restricted_thread(start: Callable[[], Started], paths: Sequence[tuple[str, Access]]) -> Started:
+def in_restricted_thread(start: Callable[[], Started], paths: Sequence[tuple[str, FileRights]]) -> Started:
     """Return what `start` returns in a thread of its own that can only read these paths. Raises what it raises."""
     result: Future[Started] = Future()
 
@@ -177,13 +184,13 @@ def works() -> bool:
 
 
 @lru_cache(maxsize=1)
-def system_paths() -> tuple[tuple[str, Access], ...]:
+def system_paths() -> tuple[tuple[str, FileRights], ...]:
     """Return what every cage may read of the system, with how."""
     etc = (f"/etc/{name}" for name in _ETC.split())
     prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix}
     return (
-        *((path, Access.READ) for path in (*_SYSTEM, *prefixes, *etc) if os.path.lexists(path)),
-        *((f"/proc/{name}", Access.READ_FILE | Access.READ_DIR) for name in _PROC),
+        *((path, FileRights.READ) for path in (*_SYSTEM, *prefixes, *etc) if os.path.lexists(path)),
+        *((f"/proc/{name}", FileRights.READ_FILE | FileRights.READ_DIR) for name in _PROC),
         *_DEVICES.items(),
     )
 
@@ -205,7 +212,7 @@ def _toolchains(home: str) -> dict[str, str]:
     return {name: f"{home}/{folder}" for folder, name in _TOOLCHAINS.items() if home and Path(home, folder).is_dir()}
 
 
-def repository_paths(folder: Path) -> Iterator[tuple[str, Access]]:
+def repository_paths(folder: Path) -> Iterator[tuple[str, FileRights]]:
     """Yield what git reads of the repository that a directory lies in, beside the directory itself.
 
     A `.git` file leads elsewhere: it is followed only where git's own record there leads back to it, as for the
@@ -216,15 +223,15 @@ def repository_paths(folder: Path) -> Iterator[tuple[str, Access]]:
         return
     link = root / ".git"
     if root != folder:
-        yield str(root), Access.READ_DIR
-        yield str(root / ".gitignore"), Access.READ_FILE
-        yield str(root / ".gitattributes"), Access.READ_FILE
+        yield str(root), FileRights.READ_DIR
+        yield str(root / ".gitignore"), FileRights.READ_FILE
+        yield str(root / ".gitattributes"), FileRights.READ_FILE
         if link.is_dir() and not link.is_symlink():
-            yield str(link), Access.READ
+            yield str(link), FileRights.READ
     with suppress(OSError, ValueError):
         if link.is_file() and not link.is_symlink():
             own = (root / link.read_text("utf-8").removeprefix("gitdir:").strip()).resolve(strict=True)
             back = Path((own / "gitdir").read_text("utf-8").strip())
             common = (own / (own / "commondir").read_text("utf-8").strip()).resolve(strict=True)
             if back.resolve(strict=True) == link.resolve(strict=True) and own.parent == common / "worktrees":
-                yield str(common), Access.READ
+                yield str(common), FileRights.READ

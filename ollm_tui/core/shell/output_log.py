@@ -26,7 +26,7 @@ LogDirectory: TypeAlias = Callable[[], Path]
 """Gives the directory for logs; made when the first one is needed."""
 
 
-class LogFile:
+class OutputFile:
     """A new file that is only appended to. A disk error ends the file, never the command."""
 
     def __init__(self, folder: LogDirectory, name: str, max_size: int = MAX_LOG_BYTES) -> None:
@@ -100,7 +100,7 @@ class OutputLog:
 
     def __init__(self, folder: LogDirectory, name: str, listener: OnBytes | None = None) -> None:
         self._name = name
-        self._file = LogFile(folder, name)
+        self._file = OutputFile(folder, name)
         self._recent: deque[bytes] = deque()
         self._recent_size = 0
         self._on_disk = False
@@ -188,7 +188,7 @@ class FullText:
     def __init__(self, feed: Callable[[str], None], max_chars: int, folder: LogDirectory, name: str) -> None:
         self._feed = feed
         self._room = max_chars
-        self._file = LogFile(folder, name)
+        self._file = OutputFile(folder, name)
         self._early: list[str] = []
         self._wanted = 0
 

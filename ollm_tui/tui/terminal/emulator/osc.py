@@ -40,7 +40,7 @@ class DirectoryChanged:
     path: str
 
 
-class Mark(StrEnum):
+class MarkKind(StrEnum):
     """What a shell marks (OSC 133), by its letter."""
 
     PROMPT = "A"
@@ -55,7 +55,7 @@ class Mark(StrEnum):
 class ShellMark:
     """OSC 133: where a part begins; `line` as in `Grid.scrolled`, `exit_code` of an end if reported."""
 
-    mark: Mark
+    mark: MarkKind
     line: int
     exit_code: int | None = None
 
@@ -94,7 +94,7 @@ def shell_mark(body: str, line: int) -> ShellMark | None:
     if kind not in ("A", "B", "C", "D"):
         return None
     code = re.fullmatch(r"(-?[0-9]{1,9})(;.*)?", rest, re.DOTALL) if kind == "D" else None
-    return ShellMark(Mark(kind), line, int(code[1]) if code else None)
+    return ShellMark(MarkKind(kind), line, int(code[1]) if code else None)
 
 
 def clipboard_from(body: str) -> str | None:
@@ -166,13 +166,13 @@ class ShellMarks:
         match event:
             case DirectoryChanged():
                 self.directory = event.path
-            case ShellMark(Mark.PROMPT, line):
+            case ShellMark(MarkKind.PROMPT, line):
                 if last is not None and last.output is None:
                     self._commands.pop()  # nothing was run there: an empty line, or a redrawn prompt
                 self._commands.append(ShellCommand(line))
-            case ShellMark(Mark.OUTPUT, line) if last is not None:
+            case ShellMark(MarkKind.OUTPUT, line) if last is not None:
                 last.output = line
-            case ShellMark(Mark.END, line, code) if last is not None and last.output is not None:
+            case ShellMark(MarkKind.END, line, code) if last is not None and last.output is not None:
                 last.end, last.exit_code = line, code
             case _:
                 pass
