@@ -189,9 +189,7 @@ class RawKeyDriver(LinuxDriver):
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():
                 ready = selector.select(CUT_SECONDS if splitter.cut else POLL_SECONDS)
-                data = os.read(self.fileno, READ_BYTES) if ready else b""
-                if ready and not data:  # the terminal was closed, which reads at once and for ever
-                    self.exit_event.wait(POLL_SECONDS)
+                data = self._read() if ready else b""
                 if not self._program_takes_keys():
                     to_textual(splitter.pass_by(data))
                 elif data:
@@ -203,6 +201,12 @@ class RawKeyDriver(LinuxDriver):
                     self.process_message(event)
         with suppress(EOFError, ParseError):
             list(parser.feed(""))
+
+    def _read(self) -> bytes:
+        data = os.read(self.fileno, READ_BYTES)
+        if not data:  # a terminal that was closed gives nothing at once, for ever
+            self.exit_event.wait(POLL_SECONDS)
+        return data
 
     def _program_takes_keys(self) -> bool:
         try:
