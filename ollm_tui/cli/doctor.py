@@ -165,7 +165,7 @@ def _accept_damage() -> int:
         for schema in (MEMORY_TABLES, TODO_TABLES, APPROVAL_USES):
             with store.write(schema):
                 pass  # whoever first opens its tables salvages them
-        AuditLog(store).append()
+        AuditLog(store).append_at()
         accepted = accept(store.path)
     except (ToolFailure, OSError) as error:
         say(str(error))

@@ -43,6 +43,11 @@ log = logging.getLogger(__name__)
 
 UNATTENDED_CONFIRM_SECONDS = 60.0
 
+CLOSING_SECONDS = 5.0
+"""How long a closing program waits for the store in all."""
+STUCK_SECONDS = 0.5
+"""The same where it has been waited for already."""
+
 
 class Attendance(StrEnum):
     """Who answers confirmations."""
@@ -69,6 +74,10 @@ class Core:
     audit: AuditWriter
     notices: tuple[str, ...] = ()
     """What a person should know before anything happens."""
+
+    def wait_less(self) -> None:
+        """Bound what the program waits for a locked store from now on: it is ending."""
+        self.store.wait_at_most(STUCK_SECONDS if self.audit.is_stuck else CLOSING_SECONDS)
 
 
 @asynccontextmanager
@@ -105,7 +114,7 @@ async def open_core(
     hub = CommandHub(outputs.folder, passed=configuration.settings.shell.pass_env, records=jobs)
     todos = TodoList(store, root, clock=clock, on_change=_todos_publisher(bus))
     memory = Memory(store, root, clock=clock, embedder=installed_embedder())
-    audit = AuditWriter(AuditLog(store, clock=clock), _audit_failed, clock=clock)
+    audit = AuditWriter(AuditLog(store, clock=clock), clock=clock)
     uses = ApprovalUses(store, _use_not_counted, clock=clock)
     context = ToolContext(
         bus=bus,
@@ -121,27 +130,31 @@ async def open_core(
         attended=attendance is Attendance.PERSON,
     )
     executor = _executor(configuration, attendance, registry, context, outputs, audit, uses, hint)
+    core = Core(
+        configuration=configuration,
+        registry=registry,
+        bus=bus,
+        executor=executor,
+        hub=hub,
+        jobs=jobs,
+        store=store,
+        todos=todos,
+        memory=memory,
+        outputs=outputs,
+        audit=audit,
+        notices=(*notices, *plugin_errors),
+    )
     try:
-        yield Core(
-            configuration=configuration,
-            registry=registry,
-            bus=bus,
-            executor=executor,
-            hub=hub,
-            jobs=jobs,
-            store=store,
-            todos=todos,
-            memory=memory,
-            outputs=outputs,
-            audit=audit,
-            notices=(*notices, *plugin_errors),
-        )
+        yield core
     finally:
+        core.wait_less()
+        report = report or log.warning
         for text in await _end_commands(hub):
-            if report is not None:
-                report(text)
+            report(text)
         for close in (audit.close, uses.close, store.close):
             await asyncio.to_thread(close)
+        if audit.missing:
+            report(f"The audit log is not complete: {audit.missing}")
 
 
 def _executor(
@@ -244,10 +257,6 @@ def audit_entry(record: CallRecord) -> AuditEntry:
         latency_ms=latency,
     )
     return with_decision(entry, record.explanation)
-
-
-def _audit_failed(failure: StorageFailed) -> None:
-    log.error("A line of the audit log could not be written: %s", failure.message)
 
 
 def _use_not_counted(failure: StorageFailed) -> None:

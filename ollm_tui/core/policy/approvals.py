@@ -297,11 +297,15 @@ class ApprovalUses:
     ) -> None:
         self._store = store
         self._clock = clock or SystemClock()
+        self._on_failure = on_failure
         self._writer = BackgroundWriter("approval-uses", on_failure)
 
     def record(self, approvals: Sequence[ApprovalKey]) -> None:
         """Count one command line that ran by these approvals; returns at once."""
-        self._writer.submit(self._write, tuple(dict.fromkeys(approvals)), iso_time(self._clock.now()))
+        try:
+            self._writer.submit(self._write, tuple(dict.fromkeys(approvals)), iso_time(self._clock.now()))
+        except StorageFailed as failure:
+            self._on_failure(failure)
 
     def read(self) -> dict[ApprovalKey, ApprovalUse]:
         """Return all counts; blocks and raises StorageFailed."""

@@ -12,7 +12,8 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -160,18 +161,26 @@ class AuditLog:
         self._clock = clock or SystemClock()
         self._is_noted = False
 
-    def append(self, *entries: AuditEntry, time: str | None = None) -> AuditLine:
-        """Write lines and return the last; `time` is when it happened, now if left out."""
-        happened = time or iso_time(self._clock.now())
+    def append(self, entry: AuditEntry) -> AuditLine:
+        """Write a line and return it; it happened now."""
+        time = iso_time(self._clock.now())
+        number, digest = self.append_at((time, entry))
+        return AuditLine(number=number, time=time, entry=entry, digest=digest)
+
+    def append_at(self, *lines: tuple[str, AuditEntry]) -> tuple[int, str]:
+        """Write lines with the time of each, all or none; return the end's number and digest.
+
+        Without lines only that the store was replaced is written, where it was.
+        """
         with self._store.write(SCHEMA) as db:
             number, digest = db.execute("SELECT number, digest FROM audit_end").fetchone()
-            for entry in (*self._replacement(db), *entries):
-                text = _stored(happened, entry)
+            for time, entry in (*self._replacement(db), *lines):
+                text = _stored(time, entry)
                 number, digest = number + 1, _digest(digest, number + 1, text)
                 db.execute("INSERT INTO audit(number, entry, digest) VALUES(?, ?, ?)", (number, text, digest))
             db.execute("UPDATE audit_end SET number = ?, digest = ?", (number, digest))
         self._is_noted = True
-        return AuditLine(number=number, time=happened, entry=entries[-1] if entries else None, digest=digest)
+        return number, digest
 
     def read(self, limit: int | None = None) -> list[AuditLine]:
         """Return the last `limit` lines (all if None), oldest first, not verified."""
@@ -191,40 +200,60 @@ class AuditLog:
             return BrokenLine(last[0] if last else 0, _replaced(self._store.set_aside.kept_as))
         return broken
 
-    def _replacement(self, db: sqlite3.Connection) -> list[AuditEntry]:
+    def _replacement(self, db: sqlite3.Connection) -> list[tuple[str, AuditEntry]]:
         """Return the line about a store that was replaced, unless the log has it."""
         copy = None if self._is_noted else self._store.set_aside
         if copy is None:
             return []
         text = _replaced(copy.kept_as)
         known = any(text in str(row[0]) for row in db.execute("SELECT entry FROM audit") if _IS_GAP in str(row[0]))
-        return [] if known else [_gap(text)]
+        return [] if known else [(iso_time(self._clock.now()), _gap(text))]
 
 
 class AuditWriter:
     """Appends lines in order in a thread; who needs them on the disk waits for `written`.
 
-    A write error is reported to `on_failure` from that thread. The next line is tried, behind one about the gap.
+    Lines that come while the store is locked are written together. After an error the next lines are tried, behind one
+    about the gap; `missing` says in words what the log lacks now.
     """
 
-    def __init__(
-        self, log: AuditLog, on_failure: Callable[[StorageFailed], None], *, clock: Clock | None = None
-    ) -> None:
+    def __init__(self, log: AuditLog, *, clock: Clock | None = None) -> None:
         self._log = log
         self._clock = clock or SystemClock()
-        self._writer = BackgroundWriter("audit", on_failure)
+        self._writer = BackgroundWriter("audit", lambda failure: None)
+        self._queue: deque[tuple[str, AuditEntry]] = deque()
         self._missing = 0
         self._failure: StorageFailed | None = None
+        self._is_late = False
+
+    @property
+    def missing(self) -> str:
+        """How many of the last lines could not be written, and why; empty where none is missing."""
+        if self._failure is None:
+            return ""
+        lines = "1 line" if self._missing == 1 else f"{self._missing} lines"
+        return f"{lines} could not be written: {self._failure.message}"
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the last attempt failed, or has lasted too long."""
+        return self._is_late or self._failure is not None
 
     def record(self, entry: AuditEntry) -> None:
         """Queue a line with the time of this call; returns at once."""
-        self._writer.submit(self._append, entry, iso_time(self._clock.now()))
+        self._queue.append((iso_time(self._clock.now()), entry))
+        try:
+            self._writer.submit(self._append_queued)
+        except StorageFailed as failure:
+            self._queue.clear()
+            self._missing, self._failure = self._missing + 1, self._failure or failure
 
     async def written(self) -> None:
         """Wait until all lines recorded so far are written. Raises StorageFailed, after WRITTEN_SECONDS too."""
         try:
             await asyncio.wait_for(self._writer.idle(), WRITTEN_SECONDS)
         except TimeoutError:
+            self._is_late = True
             what = f"the audit log could not be written within {WRITTEN_SECONDS:g} s. Try again"
         else:
             if self._failure is None:
@@ -232,17 +261,17 @@ class AuditWriter:
             what = f"the audit log could not be written. {self._failure.message}"
         raise StorageFailed(f"The call was not run: {what}")
 
-    def _append(self, entry: AuditEntry, time: str) -> None:
-        entries = [entry]
-        if self._failure is not None:
-            lines = "1 line" if self._missing == 1 else f"{self._missing} lines"
-            entries.insert(0, _gap(f"{lines} could not be written: {self._failure.message}"))
+    def _append_queued(self) -> None:
+        lines = [self._queue.popleft() for _ in range(len(self._queue))]
+        if not lines:
+            return
+        gap = [(lines[0][0], _gap(self.missing))] if self._failure else []
         try:
-            self._log.append(*entries, time=time)
+            self._log.append_at(*gap, *lines)
         except StorageFailed as failure:
-            self._missing, self._failure = self._missing + 1, failure
+            self._missing, self._failure = self._missing + len(lines), failure
             raise
-        self._missing, self._failure = 0, None
+        self._missing, self._failure, self._is_late = 0, None, False
 
     def flush(self) -> None:
         """Wait until everything recorded so far is written."""

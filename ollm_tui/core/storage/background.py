@@ -30,7 +30,7 @@ class BackgroundWriter:
         self._last: Future[None] | None = None
 
     def submit(self, work: Callable[P, object], /, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Have it done; returns at once. After `close` it is reported as a failure."""
+        """Have it done; returns at once. Raises StorageFailed after `close`."""
 
         def attempt() -> None:
             try:
@@ -40,8 +40,8 @@ class BackgroundWriter:
 
         try:
             self._last = self._thread.submit(attempt)
-        except RuntimeError:  # the one way in which a thread pool refuses work
-            self._on_failure(StorageFailed(f"{self._name}: something came after the end and is not written."))
+        except RuntimeError as error:  # the one way in which a thread pool refuses work
+            raise StorageFailed(f"{self._name}: it came when the program was ending already") from error
 
     async def idle(self) -> None:
         """Wait until everything submitted so far is done, without blocking."""

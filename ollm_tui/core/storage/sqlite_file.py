@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -244,6 +245,19 @@ def lock(descriptor: int, how: int) -> bool:
     except OSError:
         return True
     return True
+
+
+def lock_shared(path: Path, descriptor: int, seconds: float) -> None:
+    """Wait while another process has the lock file alone, which is as long as it sets a damaged file aside."""
+    gives_up_at = time.monotonic() + seconds
+    while not lock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB):
+        if time.monotonic() >= gives_up_at:
+            raise StorageFailed(
+                f"{beside(path, '.lock')}: another process has kept it locked. "
+                "Try again; if it stays so, end the other ollm-tui.",
+                {"path": str(path)},
+            )
+        time.sleep(0.05)
 
 
 def sync_file(path: Path) -> None:

@@ -30,6 +30,7 @@ from ollm_tui.core.storage.sqlite_file import (
     identity_of,
     is_damage,
     lock,
+    lock_shared,
     may_only_be_read,
     newer_file,
     sync_file,
@@ -106,6 +107,7 @@ class Store:
         self.read_only: ReadOnlyReason | None = None
         self._clock = clock or SystemClock()
         self._busy_seconds = busy_seconds
+        self._patience_ends: float | None = None
         self._guard = threading.Lock()
         self._holder: int | None = None
         self._connection: sqlite3.Connection | None = None
@@ -171,6 +173,18 @@ class Store:
                 found += (status.st_mtime_ns, status.st_size, status.st_ino)
         return tuple(found)
 
+    def wait_at_most(self, seconds: float) -> None:
+        """From now on wait for other processes these seconds in all; the first call counts."""
+        if self._patience_ends is None:
+            self._patience_ends = time.monotonic() + seconds
+
+    @property
+    def _patience(self) -> float:
+        """Seconds that a use waits for other processes."""
+        if self._patience_ends is None:
+            return self._busy_seconds
+        return max(0.0, min(self._busy_seconds, self._patience_ends - time.monotonic()))
+
     def close(self) -> None:
         """Let go of the file; further use fails. Idempotent."""
         with self._guard:
@@ -223,6 +237,8 @@ class Store:
             )
         if writing and self.read_only is not None:
             raise StorageFailed(self.read_only.refusal, {"path": str(self.path)})
+        if self._patience_ends is not None:
+            self._connection.execute(f"PRAGMA busy_timeout = {round(self._patience * 1000)}")
         return self._connection
 
     def _is_overtaken(self, writing: bool) -> bool:
@@ -233,7 +249,7 @@ class Store:
     def _open(self) -> sqlite3.Connection:
         if may_only_be_read(self.path):
             stamp = self.stamp()
-            connection, sees_changes = connect_for_reading(self.path, self._busy_seconds)
+            connection, sees_changes = connect_for_reading(self.path, self._patience)
             self.read_only, self._frozen_at = ReadOnlyReason(self.path), None if sees_changes else stamp
             return connection
         try:
@@ -256,7 +272,7 @@ class Store:
         """
         reason = ""
         for _ in range(_TRIES):
-            lock(presence, fcntl.LOCK_SH)
+            lock_shared(self.path, presence, self._patience)
             self._create_privately()
             try:
                 return self._connect(presence)
@@ -280,7 +296,7 @@ class Store:
 
     def _connect(self, presence: int) -> sqlite3.Connection:
         in_doubt = os.pread(presence, len(_IN_DOUBT), 0) == _IN_DOUBT
-        connection = connect(self.path, self._busy_seconds, in_doubt=in_doubt)
+        connection = connect(self.path, self._patience, in_doubt=in_doubt)
         if in_doubt:
             os.ftruncate(presence, 0)
         return connection

@@ -104,6 +104,7 @@ class RuntimeController:
 
     async def close(self) -> None:
         """Stop the turn and all subscriptions."""
+        self._core.wait_less()
         await self._turns.close()
         self._unsubscribe()
         self._commands.close()

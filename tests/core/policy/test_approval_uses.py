@@ -121,7 +121,7 @@ def test_what_cannot_be_written_is_reported(tmp_path: Path) -> None:
     uses.record([ApprovalKey("p.toml", "ls")])
     uses.close()
     uses.record([ApprovalKey("p.toml", "ls")])
-    assert len(failures) == 2 and str(tmp_path) in failures[0].message and "after the end" in failures[1].message
+    assert len(failures) == 2 and str(tmp_path) in failures[0].message and "ending already" in failures[1].message
 
 
 def test_two_processes_count_together(tmp_path: Path) -> None:

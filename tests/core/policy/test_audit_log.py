@@ -29,9 +29,11 @@ from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.storage.store import Store
 from ollm_tui.options import Options
 from ollm_tui.runtime import Attendance, configure, open_core
+from ollm_tui.runtime import core as runtime_core
 from ollm_tui.runtime.core import audit_entry
 from ollm_tui.testing import Answer, answer_confirmations
 
+LINE = AuditEntry(event=AuditEvent.DECIDED, call_id="c", tool="ls", origin=Origin.MODEL, arguments_sha256="")
 POLICY = '[[rules]]\ntool = "write_file"\naction = "ask"\n\n[[rules]]\ntool = "ls"\naction = "deny"\n'
 WRITE: JsonObject = {"path": "a.txt", "content": "a secret"}
 
@@ -89,6 +91,27 @@ async def test_a_call_without_a_line_in_the_log_has_no_effect(
         await asyncio.to_thread(core.audit.flush)
         monkeypatch.undo()
         assert (await core.executor.execute("write_file", WRITE)).ok
+
+
+async def test_closing_waits_once_for_a_locked_store_and_says_once_what_is_missing(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime_core, "CLOSING_SECONDS", 0.5)
+    said: list[str] = []
+    async with open_core(configure(options), Attendance.NOBODY, report=said.append) as core:
+        assert (await core.executor.execute("glob", {"pattern": "*"})).ok
+        core.audit.flush()
+        other = sqlite3.connect(data_dir() / "ollm.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        for _ in range(6):
+            core.audit.record(LINE)
+        begun = time.monotonic()
+    core.audit.record(LINE)
+    other.close()
+    assert time.monotonic() - begun < 9  # what waited already ends its 5 s; the others wait no more
+    [sentence] = said
+    assert sentence.startswith("The audit log is not complete: 6 lines could not be written: ")
+    assert "locked" in sentence
 
 
 async def test_nothing_of_the_arguments_is_kept(options: Options) -> None:

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -236,8 +237,7 @@ for number in range(40):
 
 
 def test_the_writer_keeps_order_and_the_time_of_the_event(log: AuditLog) -> None:
-    failures: list[StorageFailed] = []
-    writer = AuditWriter(log, failures.append, clock=Ticking())
+    writer = AuditWriter(log, clock=Ticking())
     for number in range(30):
         writer.record(entry(f"c{number}"))
     writer.flush()
@@ -247,27 +247,26 @@ def test_the_writer_keeps_order_and_the_time_of_the_event(log: AuditLog) -> None
     writer.close()
     writer.close()
     assert len(log.read()) == 31
-    assert failures == []
+    assert not writer.missing
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("audit")]
 
 
 def test_a_line_that_cannot_be_written_is_reported_and_leaves_a_gap_that_is_found(path: Path) -> None:
-    failures: list[StorageFailed] = []
     store = Store(path, busy_seconds=0.05)
     log = AuditLog(store)
     log.append(entry("first"))
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    writer = AuditWriter(log, failures.append)
+    writer = AuditWriter(log)
     writer.record(entry("lost"))
     writer.flush()
+    assert writer.is_stuck and writer.missing.startswith("1 line could not be written: ") and "locked" in writer.missing
     other.execute("ROLLBACK")
     other.close()
     writer.record(entry("second"))
     writer.record(entry("third"))
     writer.close()
-    assert len(failures) == 1
-    assert "locked" in failures[0].message
+    assert not writer.missing
     lines = [line.entry for line in log.read() if line.entry]
     assert [line.call_id for line in lines] == ["first", "", "second", "third"]
     assert lines[1].event is AuditEvent.GAP and str(lines[1].outcome).startswith("1 line could not be written: ")
@@ -281,7 +280,7 @@ def test_a_line_that_cannot_be_written_is_reported_and_leaves_a_gap_that_is_foun
 
 async def test_whoever_waits_for_a_line_learns_that_it_could_not_be_written(path: Path) -> None:
     store = Store(path, busy_seconds=0.05)
-    writer = AuditWriter(AuditLog(store), lambda failure: None)
+    writer = AuditWriter(AuditLog(store))
     await writer.written()
     writer.record(entry("first"))
     await writer.written()
@@ -305,7 +304,7 @@ async def test_waiting_for_a_line_ends_after_a_limit(path: Path, monkeypatch: py
     log.append(entry("first"))
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
-    writer = AuditWriter(log, lambda failure: None)
+    writer = AuditWriter(log)
     writer.record(entry("late"))
     with pytest.raises(StorageFailed, match=r"not be written within 0\.05 s"):
         await writer.written()
@@ -318,12 +317,32 @@ async def test_waiting_for_a_line_ends_after_a_limit(path: Path, monkeypatch: py
 
 
 def test_a_line_that_comes_after_the_end_is_reported(log: AuditLog) -> None:
-    failures: list[StorageFailed] = []
-    writer = AuditWriter(log, failures.append)
+    writer = AuditWriter(log)
     writer.record(entry("c1"))
     writer.close()
     writer.record(entry("c2"))
-    assert len(failures) == 1 and len(log.read()) == 1
+    writer.record(entry("c3"))
+    assert writer.missing.startswith("2 lines could not be written: ") and len(log.read()) == 1
+
+
+def test_lines_that_come_while_the_store_is_locked_wait_for_it_once(path: Path) -> None:
+    store = Store(path, busy_seconds=0.5)
+    log = AuditLog(store, clock=Ticking())
+    log.append(entry("first"))
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    writer = AuditWriter(log)
+    begun = time.monotonic()
+    for number in range(20):
+        writer.record(entry(f"c{number}"))
+    writer.flush()
+    assert time.monotonic() - begun < 5  # 10 s, were each to wait by itself
+    assert writer.missing.startswith("20 lines could not be written")
+    other.close()
+    writer.record(entry("last"))
+    writer.close()
+    assert [line.entry.event.value for line in log.read() if line.entry] == ["finished", "gap", "finished"]
+    store.close()
 
 
 def test_calls_without_an_end_are_named_by_their_last_line(log: AuditLog) -> None:
