@@ -24,6 +24,7 @@ class StatusWord(StrEnum):
     STREAMING = "STREAMING"
     RUNNING = "RUNNING"
     STOPPING = "STOPPING"
+    INPUT = "INPUT"
     WAITING = "WAITING"
     OFFLINE = "OFFLINE"
     ERROR = "ERROR"

@@ -174,10 +174,11 @@ async def test_a_key_typed_while_a_question_arrives_approves_nothing(tmp_path: P
 
 
 async def test_a_persons_keys_reach_a_command_that_waits_for_them(tmp_path: Path) -> None:
-    """The agent's tab is the same widget on the same PTY as its command."""
+    """Also where the echo is off, as for sudo: the word INPUT stands wherever the person looks, ctrl+t leads there."""
     workspace = tmp_path / "ws"
     workspace.mkdir()
-    reply = says("", ("shell", {"command": "read x; echo got $x", "timeout": 60000}))
+    command = "read -p 'Name? ' x; stty -echo; printf 'Password: '; read p; stty echo; echo got $x ${#p}"
+    reply = says("", ("shell", {"command": command, "timeout": 60000}))
     async with dashboard(workspace, reply, says("It is read.")) as (terminal, server):
         await terminal.type("go", "enter")
         await terminal.sees("WAITING 1")
@@ -188,11 +189,15 @@ async def test_a_persons_keys_reach_a_command_that_waits_for_them(tmp_path: Path
         await terminal.sees("again")
         await asyncio.sleep(ARMED)
         await terminal.type("y")
-        await terminal.sees("INPUT?")
+        await terminal.sees(lambda text: terminal.state == "INPUT" and text.count("INPUT ^T") == 2)
         await terminal.type("^t", "plums", "enter")
-        await terminal.sees("got plums")
+        await terminal.sees(lambda text: terminal.state == "INPUT" and "Password:" in text)
+        await terminal.type("^]", "^t", "hunter2", "enter")
+        await terminal.sees("got plums 7")
         await terminal.sees("It is read.")
-        assert "got plums" in json.dumps(server.bodies("/v1/chat/completions")[1])
+        await terminal.sees(lambda text: terminal.state == "IDLE" and "INPUT ^T" not in text)
+        told = json.dumps(server.bodies("/v1/chat/completions")[1])
+        assert "got plums 7" in told and "hunter2" not in told + terminal.text
 
 
 async def test_a_server_that_breaks_off_keeps_the_text_and_r_tries_again(tmp_path: Path) -> None:

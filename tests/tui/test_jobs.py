@@ -44,7 +44,7 @@ async def test_the_list_says_all_there_is_to_know_of_each_job(size: tuple[int, i
             "pid 4711, 3 processes, listens on localhost:5173 [::1]:9229",
         ):
             assert words in text
-        assert "INPUT?     5s" in text and "exit 2  1m01s" in text and "LEFT RUNNING  1d01h" in text
+        assert "INPUT     5s" in text and "exit 2  1m01s" in text and "LEFT RUNNING  1d01h" in text
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -69,7 +69,7 @@ async def test_every_action_can_be_done_by_keys(size: tuple[int, int]) -> None:
         assert [intent.job_id for intent in here.backend.of(EndJob)] == ["j1"]
         await here.press("down", "enter")
         assert here.app.screen is here.app.dashboard
-        assert "[read x INPUT?]" in here.text
+        assert "[read x INPUT]" in here.text
         assert here.app.dashboard.term.has_focus_within
 
 
@@ -186,7 +186,7 @@ async def test_quitting_asks_what_to_do_with_the_jobs(key: str, settled: list[st
             "A turn is running.",
             "npm run dev",
             "read x",
-            "INPUT?",
+            "INPUT",
             "quit and end all",
             "quit, leave running",
         ):

@@ -438,9 +438,7 @@ def test_jobs_are_listed_with_what_they_take_and_where_they_listen(camera: Camer
         await here.post(updates.JobsUpdate(JOBS))
 
     same = camera.take(size, play)
-    assert camera.shows(
-        "Jobs  4 running", "LEFT RUNNING", "npm run dev", "localhost:5173 [::1]:9229", "113 %", "INPUT?"
-    )
+    assert camera.shows("Jobs  4 running", "LEFT RUNNING", "npm run dev", "localhost:5173 [::1]:9229", "113 %", "INPUT")
     assert camera.shows("exit 2", "OVER, NOT GONE", "Enter open", "x end")
     assert same
 

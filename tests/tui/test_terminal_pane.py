@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
+from ollm_tui.core.bus.states import CallState
 from ollm_tui.core.shell.status import CommandPhase, UserInput
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import InterruptCommand, OpenShell, SendReply, TakeOverCommand, TypeKeys
-from tests.tui.pilot import SHELL, Stage, agents_command, stage, terminal_of, wait_until
+from ollm_tui.tui.values import Activity, CallEntry, EntriesChanged
+from tests.tui.pilot import SHELL, Stage, agents_command, question, stage, terminal_of, wait_until
 
 # The person's own shell
 
@@ -52,6 +55,24 @@ async def test_what_is_typed_goes_to_the_command_that_waits_and_not_to_the_shell
         await here.post(updates.CommandsUpdate((SHELL, over, second)))
         await here.burst("ctrl+right_square_bracket", "ctrl+t", *"secret", "enter")
         assert (typed_into(here, "c1"), typed_into(here, "c2"), typed_into(here, "s1")) == (b"one\r", b"secret\r", b"")
+
+
+async def test_a_command_that_waits_for_the_person_is_said_in_the_status_line_and_in_the_line_of_its_call() -> None:
+    command = agents_command("sudo make install", call_id="t1")
+    asking = replace(command, waiting_for_input=True)
+    call = CallEntry("t1", "shell", "sudo make install", state=CallState.RUNNING)
+    async with stage() as here:
+        await here.post(updates.ConversationUpdate(EntriesChanged((call,))), updates.CommandsUpdate((SHELL, command)))
+        await here.post(updates.ActivityUpdate(Activity.RUNNING, "shell"))
+        assert here.text.split()[0] == "RUNNING"
+        await here.post(updates.CommandsUpdate((SHELL, asking)))
+        assert here.text.lstrip().startswith("INPUT ^T answers sudo make install |")
+        assert re.search(r"> shell +sudo make install +INPUT \^T", here.text)
+        await here.show_queue(question())
+        assert re.match(r" WAITING 1 \| INPUT \^T", here.text)
+        await here.show_queue()
+        await here.post(updates.CommandsUpdate((replace(asking, user_input=UserInput(took_over=True)),)))
+        assert here.text.split()[0] == "RUNNING"
 
 
 async def test_the_way_to_the_terminal_leads_past_jobs_to_a_running_command_else_to_the_shell() -> None:

@@ -149,6 +149,12 @@ class CommandStatus:
         return self.running and not self.detached
 
     @property
+    def waits_for_person(self) -> bool:
+        """Whether it is the agent's and waits for input that the person has not taken on."""
+        asks = self.attached and self.waiting_for_input and not self.user_input.took_over
+        return asks and self.kind is CommandKind.AGENT
+
+    @property
     def unfinished(self) -> bool:
         """Whether anything of it may still run."""
         return self.running or bool(self.leftovers)

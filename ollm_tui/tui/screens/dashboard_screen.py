@@ -20,9 +20,11 @@ from ollm_tui.tui.screens.pane_screen import TerminalFocusScreen
 from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.values import Activity, SessionStatus
 from ollm_tui.tui.widgets.prompt import Prompt
+from ollm_tui.tui.widgets.tab_strip import short_label
 from ollm_tui.tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:
+    from ollm_tui.core.shell.status import CommandStatus
     from ollm_tui.tui.screens.jobs_screen import JobsScreen
 
 ESCAPE_SECONDS = 1.5
@@ -117,9 +119,7 @@ class Dashboard(TerminalFocusScreen):
             case updates.StatusUpdate(status):
                 self._show_status(status)
             case updates.CommandsUpdate(commands):
-                self.term.show_commands(commands)
-                self.draw_tabs()
-                self._pace()
+                self._show_commands(commands)
             case updates.JobsUpdate(jobs, unknown):
                 if self._jobs is not None and self._jobs.is_attached:
                     self._jobs.show_jobs(jobs, unknown)
@@ -176,6 +176,14 @@ class Dashboard(TerminalFocusScreen):
     def _show_detail(self) -> None:
         seconds = f"{int(self._now() - self._started)}s"
         self.status.detail = " ".join(part for part in (self._activity_detail, seconds) if part)
+
+    def _show_commands(self, commands: tuple[CommandStatus, ...]) -> None:
+        asking = [command for command in commands if command.waits_for_person]
+        self.status.asking = short_label(asking[-1]) if asking else ""
+        self.chat.transcript.show_asking(frozenset(command.call_id for command in asking))
+        self.term.show_commands(commands)
+        self.draw_tabs()
+        self._pace()
 
     def _show_waiting(self) -> None:
         queue = self.reviewing.queue

@@ -46,6 +46,8 @@ class EntryComposer:
         self._growing: dict[str, _Growing] = {}
         self._waiting: dict[str, _Waiting] = {}
         self.queue = ConfirmationQueueSnapshot()
+        self.asking: frozenset[str] = frozenset()
+        """Calls whose command waits for the person."""
         self.all_open = False
 
     def blocks_of(self, entry: Entry) -> list[Block]:
@@ -88,7 +90,8 @@ class EntryComposer:
 
     def _call_blocks(self, entry: CallEntry) -> list[Block]:
         question, folded = self.queue.of_call(entry.id), self.folded(entry)
-        head = call_head(entry, folded=folded, question=question, now=self._now())
+        asks = entry.id in self.asking
+        head = call_head(entry, folded=folded, question=question, now=self._now(), asks=asks)
         known = self._waiting.pop(entry.id, None)
         if folded:
             return [head]

@@ -16,10 +16,13 @@ WORD_ROLES = {
     StatusWord.STREAMING: TextRole.ACCENT,
     StatusWord.RUNNING: TextRole.ACCENT,
     StatusWord.STOPPING: TextRole.WARNING,
+    StatusWord.INPUT: TextRole.WARNING,
     StatusWord.WAITING: TextRole.WARNING,
     StatusWord.OFFLINE: TextRole.WARNING,
     StatusWord.ERROR: TextRole.ERROR,
 }
+WORDS_ALONE = (StatusWord.WAITING, StatusWord.IDLE, StatusWord.OFFLINE, StatusWord.ERROR)
+"""States without a detail."""
 WIDE = 100
 SMALL = 60
 """Below this width only state and model are shown."""
@@ -31,6 +34,8 @@ class StatusLine(OneRow):
     activity: reactive[Activity] = reactive(Activity.IDLE)
     waiting: reactive[int] = reactive(0)
     detail: reactive[str] = reactive("")
+    asking: reactive[str] = reactive("")
+    """The agent's command that waits for the person, in a few words."""
     session: reactive[SessionStatus] = reactive(SessionStatus())
 
     def __init__(self) -> None:
@@ -38,11 +43,13 @@ class StatusLine(OneRow):
 
     @property
     def word(self) -> StatusWord:
-        """The state: ERROR outranks WAITING, that any activity; OFFLINE replaces IDLE."""
+        """The state: ERROR outranks WAITING, that INPUT, that most activities; OFFLINE replaces IDLE."""
         if self.activity is Activity.FAILED:
             return StatusWord.ERROR
         if self.waiting:
             return StatusWord.WAITING
+        if self.asking and self.activity is not Activity.STOPPING:
+            return StatusWord.INPUT
         if self.activity is Activity.IDLE:
             return StatusWord.OFFLINE if self.session.offline else StatusWord.IDLE
         return StatusWord(self.activity.value.upper())
@@ -51,7 +58,9 @@ class StatusLine(OneRow):
         """Return the state and the facts that the width has room for."""
         word = self.word
         state = f"{word.value} {self.waiting}" if word is StatusWord.WAITING else word.value
-        if self.detail and word not in (StatusWord.WAITING, StatusWord.IDLE, StatusWord.OFFLINE, StatusWord.ERROR):
+        if word is StatusWord.INPUT:
+            state += f" ^T answers {visible(self.asking)}"
+        elif self.detail and word not in WORDS_ALONE:
             state += f" {visible(self.detail)}"
         session = self.session
         facts = [visible(session.model)] if session.model else []
@@ -65,6 +74,8 @@ class StatusLine(OneRow):
         policy = "policy: DENIES ALL" if session.denied_because else f"policy: {visible(session.mode)}"
         alarming = bool(session.denied_because) or session.mode == "yolo"
         parts: list[str | tuple[str, TextRole]] = [" ", (state, WORD_ROLES[word])]
+        if self.asking and word is not StatusWord.INPUT:
+            parts += [(" | ", TextRole.MUTED), ("INPUT ^T", TextRole.WARNING)]
         if not session.recorded:
             parts += [(" | ", TextRole.MUTED), ("NOT RECORDED", TextRole.ERROR)]
         for fact in facts:

@@ -112,13 +112,19 @@ def command_label(command: CommandStatus) -> str:
     return f"{command.name} {command.command}" if command.detached else command.command
 
 
+def short_label(command: CommandStatus) -> str:
+    """Return the safe beginning of a command line."""
+    name = visible(command_label(command))
+    return name if len(name) <= LABEL_CELLS else f"{name[: LABEL_CELLS - 2]}.."
+
+
 def state_words(command: CommandStatus) -> tuple[str, TextRole]:
     """Return a command's state in a word or two."""
     code = command.exit_code
     if command.running:
         if command.detached:
             return "LEFT", TextRole.ACCENT
-        word = "INPUT?" if command.waiting_for_input else "RUN"
+        word = "INPUT" if command.waiting_for_input else "RUN"
         role = TextRole.WARNING if command.waiting_for_input else TextRole.ACCENT
         return "YOURS" if command.user_input.took_over else word, role
     if command.phase is CommandPhase.KILLED:
@@ -129,8 +135,7 @@ def state_words(command: CommandStatus) -> tuple[str, TextRole]:
 
 
 def _tab_label(command: CommandStatus, now: float) -> str:
-    name = visible(command_label(command))
-    name = name if len(name) <= LABEL_CELLS else f"{name[: LABEL_CELLS - 2]}.."
+    name = short_label(command)
     age = "" if command.started is None else short_age(command.seconds(now))
     return " ".join(part for part in (name, state_words(command)[0], age) if part)
 

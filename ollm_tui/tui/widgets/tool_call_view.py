@@ -63,15 +63,20 @@ class ToolCallHead:
         return 1
 
 
-def call_head(entry: CallEntry, *, folded: bool, question: Confirmation | None, now: float) -> ToolCallHead:
-    """Return a call's first line; `question` is the open one, `now` monotonic seconds."""
-    return ToolCallHead(entry.tool, entry.summary, state_word(entry), folded, _after(entry, question, now))
+def call_head(
+    entry: CallEntry, *, folded: bool, question: Confirmation | None, now: float, asks: bool = False
+) -> ToolCallHead:
+    """Return a call's first line; `question` is the open one, `now` monotonic seconds; `asks` as in `state_word`."""
+    after = " ^T" if asks and entry.outcome is None else _after(entry, question, now)
+    return ToolCallHead(entry.tool, entry.summary, state_word(entry, asks=asks), folded, after)
 
 
-def state_word(entry: CallEntry) -> tuple[str, TextRole]:
-    """Return how a call stands or ended, in one word."""
+def state_word(entry: CallEntry, *, asks: bool = False) -> tuple[str, TextRole]:
+    """Return how a call stands or ended, in one word; `asks` while its command waits for the person."""
     if entry.outcome is not None:
         return OUTCOME_WORDS[entry.outcome]
+    if asks:
+        return "INPUT", TextRole.WARNING
     return ("WAIT", TextRole.WARNING) if entry.state is CallState.WAITING else ("RUN", TextRole.ACCENT)
 
 

@@ -94,6 +94,14 @@ class Transcript(ScrollSurface):
         if changed:
             self.update_layout()
 
+    def show_asking(self, calls: frozenset[str]) -> None:
+        """Show which calls' commands wait for the person."""
+        before, self._composer.asking = self._composer.asking, calls
+        for call_id in before ^ calls:
+            self.document.refresh_entry(call_id)
+        if before != calls:
+            self.update_layout()
+
     def tick(self) -> None:
         """Update the clocks of waiting calls in sight."""
         first = self.scroll_offset.y
