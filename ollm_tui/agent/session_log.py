@@ -2,26 +2,49 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import re
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import aiofiles
+from pydantic import ValidationError
 
-from ollm_tui.agent.events import UNLOGGED, Event, NoticeEvent, as_line
+from ollm_tui.agent.events import (
+    UNLOGGED,
+    ConfirmationRequestedEvent,
+    ConfirmationSettledEvent,
+    Event,
+    NoticeEvent,
+    SessionStartedEvent,
+    ToolCallEvent,
+    ToolResultEvent,
+    TurnFinishedEvent,
+    UserMessageEvent,
+    as_line,
+    read_event,
+)
 from ollm_tui.core.base.app_dirs import state_dir
 from ollm_tui.core.base.clock import Clock
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.fence.secrets import mask
 
 log = logging.getLogger(__name__)
 
 OUTPUT_LIFETIME = timedelta(days=7)
 """How long full texts without a session stay."""
+
+EVENTS = "events.jsonl"
+RUNNING = "running"
+"""A file that stands beside the log, locked, while its session runs; one that nobody holds had no end."""
+
+READ_BACK = 1_000_000
+"""Bytes at the end of a log that tell what was running."""
 
 
 class OutputDirectory:
@@ -64,15 +87,17 @@ class SessionLog:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.path = folder / "events.jsonl"
+        self.path = folder / EVENTS
         self.error = ""
         """Why the session is not recorded now, for the person; empty while it is."""
         self._listeners: list[Callable[[str], None]] = []
         self._descriptor: int | None = None
         self._closed = False
+        self._running: int | None = None
         self._written = self._missing = 0
         try:
             self._open()
+            self._running = _hold(folder / RUNNING)
         except OSError as error:
             self.error = self._not_recorded(error)
 
@@ -108,10 +133,15 @@ class SessionLog:
             except OSError as error:
                 log.warning("%s could not be synced: %s", self.path, error)
 
-    def close(self) -> None:
-        """Close the log; later events are not written."""
+    def close(self, *, ended: bool = True) -> None:
+        """Close the log; later events are not written. A session that has not `ended` is named by the next start."""
         self._closed = True
         self._let_go()
+        if self._running is not None:
+            if ended:
+                (self.folder / RUNNING).unlink(missing_ok=True)
+            os.close(self._running)
+            self._running = None
 
     def _open(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -155,6 +185,87 @@ class SessionLog:
 
 def _events(count: int) -> str:
     return "1 event is" if count == 1 else f"{count} events are"
+
+
+def _hold(path: Path) -> int:
+    """Create the file and lock it for as long as this process lives."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with suppress(OSError):  # a file system without locks
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return descriptor
+
+
+def take_broken_off(sessions: Path, workspace: Path) -> str:
+    """Return a sentence about the last session of the workspace when it had no end; each is named once."""
+    broken_off: list[str] = []
+    for mark in sorted(sessions.glob(f"*/{RUNNING}")):
+        try:
+            descriptor = os.open(mark, os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            continue  # ended just now
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            log_path = mark.with_name(EVENTS)
+            if _workspace_of(log_path) == str(workspace):
+                broken_off.append(_how_it_broke_off(log_path))
+                mark.unlink()
+        except OSError:
+            continue  # it runs
+        finally:
+            os.close(descriptor)
+    return broken_off[-1] if broken_off else ""
+
+
+def _workspace_of(path: Path) -> str:
+    with path.open("rb") as file:
+        first = _event(file.readline())
+    return first.workspace if isinstance(first, SessionStartedEvent) else ""
+
+
+def _how_it_broke_off(path: Path) -> str:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - READ_BACK))
+        events = [event for line in file if (event := _event(line)) is not None]
+    busy, time = "nothing was running", ""
+    calls: dict[str, str] = {}
+    waiting: set[str] = set()
+    for event in events:
+        time = event.time or time
+        match event:
+            case UserMessageEvent():
+                busy = "a turn was running"
+            case TurnFinishedEvent():
+                busy = "nothing was running"
+                calls.clear()
+            case ToolCallEvent():
+                calls[event.call_id] = event.name
+            case ToolResultEvent():
+                calls.pop(event.call_id, None)
+            case ConfirmationRequestedEvent():
+                waiting.add(event.call_id)
+            case ConfirmationSettledEvent():
+                waiting.discard(event.call_id)
+            case _:
+                pass
+    if asked := [name for call, name in calls.items() if call in waiting]:
+        busy = f"{', '.join(asked)} waited for your answer and did not run"
+    if running := [name for call, name in calls.items() if call not in waiting]:
+        busy = f"{', '.join(running)} ran; look at what came of it"
+    return f"The last session ended unexpectedly{_local(time)}: {visible(busy)}. All that was shown is in {path}."
+
+
+def _event(line: bytes) -> Event | None:
+    try:
+        return read_event(line)
+    except ValidationError:  # cut by the end, or of another version
+        return None
+
+
+def _local(time: str) -> str:
+    try:
+        return f" at {datetime.fromisoformat(time).astimezone():%Y-%m-%d %H:%M:%S}"
+    except ValueError:
+        return ""
 
 
 def sessions_folder() -> Path:

@@ -14,7 +14,7 @@ from ollm_tui.agent.events import Event, NoticeEvent, SessionStartedEvent
 from ollm_tui.agent.loop import Agent
 from ollm_tui.agent.providers.provider import Provider
 from ollm_tui.agent.recall import MemoryRecall
-from ollm_tui.agent.session_log import OutputDirectory, SessionLog, new_session_id, sessions_folder
+from ollm_tui.agent.session_log import OutputDirectory, SessionLog, new_session_id, sessions_folder, take_broken_off
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.bus.states import Origin
@@ -86,8 +86,11 @@ async def open_runtime(
         stream = EventStream(core.bus, clock)
         stack.callback(stream.close)
         notices = [*core.notices]
+        broken_off = await asyncio.to_thread(take_broken_off, folder.parent, configuration.workspace.root)
+        if broken_off:
+            notices.append(broken_off)
         log = await asyncio.to_thread(SessionLog, folder)
-        stack.callback(log.close)
+        stack.push(_closing(log))
         stream.subscribe(log.write)
         if log.error:
             notices.append(log.error)
@@ -126,6 +129,15 @@ def _sync(core: Core, log: SessionLog) -> None:
     core.audit.flush()
     core.store.sync()
     log.sync()
+
+
+def _closing(log: SessionLog) -> Callable[[type[BaseException] | None, object, object], None]:
+    """Return what closes the log; after a crash the session has no end, as the next start says."""
+
+    def close(kind: type[BaseException] | None, error: object, traceback: object) -> None:
+        log.close(ended=kind is None or not issubclass(kind, Exception))
+
+    return close
 
 
 def _later(publish: Callable[[Event], object], event: Event) -> None:

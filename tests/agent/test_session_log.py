@@ -8,16 +8,32 @@ import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from ollm_tui.agent.events import Event, NoticeEvent, TextDeltaEvent, UserMessageEvent, read_event
-from ollm_tui.agent.session_log import SessionLog
+from ollm_tui.agent.events import (
+    Event,
+    LoggedResult,
+    NoticeEvent,
+    SessionStartedEvent,
+    TextDeltaEvent,
+    ToolCallEvent,
+    ToolResultEvent,
+    TurnFinishedEvent,
+    TurnStatus,
+    UserMessageEvent,
+    read_event,
+)
+from ollm_tui.agent.session_log import SessionLog, take_broken_off
+from ollm_tui.core.bus.states import Origin
+
+MOMENT = "2026-01-31T09:00:00.000Z"
 
 
 def message(number: int, text: str = "x") -> UserMessageEvent:
-    return UserMessageEvent(id=number, time="2026-01-31T09:00:00.000Z", text=text)
+    return UserMessageEvent(id=number, time=MOMENT, text=text)
 
 
 @contextmanager
@@ -99,3 +115,67 @@ def test_a_read_only_folder_is_said_and_the_session_goes_on(tmp_path: Path) -> N
     log.write(message(1))
     assert "Permission denied" in log.error
     tmp_path.chmod(0o700)
+
+
+# -- sessions without an end
+
+
+def begun(sessions: Path, name: str, workspace: Path, *events: Event) -> SessionLog:
+    log = SessionLog(sessions / name)
+    log.write(
+        SessionStartedEvent(
+            session_id=name, workspace=str(workspace), provider="scripted", model="", version="1", time=MOMENT
+        )
+    )
+    for event in events:
+        log.write(event)
+    return log
+
+
+def called(call_id: str, name: str = "shell") -> ToolCallEvent:
+    return ToolCallEvent(time=MOMENT, call_id=call_id, name=name, arguments={}, origin=Origin.MODEL)
+
+
+def returned(call_id: str) -> ToolResultEvent:
+    result = LoggedResult(ok=True, llm_content="x", return_display="x")
+    return ToolResultEvent(time=MOMENT, call_id=call_id, result=result)
+
+
+OVER = TurnFinishedEvent(time=MOMENT, status=TurnStatus.COMPLETED)
+
+
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        ((), "nothing was running"),
+        ((message(1), called("a"), returned("a"), OVER), "nothing was running"),
+        ((message(1),), "a turn was running"),
+        ((message(1), called("a"), returned("a")), "a turn was running"),
+        ((message(1), called("a"), called("b", "grep"), returned("a")), "grep ran; look at what came of it"),
+    ],
+)
+def test_a_session_without_an_end_is_named_once_with_what_was_running(
+    tmp_path: Path, events: tuple[Event, ...], words: str
+) -> None:
+    log = begun(tmp_path, "one", tmp_path / "ws", *events)
+    assert not take_broken_off(tmp_path, tmp_path / "ws")  # it runs
+    log.close(ended=False)
+    assert not take_broken_off(tmp_path, tmp_path / "elsewhere")
+    sentence = take_broken_off(tmp_path, tmp_path / "ws")
+    moment = datetime.fromisoformat(MOMENT).astimezone()
+    assert f"ended unexpectedly at {moment:%Y-%m-%d %H:%M:%S}: {words}. " in sentence and str(log.path) in sentence
+    assert not take_broken_off(tmp_path, tmp_path / "ws")
+
+
+def test_a_session_that_ended_is_not_named_and_a_damaged_log_does_no_harm(tmp_path: Path) -> None:
+    begun(tmp_path, "ended", tmp_path).close()
+    begun(tmp_path, "empty", tmp_path).close(ended=False)
+    (tmp_path / "empty" / "events.jsonl").write_bytes(b"\xff{")
+    cut = begun(tmp_path, "gone", tmp_path, message(1))
+    cut.close(ended=False)
+    cut.path.unlink()
+    assert not take_broken_off(tmp_path, tmp_path)
+    cut = begun(tmp_path, "cut", tmp_path, message(1), called("a"))
+    cut.close(ended=False)
+    os.truncate(cut.path, cut.path.stat().st_size - 5)
+    assert "a turn was running" in take_broken_off(tmp_path, tmp_path)

@@ -127,3 +127,27 @@ async def test_the_list_of_jobs_by_keys(folder: Path, columns: int, lines: int) 
     await terminal.type("esc", "^q")
     assert await terminal.ends() == 0
     await terminal.close()
+
+
+async def test_after_kill_9_with_a_question_open_the_next_start_says_so_once(tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    call = {"name": "shell", "arguments": {"command": "touch made"}}
+    script.write_text(json.dumps([{"toolCalls": [call]}]))
+    folder = tmp_path / "ws"
+    folder.mkdir()
+    terminal = OuterTerminal.start("--provider", "scripted", "--script", str(script), "go", cwd=folder)
+    await terminal.sees("WAITING")
+    os.kill(terminal.pid, signal.SIGKILL)
+    await terminal.close()
+    second = OuterTerminal.start("--provider", "offline", cwd=folder, columns=200)
+    await second.sees("The last session ended unexpectedly at 20")
+    await second.sees("shell waited for your answer and did not run")
+    third = OuterTerminal.start("--provider", "offline", cwd=folder, columns=200)
+    await third.sees("OFFLINE")
+    for terminal in (second, third):
+        await terminal.type("^q")
+        assert await terminal.ends() == 0
+    assert "unexpectedly" not in third.text
+    assert not [*(state_dir() / "sessions").glob("*/running")]
+    for terminal in (second, third):
+        await terminal.close()
