@@ -136,6 +136,8 @@ class ConfirmationCase:
     """One question on the screen: as asked, or with the arguments the person gave it."""
 
     item: Confirmation
+    said: str = ""
+    """The model's last sentence before the call."""
     review: CallReview | None = None
     edited: JsonObject | None = None
     sent: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -46,6 +47,12 @@ class ConfirmationQueueSnapshot:
     """The queue at one moment: questions by age, with just ended ones."""
 
     items: tuple[Confirmation, ...] = ()
+    said: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The model's last sentence before each question, by its id."""
+
+    def said_before(self, item: Confirmation) -> str:
+        """Return the model's last sentence before a question, or nothing."""
+        return self.said.get(item.id, "")
 
     @property
     def pending(self) -> tuple[Confirmation, ...]:

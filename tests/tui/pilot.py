@@ -199,9 +199,14 @@ def command_question(number: int, command: str, *, risk: Risk = Risk.HIGH, **mor
     return question(
         number,
         tool="shell",
-        description="Run a command",
         risk=risk,
-        **{"preview": preview, "arguments": {"command": command}, "locations": (), **more},
+        **{
+            "description": "Run a command",
+            "preview": preview,
+            "arguments": {"command": command},
+            "locations": (),
+            **more,
+        },
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from textual.events import AppBlur, AppFocus
+from textual.events import AppBlur, AppFocus, MouseScrollDown
 from textual.widgets import Input, TextArea
 
 from ollm_tui.core.bus.confirmation import CommandPreview, DiffPreview
@@ -550,6 +550,59 @@ async def test_every_warning_is_in_sight_or_has_to_be_scrolled_past() -> None:
         await here.arm()
         await here.press("y")
         assert len(here.decisions) == 1
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)])
+async def test_a_command_of_any_length_leaves_room_for_its_end_and_the_keys(size: tuple[int, int]) -> None:
+    command = "\n".join(f"echo {number} {'x' * 60}" for number in range(80)) + "; rm -rf build"
+    async with stage(size) as here:
+        await here.show_queue(command_question(1, command, description=f"Run {command}", risk=Risk.LOW))
+        await here.arm()
+        assert "[y] (scroll to the end)" in here.text and "Deny all" in here.text
+        for key in ("j", "down", "space", "pagedown", "pageup", "k", "up", "home"):
+            await here.press(key)
+            assert here.modal is not None, "no key that scrolls begins a message"
+            assert "[y] (scroll to the end)" in here.text
+        await here.press("end")
+        await here.arm()
+        assert "; rm -rf build" in here.text and "[y] Approve once" in here.text
+
+
+async def test_the_wheel_scrolls_to_the_end_too() -> None:
+    async with stage((80, 24)) as here:
+        await here.show_queue(command_question(1, "\n".join(f"echo {number}" for number in range(40))))
+        detail = here.app.screen.query_one("#confirm-detail")
+        corner = detail.content_region.offset
+        for _ in range(40):
+            here.app.post_message(MouseScrollDown(None, corner.x, corner.y, 0, 1, 0, False, False, False))
+        await here.settle()
+        assert "echo 39" in here.text
+
+
+async def test_blanks_do_not_hide_what_a_command_ends_in() -> None:
+    async with stage((80, 24)) as here:
+        command = f"ls{' ' * 4000}; rm -rf build"
+        await here.show_queue(command_question(1, command, description=f"Run {command}"))
+        assert "Run ls⟨4000 blanks⟩; rm -rf build" in here.text
+
+
+async def test_it_shows_what_the_model_said_before_the_call_and_where_it_would_run() -> None:
+    async with stage() as here:
+        item = command_question(1, "make")
+        await here.post(updates.QueueUpdate(ConfirmationQueueSnapshot((item,), {item.id: "I build it [b]now[/b]."})))
+        assert 'Model  "I build it [b]now[/b]."' in here.text
+        assert "Where  /home/u/src/app, on this machine" in here.text
+
+
+async def test_its_footer_has_the_keys_that_work_and_no_others() -> None:
+    async with stage() as here:
+        await here.show_queue(question())
+        footer = here.text.splitlines()[-1]
+        assert "Space Scroll on" in footer and "Esc Later" in footer
+        assert "Interrupt" not in footer and "^S" not in footer
+        await here.arm()
+        await here.press("e")
+        assert "^S Check" in here.text.splitlines()[-1]
 
 
 async def test_on_a_small_screen_reason_and_place_have_to_be_read_too() -> None:

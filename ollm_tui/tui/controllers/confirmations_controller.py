@@ -11,7 +11,7 @@ from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.confirmation import ConfirmationResponse
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import Confirmation
-from ollm_tui.core.bus.states import ConfirmationState
+from ollm_tui.core.bus.states import ConfirmationState, Origin
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.tui.protocol import PostUpdate, intents, updates
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
@@ -41,6 +41,7 @@ class ConfirmationsController:
         self._scheduled = False
         self._posted_at = float("-inf")
         self._requested: dict[str, Confirmation] = {}
+        self._said: dict[str, str] = {}
         self._ended: dict[str, Confirmation] = {}
         """Ended confirmations; an answered one is removed once a snapshot has shown the outcome."""
 
@@ -64,11 +65,13 @@ class ConfirmationsController:
             case _:
                 pass
 
-    def requested(self, event: ConfirmationRequestedEvent) -> int | None:
-        """Add a confirmation; return its number in the session."""
+    def requested(self, event: ConfirmationRequestedEvent, said: str = "") -> int | None:
+        """Add a confirmation and what the model `said` before it; return its number in the session."""
         confirmation = self._bus.find(event.request.id)
         if confirmation is None:
             return None
+        if said and confirmation.request.origin is not Origin.USER:
+            self._said[confirmation.id] = said
         self._requested[confirmation.id] = confirmation
         self.post_soon()
         return confirmation.ordinal
@@ -86,7 +89,9 @@ class ConfirmationsController:
     def snapshot(self) -> ConfirmationQueueSnapshot:
         """Return the queue by age; an unchanged confirmation stays the same object."""
         known = (*self._ended.values(), *self._bus.confirmations())
-        return ConfirmationQueueSnapshot(tuple(sorted(known, key=lambda confirmation: confirmation.ordinal)))
+        return ConfirmationQueueSnapshot(
+            tuple(sorted(known, key=lambda confirmation: confirmation.ordinal)), self._said.copy()
+        )
 
     def post_soon(self) -> None:
         """Schedule one snapshot for all changes until it is posted.
@@ -127,5 +132,6 @@ class ConfirmationsController:
     def _forget(self, item_ids: Sequence[str]) -> None:
         for item_id in item_ids:
             del self._ended[item_id]
+            self._said.pop(item_id, None)
         if item_ids:
             self.post_soon()

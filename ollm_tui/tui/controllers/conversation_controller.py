@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -41,6 +42,10 @@ from ollm_tui.tui.values import (
 OUTPUT_LIMIT = 20_000
 """Characters of a running call's output in its block; its terminal tab has all of it."""
 
+SENTENCE_LIMIT = 400
+"""Characters, from the end."""
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=\S)")
+
 SUBJECTS = ("path", "command", "pattern", "url", "query", "from", "action", "key", "id", "language")
 """Arguments that say best what a call is about, best first."""
 
@@ -64,7 +69,7 @@ class ConversationController:
                 self.model = event.model or event.provider
                 return []
             case UserMessageEvent():
-                self._asked_at = _moment(event.time)
+                self._asked_at, self._last = _moment(event.time), None
                 return [_changed(UserEntry(self._new_id("user"), event.text, _clock(event.time)))]
             case TextDeltaEvent() | ReasoningDeltaEvent():
                 return self._grow(event)
@@ -82,6 +87,13 @@ class ConversationController:
                 return self._turn_over(event.status)
             case _:
                 return []
+
+    @property
+    def last_sentence(self) -> str:
+        """Return the last sentence of the model's last answer to this message, on one line."""
+        lines = self._last.text.strip().rsplit("\n", 1) if self._last is not None else [""]
+        sentences = SENTENCE_END.split(lines[-1].strip())
+        return sentences[-1][-SENTENCE_LIMIT:]
 
     def _fold_call(
         self, event: ToolCallEvent | ToolOutputEvent | ToolResultEvent | ConfirmationSettledEvent

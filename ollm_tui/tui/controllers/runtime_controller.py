@@ -167,7 +167,7 @@ class RuntimeController:
         ordinal: int | None = None
         match event:
             case ConfirmationRequestedEvent():
-                ordinal = self._confirmations.requested(event)
+                ordinal = self._confirmations.requested(event, self._conversation.last_sentence)
             case ConfirmationSettledEvent():
                 self._confirmations.settled(event)
             case TodosChangedEvent():

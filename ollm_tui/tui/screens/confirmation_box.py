@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.geometry import Size
 from textual.widgets import Input, TextArea
 
 from ollm_tui.core.base.escape import visible
+from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import ConfirmationCase
-from ollm_tui.tui.screens.confirmation_text import facts_left_out
-from ollm_tui.tui.styled_text import TextRole, line
+from ollm_tui.tui.screens.confirmation_text import head_layout
+from ollm_tui.tui.styled_text import StyledLine, TextRole, line
 from ollm_tui.tui.widgets.line_view import LineView
 from ollm_tui.tui.widgets.text_box import TextBox
 from ollm_tui.tui.widgets.tool_call_view import argument_lines, preview_lines, preview_title
@@ -72,9 +75,25 @@ class EditForm(Vertical):
         self._message.show_lines([*(line((f"! {visible(error)}", TextRole.ERROR), hang=2) for error in errors), HINT])
 
 
-WIDTH = 80
-SHARE_OF_HEIGHT = 0.96
+WIDEST = 120
 BORDERS = 2
+TIGHT_ROWS = 17
+"""On fewer rows the keys take one line, and the head only its first; borders and footer are left out."""
+MOST_HEAD_ROWS = 12
+LEAST_BESIDE_HEAD = 8
+"""Rows that the head leaves, at least: for the keys and the beginning of the effect."""
+
+
+@register_keys(KeyGroup.CONFIRMATION, place=1)
+class EffectView(LineView):
+    """The effect of a call, or its arguments, to be read to the end."""
+
+    BINDINGS: ClassVar[list[BindingType]] = key_bindings(
+        ("space", "page_down", "Scroll on", "confirm.page", "Scroll on by a page, as PgDn"),
+        ("j", "scroll_down", "Down", "confirm.down", "Scroll on by a row, as Down"),
+        ("k", "scroll_up", "Up", "confirm.up", "Scroll back by a row, as Up; PgUp, Home and End work too"),
+        priority=True,  # otherwise the letter begins a message
+    )
 
 
 class ConfirmationBox(Vertical):
@@ -86,10 +105,13 @@ class ConfirmationBox(Vertical):
     def __init__(self) -> None:
         super().__init__(id="confirm-box")
         self.head = TextBox("confirm-head")
-        self.detail = LineView("confirm-detail")
+        self.detail = EffectView("confirm-detail")
         self.form = EditForm()
         self.input = Input(id="confirm-input", compact=True, select_on_focus=False)
         self.keys = TextBox("confirm-keys")
+        self.arguments_shown = False
+        """The arguments stand in place of the effect."""
+        self._effect: tuple[object, ...] = ()
 
     def compose(self) -> ComposeResult:
         """Compose the parts from head to keys."""
@@ -99,21 +121,32 @@ class ConfirmationBox(Vertical):
         yield self.input
         yield self.keys
 
-    def show_effect(self, case: ConfirmationCase, *, arguments: bool, tight: bool) -> None:
+    def show_case(self, case: ConfirmationCase, screen: Size) -> None:
+        """Show the facts in the head and the effect, from its top where that is another."""
+        tight = screen.height < TIGHT_ROWS
+        width = min(WIDEST, screen.width) - (0 if tight else 2) - BORDERS
+        rows = 1 if tight else min(MOST_HEAD_ROWS, screen.height - BORDERS - LEAST_BESIDE_HEAD - 3)
+        layout = head_layout(case, max(1, width), rows)
+        self.head.show_lines(layout.shown)
+        effect = (case.item.id, case.preview, self.arguments_shown, layout.left_out)
+        if effect != self._effect:
+            self._effect = effect
+            self._show_effect(case, layout.left_out)
+
+    def _show_effect(self, case: ConfirmationCase, left_out: tuple[StyledLine, ...]) -> None:
         """Show the preview, or the arguments when asked or without preview.
 
         Facts that the head has no room for come first: they must be read too.
         """
         preview = case.preview
-        left_out = facts_left_out(case, tight=tight)
-        if preview is None or arguments:
+        if preview is None or self.arguments_shown:
             self.detail.border_title = "Arguments"
             self.detail.show_lines([*left_out, *argument_lines(case.arguments)])
         else:
-            self.detail.border_title = preview_title(preview)
+            self.detail.border_title = Content(preview_title(preview))
             self.detail.show_lines([*left_out, *preview_lines(preview)])
         swap = "   Tab effect / arguments" if preview is not None else ""
-        self.detail.border_subtitle = f"PgUp/PgDn scroll{swap}"
+        self.detail.border_subtitle = f"Up Down PgUp PgDn Home End scroll{swap}"
 
     def show_detail(self) -> None:
         """Hide form and input; focus the detail, where no key decides."""
@@ -134,10 +167,11 @@ class ConfirmationBox(Vertical):
         self.input.display = True
         self.screen.set_focus(self.input)
 
-    def fit(self, screen: Size, *, tight: bool) -> None:
+    def fit(self, screen: Size) -> None:
         """Limit the middle so that head and keys stay visible."""
-        width = min(WIDTH, screen.width) - BORDERS - (0 if tight else 2)
-        rows = screen.height if tight else int(screen.height * SHARE_OF_HEIGHT)
+        tight = screen.height < TIGHT_ROWS
+        width = min(WIDEST, screen.width) - BORDERS - (0 if tight else 2)
+        rows = screen.height - (0 if tight else 1)
         line = 1 if self.input.display else 0
         room = max(1, rows - BORDERS - line - self.head.rows_at(width) - self.keys.rows_at(width))
         self.detail.styles.max_height = room

@@ -13,6 +13,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
+from textual.reactive import reactive
 from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Input
@@ -27,17 +28,27 @@ from ollm_tui.tui.protocol.intents import (
     ReleaseConfirmation,
     ReviewArguments,
 )
-from ollm_tui.tui.screens.confirmation_box import ConfirmationBox
-from ollm_tui.tui.screens.confirmation_text import ConfirmationPhase, KeyView, head_lines, key_lines, subtitle, title
+from ollm_tui.tui.screens.confirmation_box import TIGHT_ROWS, ConfirmationBox
+from ollm_tui.tui.screens.confirmation_text import ConfirmationPhase, KeyView, key_lines, subtitle, title
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
+from ollm_tui.tui.widgets.footer import KeyFooter
 from ollm_tui.tui.widgets.line_view import LineView
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.execution.calls import CallReview
 
-TIGHT_ROWS = 17
-"""On fewer rows the keys take one line, and the head only its first."""
+FOOTER = (
+    "app.help",
+    "confirm.commit",
+    "confirm.page",
+    "confirm.swap",
+    "confirm.previous",
+    "confirm.next",
+    "confirm.later",
+    "app.quit",
+)
+"""Ids of the keys beside those that the box itself lists."""
 
 
 @register_keys(KeyGroup.CONFIRMATION)
@@ -61,12 +72,13 @@ class ConfirmationScreen(ModalScreen[str | None]):
             ("right_square_bracket", "step(1)", "Next", "confirm.next", "Next question"),
             ("D", "deny_all", "Deny all", "confirm.deny_all", "Deny every open question; pressed twice"),
             ("ctrl+s", "commit", "Check", "confirm.commit", "Check changed arguments; save a rule"),
-            ("space", "page", "Scroll on", "confirm.page", "Scroll on by a page"),
             ("escape", "back", "Later", "confirm.later", "Decide later; the question stays"),
             priority=True,
         ),
         *key_bindings(("tab", "swap", "Arguments", "confirm.swap", "Show the effect or the arguments")),
     ]
+
+    phase: reactive[ConfirmationPhase] = reactive(ConfirmationPhase.READING, repaint=False, bindings=True)
 
     def __init__(self, queue: ConfirmationQueueSnapshot, item_id: str, presses: KeyPresses) -> None:
         super().__init__()
@@ -74,19 +86,18 @@ class ConfirmationScreen(ModalScreen[str | None]):
         assert item is not None, "only questions of the queue are shown"
         self._queue = queue
         self._now = presses.now
-        self.case = ConfirmationCase(item)
+        self.case = ConfirmationCase(item, said=queue.said_before(item))
         """The question being decided."""
         self.guard = DecisionGuard(presses)
-        self._phase = ConfirmationPhase.READING
-        self._arguments_shown = False
         self._scope = RememberScope.SESSION
         self._sent: set[str] = set()
         self._ready_timer: Timer | None = None
         self._box = ConfirmationBox()
 
     def compose(self) -> ComposeResult:
-        """Compose the box."""
+        """Compose the box, and its footer over the dashboard's."""
         yield self._box
+        yield KeyFooter(FOOTER)
 
     def on_mount(self) -> None:
         """Show the question it was opened for."""
@@ -94,10 +105,7 @@ class ConfirmationScreen(ModalScreen[str | None]):
 
     def on_resize(self, event: events.Resize) -> None:
         """Fit the box to the window."""
-        tight = event.size.height < TIGHT_ROWS
-        if tight is not self.has_class("-tight"):
-            self.set_class(tight, "-tight")
-            self._show_effect()
+        self.set_class(event.size.height < TIGHT_ROWS, "-tight")
         self.call_after_refresh(self.draw)
 
     # -- updates -----------------------------------------------------------------------------------------------------
@@ -109,7 +117,7 @@ class ConfirmationScreen(ModalScreen[str | None]):
         gone = replace(before, state=ConfirmationState.CANCELLED) if before.pending else before
         self.case.item = item = queue.find(before.id) or gone
         answered = item.state in (ConfirmationState.APPROVED, ConfirmationState.DENIED)
-        if answered and (self.case.sent or self._phase is ConfirmationPhase.READING):
+        if answered and (self.case.sent or self.phase is ConfirmationPhase.READING):
             waiting = [other for other in queue.pending if other.id not in self._sent]
             if waiting:
                 self._turn_to(waiting[0].id)
@@ -126,14 +134,13 @@ class ConfirmationScreen(ModalScreen[str | None]):
             return
         if arguments is None:
             self.case.review = self.case.review or review
-        elif self._phase is ConfirmationPhase.EDITING and self.case.open:
+        elif self.phase is ConfirmationPhase.EDITING and self.case.open:
             self._box.form.show_review(review)
             if not review.errors and review.decision != "deny":
                 self.case.change_arguments(arguments, review)
-                self._arguments_shown = False
+                self._box.arguments_shown = False
                 self._leave_form()
                 self.guard.renew()
-                self._show_effect()
                 self.rearm()
         self.draw()
 
@@ -141,6 +148,10 @@ class ConfirmationScreen(ModalScreen[str | None]):
         """Show that the keys that decide wait for silence again."""
         self._draw_when_ready()
         self.draw()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Hide from the footer what the phase has no use for."""
+        return action != "commit" or self.phase in (ConfirmationPhase.EDITING, ConfirmationPhase.REMEMBER)
 
     # -- actions -----------------------------------------------------------------------------------------------------
 
@@ -153,11 +164,11 @@ class ConfirmationScreen(ModalScreen[str | None]):
     def action_remember(self, which: str) -> None:
         """Show the rule; the same key once more approves and remembers."""
         scope = RememberScope(which)
-        if self._phase is ConfirmationPhase.REMEMBER:
+        if self.phase is ConfirmationPhase.REMEMBER:
             if (scope is RememberScope.SESSION) is (self._scope is RememberScope.SESSION):
                 self._remember()
         elif self.case.offer(scope) is not None and self._may("see the rule", whole=True):
-            self._phase, self._scope = ConfirmationPhase.REMEMBER, scope
+            self.phase, self._scope = ConfirmationPhase.REMEMBER, scope
             self.rearm()
 
     def action_deny(self) -> None:
@@ -168,19 +179,19 @@ class ConfirmationScreen(ModalScreen[str | None]):
     def action_reason(self) -> None:
         """Ask for a reason for denying."""
         if self._may("give a reason"):
-            self._phase = ConfirmationPhase.REASON
+            self.phase = ConfirmationPhase.REASON
             self._box.ask_line("", "why not; the model reads this")
             self.draw()
 
     def action_edit(self) -> None:
         """Edit the arguments, or the wording of the rule to be saved."""
-        if self._phase is ConfirmationPhase.REMEMBER:
+        if self.phase is ConfirmationPhase.REMEMBER:
             offer = self.case.offer(self._scope)
             if offer is not None and offer.editable and self._scope is not RememberScope.SESSION:
                 self._box.ask_line(offer.text, "the rule, exactly as it will be saved")
                 self.rearm()
         elif self._may("edit"):
-            self._phase = ConfirmationPhase.EDITING
+            self.phase = ConfirmationPhase.EDITING
             self._box.show_form(self.case.arguments)
             self.draw()
 
@@ -189,11 +200,11 @@ class ConfirmationScreen(ModalScreen[str | None]):
         (self.focused or self).call_later(self._commit)
 
     def _commit(self) -> None:
-        if self._phase is ConfirmationPhase.EDITING and self.case.open:
+        if self.phase is ConfirmationPhase.EDITING and self.case.open:
             arguments = self._box.form.parse()
             if arguments is not None:
                 self.post_message(ReviewArguments(self.case.item.id, arguments))
-        elif self._phase is ConfirmationPhase.REMEMBER:
+        elif self.phase is ConfirmationPhase.REMEMBER:
             self._remember()
 
     def _remember(self) -> None:
@@ -205,13 +216,13 @@ class ConfirmationScreen(ModalScreen[str | None]):
         self.draw()
 
     def _may(self, decision: Hashable, *, whole: bool = False, twice: bool = False) -> bool:
-        reading = self._phase is ConfirmationPhase.READING and self.case.open
+        reading = self.phase is ConfirmationPhase.READING and self.case.open
         return reading and self.guard.press(decision, whole=whole, twice=twice) is Readiness.READY
 
     def action_step(self, step: int) -> None:
         """Go to another question of the queue."""
         items = self._queue.items
-        if self._phase is ConfirmationPhase.READING and items:
+        if self.phase is ConfirmationPhase.READING and items:
             place = next((at for at, item in enumerate(items) if item.id == self.case.item.id), -1)
             self._turn_to(items[(place + step) % len(items)].id)
 
@@ -226,28 +237,23 @@ class ConfirmationScreen(ModalScreen[str | None]):
 
     def action_swap(self) -> None:
         """Switch between effect and arguments, or change how far a rule reaches."""
-        if self._phase is ConfirmationPhase.REMEMBER and self._scope is not RememberScope.SESSION:
+        if self.phase is ConfirmationPhase.REMEMBER and self._scope is not RememberScope.SESSION:
             narrow = self._scope is RememberScope.WORKSPACE
             self._scope = RememberScope.USER if narrow else RememberScope.WORKSPACE
             self.rearm()
-        elif self._phase is ConfirmationPhase.READING and self.case.preview is not None:
-            self._arguments_shown = not self._arguments_shown
-            self._show_effect()
+        elif self.phase is ConfirmationPhase.READING and self.case.preview is not None:
+            self._box.arguments_shown = not self._box.arguments_shown
             self.draw()
-
-    def action_page(self) -> None:
-        """Scroll on by a page."""
-        self._box.detail.action_page_down()
 
     def on_key(self, event: events.Key) -> None:
         """Step back when the person types a message: a printable key that is none of the question's."""
-        if self._phase is ConfirmationPhase.READING and event.is_printable and event.character:
+        if self.phase is ConfirmationPhase.READING and event.is_printable and event.character:
             event.stop()
             self._close(self.guard.presses.run)
 
     def action_back(self) -> None:
         """Leave the form, or close the screen and keep the question."""
-        if self._phase is ConfirmationPhase.READING:
+        if self.phase is ConfirmationPhase.READING:
             self._close()
         else:
             self._leave_form()
@@ -256,13 +262,13 @@ class ConfirmationScreen(ModalScreen[str | None]):
     @on(Input.Submitted, "#confirm-input")
     def _line_given(self, event: Input.Submitted) -> None:
         event.stop()
-        if self._phase is ConfirmationPhase.REASON and self.case.open:
+        if self.phase is ConfirmationPhase.REASON and self.case.open:
             self._decide(approved=False, reason=event.value.strip() or None)
 
     @on(LineView.EndSeen)
     def _end_seen(self, event: LineView.EndSeen) -> None:
         event.stop()
-        if not self._arguments_shown and self._box.detail.seen_end:
+        if not self._box.arguments_shown and self._box.detail.seen_end:
             self.guard.see_end()
             self._draw_when_ready()
         self.draw()
@@ -293,11 +299,10 @@ class ConfirmationScreen(ModalScreen[str | None]):
             return
         if item_id != self.case.item.id:
             self.post_message(ReleaseConfirmation(self.case.item.id))
-        self.case = ConfirmationCase(item, sent=item_id in self._sent)
+        self.case = ConfirmationCase(item, said=self._queue.said_before(item), sent=item_id in self._sent)
         self.guard.renew()
-        self._arguments_shown = False
+        self._box.arguments_shown = False
         self._leave_form()
-        self._show_effect()
         if item.pending:
             self.post_message(HoldConfirmation(item_id))
         self.rearm()
@@ -317,11 +322,8 @@ class ConfirmationScreen(ModalScreen[str | None]):
         self._ready_timer = self.set_timer(QUIET_SECONDS + 0.02, self.draw)
 
     def _leave_form(self) -> None:
-        self._phase = ConfirmationPhase.READING
+        self.phase = ConfirmationPhase.READING
         self._box.show_detail()
-
-    def _show_effect(self) -> None:
-        self._box.show_effect(self.case, arguments=self._arguments_shown, tight=self.has_class("-tight"))
 
     def _close(self, typed: str | None = None) -> None:
         self.post_message(ReleaseConfirmation(self.case.item.id))
@@ -338,7 +340,7 @@ class ConfirmationScreen(ModalScreen[str | None]):
         self._box.border_subtitle = Content(subtitle(case.item, now))
         self._box.set_class(case.risk is Risk.HIGH, "-high")
         tight = self.has_class("-tight")
-        self._box.head.show_lines(head_lines(case, tight=tight))
+        self._box.show_case(case, self.size)
         keys = KeyView(
             approve=self.guard.readiness(whole=True),
             deny=self.guard.readiness(whole=False),
@@ -347,5 +349,5 @@ class ConfirmationScreen(ModalScreen[str | None]):
             waiting=len(self._queue.pending),
             rule_edited=self._box.input.display,
         )
-        self._box.keys.show_lines(*key_lines(case, keys, self._phase, self._scope, tight=tight))
-        self._box.fit(self.size, tight=tight)
+        self._box.keys.show_lines(*key_lines(case, keys, self.phase, self._scope, tight=tight))
+        self._box.fit(self.size)

@@ -12,6 +12,7 @@ from ollm_tui.tui.decisions import ConfirmationCase, Readiness
 from ollm_tui.tui.durations import clock_text
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line
 from ollm_tui.tui.widgets.text_box import ClickTarget
+from ollm_tui.tui.widgets.tool_call_view import counted_blanks
 
 if TYPE_CHECKING:
     from ollm_tui.core.bus.notices import Confirmation
@@ -23,6 +24,8 @@ ALSO_SHOWN = 2
 """Number of earlier questions listed that a rule would have answered."""
 CONCERNS = 3
 """Warnings shown in the head; more are only counted there."""
+FACT_ROWS = 2
+"""Rows of one fact in the head."""
 
 ENDED = {
     ConfirmationState.PENDING: "",
@@ -78,28 +81,51 @@ def subtitle(item: Confirmation, now: float) -> str:
     return f"{bar}{clock_text(left)} left, then denied"
 
 
-def head_lines(case: ConfirmationCase, *, tight: bool) -> list[StyledLine]:
-    """Return what, where, why and the warnings, always visible."""
-    rows = [_fact("What", f"{case.item.details.description}{' (arguments changed by you)' if case.changed else ''}")]
-    if tight:
-        return rows
-    rows += _circumstances(case)
-    warnings = _concerns(case)
-    if len(warnings) > CONCERNS:
-        return [
-            *rows,
-            *warnings[:CONCERNS],
-            line((f"! and {len(warnings) - CONCERNS} more warnings below", TextRole.WARNING)),
-        ]
-    return [*rows, *warnings]
+@dataclass(frozen=True)
+class HeadLayout:
+    """What stands pinned above the effect, and what comes first in it for want of room."""
+
+    shown: tuple[StyledLine, ...]
+    left_out: tuple[StyledLine, ...]
 
 
-def facts_left_out(case: ConfirmationCase, *, tight: bool) -> list[StyledLine]:
-    """Return the facts without room in the head."""
-    warnings = _concerns(case)
-    rows = warnings if tight or len(warnings) > CONCERNS else []
-    around = _circumstances(case) if tight else []
-    return [*around, *rows, line()] if around or rows else []
+def head_layout(case: ConfirmationCase, width: int, rows: int) -> HeadLayout:
+    """Choose what of the facts stands in the head; a long one is cut there and whole in the effect."""
+    circumstances, warnings, asides = _circumstances(case), _concerns(case), _asides(case)
+    what = _fact("What", counted_blanks(_what(case)))
+    shown: list[StyledLine] = [what]
+    room = rows - min(FACT_ROWS, len(what.wrapped(width)))
+    for fact in (*warnings[:CONCERNS], *circumstances, *asides):
+        needed = min(FACT_ROWS, len(fact.wrapped(width)))
+        if needed <= room:
+            shown.append(fact)
+            room -= needed
+    everything = [what, *circumstances, *asides, *warnings]
+    below = everything[1:] if _effect_repeats_what(case) else everything
+    left_out = [fact for fact in below if fact not in shown or len(fact.wrapped(width)) > FACT_ROWS]
+    head = [row for fact in everything if fact in shown for row in _cut_rows(fact, width)]
+    more = sum(fact not in shown for fact in warnings)
+    if more:
+        head.append(line((f"! and {more} more {'warning' if more == 1 else 'warnings'} below", TextRole.WARNING)))
+    return HeadLayout(tuple(head), (*left_out, line()) if left_out else ())
+
+
+def _what(case: ConfirmationCase) -> str:
+    return f"{case.item.details.description}{' (arguments changed by you)' if case.changed else ''}"
+
+
+def _effect_repeats_what(case: ConfirmationCase) -> bool:
+    """Return whether the effect shows whole what a long description ends in."""
+    preview = case.preview
+    return preview is not None and preview.kind == "command" and _what(case).endswith(visible(preview.command))
+
+
+def _cut_rows(fact: StyledLine, width: int) -> list[StyledLine]:
+    rows = fact.wrapped(width)
+    if len(rows) <= FACT_ROWS:
+        return [fact]
+    last = rows[FACT_ROWS - 1]
+    return [*rows[: FACT_ROWS - 1], line(*((span.text, span.role) for span in last.spans), "  ...").cut(width)]
 
 
 def _circumstances(case: ConfirmationCase) -> list[StyledLine]:
@@ -108,7 +134,8 @@ def _circumstances(case: ConfirmationCase) -> list[StyledLine]:
     if case.item.asked_again:
         rows.append(_fact("Again", "the call, or a file it is about, has changed; it needs a yes of its own"))
     if preview is not None and preview.kind == "command":
-        rows.append(_fact("Where", "the workspace itself" if preview.cwd == "." else preview.cwd))
+        # A call that asks is not held by the cage of what only looks.
+        rows.append(_fact("Where", f"{'the workspace itself' if preview.cwd == '.' else preview.cwd}, on this machine"))
     elif where:
         rows.append(_fact("Where", where[0] + (f"   and {len(where) - 1} more" if len(where) > 1 else "")))
     if case.reason:
@@ -116,6 +143,11 @@ def _circumstances(case: ConfirmationCase) -> list[StyledLine]:
     if (origin := case.item.request.origin) is not Origin.MODEL:
         rows.append(_fact("From", origin.value))
     return rows
+
+
+def _asides(case: ConfirmationCase) -> list[StyledLine]:
+    """Return what the model said before the call: its words, quoted, never ours."""
+    return [_fact("Model", f'"{case.said}"')] if case.said else []
 
 
 def _concerns(case: ConfirmationCase) -> list[StyledLine]:

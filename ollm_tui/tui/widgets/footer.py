@@ -46,8 +46,9 @@ class FooterKey:
 class KeyFooter(OneRow):
     """One row of keys, updated when bindings change."""
 
-    def __init__(self) -> None:
+    def __init__(self, order: tuple[str, ...] = ORDER) -> None:
         super().__init__("keys")
+        self._order = order
         self._keys: tuple[FooterKey, ...] = ()
         self.labels: dict[str, str] = {}
         """Labels that replace a binding's own, by id: `Review(3)`."""
@@ -77,7 +78,7 @@ class KeyFooter(OneRow):
                 bound.enabled,
                 bound.node,
             )
-            for name in ORDER
+            for name in self._order
             if (bound := active.get(name)) is not None
         )
         if keys != self._keys:

@@ -167,7 +167,7 @@ def _command_lines(preview: CommandPreview) -> list[StyledLine]:
     width = len(str(len(source)))
     rows: list[StyledLine] = []
     for number, one in enumerate(source, 1):
-        text = _counted_blanks(visible(one))
+        text = counted_blanks(visible(one))
         if len(source) == 1:
             rows.append(line((text, TextRole.STRONG)))
         else:
@@ -242,6 +242,6 @@ def _size_text(size: int) -> str:
     return f"{amount:.1f} GiB"
 
 
-def _counted_blanks(text: str) -> str:
+def counted_blanks(text: str) -> str:
     """Replace long runs of blanks, which could hide a command's end, by their count."""
     return re.sub(f" {{{MANY_BLANKS},}}", lambda run: f"⟨{len(run[0])} blanks⟩", text)

@@ -314,3 +314,13 @@ async def test_a_dashboards_log_begins_with_its_session(tmp_path: Path) -> None:
     assert isinstance(first, SessionStartedEvent)
     assert (first.id, first.workspace, first.provider) == (1, str(tmp_path), "offline")
     assert first.session_id == path.parent.name
+
+
+def test_the_last_sentence_is_the_models_last_one_in_this_turn() -> None:
+    controller = ConversationController()
+    assert controller.last_sentence == ""
+    controller.fold(UserMessageEvent(text="hi"))
+    controller.fold(AssistantMessageEvent(text="I read it.\n\nIt is short. Now I change `v1.2` of it."))
+    assert controller.last_sentence == "Now I change `v1.2` of it."
+    controller.fold(UserMessageEvent(text="and then?"))
+    assert controller.last_sentence == ""
