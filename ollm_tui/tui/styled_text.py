@@ -40,6 +40,16 @@ class TextRole(StrEnum):
     ERROR = "error"
     ADDED = "added"
     REMOVED = "removed"
+    ROW_ADDED = "row-added"
+    """Lies under a whole row, as the next does."""
+    ROW_REMOVED = "row-removed"
+    WORD_ADDED = "word-added"
+    WORD_REMOVED = "word-removed"
+    KEYWORD = "keyword"
+    STRING = "string"
+    COMMENT = "comment"
+    NUMBER = "number"
+    NAME = "name"
     HUNK = "hunk"
     CODE = "code"
     CHOSEN = "chosen"
@@ -58,12 +68,13 @@ class StyledSpan:
 class StyledLine:
     """A logical line; wrapped continuations are indented by `hang` cells.
 
-    `prose` wraps at blanks, for sentences; commands and files are cut by cells.
+    `prose` wraps at blanks, for sentences; commands and files are cut by cells. `fill` lies under the whole row.
     """
 
     spans: tuple[StyledSpan, ...] = ()
     hang: int = 0
     prose: bool = False
+    fill: TextRole = TextRole.PLAIN
 
     @property
     def text(self) -> str:
@@ -102,7 +113,7 @@ class StyledLine:
                     at += len(head)
                 rows.append([StyledSpan(" " * hang)] if hang else [])
                 room = width - hang
-        return [StyledLine(tuple(row), self.hang, self.prose) for row in rows]
+        return [StyledLine(tuple(row), self.hang, self.prose, self.fill) for row in rows]
 
     def cut(self, width: int) -> StyledLine:
         """Cut to `width` cells, the cut marked by two dots."""
@@ -118,7 +129,7 @@ class StyledLine:
             room -= cell_len(head)
             if len(head) < len(span.text):
                 break
-        return StyledLine((*kept, StyledSpan("..", TextRole.MUTED)), self.hang)
+        return StyledLine((*kept, StyledSpan("..", TextRole.MUTED)), self.hang, fill=self.fill)
 
 
 def app_of(node: DOMNode) -> App[object]:
@@ -126,10 +137,12 @@ def app_of(node: DOMNode) -> App[object]:
     return node.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # textual: App[Unknown]
 
 
-def line(*parts: str | tuple[str, TextRole], hang: int = 0, prose: bool = False) -> StyledLine:
+def line(
+    *parts: str | tuple[str, TextRole], hang: int = 0, prose: bool = False, fill: TextRole = TextRole.PLAIN
+) -> StyledLine:
     """Build a line from texts and (text, role) pairs."""
     spans = (StyledSpan(part) if isinstance(part, str) else StyledSpan(*part) for part in parts)
-    return StyledLine(tuple(span for span in spans if span.text), hang, prose)
+    return StyledLine(tuple(span for span in spans if span.text), hang, prose, fill)
 
 
 def spread(left: StyledLine, right: StyledLine, width: int) -> StyledLine:
@@ -151,10 +164,6 @@ def lines_of(text: str, role: TextRole = TextRole.PLAIN, *, indent: int = 0, pro
 def wrap_all(lines: Iterable[StyledLine], width: int) -> list[StyledLine]:
     """Wrap every line at `width`."""
     return [row for one in lines for row in one.wrapped(width)]
-
-
-FILLS_ROW = frozenset({TextRole.ADDED, TextRole.REMOVED})
-"""Roles with a background, which continues to the right edge behind a line that ends in one."""
 
 
 class RolePalette:
@@ -181,8 +190,17 @@ class RolePalette:
             TextRole.OK: ok,
             TextRole.WARNING: warning + Style(bold=True),
             TextRole.ERROR: error + Style(bold=True),
-            TextRole.ADDED: ok + self._back("success-muted"),
-            TextRole.REMOVED: error + self._back("error-muted"),
+            TextRole.ADDED: ok,
+            TextRole.REMOVED: error,
+            TextRole.ROW_ADDED: self._back("success-muted"),
+            TextRole.ROW_REMOVED: self._back("error-muted"),
+            TextRole.WORD_ADDED: self._word("success"),
+            TextRole.WORD_REMOVED: self._word("error"),
+            TextRole.KEYWORD: self._fore("text-primary", "primary"),
+            TextRole.STRING: self._fore("text-secondary", "secondary"),
+            TextRole.COMMENT: muted + Style(italic=True),
+            TextRole.NUMBER: accent,
+            TextRole.NAME: self._fore("text-warning", "warning"),
             TextRole.HUNK: accent,
             TextRole.CODE: self._fore("text-secondary", "secondary"),
             TextRole.CHOSEN: Style(bold=True) if ansi else Style(bold=True) + self._back("primary-muted"),
@@ -205,10 +223,9 @@ class RolePalette:
 
     def strip(self, styled: StyledLine, width: int, base: Style, fill: TextRole = TextRole.PLAIN) -> Strip:
         """Draw the line on exactly `width` cells over `base`; `fill` is the row's role."""
-        style = base + self._styles[fill]
+        style = base + self._styles[fill] + self._styles[styled.fill]
         segments = [Segment(span.text, style + self._styles[span.role]) for span in styled.spans]
-        last = styled.spans[-1].role if styled.spans else TextRole.PLAIN
-        return Strip(segments).crop_extend(0, width, style + self._styles[last] if last in FILLS_ROW else style)
+        return Strip(segments).crop_extend(0, width, style)
 
     def _color(self, name: str) -> Color | None:
         value = self._variables.get(name)
@@ -225,6 +242,14 @@ class RolePalette:
             if color is not None and color.a > 0:
                 return _style(color)
         return Style()
+
+    def _word(self, name: str) -> Style:
+        """Return the style of a changed word, which must stand out of its row without colours too."""
+        color, ground = self._color(name), self._color("background")
+        style = Style(bold=True, underline=True)
+        if color is None or ground is None or self._ansi or color.a < 1:
+            return style
+        return style + Style(bgcolor=ground.blend(color, 0.55).rich_color)
 
     def _back(self, name: str) -> Style:
         color = self._color(name)

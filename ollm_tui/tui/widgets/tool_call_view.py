@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.core.bus.states import CallOutcome, CallState
 from ollm_tui.tui.durations import clock_text, duration_text
-from ollm_tui.tui.styled_text import TAB_SIZE, StyledLine, TextRole, line, lines_of, spread
+from ollm_tui.tui.styled_text import StyledLine, TextRole, line, lines_of, spread
 from ollm_tui.tui.values import CallEntry
 from ollm_tui.tui.widgets.block_painting import Block, BlockPainter, LinesBlock, Strip
+from ollm_tui.tui.widgets.diff_view import diff_lines, totals
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.bus.confirmation import CommandPreview, DeletionPreview, Preview, UrlPreview
     from ollm_tui.core.bus.notices import Confirmation
-    from ollm_tui.core.files.diff import FileDiff
 
 OUTCOME_WORDS = {
     CallOutcome.OK: ("ok", TextRole.OK),
@@ -102,6 +102,8 @@ def _after(entry: CallEntry, question: Confirmation | None, now: float) -> str:
 def _body(entry: CallEntry, preview: Preview | None) -> list[StyledLine]:
     rows: list[StyledLine] = []
     if preview is not None:
+        if preview.kind == "diff":
+            rows.append(line((preview_title(preview), TextRole.MUTED)))
         rows += preview_lines(preview)
     elif entry.arguments and not entry.output:
         rows += lines_of(visible_block(entry.arguments), TextRole.MUTED)
@@ -122,14 +124,15 @@ def _body(entry: CallEntry, preview: Preview | None) -> list[StyledLine]:
 
 
 def _indented(one: StyledLine) -> StyledLine:
-    return line(" " * BODY_INDENT, *((span.text, span.role) for span in one.spans), hang=one.hang + BODY_INDENT)
+    spans = ((span.text, span.role) for span in one.spans)
+    return line(" " * BODY_INDENT, *spans, hang=one.hang + BODY_INDENT, fill=one.fill)
 
 
 def preview_lines(preview: Preview) -> list[StyledLine]:
     """Return what a call will do, line by line."""
     match preview.kind:
         case "diff":
-            return _diff_lines(preview.diff, created=preview.created)
+            return diff_lines(preview.diff)
         case "command":
             return _command_lines(preview)
         case "deletion":
@@ -142,23 +145,9 @@ def preview_lines(preview: Preview) -> list[StyledLine]:
 
 def preview_title(preview: Preview) -> str:
     """Return the title of the preview's box."""
-    return {"diff": "Diff", "command": "Command", "deletion": "Deletes", "url": "Request", "text": "Details"}[
-        preview.kind
-    ]
-
-
-def _diff_lines(diff: FileDiff, *, created: bool = False) -> list[StyledLine]:
-    """Return hunks with signs; a wrapped line hangs behind its sign."""
-    rows: list[StyledLine] = []
-    if created:
-        rows.append(line(("new file", TextRole.MUTED)))
-    roles = {"+": TextRole.ADDED, "-": TextRole.REMOVED}
-    for hunk in diff.hunks:
-        rows.append(line((hunk.header, TextRole.HUNK)))
-        for one in hunk.lines:
-            sign, text = one[:1], visible(one[1:].replace("\t", " " * TAB_SIZE))
-            rows.append(line((f"{sign} {text}", roles.get(sign, TextRole.PLAIN)), hang=2))
-    return rows or [line(("no lines change", TextRole.MUTED))]
+    if preview.kind == "diff":
+        return f"{'New file' if preview.created else 'Diff'}  {totals(preview.diff)}"
+    return {"command": "Command", "deletion": "Deletes", "url": "Request", "text": "Details"}[preview.kind]
 
 
 def _command_lines(preview: CommandPreview) -> list[StyledLine]:
