@@ -24,6 +24,7 @@ from ollm_tui.options import Options
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys, register_loader
 from ollm_tui.tui.first_frame import DEFAULT_THEME, collect_garbage, end_start, first_frame, release_lost_terminal
 from ollm_tui.tui.key_order import KeyOrder
+from ollm_tui.tui.panes.terminal_prefix import TerminalPrefix
 from ollm_tui.tui.protocol import Backend, OpenBackend, updates
 from ollm_tui.tui.protocol.intents import Intent, InterruptTurn, ReportFocus, RetryTurn, SendMessage
 from ollm_tui.tui.screens import load_all
@@ -261,6 +262,9 @@ class DashboardApp(App[int]):
         self._note_press(event)
         self.dashboard.key_typed(event.key if isinstance(event, events.Key) else "")
         target = self.focused or self.screen
+        if isinstance(target, TerminalPrefix) and target.yields_to(event):
+            self.key_order.postpone(event, target)
+            return
         is_text = (
             isinstance(event, events.Paste)
             or target.check_consume_key(event.key, event.character)

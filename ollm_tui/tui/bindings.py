@@ -41,6 +41,7 @@ class KeyGroup(Enum):
     CONFIRMATION = "Confirmation"
     LISTS = "Queue and todos"
     MEMORY = "Memory"
+    PREFIX = "In the terminal after ctrl+]"
     TERMINAL = "Terminal tabs"
     READING = "Reading the terminal (F5)"
     JOBS = "Jobs"

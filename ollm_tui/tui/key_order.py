@@ -45,6 +45,11 @@ class KeyOrder:
             self._held.append(event)
         return self.busy
 
+    def postpone(self, event: Key | Paste, target: Widget) -> None:
+        """Deliver an event again, ahead of later ones, once what `target` does about it is done."""
+        self._held.appendleft(event)
+        self.follow(target)
+
     def _wait_for_screen(self) -> None:
         """Wait for the content of a screen that has just opened."""
         if not self.busy and not self._app.screen.is_mounted:

@@ -11,6 +11,9 @@ TALL_ROWS = 30
 LOW_ROWS = 16
 LEAST_COLUMNS = 40
 LEAST_ROWS = 10
+LEAST_TERMINAL_ROWS = 5
+ROWS_STEP = 2
+"""Rows that one key adds to the terminal or takes from it."""
 
 
 class Pane(StrEnum):
@@ -33,6 +36,8 @@ class Arrangement:
     sidebar: bool = True
     in_terminal: bool = False
     """Whether the terminal has the focus; it is then always visible."""
+    terminal_rows: int | None = None
+    """Height of the terminal where it shares it; None for the usual one."""
 
     @property
     def wide(self) -> bool:
@@ -43,6 +48,11 @@ class Arrangement:
     def too_small(self) -> bool:
         """Return whether the window is too small to draw."""
         return self.columns < LEAST_COLUMNS or self.rows < LEAST_ROWS
+
+    @property
+    def shares_height(self) -> bool:
+        """Return whether the terminal stands below other panes."""
+        return self.wide and self.zoomed is None
 
     def in_sight(self, pane: Pane) -> bool:
         """Return whether a pane is drawn."""

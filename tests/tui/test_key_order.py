@@ -29,7 +29,7 @@ def typed(here: Stage) -> bytes:
 async def test_what_follows_the_key_that_leaves_the_terminal_is_the_prompts(size: tuple[int, int]) -> None:
     async with stage(size) as here:
         await terminal_of(here, SHELL)
-        await here.burst(*"ls", "enter", LEAVE, *"why?", "enter", *"and")
+        await here.burst(*"ls", "enter", LEAVE, "escape", *"why?", "enter", *"and")
         assert typed(here) == b"ls\r"
         assert [one.text for one in here.backend.of(SendMessage)] == ["why?"]
         assert here.app.dashboard.prompt.text == "and"
@@ -39,7 +39,7 @@ async def test_what_follows_the_key_that_leaves_the_terminal_is_the_prompts(size
 async def test_what_follows_the_way_to_the_terminal_is_its_programs(size: tuple[int, int]) -> None:
     async with stage(size) as here:
         await terminal_of(here, SHELL)
-        await here.burst(LEAVE, "x", LEAVE, "ctrl+t", *"make", "enter", LEAVE, "y")
+        await here.burst(LEAVE, "escape", "x", LEAVE, "ctrl+t", *"make", "enter", LEAVE, "escape", "y")
         assert typed(here) == b"make\r"
         assert here.app.dashboard.prompt.text == "xy"
 
@@ -135,7 +135,7 @@ async def test_keys_go_to_the_screen_that_is_just_opening_and_then_to_what_lies_
 async def test_the_key_that_leaves_the_terminal_goes_to_the_program_only_twice_in_a_row() -> None:
     async with stage() as here:
         await terminal_of(here, SHELL)
-        await here.burst(LEAVE, "f5", "escape", LEAVE, *"on")
+        await here.burst(LEAVE, "f5", "escape", LEAVE, "escape", *"on")
         assert (typed(here), here.app.dashboard.prompt.text) == (b"", "on")
         await here.burst("ctrl+t", LEAVE, LEAVE)
         assert typed(here) == b"\x1d"
@@ -153,6 +153,6 @@ async def test_a_paste_keeps_its_place_among_the_keys() -> None:
 async def test_the_ring_of_panes_is_gone_round_a_step_a_key() -> None:
     async with stage() as here:
         await terminal_of(here, SHELL)
-        await here.burst(LEAVE, "a", "f6", "f6", "f6", "a", *"plan", "enter")
+        await here.burst(LEAVE, "escape", "a", "f6", "f6", "f6", "a", *"plan", "enter")
         assert here.app.dashboard.prompt.text == "a"
         assert [one.task for one in here.backend.of(AddTodo)] == ["plan"]

@@ -9,6 +9,7 @@ import pytest
 
 from ollm_tui.core.bus.states import CallState
 from ollm_tui.core.shell.status import CommandPhase, UserInput
+from ollm_tui.tui.layout import Pane
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import InterruptCommand, OpenShell, SendReply, TakeOverCommand, TypeKeys
 from ollm_tui.tui.values import Activity, CallEntry, EntriesChanged
@@ -53,7 +54,7 @@ async def test_what_is_typed_goes_to_the_command_that_waits_and_not_to_the_shell
         await here.burst(*"one", "enter")
         over = replace(first, phase=CommandPhase.EXITED, exit_code=0)
         await here.post(updates.CommandsUpdate((SHELL, over, second)))
-        await here.burst("ctrl+right_square_bracket", "ctrl+t", *"secret", "enter")
+        await here.burst(PREFIX, "ctrl+t", *"secret", "enter")
         assert (typed_into(here, "c1"), typed_into(here, "c2"), typed_into(here, "s1")) == (b"one\r", b"secret\r", b"")
 
 
@@ -79,9 +80,9 @@ async def test_the_way_to_the_terminal_leads_past_jobs_to_a_running_command_else
     job, command = agents_command("make serve", id="j1", background=True), agents_command("vim x")
     async with stage() as here:
         await terminal_of(here, SHELL, job)
-        await here.burst("a", "ctrl+right_square_bracket")
+        await here.burst("a", PREFIX, "escape")
         await here.post(updates.CommandsUpdate((SHELL, job, command)))
-        await here.burst("ctrl+t", "b", "ctrl+right_square_bracket")
+        await here.burst("ctrl+t", "b", PREFIX, "escape")
         await here.post(updates.CommandsUpdate((SHELL, replace(job, waiting_for_input=True), command)))
         await here.burst("ctrl+t", "c")
         assert typed_into(here, "c1") == b"b"
@@ -96,6 +97,50 @@ async def test_a_terminal_that_goes_away_leaves_the_focus_to_the_prompt_and_not_
         assert not view.is_attached
         assert typed_into(here, "s1") == b""
         assert here.app.dashboard.prompt.text == "hunter2"
+
+
+# The prefix
+
+PREFIX = "ctrl+right_square_bracket"
+
+
+async def test_the_prefix_shows_its_keys_and_each_acts_and_leads_back_to_the_terminal() -> None:
+    async with stage() as here:
+        view = await terminal_of(here, SHELL, agents_command())
+        term, rows = here.app.dashboard.term, view.engine.screen.lines
+        await here.burst(PREFIX)
+        assert "^] z Zoom  n Next  p Before  + Taller  - Lower  [ Read  s Shell  ] Send  F8 Send F8" in here.text
+        await here.burst("z", "a")
+        assert here.app.dashboard.arrangement.zoomed is Pane.TERM
+        await here.burst(PREFIX, "n", "b", PREFIX, "p", "c")
+        assert here.app.dashboard.arrangement.zoomed is Pane.TERM
+        await here.burst(PREFIX, "z", PREFIX, "+", "+", PREFIX, PREFIX, "]", PREFIX, "f8", "d")
+        assert term.view is not None and term.view.engine.screen.lines == rows + 4
+        await here.burst(PREFIX, "s", "e")
+        assert (typed_into(here, "c1"), typed_into(here, "s1")) == (b"ac\x1d\x1d\x1b[19~d", b"be")
+        assert "Zoom  n Next" not in here.text
+        await here.burst(PREFIX, "[", "x")
+        assert "READING" in here.text
+
+
+async def test_a_key_that_the_prefix_does_not_know_goes_to_nobody_and_the_terminal_is_left() -> None:
+    async with stage(notifications=True) as here:
+        await terminal_of(here, SHELL)
+        await here.burst(PREFIX, "x")
+        assert "^] knows no x: the key went to nobody." in here.text
+        await here.burst(PREFIX, "enter")
+        assert (here.app.dashboard.prompt.text, here.backend.of(TypeKeys)) == ("", [])
+        assert here.app.dashboard.prompt.has_focus
+
+
+async def test_without_a_key_behind_the_prefix_the_terminal_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ollm_tui.tui.panes.terminal_prefix.PREFIX_SECONDS", 0.05)
+    async with stage() as here:
+        await terminal_of(here, SHELL)
+        await here.burst(PREFIX)
+        await wait_until(here.pilot, lambda: here.app.dashboard.prompt.has_focus)
+        await here.burst("z")
+        assert here.app.dashboard.prompt.text == "z"
 
 
 # Tabs

@@ -92,7 +92,7 @@ OUTPUT = b"\x1b]7;file://host/srv/app\x07\x1b[31mERROR\x1b[0m one\r\nERROR two\r
 async def test_a_selection_goes_into_the_prompt_and_what_it_stands_for_along_with_the_message() -> None:
     async with stage() as here:
         await terminal_of(here, SHELL, output=OUTPUT)
-        await here.press("ctrl+right_square_bracket", *"why? ", "f5")
+        await here.press("ctrl+right_square_bracket", "escape", *"why? ", "f5")
         await here.press("g", "V", "j", "s")
         prompt = here.app.dashboard.prompt
         await wait_until(here.pilot, lambda: prompt.has_focus)

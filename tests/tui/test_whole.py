@@ -161,7 +161,7 @@ async def test_a_command_taken_over_outlives_the_interrupted_turn(workspace: Pat
         await wait_until(here.pilot, lambda: here.app.dashboard.term.has_focus_within)
         await here.pilot.press("t")
         await here.wait_for("YOURS")
-        await here.pilot.press("ctrl+right_square_bracket", "escape")
+        await here.pilot.press("ctrl+right_square_bracket", "escape", "escape")
         await here.wait_for("Esc again stops the turn")
         await here.pilot.press("escape")
         await here.wait_for("Interrupted.")

@@ -14,6 +14,7 @@ from textual.widget import Widget
 
 from ollm_tui.core.shell.status import CommandKind, CommandStatus
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
+from ollm_tui.tui.panes.terminal_prefix import TerminalPrefix
 from ollm_tui.tui.panes.terminal_views import TerminalViews, short_path
 from ollm_tui.tui.protocol.intents import (
     InterruptCommand,
@@ -23,7 +24,6 @@ from ollm_tui.tui.protocol.intents import (
     TakeOverCommand,
     TypeKeys,
 )
-from ollm_tui.tui.terminal import REVIEW_KEY
 from ollm_tui.tui.terminal_references import TerminalExcerpt, excerpt_of
 from ollm_tui.tui.widgets.tab_strip import SHELL, command_label
 
@@ -97,16 +97,21 @@ class TerminalPane(TerminalViews):
             self._search = TerminalSearch(view, self._sought)
             await self.mount(self._search)
 
-    def send_leave_key(self) -> None:
-        """Send the leave key, which was pressed twice, to the program."""
-        view = self._views.get(self._chosen)
-        if view is not None:
-            view.press_leave()
+    async def await_prefix_key(self) -> None:
+        """Show what the next key can do, and wait for it."""
+        if not self.query(TerminalPrefix):
+            await self.mount(TerminalPrefix())
 
-    def send_review_key(self) -> None:
-        """Send F8, pressed after the leave key, to the program."""
+    def send_key(self, key: str) -> None:
+        """Send a key to the program in front."""
         if self.view is not None:
-            self.view.send_key(REVIEW_KEY)
+            self.view.send_key(key)
+
+    def go_to_shell(self) -> None:
+        """Bring the person's shell to the front, started again if it has ended."""
+        self.choose(SHELL)
+        if self._shell_id:
+            self.action_restart()
 
     def type_into_shell(self, text: str) -> None:
         """Type a line into the person's shell, started if need be."""
@@ -194,11 +199,6 @@ class TerminalPane(TerminalViews):
         command_id = self._command_of(event.view)
         if command_id:
             self.post_message(ResizeTerminal(command_id, event.columns, event.lines))
-
-    def on_terminal_view_leave(self, event: TerminalView.Leave) -> None:
-        """Leave the terminal."""
-        event.stop()
-        self.post_message(self.Left())
 
     async def on_terminal_view_find_asked(self, event: TerminalView.FindAsked) -> None:
         """Open the search line."""

@@ -13,6 +13,7 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.layout import Pane
 from ollm_tui.tui.panes.confirmations_pane import QueuePane
+from ollm_tui.tui.panes.terminal_prefix import TerminalPrefix
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import AskForTrust, ChangeMode, Intent, InterruptTurn, WatchJobs
 from ollm_tui.tui.screens.confirmation_review import ConfirmationReview
@@ -71,7 +72,7 @@ class Dashboard(TerminalFocusScreen):
                 "leave_terminal",
                 "Leave terminal",
                 "terminal.leave",
-                "From the terminal to the prompt; twice sends it",
+                "From the terminal to the prompt; with a key behind it more",
             ),
         ),
         *key_bindings(
@@ -213,9 +214,9 @@ class Dashboard(TerminalFocusScreen):
             return False
         match action:
             case "review":
-                return bool(self.reviewing.queue.pending) or self.just_left_terminal
+                return bool(self.reviewing.queue.pending) and not isinstance(self.focused, TerminalPrefix)
             case "leave_terminal":
-                return self.term.has_focus_within or self.just_left_terminal
+                return self.term.has_focus_within
             case "send_selection":
                 return self.term.has_selection
             case "to_prompt":
@@ -275,12 +276,8 @@ class Dashboard(TerminalFocusScreen):
             self.go_to(Pane.TERM)
 
     def action_review(self) -> None:
-        """Open the oldest confirmation; right after the terminal's leave key, send F8 to its program."""
-        if self.just_left_terminal and not self.term.has_focus_within:
-            self._left_at = float("-inf")
-            self.term.send_review_key()
-        else:
-            self.reviewing.open_oldest()
+        """Open the oldest confirmation."""
+        self.reviewing.open_oldest()
 
     def action_fold(self) -> None:
         """Open or fold all tool calls."""
@@ -311,7 +308,6 @@ class Dashboard(TerminalFocusScreen):
 
     def key_typed(self, key: str) -> None:
         """Note that another key came between two."""
-        super().key_typed(key)
         if key != "escape":
             self._escape_at = float("-inf")
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from textual import events, on
-from textual._keyboard_protocol import MODIFIER_FUNCTIONAL_KEYS
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
@@ -14,10 +13,11 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ollm_tui.tui.decisions import KeyPresses
-from ollm_tui.tui.layout import ALL_CLASSES, Arrangement, Pane
+from ollm_tui.tui.layout import ALL_CLASSES, LEAST_ROWS, LEAST_TERMINAL_ROWS, ROWS_STEP, Arrangement, Pane
 from ollm_tui.tui.panes.confirmations_pane import QueuePane
 from ollm_tui.tui.panes.conversation_pane import ConversationPane
 from ollm_tui.tui.panes.terminal_pane import TerminalPane
+from ollm_tui.tui.panes.terminal_prefix import PrefixAction, TerminalPrefix
 from ollm_tui.tui.panes.todos_pane import TodoPane
 from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
 from ollm_tui.tui.widgets.footer import KeyFooter
@@ -79,6 +79,7 @@ class PaneScreen(Screen[None]):
         classes = self.arrangement.classes()
         # At once: each single change would restyle the whole screen.
         self.update_classes({name: name in classes for name in ALL_CLASSES})
+        self.term.styles.height = self.arrangement.terminal_rows if self.arrangement.shares_height else None
         self.draw_tabs()
         focused = self.focused
         if focused is None or not _in_sight(focused):
@@ -190,27 +191,44 @@ def _in_sight(widget: Widget) -> bool:
     return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))
 
 
-LEAVE_SECONDS = 1.0
-"""Within this time after leaving the terminal the same key again is sent to its program."""
-
-
 class TerminalFocusScreen(PaneScreen):
     """Screen with the keys that enter and leave the terminal."""
-
-    def __init__(self, now: Callable[[], float], *, blink: bool) -> None:
-        super().__init__(now, blink=blink)
-        self._left_at = float("-inf")
 
     def action_terminal_tab(self) -> None:
         """Show the next terminal tab."""
         self.term.action_turn(1)
 
-    def action_leave_terminal(self) -> None:
-        """Leave the terminal; pressed twice, send the key to it."""
-        if self.just_left_terminal and not self.term.has_focus_within:
-            self.term.send_leave_key()
+    async def action_leave_terminal(self) -> None:
+        """Wait for the key that says what the prefix is for; without one leave the terminal."""
+        await self.term.await_prefix_key()
+
+    @on(TerminalPrefix.Chosen)
+    def _prefix_chosen(self, event: TerminalPrefix.Chosen) -> None:
+        match event.action:
+            case PrefixAction.TALLER | PrefixAction.LOWER:
+                self.resize_terminal(ROWS_STEP if event.action is PrefixAction.TALLER else -ROWS_STEP)
+                return
+            case PrefixAction.ZOOM:
+                self.action_zoom()
+            case PrefixAction.NEXT | PrefixAction.PREVIOUS:
+                self.term.action_turn(1 if event.action is PrefixAction.NEXT else -1)
+            case PrefixAction.READ:
+                self.term.read()
+            case PrefixAction.SHELL:
+                self.term.go_to_shell()
+            case PrefixAction.SEND_PREFIX:
+                self.term.send_key(LEAVE_KEY)
+            case PrefixAction.SEND_REVIEW:
+                self.term.send_key(REVIEW_KEY)
+        self.go_to(Pane.TERM)
+
+    def resize_terminal(self, rows: int) -> None:
+        """Give the terminal more or fewer rows, where it shares the height."""
+        if self.arrangement.shares_height:
+            wanted = self.term.outer_size.height + rows
+            self.rearrange(terminal_rows=min(max(wanted, LEAST_TERMINAL_ROWS), self.size.height - LEAST_ROWS))
         else:
-            self.go_to_prompt()
+            self.notify("The terminal has all the rows there are.", markup=False)
 
     def action_read_terminal(self) -> None:
         """Open the terminal's output for reading."""
@@ -238,19 +256,7 @@ class TerminalFocusScreen(PaneScreen):
         self.bring(Pane.CHAT)
         self.call_after_refresh(self.chat.action_search)
 
-    @property
-    def just_left_terminal(self) -> bool:
-        """Return whether the terminal was left a moment ago."""
-        return self._now() - self._left_at <= LEAVE_SECONDS
-
-    def key_typed(self, key: str) -> None:
-        """Note that another key followed the one that leaves."""
-        if key not in (LEAVE_KEY, REVIEW_KEY, *MODIFIER_FUNCTIONAL_KEYS):
-            self._left_at = float("-inf")
-            if self.term.view is not None:
-                self.term.view.forget_leaving()
-
+    @on(TerminalPrefix.Ended)
     @on(TerminalPane.Left)
     def _left_terminal(self) -> None:
-        self._left_at = self._now()
         self.go_to_prompt()

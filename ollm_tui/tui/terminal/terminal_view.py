@@ -14,14 +14,11 @@ before a widget sees a key, so the app's `check_action` must answer False for it
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
-
 from textual import events
 
 from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
-from ollm_tui.tui.terminal.canvas import TerminalCanvas, ViewMessage
+from ollm_tui.tui.terminal.canvas import TerminalCanvas
 from ollm_tui.tui.terminal.emulator.terminal_modes import MouseReports
 from ollm_tui.tui.terminal.keys_mouse_paste import (
     WHEEL_LINES,
@@ -40,8 +37,6 @@ from ollm_tui.tui.terminal.raw_keys import HasPrograms, RawKey
 from ollm_tui.tui.terminal.reading_view import ReadingView
 from ollm_tui.tui.terminal.terminal_engine import TerminalEngine
 
-LEAVE_SECONDS = 1.0
-"""Seconds within which a second ctrl+] goes to the program."""
 FIND_KEY = "ctrl+f"
 """Searches while older lines are shown; at the bottom it is the program's."""
 
@@ -51,13 +46,8 @@ _BUTTONS = {0: Button.NONE, 1: Button.LEFT, 2: Button.MIDDLE, 3: Button.RIGHT}
 class TerminalView(ReadingView, can_focus=True):
     """A terminal screen; the program's text and title are never markup."""
 
-    @dataclass
-    class Leave(ViewMessage):
-        """The person pressed ctrl+]: focus something else."""
-
     def __init__(self, engine: TerminalEngine | None = None, *, classes: str | None = None) -> None:
         super().__init__(engine, classes=classes)
-        self._left_at = float("-inf")
         self._pressed = Button.NONE
         self._pointed = (-1, -1)
         self._outer_keys = 0
@@ -74,31 +64,14 @@ class TerminalView(ReadingView, can_focus=True):
         """Whether keys but F8 and ctrl+] go to the program and nowhere else."""
         return self.captures_keys and not self.scroll_mode
 
-    def press_leave(self) -> bool:
-        """Handle ctrl+]; True on the second in a row, which sends 0x1d."""
-        now = time.monotonic()
-        if now - self._left_at <= LEAVE_SECONDS:
-            self._left_at = float("-inf")
-            self.send(b"\x1d")
-            return True
-        self._left_at = now
-        return False
-
-    def forget_leaving(self) -> None:
-        """Handle another key: only two ctrl+] in a row count."""
-        self._left_at = float("-inf")
-
     # Keys, pastes, focus
 
     async def _on_key(self, event: events.Key) -> None:
         """Give the program every key but two, before other bindings see it."""
         key = event.key
-        if key == REVIEW_KEY or self.reader is not None or (not self.interactive and key == LEAVE_KEY):
+        if key in (REVIEW_KEY, LEAVE_KEY) or self.reader is not None:
             return
-        if key == LEAVE_KEY:
-            if not self.press_leave():
-                self.post_message(self.Leave(self))
-        elif self.scroll_mode and key == FIND_KEY:
+        if self.scroll_mode and key == FIND_KEY:
             self.action_ask_find()
         elif (self.scroll_mode or not self.interactive) and self._scroll_key(key):
             pass

@@ -80,7 +80,6 @@ class Host(App[None]):
     @on(TerminalView.TitleChanged)
     @on(TerminalView.Bell)
     @on(TerminalView.Reported)
-    @on(TerminalView.Leave)
     @on(TerminalView.Scrolled)
     def keep(self, message: Message) -> None:
         self.messages.append(message)
@@ -244,39 +243,6 @@ async def test_without_focus_the_app_has_its_keys() -> None:
         await pilot.press("f6", "x")
         assert app.noted == ["f6"]
         assert app.sent() == b""
-
-
-async def test_one_leave_key_leaves_and_a_second_is_sent() -> None:
-    app = host()
-    async with app.run_test(size=SIZE) as pilot:
-        app.view.focus()
-        await pilot.pause()
-        await pilot.press("ctrl+right_square_bracket")
-        assert len(app.of(TerminalView.Leave)) == 1
-        assert app.sent() == b""
-        await pilot.press("ctrl+right_square_bracket")
-        assert len(app.of(TerminalView.Leave)) == 1
-        assert app.sent() == b"\x1d"
-        await pilot.press("ctrl+right_square_bracket")
-        assert len(app.of(TerminalView.Leave)) == 2
-        app.query_one(Input).focus()
-        assert app.view.press_leave()
-        await pilot.pause()
-        assert app.sent() == b"\x1d"
-
-
-async def test_the_second_leave_key_has_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
-    app = host()
-    async with app.run_test(size=SIZE) as pilot:
-        app.view.focus()
-        await pilot.pause()
-        monkeypatch.setattr("ollm_tui.tui.terminal.terminal_view.time.monotonic", lambda: now[0])
-        assert not app.view.press_leave()
-        now[0] += 1.5
-        assert not app.view.press_leave()
-        now[0] += 0.9
-        assert app.view.press_leave()
 
 
 async def test_answers_of_the_terminal_go_to_the_program() -> None:

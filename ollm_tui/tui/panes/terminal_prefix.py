@@ -1,0 +1,137 @@
+"""The prefix of the terminal pane: what the next key does, shown over its last row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from textual import events
+from textual._keyboard_protocol import MODIFIER_FUNCTIONAL_KEYS
+from textual.binding import BindingType
+from textual.message import Message
+from textual.timer import Timer
+
+from ollm_tui.core.base.escape import visible
+from ollm_tui.tui.bindings import KeyGroup, display_key, key_bindings, register_keys
+from ollm_tui.tui.styled_text import StyledLine, TextRole, app_of, line
+from ollm_tui.tui.widgets.text_box import OneRow
+
+PREFIX_SECONDS = 1.0
+"""How long the next key is waited for; without one the terminal is left."""
+
+
+class PrefixAction(StrEnum):
+    """What a key after the prefix does."""
+
+    ZOOM = "zoom"
+    NEXT = "next"
+    PREVIOUS = "previous"
+    TALLER = "taller"
+    LOWER = "lower"
+    READ = "read"
+    SHELL = "shell"
+    SEND_PREFIX = "send_prefix"
+    SEND_REVIEW = "send_review"
+
+
+def _row(key: str, action: PrefixAction, name: str, tooltip: str) -> tuple[str, str, str, str, str]:
+    return key, f"choose('{action}')", name, f"prefix.{action}", tooltip
+
+
+@register_keys(KeyGroup.PREFIX)
+class TerminalPrefix(OneRow, can_focus=True):
+    """Menu that has the focus while the next key is waited for; it takes no room of its own."""
+
+    BINDINGS: ClassVar[list[BindingType]] = key_bindings(
+        _row("z", PrefixAction.ZOOM, "Zoom", "Give the terminal the whole screen, or end that"),
+        _row("n", PrefixAction.NEXT, "Next", "Next terminal"),
+        _row("p", PrefixAction.PREVIOUS, "Before", "Terminal before"),
+        _row("plus", PrefixAction.TALLER, "Taller", "Give the terminal more rows; may be repeated"),
+        _row("minus", PrefixAction.LOWER, "Lower", "Give the terminal fewer rows; may be repeated"),
+        _row("left_square_bracket", PrefixAction.READ, "Read", "Scroll, search and select with keys"),
+        _row("s", PrefixAction.SHELL, "Shell", "Your shell, started again if it has ended"),
+        _row("right_square_bracket,ctrl+right_square_bracket", PrefixAction.SEND_PREFIX, "Send", "Send ctrl+] itself"),
+        _row("f8", PrefixAction.SEND_REVIEW, "Send F8", "Send F8 to the program"),
+        show=False,
+    )
+
+    @dataclass
+    class Chosen(Message):
+        """The person chose what to do."""
+
+        action: PrefixAction
+
+    class Ended(Message):
+        """No key of the menu came: the terminal is left."""
+
+    def __init__(self) -> None:
+        super().__init__("term-prefix")
+        self._timer: Timer | None = None
+
+    def on_mount(self) -> None:
+        """Take the focus, and wait for a key."""
+        self.focus()
+        self._wait()
+
+    def _wait(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_timer(PREFIX_SECONDS, self._end)
+
+    def _end(self) -> None:
+        if self.screen.focused is self:
+            self.post_message(self.Ended())
+
+    def on_focus(self) -> None:
+        """Show the keys that hold from now on."""
+        self.call_after_refresh(self.refresh)
+
+    async def on_blur(self) -> None:
+        """Go, since another widget has the focus."""
+        await self.remove()
+
+    def yields_to(self, event: events.Key | events.Paste) -> bool:
+        """Leave the terminal for a paste or a key of the app; True when the event has to wait for that."""
+        if isinstance(event, events.Key):
+            bound = self.screen.active_bindings.get(event.key)
+            if event.key == "escape" or bound is None or bound.node not in (self.screen, app_of(self)):
+                return False
+        self._end()
+        return True
+
+    async def _on_key(self, event: events.Key) -> None:
+        """Leave at a key that nobody knows; it does nothing, not even in the prompt."""
+        if event.key in self._own_keys() or event.key in ("escape", *MODIFIER_FUNCTIONAL_KEYS):
+            return
+        event.stop()
+        event.prevent_default()
+        name = event.character if event.is_printable and event.character else display_key(event.key)
+        self.notify(f"^] knows no {visible(name)}: the key went to nobody.", markup=False)
+        self._end()
+
+    def _own_keys(self) -> dict[str, tuple[str, str]]:
+        """Return key, shown name and what it does of the menu's keys, as they are set."""
+        active = self.screen.active_bindings.values()
+        return {
+            bound.binding.key: (display_key(app_of(self).get_key_display(bound.binding)), bound.binding.description)
+            for bound in active
+            if bound.node is self
+        }
+
+    def action_choose(self, action: str) -> None:
+        """Do what the key stands for; sizes may be changed by several keys in a row."""
+        chosen = PrefixAction(action)
+        if chosen in (PrefixAction.TALLER, PrefixAction.LOWER):
+            self._wait()
+        self.post_message(self.Chosen(chosen))
+
+    def row(self, width: int) -> StyledLine:
+        """Return the keys and what they do."""
+        parts: list[str | tuple[str, TextRole]] = [("^] ", TextRole.STRONG)]
+        known: set[str] = set()
+        for shown, words in self._own_keys().values():
+            if words not in known:
+                known.add(words)
+                parts += [(shown, TextRole.ACCENT), f" {words}  "]
+        return line(*parts).cut(width)
