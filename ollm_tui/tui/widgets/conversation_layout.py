@@ -1,6 +1,7 @@
 """The conversation laid out in rows, without a screen: entries, blocks, heights, strips.
 
-Blocks never in sight have estimated heights; painting corrects them, and the view then keeps its position.
+Blocks never in sight have estimated heights; painting corrects them, and the view then keeps its position. Entries
+long out of sight keep their height alone, and are laid out again when they come into sight.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from ollm_tui.tui.widgets.block_painting import Block, BlockPainter
 PAINTED_BLOCKS = 1_500
 """Blocks whose strips are cached."""
 
+LAID_OUT_ENTRIES = 500
+"""Entries whose blocks are kept."""
+
 
 @dataclass(eq=False)
 class BlockSlot:
@@ -31,16 +35,18 @@ class BlockSlot:
 
 @dataclass(eq=False)
 class LaidOutEntry:
-    """An entry with its blocks, after `gap` blank rows."""
+    """An entry with its blocks, after `gap` blank rows; without blocks it keeps its height."""
 
     entry: Entry
     gap: int
     slots: list[BlockSlot] = field(default_factory=list[BlockSlot])
+    rows: int = 0
+    """Rows of the blocks that are not kept."""
 
     @property
     def height(self) -> int:
         """Rows it takes, the gap included."""
-        return self.gap + sum(slot.height for slot in self.slots)
+        return self.gap + (sum(slot.height for slot in self.slots) if self.slots else self.rows)
 
 
 @dataclass(frozen=True)
@@ -66,12 +72,15 @@ class ConversationLayout:
         self._width = 80
         self._painter: BlockPainter | None = None
         self._painted: OrderedDict[int, BlockSlot] = OrderedDict()
+        self._laid_out: OrderedDict[int, LaidOutEntry] = OrderedDict()
+        """Entries with blocks by index, last used last."""
 
     def clear(self) -> None:
         """Remove all entries."""
         self.items.clear()
         self._index.clear()
         self._painted.clear()
+        self._laid_out.clear()
         self._tops, self._stale_from = [0], 0
 
     def upsert(self, entry: Entry) -> bool:
@@ -116,14 +125,18 @@ class ConversationLayout:
                 slots.append(BlockSlot(block, block.estimate(self._width)))
         item.slots = slots
         self._stale_from = min(self._stale_from, index)
+        self._keep(index)
 
     def restyle(self, painter: BlockPainter, width: int) -> None:
         """Drop everything painted, for another theme or width."""
         rewrap = width != self._width
         self._painter = painter
+        wider = width / self._width
         self._width = width
         self._painted.clear()
         for item in self.items:
+            if rewrap and not item.slots:
+                item.rows = max(1, round(item.rows / wider))
             for slot in item.slots:
                 slot.strips = None
                 if rewrap:
@@ -167,8 +180,10 @@ class ConversationLayout:
             top = self.top_of(index)
             if top > last:
                 break
-            row = top + self.items[index].gap
-            for slot in self.items[index].slots:
+            row, height = top + self.items[index].gap, self.items[index].height
+            slots = self._slots(index)
+            changed |= height != self.items[index].height
+            for slot in slots:
                 if row <= last and row + max(1, slot.height) > first and self._paint(slot):
                     changed = True
                     self._stale_from = min(self._stale_from, index)
@@ -185,13 +200,36 @@ class ConversationLayout:
         rest = position.row - item.gap
         if rest < 0:
             return None
-        for slot in item.slots:
+        for slot in self._slots(position.index):
             if rest < slot.height:
                 self._paint(slot)
                 strips = slot.strips or []
                 return strips[rest] if rest < len(strips) else None
             rest -= slot.height
         return None
+
+    def _slots(self, index: int) -> list[BlockSlot]:
+        """Return an entry's blocks, laid out again where they were not kept."""
+        item = self.items[index]
+        if not item.slots:
+            item.slots = [BlockSlot(block, block.estimate(self._width)) for block in self._blocks_of(item.entry)]
+            for slot in item.slots:
+                self._paint(slot)
+            if item.height != item.gap + item.rows:
+                self._stale_from = min(self._stale_from, index)
+        self._keep(index)
+        return item.slots
+
+    def _keep(self, index: int) -> None:
+        """Keep the blocks of the entries used last."""
+        self._laid_out[index] = self.items[index]
+        self._laid_out.move_to_end(index)
+        while len(self._laid_out) > LAID_OUT_ENTRIES:
+            _, item = self._laid_out.popitem(last=False)
+            item.rows = item.height - item.gap
+            for slot in item.slots:
+                self._painted.pop(id(slot), None)
+            item.slots = []
 
     def _paint(self, slot: BlockSlot) -> bool:
         if slot.strips is not None or self._painter is None:

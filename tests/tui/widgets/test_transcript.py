@@ -24,7 +24,7 @@ from ollm_tui.tui.values import (
 )
 from ollm_tui.tui.widgets import markdown_blocks, tool_call_view
 from ollm_tui.tui.widgets.block_painting import BlockPainter
-from ollm_tui.tui.widgets.conversation_layout import ConversationLayout
+from ollm_tui.tui.widgets.conversation_layout import LAID_OUT_ENTRIES, ConversationLayout
 from ollm_tui.tui.widgets.entry_blocks import EntryComposer
 from ollm_tui.tui.widgets.markdown_blocks import TAIL_CHARS, BlockSplitter, Code, Prose, split_markdown
 from ollm_tui.tui.widgets.row_list import ListRow
@@ -222,6 +222,34 @@ async def test_ten_thousand_messages_are_painted_only_where_they_are_seen() -> N
         document = here.app.dashboard.chat.transcript.document
         painted = sum(slot.strips is not None for item in document.items for slot in item.slots)
         assert painted < 100
+
+
+async def test_a_long_session_keeps_the_blocks_of_what_was_seen_last_and_shows_finds_and_copies_the_first() -> None:
+    async with stage() as here:
+        shown = here.app.dashboard.chat.transcript
+        for turn in range(200):
+            entries = (
+                UserEntry(f"u{turn}", f"question {turn}"),
+                CallEntry(f"c{turn}", "grep", f"word {turn}", outcome=CallOutcome.OK, output=f"found {turn}"),
+                AnswerEntry(f"a{turn}", "m", f"It is **answer {turn}**.\n\n```\ncode {turn}\n```\n"),
+            )
+            here.app.post_update(updates.ConversationUpdate(EntriesChanged(entries)))
+        await wait_until(here.pilot, lambda: "code 199" in here.text)
+        assert sum(bool(item.slots) for item in shown.document.items) == LAID_OUT_ENTRIES
+        await here.press("f6", "g")
+        rows = here.text
+        assert all(words in rows for words in ("question 0", "word 0", "It is answer 0.", "code 0", "question 1"))
+        seen: list[str] = []
+        while not shown.scroll_offset.y >= shown.max_scroll_y:
+            await here.press("pagedown")
+            seen += [row for row in here.text.splitlines() if "question" in row]
+        assert [turn for turn in range(3, 200) if not any(f"question {turn} " in row for row in seen)] == []
+        assert sum(bool(item.slots) for item in shown.document.items) == LAID_OUT_ENTRIES
+        await here.press("ctrl+f", *"found 7", "enter")
+        assert shown.chosen_entry is not None and shown.chosen_entry.id.startswith("c7")
+        shown.focus()
+        await here.press("c")
+        assert here.app.clipboard.startswith("found 7")
 
 
 async def test_a_call_is_folded_until_it_is_opened_and_copied_with_a_key() -> None:
