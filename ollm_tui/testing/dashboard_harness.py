@@ -19,6 +19,7 @@ from ollm_tui.tui.app import DashboardApp
 from ollm_tui.tui.decisions import DecisionGuard, Readiness
 from ollm_tui.tui.first_frame import DEFAULT_THEME
 from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
+from ollm_tui.tui.screens.group_screen import GroupScreen
 from ollm_tui.tui.screens.question_screens import GuardedScreen, TrustScreen
 from ollm_tui.tui.values import Activity
 
@@ -73,9 +74,9 @@ class DashboardHarness:
             screen = self.app.screen
             if guard is not None:
                 return guard.readiness(whole=False) is Readiness.READY
-            if not isinstance(screen, ConfirmationScreen | GuardedScreen):
+            if not isinstance(screen, ConfirmationScreen | GroupScreen | GuardedScreen):
                 return False
-            whole = isinstance(screen, ConfirmationScreen | TrustScreen)
+            whole = isinstance(screen, ConfirmationScreen | GroupScreen | TrustScreen)
             return screen.guard.readiness(whole=whole) is Readiness.READY
 
         await self.wait_until(ready)

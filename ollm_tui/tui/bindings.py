@@ -39,6 +39,7 @@ class KeyGroup(Enum):
     PROMPT = "Prompt"
     CHAT = "Chat"
     CONFIRMATION = "Confirmation"
+    GROUP = "Similar questions"
     LISTS = "Queue and todos"
     MEMORY = "Memory"
     PREFIX = "In the terminal after ctrl+]"

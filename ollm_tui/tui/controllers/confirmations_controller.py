@@ -54,6 +54,12 @@ class ConfirmationsController:
             case intents.DenyConfirmations(item_ids):
                 for item_id in item_ids:
                     self._bus.respond_to_confirmation(ConfirmationResponse(id=item_id, approved=False))
+            case intents.DecideGroup():
+                self._decide_group(intent)
+            case intents.HoldGroup(item_ids, on):
+                for item_id in item_ids:
+                    (self._bus.hold if on else self._bus.release)(item_id)
+                self.post_soon()
             case intents.HoldConfirmation(item_id):
                 self._bus.hold(item_id)
                 self.post_soon()
@@ -124,6 +130,20 @@ class ConfirmationsController:
         )
         if not self._bus.respond_to_confirmation(response):
             self._post(updates.ToastUpdate("That question was settled before your answer.", failed=True))
+            self.post_soon()
+
+    def _decide_group(self, decision: intents.DecideGroup) -> None:
+        """Settle each by its own id; one that is settled already stays as it is."""
+        count = len(decision.item_ids)
+        settled = sum(
+            self._bus.respond_to_confirmation(
+                ConfirmationResponse(id=item_id, approved=decision.approved, reason=decision.reason)
+            )
+            for item_id in decision.item_ids
+        )
+        if settled < count:
+            words = f"{count - settled} of {count} questions were settled before your answer."
+            self._post(updates.ToastUpdate(words, failed=True))
             self.post_soon()
 
     async def _review(self, item_id: str, arguments: JsonObject | None) -> None:

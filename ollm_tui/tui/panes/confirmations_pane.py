@@ -22,6 +22,7 @@ from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import DecisionGuard, KeyPresses, Readiness, deny_all
 from ollm_tui.tui.durations import clock_text
 from ollm_tui.tui.protocol.intents import DenyConfirmations
+from ollm_tui.tui.question_groups import QuestionGroup, group_questions, subject
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
@@ -37,9 +38,9 @@ SUBJECT_CHARACTERS = 500
 
 @register_keys(KeyGroup.LISTS, 1)
 class QueuePane(Vertical):
-    """List of confirmations with number, risk and clock.
+    """List of confirmations with number, risk and clock; similar ones stand in one row.
 
-    Opening a row requests the review of that confirmation.
+    Opening a row requests the review of that confirmation, or the list of those in it.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(
@@ -57,12 +58,19 @@ class QueuePane(Vertical):
 
         item_id: str
 
+    @dataclass
+    class GroupAsked(Message):
+        """Open the list of these similar questions."""
+
+        item_ids: tuple[str, ...]
+
     def __init__(self, presses: KeyPresses) -> None:
         super().__init__(id="queue", classes="pane")
         self._now = presses.now
         self.guard = DecisionGuard(presses)
         self._marked: str | None = None
         self._rows = RowList("queue-rows")
+        self._groups: tuple[QuestionGroup, ...] = ()
         self._words: dict[str, tuple[StyledLine, ...]] = {}
         self._empty = Static("", markup=False, id="queue-empty")
         self._empty.can_focus = True
@@ -83,6 +91,8 @@ class QueuePane(Vertical):
         open_ = len(queue.pending)
         self.border_title = f"Queue ({open_})" if open_ else "Queue"
         self.border_subtitle = "F8 review" if open_ else ""
+        self._groups = group_questions(queue.items)
+        self._words = {group.row_id: _group_lines(group) for group in self._groups}
         self._empty.display = not queue.items
         self._rows.display = bool(queue.items)
         self.draw_rows()
@@ -97,9 +107,10 @@ class QueuePane(Vertical):
     def draw_rows(self) -> None:
         """Draw the rows, each second and after each change of the queue."""
         now = self._now()
-        # Only the clock and the outcome of a confirmation change.
-        self._words = {item.id: self._words.get(item.id) or _item_lines(item) for item in self.queue.items}
-        rows = [ListRow(item.id, self._words[item.id], line(time_words(item, now))) for item in self.queue.items]
+        rows = [
+            ListRow(group.row_id, self._words[group.row_id], line(time_words(_next_due(group), now)))
+            for group in self._groups
+        ]
         self._rows.show_rows(rows)
         height = sum(len(row.lines) for row in rows)
         self._rows.styles.height = max(1, height)
@@ -107,12 +118,24 @@ class QueuePane(Vertical):
     @on(RowList.Opened)
     def _open(self, event: RowList.Opened) -> None:
         event.stop()
-        self.post_message(self.ReviewAsked(event.row_id))
+        group = self._group(event.row_id)
+        if group is not None and len(group.items) > 1:
+            self.post_message(self.GroupAsked(group.ids))
+        else:
+            self.post_message(self.ReviewAsked(event.row_id))
+
+    def _group(self, row_id: str | None) -> QuestionGroup | None:
+        return next((group for group in self._groups if group.row_id == row_id), None)
 
     def action_deny(self) -> None:
-        """Deny the marked confirmation."""
-        chosen = self.queue.find(self._rows.chosen_id or "")
-        if chosen is not None and chosen.pending and self._may(f"deny {chosen.id}"):
+        """Deny the marked confirmation; several in one row are decided in their list."""
+        group = self._group(self._rows.chosen_id)
+        if group is None:
+            return
+        chosen = group.oldest
+        if len(group.items) > 1:
+            self.notify(f"Enter opens the list of these {len(group.items)}; n denies them there.", markup=False)
+        elif chosen.pending and self._may(f"deny {chosen.id}"):
             self.post_message(DenyConfirmations((chosen.id,)))
 
     def action_deny_all(self) -> None:
@@ -131,14 +154,10 @@ class QueuePane(Vertical):
 
 def subject_of(item: Confirmation) -> str:
     """Return a confirmation's command, file or URL, else its description."""
-    details, preview = item.details, item.details.preview
-    if preview is not None and preview.kind == "command":
-        return preview.command
+    preview = item.details.preview
     if preview is not None and preview.kind == "diff":
         return f"{preview.diff.path}  +{preview.diff.added} -{preview.diff.removed}"
-    if preview is not None and preview.kind == "url":
-        return preview.url
-    return details.locations[0] if details.locations else details.description
+    return subject(item)
 
 
 def time_words(item: Confirmation, now: float) -> tuple[str, TextRole]:
@@ -153,12 +172,22 @@ def time_words(item: Confirmation, now: float) -> tuple[str, TextRole]:
     return (f"{clock_text(left)} !", TextRole.WARNING) if left < LATE_SECONDS else (clock_text(left), TextRole.PLAIN)
 
 
-def _item_lines(item: Confirmation) -> tuple[StyledLine, ...]:
-    details = item.details
-    risk = f"{RISK_WORDS[details.risk]:<4}"
+def _next_due(group: QuestionGroup) -> Confirmation:
+    """Return the question with the least time left, else the oldest."""
+    clocked = [item for item in group.items if item.deadline is not None]
+    return min(clocked, key=lambda item: item.deadline or 0.0, default=group.oldest)
+
+
+def _group_lines(group: QuestionGroup) -> tuple[StyledLine, ...]:
+    details = group.oldest.details
+    alone = len(group.items) == 1
+    name = f"#{group.oldest.ordinal} " if alone else f"{len(group.items)} x "
+    what = subject_of(group.oldest) if alone else group.pattern.text
     return (
         line(
-            (f"#{item.ordinal} ", TextRole.STRONG), (risk, RISK_ROLES[details.risk]), f" {visible(details.tool_name)}"
+            (name, TextRole.STRONG),
+            (f"{RISK_WORDS[details.risk]:<4}", RISK_ROLES[details.risk]),
+            f" {visible(details.tool_name)}",
         ),
-        line(("   ", TextRole.PLAIN), (visible(subject_of(item)[:SUBJECT_CHARACTERS]), TextRole.MUTED)),
+        line(("   ", TextRole.PLAIN), (visible(what[:SUBJECT_CHARACTERS]), TextRole.MUTED)),
     )

@@ -101,6 +101,23 @@ class DenyConfirmations(ConfirmationIntent):
 
 
 @dataclass
+class DecideGroup(ConfirmationIntent):
+    """Settle several confirmations that were shown together, each by its own id."""
+
+    item_ids: tuple[str, ...]
+    approved: bool
+    reason: str | None = None
+
+
+@dataclass
+class HoldGroup(ConfirmationIntent):
+    """Stop the clocks of confirmations that are shown together; with `on` false they go on."""
+
+    item_ids: tuple[str, ...]
+    on: bool
+
+
+@dataclass
 class HoldConfirmation(ConfirmationIntent):
     """Stop the clock of a confirmation that is being read, and review its call."""
 

@@ -8,6 +8,7 @@ def load_all() -> tuple[ModuleType, ...]:
     from ollm_tui.tui.panes import terminal_search_line
     from ollm_tui.tui.screens import (
         confirmation_screen,
+        group_screen,
         help_screen,
         jobs_screen,
         memory_screen,
@@ -15,5 +16,5 @@ def load_all() -> tuple[ModuleType, ...]:
     )
     from ollm_tui.tui.terminal import reading_view
 
-    screens = (confirmation_screen, help_screen, jobs_screen, memory_screen, question_screens)
+    screens = (confirmation_screen, group_screen, help_screen, jobs_screen, memory_screen, question_screens)
     return (*screens, terminal_search_line, reading_view)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.execution.calls import CallReview
     from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
+    from ollm_tui.tui.screens.group_screen import GroupScreen
     from ollm_tui.tui.screens.pane_screen import PaneScreen
 
 
@@ -28,7 +29,7 @@ class ConfirmationReview:
         self.auto_open = AutoOpenTimer()
         self._dashboard = dashboard
         self._presses = presses
-        self._open: ConfirmationScreen | None = None
+        self._open: ConfirmationScreen | GroupScreen | None = None
         self._timer: Timer | None = None
 
     def take(self, queue: ConfirmationQueueSnapshot) -> None:
@@ -107,6 +108,21 @@ class ConfirmationReview:
         self._open = ConfirmationScreen(self.queue, item_id, self._presses)
         self.auto_open.seen |= {item.id for item in self.queue.pending}
         app_of(self._dashboard).push_screen(self._open, self._closed)
+
+    def open_group(self, item_ids: tuple[str, ...]) -> None:
+        """Show similar questions as a list, in place of the confirmation."""
+        from ollm_tui.tui.screens.group_screen import GroupScreen
+
+        if self._open is not None or not any(item.id in item_ids for item in self.queue.pending):
+            return
+        self._open = GroupScreen(self.queue, item_ids, self._presses)
+        self.auto_open.seen |= {item.id for item in self.queue.pending}
+        app_of(self._dashboard).push_screen(self._open, self._group_closed)
+
+    def _group_closed(self, item_id: str | None) -> None:
+        self._closed(None)
+        if item_id is not None:
+            self.open(item_id)
 
     def _closed(self, typed: str | None) -> None:
         self._open = None

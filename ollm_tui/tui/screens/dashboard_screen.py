@@ -323,6 +323,10 @@ class Dashboard(TerminalFocusScreen):
     def _review_asked(self, event: QueuePane.ReviewAsked) -> None:
         self.reviewing.open(event.item_id)
 
+    @on(QueuePane.GroupAsked)
+    def _group_asked(self, event: QueuePane.GroupAsked) -> None:
+        self.reviewing.open_group(event.item_ids)
+
     @on(Transcript.CopyAsked)
     def _copy(self, event: Transcript.CopyAsked) -> None:
         app_of(self).copy_to_clipboard(event.text)

@@ -80,7 +80,8 @@ class RowList(LineView):
         self._choices: tuple[ListRow, ...] = ()
         self._tops: list[int] = [0]
         """First line of each choice at the current width, then the end of all."""
-        self._width = 0
+        self.row_width = 0
+        """The width that the rows are laid out for."""
         self._index = 0
 
     def show_rows(self, rows: Sequence[ListRow]) -> None:
@@ -130,7 +131,7 @@ class RowList(LineView):
         if not 0 <= row < self._tops[-1]:
             return EMPTY
         index = self._index_at(row)
-        return self._choices[index].at_width(self._width)[row - self._tops[index]]
+        return self._choices[index].at_width(self.row_width)[row - self._tops[index]]
 
     def on_focus(self) -> None:
         """Show the cursor."""
@@ -154,6 +155,15 @@ class RowList(LineView):
         last = len(self._tops) - 1
         return self._tops[min(self._index, last)], self._tops[min(self._index + 1, last)]
 
+    def rows_between(self, top: int, bottom: int) -> list[tuple[str, int, int]]:
+        """Return the rows with a line in this range: id, first line, and the one behind the last."""
+        tops = self._tops
+        return [
+            (row.id, first, last)
+            for row, first, last in zip(self._choices, tops, tops[1:], strict=False)
+            if first < bottom and last > top
+        ]
+
     def row_clicked(self, row_id: str, clicks: int) -> None:
         """Open a row that was clicked `clicks` times in a row."""
         self.post_message(self.Opened(self, row_id))
@@ -163,6 +173,6 @@ class RowList(LineView):
 
     def measure(self, width: int) -> int:
         """Find the first line of each choice; return how many lines all have."""
-        self._width = width
+        self.row_width = width
         self._tops = list(accumulate((row.height(width) for row in self._choices), initial=0))
         return self._tops[-1]

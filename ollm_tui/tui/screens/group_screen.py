@@ -1,0 +1,349 @@
+"""List of similar questions: all that were shown, or a chosen few, are approved or denied together."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.timer import Timer
+from textual.widgets import Input
+
+from ollm_tui.core.base.escape import visible
+from ollm_tui.core.bus.states import ConfirmationState, Risk
+from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
+from ollm_tui.tui.decisions import QUIET_SECONDS, DecisionGuard, KeyPresses, Readiness
+from ollm_tui.tui.protocol.intents import DecideGroup, HoldGroup
+from ollm_tui.tui.question_groups import group_questions
+from ollm_tui.tui.styled_text import StyledLine, TextRole, line
+from ollm_tui.tui.values import ConfirmationQueueSnapshot
+from ollm_tui.tui.widgets.question_list import QuestionList, question_row
+from ollm_tui.tui.widgets.row_list import RowList
+from ollm_tui.tui.widgets.text_box import TextBox
+
+if TYPE_CHECKING:
+    from ollm_tui.core.base.results import JsonObject
+    from ollm_tui.core.bus.notices import Confirmation
+    from ollm_tui.core.execution.calls import CallReview
+
+HEAD_CHARACTERS = 300
+"""So much of a fact fits into the head; the list has every question whole."""
+
+WIDTH = 120
+SHARE_OF_HEIGHT = 0.96
+BORDERS = 2
+
+ESC = ("Esc", TextRole.ACCENT)
+
+
+@register_keys(KeyGroup.GROUP)
+class GroupScreen(ModalScreen[str | None]):
+    """Shows the questions that were similar when it was opened; none is decided that was not shown whole.
+
+    Dismissed with the id of a question to open alone.
+    """
+
+    # With priority, as in the confirmation: each key acts before the next one is handled.
+    BINDINGS: ClassVar[list[BindingType]] = key_bindings(
+        ("space", "mark", "Choose", "group.mark", "Choose the marked question, or not; without any, all are meant"),
+        ("y", "approve", "Approve", "group.approve", "Approve all shown, or the chosen ones; several take it twice"),
+        ("n", "deny", "Deny", "group.deny", "Deny all shown, or the chosen ones; several take it twice"),
+        ("r", "reason", "Deny, why", "group.reason", "Deny them and tell the model why"),
+        ("m", "take_newer", "Take newer", "group.newer", "Add the similar questions that came since"),
+        ("escape", "back", "Later", "group.later", "Decide later; the questions stay"),
+        priority=True,
+    )
+
+    def __init__(self, queue: ConfirmationQueueSnapshot, item_ids: tuple[str, ...], presses: KeyPresses) -> None:
+        super().__init__()
+        self._queue = queue
+        self._shown: dict[str, Confirmation] = {item.id: item for item in queue.items if item.id in item_ids}
+        """The questions of the list as they stand, oldest first."""
+        self._asked = dict(self._shown)
+        """The same as they were asked: what newer ones are compared with."""
+        self._first = next(iter(self._shown.values()))
+        self._marked: set[str] = set()
+        self._sent: set[str] = set()
+        self._denying: tuple[str, ...] = ()
+        """The questions that the reason being typed is about."""
+        self.guard = DecisionGuard(presses)
+        self._timer: Timer | None = None
+        self._head = TextBox("group-head")
+        self._list = QuestionList("group-list")
+        self._reason = Input(id="group-reason", compact=True, placeholder="why not; the model reads this")
+        self._keys = TextBox("group-keys")
+        self._box = Vertical(id="group-box")
+
+    def compose(self) -> ComposeResult:
+        """Compose head, list, reason and keys."""
+        with self._box:
+            yield self._head
+            yield self._list
+            yield self._reason
+            yield self._keys
+
+    def on_mount(self) -> None:
+        """Show the questions and stop their clocks."""
+        self._reason.display = False
+        self._box.set_class(self._first.details.risk is Risk.HIGH, "-high")
+        self.post_message(HoldGroup(tuple(self._shown), on=True))
+        self._list.focus()
+        self.rearm()
+
+    def on_resize(self) -> None:
+        """Fit the list to the window."""
+        self.call_after_refresh(self.draw)
+
+    # -- what is decided ---------------------------------------------------------------------------------------------
+
+    @property
+    def open_ids(self) -> tuple[str, ...]:
+        """The listed questions that wait for a decision."""
+        return tuple(item.id for item in self._shown.values() if item.pending and item.id not in self._sent)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The questions that a key decides: the chosen ones, else all that are open."""
+        if not self._marked:
+            return self.open_ids
+        return tuple(item_id for item_id in self.open_ids if item_id in self._marked)
+
+    @property
+    def unread(self) -> int:
+        """How many of these have not been in sight as a whole."""
+        return len(set(self.targets) - self._list.whole)
+
+    @property
+    def newer(self) -> tuple[Confirmation, ...]:
+        """The similar questions that came since; no key here decides them."""
+        others = [item for item in self._queue.pending if item.id not in self._shown]
+        groups = group_questions([*self._asked.values(), *others])
+        return tuple(
+            item
+            for group in groups
+            if any(item.id in self._shown for item in group.items)
+            for item in group.items
+            if item.id not in self._shown
+        )
+
+    # -- updates -----------------------------------------------------------------------------------------------------
+
+    def show_queue(self, queue: ConfirmationQueueSnapshot) -> None:
+        """Show another snapshot: rows stay where they are, and what has ended says how."""
+        self._queue = queue
+        before = self.open_ids
+        for item_id, shown in self._shown.items():
+            gone = replace(shown, state=ConfirmationState.CANCELLED) if shown.pending else shown
+            self._shown[item_id] = queue.find(item_id) or gone
+        if self._sent and not any(item.pending for item in self._shown.values()):
+            self._close()
+        elif self.open_ids != before:
+            self.rearm()
+        else:
+            self.draw()
+
+    def show_review(self, item_id: str, review: CallReview, arguments: JsonObject | None) -> None:
+        """Take no notice: reviews are for the confirmation of one question."""
+
+    def key_pressed(self) -> None:
+        """Show that the keys that decide wait for silence again."""
+        self._draw_when_ready()
+        self.draw()
+
+    @on(QuestionList.Seen)
+    def _seen(self) -> None:
+        self.rearm()
+
+    # -- actions -----------------------------------------------------------------------------------------------------
+
+    def action_mark(self) -> None:
+        """Choose the marked question, or not."""
+        chosen = self._list.chosen_id
+        if chosen is not None and (chosen in self.open_ids or chosen in self._marked):
+            self._marked ^= {chosen}
+            self.rearm()
+
+    def action_approve(self) -> None:
+        """Approve the targets; several, and HIGH ones, take two presses."""
+        if self._may("approve"):
+            self._decide(self.targets, approved=True)
+        self.draw()
+
+    def action_deny(self) -> None:
+        """Deny the targets; several take two presses."""
+        if self._may("deny"):
+            self._decide(self.targets, approved=False)
+        self.draw()
+
+    def action_reason(self) -> None:
+        """Ask for a reason for denying the targets."""
+        if self.targets and self._may("give a reason", twice=False):
+            self._denying = self.targets
+            self._reason.value, self._reason.display = "", True
+            self._reason.focus()
+        self.draw()
+
+    def action_take_newer(self) -> None:
+        """Add the similar questions that came since to the list."""
+        newer = {item.id: item for item in self.newer}
+        if newer and not self._reason.display:
+            self._shown |= newer
+            self._asked |= newer
+            self.post_message(HoldGroup(tuple(newer), on=True))
+            self.rearm()
+
+    def action_back(self) -> None:
+        """Leave the reason, or close the list and keep the questions."""
+        if self._reason.display:
+            self._leave_reason()
+            self.rearm()
+        else:
+            self._close()
+
+    @on(RowList.Opened)
+    def _opened(self, event: RowList.Opened) -> None:
+        event.stop()
+        if event.row_id in self.open_ids:
+            self._close(event.row_id)
+
+    @on(Input.Submitted, "#group-reason")
+    def _reason_given(self, event: Input.Submitted) -> None:
+        event.stop()
+        left = tuple(item_id for item_id in self._denying if item_id in self.open_ids)
+        if left:
+            self._leave_reason()
+            self._decide(left, approved=False, reason=event.value.strip() or None)
+        self.draw()
+
+    # -- helpers -----------------------------------------------------------------------------------------------------
+
+    def _decision(self, verb: str) -> Hashable:
+        return (verb, self.targets)
+
+    def _may(self, verb: str, *, twice: bool | None = None) -> bool:
+        if not self.targets or self._reason.display:
+            return False
+        if twice is None:
+            twice = len(self.targets) > 1 or (verb == "approve" and self._first.details.risk is Risk.HIGH)
+        return self.guard.press(self._decision(verb), whole=True, twice=twice) is Readiness.READY
+
+    def _decide(self, item_ids: tuple[str, ...], *, approved: bool, reason: str | None = None) -> None:
+        self._sent.update(item_ids)
+        self._marked.difference_update(item_ids)
+        self.post_message(DecideGroup(item_ids, approved, reason))
+        self.rearm()
+
+    def _leave_reason(self) -> None:
+        self._denying = ()
+        self._reason.display = False
+        self._list.focus()
+
+    def _close(self, item_id: str | None = None) -> None:
+        self.post_message(HoldGroup(tuple(self._shown), on=False))
+        if self.is_current:
+            self.dismiss(item_id)
+
+    def rearm(self) -> None:
+        """Let no key decide until what is shown now has been painted, and all of it has been in sight."""
+        change = self.guard.renew()
+        if not self.unread:
+            self.guard.see_end()
+        self.call_after_refresh(self._painted, change)
+        self.draw()
+
+    def _painted(self, change: int) -> None:
+        self.guard.show(change)
+        self._draw_when_ready()
+
+    def _draw_when_ready(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_timer(QUIET_SECONDS + 0.02, self.draw)
+
+    def draw(self) -> None:
+        """Draw the list; called each second while a clock runs."""
+        count = len(self._shown)
+        details = self._first.details
+        self._box.border_title = Content(
+            f"{count} similar questions   {details.risk.value.upper()}   {visible(details.tool_name)}"
+        )
+        self._box.border_subtitle = "PgUp/PgDn scroll   Enter opens one"
+        self._head.show_lines(self._head_lines())
+        self._list.show_rows(
+            [
+                question_row(item, marked=item.id in self._marked, sent=item.id in self._sent)
+                for item in self._shown.values()
+            ]
+        )
+        self._keys.show_lines(self._key_lines())
+        self._fit()
+
+    def _fit(self) -> None:
+        """Limit the list so that head and keys stay visible."""
+        width = min(WIDTH, self.size.width) - 4
+        around = self._head.rows_at(width) + self._keys.rows_at(width) + (1 if self._reason.display else 0)
+        self._list.styles.max_height = max(3, int(self.size.height * SHARE_OF_HEIGHT) - BORDERS - around)
+
+    def _head_lines(self) -> list[StyledLine]:
+        [group, *_] = group_questions(self._asked.values())
+        preview = self._first.details.preview
+        facts = [("What", group.pattern.text), ("Why", self._first.request.reason)]
+        if preview is not None and preview.kind == "command":
+            facts.insert(1, ("Where", "the workspace itself" if preview.cwd == "." else preview.cwd))
+        rows = [
+            line((f"{name:<6} ", TextRole.MUTED), visible(text[:HEAD_CHARACTERS]), hang=7, prose=True)
+            for name, text in facts
+        ]
+        warnings = preview.warnings if preview is not None else ()
+        return rows + [line((f"! {visible(one)}", TextRole.WARNING), hang=2, prose=True) for one in warnings]
+
+    def _key_lines(self) -> list[StyledLine]:
+        if self._reason.display:
+            left = sum(item_id in self.open_ids for item_id in self._denying)
+            if not left:
+                return [line("These questions have ended: what you type decides nothing.   ", ESC, " back")]
+            return [line(("Enter", TextRole.ACCENT), f" denies {_questions(left)} with this reason   ", ESC, " back")]
+        if not self.open_ids:
+            return [line("Nothing here waits any more.   ", ESC, " close")]
+        targets = len(self.targets)
+        which = "Chosen" if self._marked else "All"
+        ready = self.guard.readiness(whole=True) is Readiness.READY
+        role = TextRole.ACCENT if ready else TextRole.MUTED
+        again = next((verb for verb in ("approve", "deny") if self.guard.again(self._decision(verb))), "")
+        rows: list[StyledLine] = []
+        if again:
+            key = "y" if again == "approve" else "n"
+            rows.append(line((f"Press {key} again: {again} {_questions(targets)}", TextRole.ERROR)))
+        elif not targets:
+            rows.append(line(("What you chose has ended; space chooses others", TextRole.WARNING)))
+        elif self.unread:
+            rows.append(line((f"Scroll on: {self.unread} of {targets} not shown in full yet", TextRole.WARNING)))
+        else:
+            rows.append(line((f"{which}: {_questions(targets)}", TextRole.MUTED)))
+        newer = len(self.newer)
+        rows.append(
+            line(
+                ("y", role),
+                " approve  ",
+                ("n", role),
+                " deny  ",
+                ("r", role),
+                " deny, why  ",
+                ("space", TextRole.ACCENT),
+                " choose  ",
+                *((("m", TextRole.ACCENT), f" {newer} more since  ") if newer else ()),
+                ESC,
+                " later",
+            )
+        )
+        return rows
+
+
+def _questions(count: int) -> str:
+    return f"{count} question{'s' if count > 1 else ''}"
