@@ -22,13 +22,14 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.log_file import unexpected
 from ollm_tui.options import Options
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys, register_loader
-from ollm_tui.tui.first_frame import DEFAULT_THEME, collect_garbage, end_start, first_frame, release_lost_terminal
+from ollm_tui.tui.first_frame import DEFAULT_THEME, collect_garbage, end_start, first_frame
 from ollm_tui.tui.key_order import KeyOrder
 from ollm_tui.tui.panes.terminal_prefix import TerminalPrefix
 from ollm_tui.tui.protocol import Backend, OpenBackend, updates
 from ollm_tui.tui.protocol.intents import Intent, InterruptTurn, ReportFocus, RetryTurn, SendMessage
 from ollm_tui.tui.screens import load_all
 from ollm_tui.tui.screens.dashboard_screen import Dashboard
+from ollm_tui.tui.signals import leave_on_signals
 from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
 from ollm_tui.tui.themes import packaged_theme
 from ollm_tui.tui.values import Activity
@@ -120,15 +121,7 @@ class DashboardApp(App[int]):
         self.register_theme(packaged_theme(name if name not in self.available_themes else DEFAULT_THEME))
         self.theme = name if name in self.available_themes else DEFAULT_THEME
         self.call_after_refresh(self._start_backend)
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signals.SIGTERM, self._leave_on_signal)
-
-        def hung_up(number: int, frame: object) -> None:
-            # At once, not from the loop: the SIGCONT that comes along makes Textual write to the terminal.
-            release_lost_terminal()
-            loop.call_soon_threadsafe(self._leave_on_signal)
-
-        signals.signal(signals.SIGHUP, hung_up)
+        leave_on_signals(self._leave_on_signal)
 
     def on_unmount(self) -> None:
         """Restore the signal handler."""

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
-import termios
 import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -61,18 +59,6 @@ def _switch(flag: bool | None, variable: str, value: object, *, default: bool) -
     if given in TRUE or given in FALSE:
         return given in TRUE
     return value if isinstance(value, bool) else default
-
-
-def release_lost_terminal() -> None:
-    """Write to the null device from now on if the terminal was closed."""
-    # Textual's writer ends with its first failure, and whoever has more to write then waits for it for ever.
-    try:
-        termios.tcgetattr(sys.__stderr__ or 2)
-    except (termios.error, OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        for stream in (1, 2):
-            os.dup2(nowhere, stream)
-        os.close(nowhere)
 
 
 def collect_garbage() -> None:

@@ -78,10 +78,8 @@ def _record() -> str:
     return record.read_text()
 
 
-@pytest.mark.parametrize("how", ["closed", signal.SIGTERM])
-async def test_a_terminal_that_closes_and_a_termination_end_program_and_jobs(
-    folder: Path, how: str | signal.Signals
-) -> None:
+@pytest.mark.parametrize("how", ["closed", signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1])
+async def test_a_terminal_that_closes_and_signals_end_program_and_jobs(folder: Path, how: str | signal.Signals) -> None:
     terminal, job = await with_a_job(folder)
     program = terminal.pid
     if isinstance(how, signal.Signals):
@@ -93,6 +91,7 @@ async def test_a_terminal_that_closes_and_a_termination_end_program_and_jobs(
         assert await terminal.ends() == 130
     assert not alive(job)
     assert list((state_dir() / "jobs").iterdir()) == []
+    assert not [*(state_dir() / "sessions").glob("*/running")]
     if isinstance(how, signal.Signals):
         await terminal.close()
 
