@@ -166,7 +166,7 @@ async def test_time_in_which_nothing_could_be_painted_does_not_arm_the_keys() ->
         assert here.modal is not None
         here.modal.rearm()
         here.clock.seconds += 60
-        here.modal.action_approve()
+        here.modal._box.action_approve()
         await here.settle()
         assert here.decisions == []
         await here.press("y")
@@ -191,6 +191,9 @@ async def test_a_reason_for_denying_goes_word_for_word() -> None:
         await here.show_queue(question())
         await here.arm()
         await here.press("r", *"use tabs y", "enter")
+        assert here.decisions == [], "the Enter of somebody who writes a message"
+        await here.arm()
+        await here.press("enter")
         assert [(one.approved, one.reason) for one in here.decisions] == [(False, "use tabs y")]
 
 
@@ -199,6 +202,9 @@ async def test_keys_of_one_burst_take_effect_in_their_order() -> None:
         await here.show_queue(question())
         await here.arm()
         await here.burst("r", *"not yet: y A n [D] e r", "enter")
+        assert here.decisions == []
+        await here.arm()
+        await here.press("enter")
         await wait_until(here.pilot, lambda: bool(here.decisions))
         assert [(one.approved, one.reason) for one in here.decisions] == [(False, "not yet: y A n [D] e r")]
 
@@ -602,7 +608,7 @@ async def test_its_footer_has_the_keys_that_work_and_no_others() -> None:
         assert "Interrupt" not in footer and "^S" not in footer
         await here.arm()
         await here.press("e")
-        assert "^S Check" in here.text.splitlines()[-1]
+        assert "^S Go on  Esc Back" in here.text.splitlines()[-1]
 
 
 async def test_on_a_small_screen_reason_and_place_have_to_be_read_too() -> None:

@@ -46,7 +46,8 @@ async def test_the_reason_of_a_denial_reaches_the_model(workspace: Path) -> None
     async with open_dashboard(workspace, script) as here:
         await here.send("go")
         await here.wait_for_confirmation()
-        await here.pilot.press("r", *"write it in French", "enter")
+        await here.pilot.press("r", *"write it in French")
+        await here.decide("enter")
         await here.wait_for("Understood.")
         assert "DENIED" in here.text
         assert (workspace / "a.txt").read_text() == "one\ntwo\n"

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Size
+from textual.timer import Timer
 from textual.widgets import Input, TextArea
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
-from ollm_tui.tui.decisions import ConfirmationCase
+from ollm_tui.tui.decisions import QUIET_SECONDS, ConfirmationCase, DecisionGuard, KeyPresses
 from ollm_tui.tui.screens.confirmation_text import head_layout
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line
 from ollm_tui.tui.widgets.line_view import LineView
@@ -84,7 +87,7 @@ LEAST_BESIDE_HEAD = 8
 """Rows that the head leaves, at least: for the keys and the beginning of the effect."""
 
 
-@register_keys(KeyGroup.CONFIRMATION, place=1)
+@register_keys(KeyGroup.CONFIRMATION, place=2)
 class EffectView(LineView):
     """The effect of a call, or its arguments, to be read to the end."""
 
@@ -97,18 +100,20 @@ class EffectView(LineView):
 
 
 class ConfirmationBox(Vertical):
-    """Holds the parts and sizes them; decides nothing.
+    """Holds the parts, sizes them, and tells the guard what has been shown; decides nothing.
 
     The focus moves at once, so that the next key reaches what is asked for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, presses: KeyPresses) -> None:
         super().__init__(id="confirm-box")
+        self.guard = DecisionGuard(presses)
+        self._ready_timer: Timer | None = None
         self.head = TextBox("confirm-head")
         self.detail = EffectView("confirm-detail")
         self.form = EditForm()
         self.input = Input(id="confirm-input", compact=True, select_on_focus=False)
-        self.keys = TextBox("confirm-keys")
+        self.keys = TextBox("confirm-keys", actions_of=self)
         self.arguments_shown = False
         """The arguments stand in place of the effect."""
         self._effect: tuple[object, ...] = ()
@@ -176,3 +181,30 @@ class ConfirmationBox(Vertical):
         room = max(1, rows - BORDERS - line - self.head.rows_at(width) - self.keys.rows_at(width))
         self.detail.styles.max_height = room
         self.form.styles.max_height = room
+
+    @abstractmethod
+    def draw(self) -> None:
+        """Draw what is shown now."""
+
+    def rearm(self) -> None:
+        """Let no key decide until what is shown now has been painted."""
+        self.call_after_refresh(self._painted, self.guard.hide())
+        self.draw()
+
+    def _painted(self, change: int) -> None:
+        self.guard.show(change)
+        self.draw_when_ready()
+
+    def draw_when_ready(self) -> None:
+        """Draw again once the keys count."""
+        if self._ready_timer is not None:
+            self._ready_timer.stop()
+        self._ready_timer = self.set_timer(QUIET_SECONDS + 0.02, self.draw)
+
+    @on(LineView.EndSeen)
+    def _end_seen(self, event: LineView.EndSeen) -> None:
+        event.stop()
+        if not self.arguments_shown and self.detail.seen_end:
+            self.guard.see_end()
+            self.draw_when_ready()
+        self.draw()

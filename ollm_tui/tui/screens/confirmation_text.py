@@ -50,6 +50,15 @@ class KeyView:
     rule_edited: bool
 
 
+@dataclass(frozen=True)
+class QueuePlace:
+    """Where the question stands in the queue, and the ids of those that wait."""
+
+    number: int = 1
+    count: int = 1
+    waiting: tuple[str, ...] = ()
+
+
 class ConfirmationPhase(StrEnum):
     """Step of the confirmation."""
 
@@ -165,9 +174,8 @@ def key_lines(
         case ConfirmationPhase.EDITING:
             return [line(("The policy judges changed arguments anew, and they need a fresh y.", TextRole.MUTED))], []
         case ConfirmationPhase.REASON:
-            return [
-                line(("Enter", TextRole.ACCENT), " denies with this reason   ", ("Esc", TextRole.ACCENT), " back")
-            ], []
+            role = TextRole.ACCENT if keys.deny is Readiness.READY else TextRole.MUTED
+            return [line(("Enter", role), " denies with this reason   ", ("Esc", TextRole.ACCENT), " back")], []
         case ConfirmationPhase.REMEMBER:
             return _remember_lines(case, keys, scope), []
         case ConfirmationPhase.READING:
@@ -198,9 +206,9 @@ def _key_grid(case: ConfirmationCase, keys: KeyView) -> tuple[list[StyledLine], 
             ("[e]", "Edit arguments", no, "edit"),
         ),
         (
-            ("[ / ]", "prev / next", True, "step(1)"),
-            ("[D]", deny_all, no, "deny_all"),
-            ("Esc", "Later (stays queued)", True, "back"),
+            ("[ / ]", "prev / next", True, "screen.step(1)"),
+            ("[D]", deny_all, no, "screen.deny_all"),
+            ("Esc", "Later (stays queued)", True, "screen.back"),
         ),
     )
     rows: list[StyledLine] = []
@@ -208,7 +216,7 @@ def _key_grid(case: ConfirmationCase, keys: KeyView) -> tuple[list[StyledLine], 
     for row, cells in enumerate(grid):
         parts: list[str | tuple[str, TextRole]] = []
         for column, (key, words, alive, action) in enumerate(cells):
-            urgent = (action == "approve" and keys.again) or (action == "deny_all" and keys.all_again)
+            urgent = (action == "approve" and keys.again) or (action == "screen.deny_all" and keys.all_again)
             role = TextRole.ERROR if urgent else TextRole.PLAIN if alive else TextRole.MUTED
             parts.append((key, TextRole.ACCENT if alive else TextRole.MUTED))
             parts.append((f" {words:<{COLUMN - len(key) - 1}}", role))

@@ -16,7 +16,7 @@ from ollm_tui.tui.styled_text import RolePalette, StyledLine, TextRole, app_of, 
 
 @dataclass(frozen=True)
 class ClickTarget:
-    """A clickable stretch of a row: its cells (end exclusive) and the screen's action."""
+    """A clickable stretch of a row: its cells (end exclusive) and the action."""
 
     row: int
     begin: int
@@ -57,8 +57,10 @@ class OneRow(Widget):
 class TextBox(Widget):
     """Draws wrapped lines, never scrolls; a click on a target runs its action."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, actions_of: Widget | None = None) -> None:
+        """`actions_of` is the widget whose actions the targets name, else the screen."""
         super().__init__(id=name)
+        self._actions_of = actions_of
         self._lines: tuple[StyledLine, ...] = ()
         self._targets: tuple[ClickTarget, ...] = ()
         self._rows: list[StyledLine] = []
@@ -108,7 +110,7 @@ class TextBox(Widget):
         """Run the action of a clicked target."""
         for target in self._targets:
             if target.row == event.y and target.begin <= event.x < target.end:
-                await app_of(self).run_action(target.action, self.screen)
+                await app_of(self).run_action(target.action, self._actions_of or self.screen)
 
     def _wrap(self, width: int) -> list[StyledLine]:
         if width != self._wrapped_at:
