@@ -17,6 +17,8 @@ hypothesis.settings.load_profile("untimed")
 
 os.environ.setdefault("TEXTUAL_ANIMATIONS", "none")  # before anything imports textual
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # programs under test would compile every module at each start
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as behind the `&` of a script: programs under test inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

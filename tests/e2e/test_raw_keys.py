@@ -91,6 +91,31 @@ async def test_every_key_arrives_as_it_was_typed_and_the_leave_key_passes_f8_and
     await pane.sees("hello")
 
 
+def readline_name(key: bytes) -> str:
+    """Name a key in letters that are not in the table: readline reads again what a key stands for."""
+    return "".join("ghijklmnopqrstuv"[int(digit, 16)] for digit in key.hex()) + "x"
+
+
+async def test_readline_knows_every_key(pane: OuterTerminal, tmp_path: Path) -> None:
+    names = ['"' + "".join(rf"\{byte:03o}" for byte in key) + f'": "{readline_name(key)}"' for key in KEYS]
+    settings = ("convert-meta off", "input-meta on", "bind-tty-special-chars off", "enable-bracketed-paste off")
+    (tmp_path / "inputrc").write_text("\n".join([*(f"set {one}" for one in settings), *names, '"y": accept-line\n']))
+    no_signals = "stty intr undef quit undef susp undef eof undef -ixon"
+    read = 'IFS= read -rep READY line; printf %s "$line" > keys'
+    (tmp_path / "reader.sh").write_text(f"{no_signals}; {read}; stty sane")
+    await pane.type("INPUTRC=inputrc bash --norc reader.sh", "enter")
+    await pane.sees("READY")
+    for key in KEYS:
+        pane.send(key)
+        await asyncio.sleep(0.01)
+    await pane.type("y")
+    async with asyncio.timeout(20):
+        while not (tmp_path / "keys").exists() or not (tmp_path / "keys").read_text():
+            await asyncio.sleep(0.02)  # another process gives no event to wait for
+    known = {readline_name(key).removesuffix("x"): key for key in KEYS}
+    assert [known.get(name) for name in (tmp_path / "keys").read_text().split("x")[:-1]] == KEYS
+
+
 @pytest.mark.skipif(shutil.which("vim") is None and shutil.which("vim.tiny") is None, reason="needs vim")
 async def test_vim_gets_escape_before_a_colon(pane: OuterTerminal, tmp_path: Path) -> None:
     vim = shutil.which("vim") or shutil.which("vim.tiny")
