@@ -24,7 +24,7 @@ from ollm_tui.agent.events import (
     UserMessageEvent,
 )
 from ollm_tui.agent.providers import provider as wire
-from ollm_tui.agent.providers.json_values import presentable, well_formed
+from ollm_tui.agent.providers.json_values import MAX_ARGUMENT_CHARACTERS, presentable, well_formed
 from ollm_tui.agent.recall import MemoryRecall
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.abort import AbortController, AbortSignal
@@ -65,15 +65,48 @@ MAX_ROUNDS = 50
 """Requests to the model in one turn; a model that repeats itself is stopped there."""
 
 
+MAX_REPLY_CHARACTERS = 1_000_000
+"""Most characters of a reply's text, and of its reasoning."""
+
+MAX_CALLS = 100
+"""Most calls of one reply that run."""
+
+
+class _ReplyTooLongError(Exception):
+    """A reply reached a bound; the message says which."""
+
+
 @dataclass
 class _Reply:
     """A reply as far as it came."""
 
-    text: str = ""
-    reasoning: str = ""
+    pieces: list[str] = field(default_factory=list[str])
+    thoughts: list[str] = field(default_factory=list[str])
+    characters: dict[str, int] = field(default_factory=dict[str, int])
     calls: list[wire.ToolCall] = field(default_factory=list[wire.ToolCall])
     usage: wire.UsageReported | None = None
     end: wire.FinishReason | None = None
+
+    @property
+    def text(self) -> str:
+        """The answer."""
+        return "".join(self.pieces)
+
+    @property
+    def reasoning(self) -> str:
+        """The model's thinking."""
+        return "".join(self.thoughts)
+
+    def count(self, what: str, characters: int, limit: int) -> int:
+        """Count further characters; return how many of them there is room for."""
+        before = self.characters.get(what, 0)
+        self.characters[what] = before + characters
+        return max(0, limit - before)
+
+    def check(self, what: str, limit: int) -> None:
+        """Raise _ReplyTooLongError where there were more."""
+        if self.characters.get(what, 0) > limit:
+            raise _ReplyTooLongError(f"{what} of more than {limit:,} characters")
 
 
 _CUT_SHORT = {
@@ -227,6 +260,10 @@ class Agent:
                 self._take(event, reply)
             signal.throw_if_aborted()
             whole = True
+        except _ReplyTooLongError as error:
+            self.stream.publish(
+                NoticeEvent(text=f"The reply was ended at {error}. What came is kept, none of its calls ran; go on.")
+            )
         finally:
             await events.aclose()
             if not whole:
@@ -239,13 +276,19 @@ class Agent:
         match event:
             case wire.TextDelta(text):
                 text = well_formed(text)
-                reply.text += text
+                text = text[: reply.count("a text", len(text), MAX_REPLY_CHARACTERS)]
+                reply.pieces.append(text)
                 self.stream.publish(TextDeltaEvent(text=text))
+                reply.check("a text", MAX_REPLY_CHARACTERS)
             case wire.ReasoningDelta(text):
                 text = well_formed(text)
-                reply.reasoning += text
+                text = text[: reply.count("reasoning", len(text), MAX_REPLY_CHARACTERS)]
+                reply.thoughts.append(text)
                 self.stream.publish(ReasoningDeltaEvent(text=text))
+                reply.check("reasoning", MAX_REPLY_CHARACTERS)
             case wire.ToolCallReady(call):
+                if len(reply.calls) >= MAX_CALLS:
+                    call = replace(call, error=f"not run: more than {MAX_CALLS} calls in one reply")
                 reply.calls.append(presentable(call))
             case wire.UsageReported():
                 reply.usage = event
@@ -253,8 +296,9 @@ class Agent:
                 self.stream.publish(NoticeEvent(text=text))
             case wire.StreamFinished(reason):
                 reply.end = reason
-            case wire.ToolCallProgress():
-                pass  # the call says it when it is whole
+            case wire.ToolCallProgress(_, characters):
+                reply.characters["a call with arguments"] = characters
+                reply.check("a call with arguments", MAX_ARGUMENT_CHARACTERS)
 
     def _publish_reply(self, reply: _Reply, *, partial: bool) -> None:
         proposed = tuple(
@@ -268,6 +312,9 @@ class Agent:
             self.stream.publish(
                 UsageEvent(prompt_tokens=reply.usage.prompt_tokens, completion_tokens=reply.usage.completion_tokens)
             )
+        if len(reply.calls) > MAX_CALLS:
+            count = f"{len(reply.calls) - MAX_CALLS} of the {len(reply.calls)} calls in one reply are not run"
+            self.stream.publish(NoticeEvent(text=f"{count}: {MAX_CALLS} are the most."))
         if reply.end is not None and (text := _CUT_SHORT.get(reply.end)):
             self.stream.publish(NoticeEvent(text=text))
         if reply.text or reply.calls:

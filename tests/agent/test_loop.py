@@ -123,15 +123,14 @@ async def test_several_calls_wait_together_and_run_in_order(tmp_path: Path) -> N
     assert "keep it, please" in last.content
 
 
-async def test_a_reply_of_more_calls_than_python_recurses_deep_is_answered_in_order(tmp_path: Path) -> None:
+async def test_a_reply_of_more_calls_than_python_recurses_deep_runs_the_first_in_order(tmp_path: Path) -> None:
     calls = [call("ls") for _ in range(1100)]
     async with conversation(tmp_path, [{"text": "", "toolCalls": calls}]) as (runtime, events):
         assert await runtime.agent.run_turn("go") is TurnStatus.COMPLETED
+    asked = [event.call_id for event in events if isinstance(event, ToolCallEvent)]
     returned = [event for event in events if isinstance(event, ToolResultEvent)]
-    assert [event.call_id for event in returned] == [
-        event.call_id for event in events if isinstance(event, ToolCallEvent)
-    ]
-    assert [event.result.error for event in returned] == [None] * 1100
+    assert sorted(event.call_id for event in returned) == sorted(asked) and len(asked) == 1100
+    assert [event.call_id for event in returned if event.result.error is None] == asked[:100]
 
 
 async def test_a_later_call_may_depend_on_an_earlier_one(tmp_path: Path) -> None:
@@ -298,3 +297,67 @@ def test_a_process_killed_at_a_question_leaves_a_log_that_ends_with_it(tmp_path:
     lines = Path(done.stdout.strip()).read_text().splitlines(keepends=True)
     assert all(line.endswith("\n") for line in lines)
     assert json.loads(lines[-1])["type"] == "confirmation_requested"
+
+
+# -- bounds of a reply
+
+
+class Endless(ScriptedProvider):
+    """A model that repeats one event without end."""
+
+    def __init__(self, event: wire.StreamEvent) -> None:
+        super().__init__([])
+        self.event = event
+        self.sent = 0
+        self.closed = False
+
+    async def stream(self, request: wire.ChatRequest, signal: AbortSignal) -> AsyncGenerator[wire.StreamEvent, None]:
+        try:
+            while True:
+                self.sent += 1
+                match self.event:
+                    case wire.ToolCallProgress(name):
+                        yield wire.ToolCallProgress(name, self.sent * 10_000)
+                    case _:
+                        yield self.event
+        finally:
+            self.closed = True
+
+
+@pytest.mark.parametrize(
+    ("event", "sent", "words"),
+    [
+        (wire.TextDelta("x" * 10_000), 101, "a text of more than 1,000,000 characters"),
+        (wire.ReasoningDelta("x" * 10_000), 101, "reasoning of more than 1,000,000 characters"),
+        (wire.ToolCallProgress("shell", 1), 401, "a call with arguments of more than 4,000,000 characters"),
+    ],
+)
+async def test_a_reply_without_end_is_closed_at_its_bound_kept_and_said(
+    tmp_path: Path, event: wire.StreamEvent, sent: int, words: str
+) -> None:
+    async with conversation(tmp_path, []) as (runtime, events):
+        provider = runtime.agent.provider = Endless(event)
+        assert await runtime.agent.run_turn("go") is TurnStatus.COMPLETED
+    assert (provider.sent, provider.closed) == (sent, True)
+    [notice] = [each.text for each in events if isinstance(each, NoticeEvent)]
+    assert words in notice
+    messages = [each for each in events if isinstance(each, AssistantMessageEvent)]
+    if isinstance(event, wire.ToolCallProgress):
+        assert messages == []
+    else:
+        [message] = messages
+        assert message.partial and len(message.text) + len(message.reasoning) == 1_000_000
+
+
+async def test_calls_beyond_a_hundred_in_one_reply_are_each_answered_and_said_once(tmp_path: Path) -> None:
+    script: list[JsonObject] = [
+        {"toolCalls": [call("ls", path=".") for _ in range(130)]},
+        {"expect": {"lastToolResultContains": "not run: more than 100 calls in one reply"}, "text": "Done."},
+    ]
+    async with conversation(tmp_path, script) as (runtime, events):
+        assert await runtime.agent.run_turn("go") is TurnStatus.COMPLETED
+    results = [each.result for each in events if isinstance(each, ToolResultEvent)]
+    assert [result.ok for result in results].count(True) == 100 and len(results) == 130
+    assert sum("not run: more than 100 calls" in result.llm_content for result in results) == 30
+    notices = [each.text for each in events if isinstance(each, NoticeEvent)]
+    assert notices == ["30 of the 130 calls in one reply are not run: 100 are the most."]

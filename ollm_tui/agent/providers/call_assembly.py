@@ -13,8 +13,8 @@ from ollm_tui.agent.providers.json_values import as_count, as_object, as_text, i
 from ollm_tui.agent.providers.provider import AssistantMessage, Message, ToolCall
 from ollm_tui.core.base.results import JsonObject
 
-MAX_CALLS = 64
-"""Most calls of one reply; the rest is dropped (a model that repeats itself without end)."""
+MAX_CALLS = 1_000
+"""Most calls of one reply that are answered; the rest is dropped (a model that repeats itself without end)."""
 
 
 @dataclass(frozen=True)

@@ -147,9 +147,9 @@ def test_an_id_the_conversation_has_used_is_replaced():
 
 def test_a_model_that_never_stops_calling_is_stopped():
     assembler = CallAssembler(CallIds())
-    for number in range(1000):
+    for number in range(1_100):
         assembler.add(CallFragment(number, f"c{number}", "ls", "{}"))
-    assert len(assembler.finish()) == 64
+    assert len(assembler.finish()) == 1_000
 
 
 def test_a_call_without_a_name_is_a_fault():
