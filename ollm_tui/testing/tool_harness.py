@@ -37,6 +37,8 @@ class Answer:
     """Told to the model when denied."""
     modified_args: dict[str, JsonValue] | None = None
     """Arguments to run with instead; the changed call is judged again."""
+    reviewed: str | None = None
+    """The digest of the review of those arguments; with it they are not asked about again."""
     remember: RememberScope | None = None
     remember_pattern: str | None = None
 
@@ -47,6 +49,7 @@ class Answer:
             approved=self.approved,
             reason=self.reason,
             modified_args=self.modified_args,
+            reviewed=self.reviewed,
             remember=self.remember,
             remember_pattern=self.remember_pattern,
         )

@@ -111,6 +111,8 @@ class ConfirmationResponse(Wire):
     id: str
     approved: bool
     modified_args: JsonObject | None = None
+    reviewed: str | None = None
+    """The digest of the review that showed the effect of `modified_args`; without it they are asked about anew."""
     reason: str | None = None
     """Given to the model word for word when denied."""
     remember: RememberScope | None = None

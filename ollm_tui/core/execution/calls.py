@@ -100,6 +100,8 @@ class CallReview:
     preview: Preview | None = None
     offer: RememberOffer | None = None
     """What "approve and remember" would save; None where that is not offered."""
+    digest: str = ""
+    """Of all that was reviewed; an approval of changed arguments that carries it holds for exactly that."""
 
 
 class CallRecord(NamedTuple):

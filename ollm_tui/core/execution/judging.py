@@ -130,9 +130,12 @@ class CallJudge:
             return CallReview(Decision.DENY, Risk.HIGH, failure.message, errors=(failure.message,))
         errors: tuple[str, ...] = ()
         preview: Preview | None = None
+        digest = ""
         try:
             await _check(invocation, signal)
-            preview = await (await invocation.question()).preview()
+            question = await invocation.question()
+            digest = self.review_digest(judged, question)
+            preview = await question.preview()
         except ToolFailure as failure:
             errors = (failure.message,)
         return CallReview(
@@ -145,6 +148,7 @@ class CallJudge:
             notes=tuple(notes),
             preview=preview,
             offer=await self._offer(judged, signal),
+            digest=digest,
         )
 
     # -- on the way of a call ----------------------------------------------------------------------------------------
@@ -182,6 +186,10 @@ class CallJudge:
         invocation = judged.invocation  # what will run, not what was judged
         arguments = canonical(invocation.params.on_the_wire())
         return digest_of(invocation.tool.name, arguments, str(self.workspace.root), question.state)
+
+    def review_digest(self, judged: Judged, question: Question) -> str:
+        """Return what an approval of a reviewed call is bound to: its fingerprint and the risk that was shown."""
+        return digest_of(self.fingerprint(judged, question), judged.explanation.risk.value)
 
     async def remember(self, context: CallContext, judged: Judged, scope: RememberScope, pattern: str | None) -> None:
         """Save an approval, and note in the result what was saved or why not."""

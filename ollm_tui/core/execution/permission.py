@@ -51,6 +51,9 @@ class PermissionGate:
                     judged = await judge.judge_in_turn(context, judged.invocation)
                 if judged.explanation.decision is Decision.ALLOW:
                     return judged
+                if response.reviewed and await self._is_what_was_reviewed(context, judged, response.reviewed):
+                    judged.invocation.approved = True
+                    return judged
             else:
                 context.advance(Transition.APPROVE)
                 if await self._still_fits(context, judged, fingerprint, response, changed=replaces is not None):
@@ -71,6 +74,11 @@ class PermissionGate:
             return True
         await self._judge.remember(context, judged, response.remember, response.remember_pattern)
         return await self._fingerprint(judged) == fingerprint
+
+    async def _is_what_was_reviewed(self, context: CallContext, judged: Judged, reviewed: str) -> bool:
+        """Return whether the changed call would do now, right before it does, what the person saw of it."""
+        await context.my_turn()
+        return self._judge.review_digest(judged, await judged.invocation.question()) == reviewed
 
     async def _fingerprint(self, judged: Judged) -> str:
         return self._judge.fingerprint(judged, await judged.invocation.question())

@@ -125,6 +125,7 @@ class ConfirmationsController:
             approved=decision.approved,
             reason=decision.reason,
             modified_args=decision.modified,
+            reviewed=decision.reviewed,
             remember=decision.remember,
             remember_pattern=decision.rule,
         )

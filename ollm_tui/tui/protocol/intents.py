@@ -91,6 +91,8 @@ class DecideConfirmation(ConfirmationIntent):
     modified: JsonObject | None = None
     remember: RememberScope | None = None
     rule: str | None = None
+    reviewed: str | None = None
+    """The digest of the review that showed what `modified` does."""
 
 
 @dataclass

@@ -195,9 +195,9 @@ class QuestionBox(ConfirmationBox):
         case = self.case
         case.sent = True
         self._sent.add(case.item.id)
-        self.post_message(
-            DecideConfirmation(case.item.id, approved, reason, case.edited if approved else None, remember, rule)
-        )
+        edited = case.edited if approved else None
+        reviewed = case.review.digest if edited is not None and case.review is not None else None
+        self.post_message(DecideConfirmation(case.item.id, approved, reason, edited, remember, rule, reviewed))
         self.leave_form()
         self.draw()
 

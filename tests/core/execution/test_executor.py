@@ -171,6 +171,32 @@ async def test_changed_arguments_are_judged_and_asked_about_again(tmp_path: Path
     assert asked[1].replaces == asked[0].id
 
 
+async def test_changed_arguments_whose_review_was_approved_run_at_once(tmp_path: Path) -> None:
+    house = executor(tmp_path)
+    review = await house.review("note", {"text": "better"})
+    asked = answer_confirmations(house.bus, Answer(modified_args={"text": "better"}, reviewed=review.digest))
+    result = await house.execute("note", {"text": "hello"})
+    assert result.ok and NoteInvocation.ran == ["better"]
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("what", ["arguments", "state"])
+async def test_an_approved_review_holds_for_nothing_but_what_was_reviewed(tmp_path: Path, what: str) -> None:
+    house = executor(tmp_path)
+    review = await house.review("note", {"text": "better"})
+    given: dict[str, JsonValue] = {"text": "worse" if what == "arguments" else "better"}
+
+    def change(notice: Notice) -> None:
+        if what == "state" and isinstance(notice, ConfirmationRequested):
+            NoteInvocation.state = "changed"
+
+    house.bus.subscribe(change)
+    asked = answer_confirmations(house.bus, Answer(modified_args=given, reviewed=review.digest), Answer(False))
+    result = await house.execute("note", {"text": "hello"})
+    assert not result.ok and NoteInvocation.ran == []
+    assert len(asked) == 2 and asked[1].details.args["text"] == given["text"]
+
+
 async def test_changed_arguments_that_do_not_fit_are_a_validation_error(tmp_path: Path) -> None:
     house = executor(tmp_path)
     answer_confirmations(house.bus, Answer(modified_args={"text": 5}))
