@@ -38,8 +38,8 @@ class Timeouts:
     connect: float = 5.0
     first_byte: float = 300.0
     """Loading a model and reading a long prompt send nothing for minutes."""
-    idle: float = 120.0
-    """Between two pieces of a reply."""
+    idle: float = 60.0
+    """Between two pieces of a reply; what keeps the connection alive is none."""
     query: float = 10.0
     """For questions about models, in all."""
 
@@ -182,11 +182,7 @@ class HttpConnection:
             async with asyncio.timeout(self.timeouts.idle):
                 return await signal.guard(anext(rest, b""))
         except TimeoutError:
-            text = (
-                f"{url} stopped in the middle of its answer: nothing came for {self.timeouts.idle:g} s. "
-                "What came before is saved; try again."
-            )
-            raise ProviderError(ProviderErrorKind.TIMEOUT, text, url=url) from None
+            raise stalled(url, self.timeouts.idle) from None
         except httpx.HTTPError as error:
             raise self._broken(url, error, answered=True) from None
 
@@ -250,6 +246,12 @@ def cut_off(url: str, reason: str | None = None) -> ProviderError:
     because = f" ({reason})" if reason else ""
     text = f"closed the connection early{because}; the answer is not complete. What came before is saved; try again."
     return ProviderError(ProviderErrorKind.CUT_OFF, f"{url} {text}", url=url)
+
+
+def stalled(url: str, seconds: float) -> ProviderError:
+    """Return the error for a reply that does not go on."""
+    text = f"stopped in the middle of its answer: nothing came for {seconds:g} s. What came before is saved; try again."
+    return ProviderError(ProviderErrorKind.TIMEOUT, f"{url} {text}", url=url)
 
 
 def bad_reply(url: str, reason: str) -> ProviderError:

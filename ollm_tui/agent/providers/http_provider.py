@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
@@ -11,7 +12,7 @@ from typing import ClassVar
 
 from pydantic import JsonValue
 
-from ollm_tui.agent.providers.http_connection import HttpConnection, bad_reply, cut_off
+from ollm_tui.agent.providers.http_connection import HttpConnection, bad_reply, cut_off, stalled
 from ollm_tui.agent.providers.json_values import as_count, parse_json
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
@@ -65,6 +66,11 @@ class ServerReplyReader(ReplyReader):
         self._opening = b""
         self._read = self._unreadable = 0
         self.finished = False
+
+    @property
+    def events_read(self) -> int:
+        """How many events of the reply came so far; comments are none."""
+        return self._read
 
     @property
     def complete(self) -> bool:
@@ -186,13 +192,20 @@ class HttpProvider(ABC):
     async def _reply(
         self, body: JsonObject, model: str, reader: ServerReplyReader, signal: AbortSignal
     ) -> AsyncGenerator[StreamEvent, None]:
+        limits = self._connection.timeouts
         try:
             async with aclosing(self._connection.stream(self.chat_path, body, model=model, signal=signal)) as chunks:
+                read, progress = 0, asyncio.get_running_loop().time()
                 async for chunk in chunks:
                     for event in [chunk] if isinstance(chunk, ProviderNotice) else reader.feed(chunk):
                         yield event
                     if reader.finished:
                         break
+                    now = asyncio.get_running_loop().time()
+                    if reader.events_read != read or isinstance(chunk, ProviderNotice):
+                        read, progress = reader.events_read, now
+                    elif now - progress > (limit := limits.idle if read else limits.first_byte):
+                        raise stalled(self._connection.address.at(self.chat_path), limit)
         except ProviderError as error:
             # the reply has said that it is complete: only what follows it (usage, [DONE]) was lost
             if not reader.complete or error.kind not in (ProviderErrorKind.CUT_OFF, ProviderErrorKind.TIMEOUT):

@@ -238,6 +238,16 @@ async def test_a_stream_that_stops_in_the_middle_is_a_time_out_that_keeps_its_pa
         await asyncio.wait_for(server.client_left.wait(), 5)
 
 
+async def test_comments_that_keep_the_connection_alive_are_no_progress():
+    async with connected(timeouts=Timeouts(idle=0.5)) as (server, provider):
+        pieces = (*sse(said("Hel")).pieces, *[b": alive\n\n"] * 150)
+        server.reply(CHAT, FakeReply(pieces, pause=0.02))
+        got = await collect(provider, asking())
+        assert got.text == "Hel"
+        assert got.failure is not None and got.failure.kind is ProviderErrorKind.TIMEOUT
+        assert "nothing came for 0.5 s" in got.failure.message
+
+
 async def test_a_complete_reply_counts_even_if_the_server_never_ends_it():
     async with connected(timeouts=Timeouts(idle=0.1)) as (server, provider):
         server.reply(CHAT, FakeReply(sse(said("Hi"), said("", "stop"), "[DONE]").pieces, stall_after=2))
