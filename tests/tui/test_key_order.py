@@ -132,7 +132,10 @@ async def test_keys_go_to_the_screen_that_is_just_opening_and_then_to_what_lies_
         assert here.app.dashboard.prompt.text == "ab"
 
 
-async def test_the_key_that_leaves_the_terminal_goes_to_the_program_only_twice_in_a_row() -> None:
+async def test_the_key_that_leaves_the_terminal_goes_to_the_program_only_twice_in_a_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ollm_tui.tui.panes.terminal_prefix.PREFIX_SECONDS", 60.0)  # a slow machine is not the matter
     async with stage() as here:
         await terminal_of(here, SHELL)
         await here.burst(LEAVE, "f5", "escape", LEAVE, "escape", *"on")

@@ -104,7 +104,10 @@ async def test_a_terminal_that_goes_away_leaves_the_focus_to_the_prompt_and_not_
 PREFIX = "ctrl+right_square_bracket"
 
 
-async def test_the_prefix_shows_its_keys_and_each_acts_and_leads_back_to_the_terminal() -> None:
+async def test_the_prefix_shows_its_keys_and_each_acts_and_leads_back_to_the_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ollm_tui.tui.panes.terminal_prefix.PREFIX_SECONDS", 60.0)  # a slow machine is not the matter
     async with stage() as here:
         view = await terminal_of(here, SHELL, agents_command())
         term, rows = here.app.dashboard.term, view.engine.screen.lines
@@ -123,7 +126,10 @@ async def test_the_prefix_shows_its_keys_and_each_acts_and_leads_back_to_the_ter
         assert "READING" in here.text
 
 
-async def test_a_key_that_the_prefix_does_not_know_goes_to_nobody_and_the_terminal_is_left() -> None:
+async def test_a_key_that_the_prefix_does_not_know_goes_to_nobody_and_the_terminal_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ollm_tui.tui.panes.terminal_prefix.PREFIX_SECONDS", 60.0)
     async with stage(notifications=True) as here:
         await terminal_of(here, SHELL)
         await here.burst(PREFIX, "x")

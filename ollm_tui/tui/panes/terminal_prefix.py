@@ -72,7 +72,8 @@ class TerminalPrefix(OneRow, can_focus=True):
     def on_mount(self) -> None:
         """Take the focus, and wait for a key."""
         self.focus()
-        self._wait()
+        # The time runs from where the person can read the keys: a busy machine paints late.
+        self.call_after_refresh(self._wait)
 
     def _wait(self) -> None:
         if self._timer is not None:
@@ -87,9 +88,9 @@ class TerminalPrefix(OneRow, can_focus=True):
         """Show the keys that hold from now on."""
         self.call_after_refresh(self.refresh)
 
-    async def on_blur(self) -> None:
+    def on_blur(self) -> None:
         """Go, since another widget has the focus."""
-        await self.remove()
+        self.remove()  # not awaited: its end waits for the end of this handler
 
     def yields_to(self, event: events.Key | events.Paste) -> bool:
         """Leave the terminal for a paste or a key of the app; True when the event has to wait for that."""

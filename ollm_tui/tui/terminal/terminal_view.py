@@ -14,7 +14,7 @@ before a widget sees a key, so the app's `check_action` must answer False for it
 
 from __future__ import annotations
 
-from textual import events
+from textual import events, on
 
 from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
@@ -106,17 +106,12 @@ class TerminalView(ReadingView, can_focus=True):
         """Send text as a paste: made safe, bracketed on request."""
         self.send(encode_paste(text, self.modes))
 
-    def on_focus(self) -> None:
-        """Report the focus."""
-        self._focus_changed(focused=True)
-
-    def on_blur(self) -> None:
-        """Report the lost focus."""
-        self._focus_changed(focused=False)
-
-    def _focus_changed(self, *, focused: bool) -> None:
+    @on(events.Focus)
+    @on(events.Blur)
+    def _focus_changed(self, event: events.Focus | events.Blur) -> None:
+        """Report the focus, or that it is lost."""
         if self.interactive:
-            self.answer(encode_focus(focused, self.modes))
+            self.answer(encode_focus(isinstance(event, events.Focus), self.modes))
         self._modify_outer_keys()
         with self.engine.lock:
             self.engine.screen.dirty.add(self.engine.screen.cursor.y)
@@ -177,17 +172,12 @@ class TerminalView(ReadingView, can_focus=True):
         """Report a move."""
         self._report(event, Action.MOVE, self._pressed)
 
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Report the wheel, or scroll back."""
-        self._wheel(event, Button.WHEEL_UP)
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Report the wheel, or scroll forward."""
-        self._wheel(event, Button.WHEEL_DOWN)
-
-    def _wheel(self, event: events.MouseEvent, button: Button) -> None:
-        up = button is Button.WHEEL_UP
-        if self._report(event, Action.PRESS, button):
+    @on(events.MouseScrollUp)
+    @on(events.MouseScrollDown)
+    def _wheel(self, event: events.MouseScrollUp | events.MouseScrollDown) -> None:
+        """Report the wheel, or scroll."""
+        up = isinstance(event, events.MouseScrollUp)
+        if self._report(event, Action.PRESS, Button.WHEEL_UP if up else Button.WHEEL_DOWN):
             return
         event.stop()
         if self.interactive and self.reader is None and (keys := encode_wheel_keys(up, self.modes)):
