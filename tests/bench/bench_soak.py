@@ -19,9 +19,13 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from ollm_tui.core.base.app_dirs import state_dir
+from ollm_tui.core.base.results import JsonObject
 from ollm_tui.options import Options
 from ollm_tui.testing.dashboard_harness import DashboardHarness, open_dashboard
+from ollm_tui.testing.fakes import Reply
 from ollm_tui.tui.protocol.intents import SendMessage
 from ollm_tui.tui.values import Activity
 
@@ -62,15 +66,15 @@ class Sample:
         )
 
 
-def script(turns: int) -> list[dict[str, object]]:
+def script(turns: int) -> list[Reply]:
     """Return two replies a turn: four calls, and an answer."""
-    replies: list[dict[str, object]] = []
+    replies: list[Reply] = []
     for turn in range(turns):
-        edit = {"target": f"value {turn}\n", "replacement": f"value {turn + 1}\n"}
-        todo: dict[str, str] = {"action": "add", "task": f"step {turn}"}
+        edit: JsonObject = {"target": f"value {turn}\n", "replacement": f"value {turn + 1}\n"}
+        todo: JsonObject = {"action": "add", "task": f"step {turn}"}
         if turn % 20 == 19:
             todo = {"action": "clear", "id": "all"}
-        calls = [
+        calls: list[JsonValue] = [
             {"name": "read_file", "arguments": {"path": "data.txt"}},
             {"name": "edit_file", "arguments": {"path": "data.txt", "edits": [edit]}},
             {"name": "grep", "arguments": {"pattern": "value"}},
@@ -85,7 +89,7 @@ async def run_session(folder: Path, turns: int) -> list[Sample]:
     (folder / "data.txt").write_text("value 0\n" + "".join(f"line {number} of the file\n" for number in range(100)))
     options = Options(mode="yolo")
     samples: list[Sample] = []
-    async with open_dashboard(folder, script(turns), options=options) as dashboard:  # type: ignore[arg-type]
+    async with open_dashboard(folder, script(turns), options=options) as dashboard:
         cpu: list[float] = []
         pace: list[float] = []
         for turn in range(1, turns + 1):
