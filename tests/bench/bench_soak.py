@@ -80,7 +80,8 @@ def script(turns: int) -> list[Reply]:
             {"name": "grep", "arguments": {"pattern": "value"}},
             {"name": "write_todos", "arguments": todo},
         ]
-        replies += [{"toolCalls": calls}, {"text": ANSWER.format(turn=turn)}]
+        replies.append({"toolCalls": calls})
+        replies.append({"text": ANSWER.format(turn=turn)})
     return replies
 
 
