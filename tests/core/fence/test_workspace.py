@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import socket
 import threading
 import time
@@ -36,7 +37,7 @@ def room(tmp_path: Path) -> Room:
 @pytest.fixture(params=["openat2", "walk"])
 def way_of_opening(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "walk":
-        monkeypatch.setattr(openat, "_openat2_number", lambda: None)
+        monkeypatch.setattr(platform, "machine", lambda: "alpha")  # where the call has another number
     elif not openat.openat2_works():
         pytest.skip("this system has no openat2")
     return request.param

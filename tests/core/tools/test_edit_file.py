@@ -27,7 +27,6 @@ from ollm_tui.core.base.errors import (
     OperationCancelled,
 )
 from ollm_tui.core.bus.confirmation import DiffPreview
-from ollm_tui.core.files import atomic
 from ollm_tui.core.tools.edit_file import EDIT_FILE, EditFileData
 from ollm_tui.core.tools.edit_matching import MatchKind
 from tests.core.tools.file_calls import Room, new_room, open_room, preview_of, run, texts, unprivileged
@@ -527,13 +526,13 @@ def test_a_change_by_another_program_at_the_last_moment_is_not_lost(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room.write("f", "a")
-    write_all = atomic._write_all
+    write = os.writev
 
-    def change_first(*args: object) -> None:
+    def change_first(descriptor: int, pieces: list[memoryview]) -> int:
         room.write("f", "a and more")
-        write_all(*args)  # type: ignore[arg-type]  # passed on as it came
+        return write(descriptor, pieces)
 
-    monkeypatch.setattr(atomic, "_write_all", change_first)
+    monkeypatch.setattr(os, "writev", change_first)
     with pytest.raises(FileChanged, match="at this moment"):
         edit(room, ("a", "b"))
     assert room.read("f") == b"a and more"
