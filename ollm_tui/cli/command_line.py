@@ -25,10 +25,13 @@ COMMANDS = {
     "trust": "config:run_trust",
     "trash": "data:run_trash",
     "memory": "data:run_memory",
+    "sandbox": "sandbox:run_command",
     "help": "command_line:run_help",
 }
 """Command words, and the module of this package and its function that run each; imported only when it runs."""
-COMMANDS_HELP = "Further commands: run, tool, policy, doctor, config, trust, trash, memory, help; each takes --help."
+COMMANDS_HELP = (
+    "Further commands: run, tool, policy, doctor, config, trust, trash, memory, sandbox, help; each takes --help."
+)
 MODES = ("ask", "auto-edit", "plan", "yolo")
 PROVIDERS = ("ollama", "openai", "offline", "scripted")
 

@@ -120,7 +120,7 @@ def _lines(configuration: Configuration) -> Iterator[str]:
     yield _value("default_action", sources.default_action.value, _source(deciding) if deciding else "default")
     yield from _tools(everything)
     yield from _commands(configuration, files, ordered)
-    yield from ("", "[sandbox]", _value("mode", "off", "the only one in this version"))
+    yield from ("", "[sandbox]", _value("mode", configuration.sandbox.mode.value, "the strongest source that gives it"))
     domains = [domain for each in ordered for domain in each.document.web.allow_domains]
     yield from ("", "[web]", _value("allow_domains", domains, "all sources"))
     for number, loaded in enumerate(ordered):

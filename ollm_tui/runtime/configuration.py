@@ -20,6 +20,7 @@ from ollm_tui.core.policy.policy_file import (
     DEFAULT_PRESET,
     LoadedPolicy,
     PolicyFileError,
+    SandboxPolicy,
     load_policy,
     load_preset,
     read_checked,
@@ -28,6 +29,8 @@ from ollm_tui.core.policy.policy_file import (
 from ollm_tui.core.policy.repository_trust import TrustState, TrustStore
 from ollm_tui.core.policy.rule_set import RuleSet
 from ollm_tui.core.policy.rules import Decision, ExecMode, PolicyRule, RuleSource, ToolPolicy, strictest
+from ollm_tui.core.sandbox.bubblewrap import CageLimits
+from ollm_tui.core.sandbox.engines import SandboxMode, SandboxSettings
 from ollm_tui.options import Options
 
 _EXEC_STRICTNESS = {ExecMode.FULL: 0, ExecMode.ALLOWLIST: 1, ExecMode.DENY: 2}
@@ -62,6 +65,8 @@ class Configuration:
     policy_error: str | None = None
     allow_domains: tuple[str, ...] = ()
     """Hosts that may be fetched without a question; a repository can add none."""
+    sandbox: SandboxSettings = field(default_factory=SandboxSettings)
+    """Where commands run that were allowed; a repository has no say in it."""
 
     @property
     def settings(self) -> Settings:
@@ -115,7 +120,8 @@ def configure(options: Options) -> Configuration:
         policy_error = str(error)
         sources = deny_everything()
     domains = tuple(domain for each in files.documents for domain in each.document.web.allow_domains)
-    return Configuration(options, workspace, loaded, own.trust, files, sources, policy_error, domains)
+    sandbox = _sandbox([each.document.sandbox for each in files.documents])
+    return Configuration(options, workspace, loaded, own.trust, files, sources, policy_error, domains, sandbox)
 
 
 def deny_everything() -> PolicySources:
@@ -211,6 +217,22 @@ def _sources(files: PolicyFiles, workspace: Workspace) -> PolicySources:
     )
     rule_sets = tuple(RuleSet(each.rules_with_sources) for each in ordered)
     return PolicySources(rule_sets, default_action, tuple(tools), commands, tightening)
+
+
+def _sandbox(tables: list[SandboxPolicy]) -> SandboxSettings:
+    """Return the settings, each from the strongest table that gives it."""
+    given: dict[str, JsonValue] = {}
+    for table in reversed(tables):
+        given |= table.model_dump(exclude_none=True)
+    limits = {name: given[name] for name in ("memory_mb", "pids", "tmp_mb") if name in given}
+    merged = SandboxPolicy.model_validate(given)
+    return SandboxSettings(
+        mode=merged.mode or SandboxMode.OFF,
+        network=bool(merged.network),
+        git_writable=merged.git == "rw",
+        bind=tuple(merged.bind or ()),
+        limits=replace(CageLimits(), **limits),
+    )
 
 
 def _patterns(documents: list[LoadedPolicy]) -> list[ApprovalPattern]:

@@ -25,6 +25,7 @@ from ollm_tui.core.memory.embedding import installed_embedder
 from ollm_tui.core.policy.approvals import ApprovalStore, ApprovalUses
 from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog, AuditWriter, with_decision
 from ollm_tui.core.policy.engine import PolicyEngine
+from ollm_tui.core.sandbox.engines import Sandbox, bubblewrap
 from ollm_tui.core.shell.detached_jobs import JobRecords
 from ollm_tui.core.shell.hub import CommandHub
 from ollm_tui.core.shell.status import CommandKind
@@ -127,8 +128,12 @@ async def open_core(
         clock=clock,
         limits=Limits(**dict(configuration.settings.limits)),
         strict_edits=configuration.settings.tools.strict_edits,
+        sandbox=Sandbox(configuration.sandbox),
         attended=attendance is Attendance.PERSON,
     )
+    if context.attended:
+        # The probe runs a program: whoever judges the first call must not wait for it.
+        asyncio.get_running_loop().run_in_executor(None, bubblewrap)
     executor = _executor(configuration, attendance, registry, context, outputs, audit, uses, hint)
     core = Core(
         configuration=configuration,

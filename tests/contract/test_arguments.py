@@ -27,6 +27,7 @@ CALLS: dict[str, dict[str, JsonValue]] = {
     "grep": {"pattern": "one"},
     "ls": {"path": "."},
     "shell": {"command": "true"},
+    "run_code": {"language": "bash", "code": "true", "timeout": 5},
     "shell_output": {"id": "j1"},
     "shell_kill": {"id": "j1"},
     "memory": {"action": "set", "key": "k", "value": "v"},

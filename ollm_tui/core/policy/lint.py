@@ -82,6 +82,9 @@ class _Linter:
         for filtered, where in ((document.tools, "[tools]"), (document.tools.groups, "[tools] groups")):
             yield from self._filter(filtered, where, groups=filtered is document.tools.groups)
         yield from self._approvals()
+        for key in sorted(document.sandbox.model_fields_set & {"cpu_percent", "image"}):
+            message = f"[sandbox] {key}: no engine of this version can honour it. Take it out."
+            yield self._found(LintFindingKind.NO_EFFECT, message)
         rules = self._loaded.rules_with_sources
         for index, (rule, where) in enumerate(rules):
             yield from self._names(rule, where)

@@ -8,13 +8,14 @@ import tomllib
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from ollm_tui.core.base.app_dirs import line_of_key
 from ollm_tui.core.policy.rule_set import compile_condition
 from ollm_tui.core.policy.rules import Decision, ExecPolicy, PolicyRule, PolicyTable, RuleSource, ToolPolicy
+from ollm_tui.core.sandbox.engines import SandboxMode
 
 PRESETS = ("balanced", "strict", "read-only", "none")
 DEFAULT_PRESET = "balanced"
@@ -24,14 +25,34 @@ _LINE_IN_MESSAGE = re.compile(r"\(at line (\d+), column \d+\)")
 
 
 class SandboxPolicy(PolicyTable):
-    """Layer 3; this version has no engine, so any mode but off is an error."""
+    """Layer 3: where commands run that were allowed (004's names are accepted); None: not given."""
 
-    mode: Literal["off"] = "off"
-    network: bool = False
-    bind: list[str] = Field(default_factory=list[str])
-    memory_mb: int = 2048
-    cpu_percent: int = 200
-    image: str = "python:3.12-slim"
+    mode: SandboxMode | None = None
+    network: bool | None = None
+    git: Literal["ro", "rw"] | None = None
+    bind: list[str] | None = None
+    memory_mb: int | None = Field(default=None, ge=64)
+    cpu_percent: int | None = Field(default=None, ge=1)
+    pids: int | None = Field(default=None, ge=16)
+    tmp_mb: int | None = Field(default=None, ge=1)
+    image: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_other_names(cls, table: object) -> object:
+        if not isinstance(table, dict):
+            return table
+        given = cast(dict[str, object], table)
+        return {_SANDBOX_NAMES.get(name, name): value for name, value in given.items()}
+
+
+_SANDBOX_NAMES = {
+    "networkAccess": "network",
+    "bindMounts": "bind",
+    "maxMemoryMb": "memory_mb",
+    "maxCpuPercent": "cpu_percent",
+}
+"""Names of 004's SandboxConfig."""
 
 
 class WebPolicy(PolicyTable):
@@ -153,9 +174,9 @@ def _placed(error: ValidationError, file: str, lines: list[int], text: str) -> P
     match first["type"]:
         case "extra_forbidden":
             message, remedy = f"unknown key {key}", "Remove it or correct its spelling; until then nothing is allowed."
-        case "literal_error" if loc[:2] == ["sandbox", "mode"]:
+        case "enum" if loc[:2] == ["sandbox", "mode"]:
             message = f"sandbox mode {first['input']!r} is not available in this version"
-            remedy = 'Set [sandbox] mode to "off"; until then nothing is allowed.'
+            remedy = 'Set [sandbox] mode to "off", "auto" or "bubblewrap"; until then nothing is allowed.'
         case _:
             message, remedy = f"{key}: {first['msg']}", "Correct the file; until then nothing is allowed."
     return PolicyFileError(file, message, remedy, line, rule)

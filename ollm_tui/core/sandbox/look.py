@@ -29,7 +29,7 @@ Start: TypeAlias = Callable[[Mapping[str, str]], Started]
 SCOPED_SIGNALS = 6
 """The version of landlock that keeps signals within the cage."""
 
-_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store")
+SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store")
 _PROC = ("meminfo", "cpuinfo", "stat", "uptime", "loadavg", "version", "filesystems", "sys")
 _DEVICES = {
     "/dev/null": FileRights.READ_FILE | FileRights.WRITE_FILE | FileRights.TRUNCATE,
@@ -50,7 +50,7 @@ _PRIVATE = (
     | FileRights.TRUNCATE
 )
 
-_ETC = """
+ETC_NAMES = """
     alternatives ca-certificates ca-certificates.conf debian_version gitattributes gitconfig group host.conf hostname
     hosts inputrc java ld.so.cache ld.so.conf ld.so.conf.d locale.alias locale.conf localtime lsb-release magic
     magic.mime mime.types nsswitch.conf os-release passwd pki protocols python3 resolv.conf services shells
@@ -112,6 +112,10 @@ class LookCage:
     """Directories whose contents can be read; a repository that they lie in can be read by git."""
     _private: Path | None = field(default=None, init=False)
 
+    def command(self, argv: Sequence[str], environment: Mapping[str, str]) -> Sequence[str]:
+        """Return `argv`: the cage is around the thread that starts it."""
+        return argv
+
     def start(self, start: Start[Started], environment: Mapping[str, str], terminal: str | None) -> Started:
         """Call `start` with the command's environment, in a thread that restricted itself before.
 
@@ -125,7 +129,7 @@ class LookCage:
         """
         self._private = Path(tempfile.mkdtemp(prefix="ollm-look-"))
         private = str(self._private)
-        toolchains = _toolchains(environment.get("HOME", ""))
+        toolchains = toolchains_of(environment.get("HOME", ""))
         caged = {
             **toolchains,
             **environment,
@@ -186,10 +190,10 @@ def works() -> bool:
 @lru_cache(maxsize=1)
 def system_paths() -> tuple[tuple[str, FileRights], ...]:
     """Return what every cage may read of the system, with how."""
-    etc = (f"/etc/{name}" for name in _ETC.split())
+    etc = (f"/etc/{name}" for name in ETC_NAMES.split())
     prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix}
     return (
-        *((path, FileRights.READ) for path in (*_SYSTEM, *prefixes, *etc) if os.path.lexists(path)),
+        *((path, FileRights.READ) for path in (*SYSTEM_FOLDERS, *prefixes, *etc) if os.path.lexists(path)),
         *((f"/proc/{name}", FileRights.READ_FILE | FileRights.READ_DIR) for name in _PROC),
         *_DEVICES.items(),
     )
@@ -208,7 +212,8 @@ def program_folders(environment: Mapping[str, str]) -> tuple[Path, ...]:
     return tuple(found)
 
 
-def _toolchains(home: str) -> dict[str, str]:
+def toolchains_of(home: str) -> dict[str, str]:
+    """Return the toolchains of a home directory, by the variable that leads there."""
     return {name: f"{home}/{folder}" for folder, name in _TOOLCHAINS.items() if home and Path(home, folder).is_dir()}
 
 

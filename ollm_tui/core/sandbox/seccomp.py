@@ -10,7 +10,7 @@ import errno
 import os
 import platform
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -27,15 +27,16 @@ _MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 _NEW_NAMESPACES = 0x7E020000
 """Flags of `clone` that make namespaces: with a user namespace of its own a process is root in it."""
 
-_IOCTLS = (
-    0x5412,  # TIOCSTI types into a terminal
-    0x541C,  # TIOCLINUX pastes into a console
+_TYPING = (0x5412, 0x541C)
+"""TIOCSTI types into a terminal, TIOCLINUX pastes into a console."""
+
+_ATTRIBUTES = (
     0x40086602, 0x40046602,  # FS_IOC_SETFLAGS: attributes, changed through a descriptor open for reading
     0x401C5820,  # FS_IOC_FSSETXATTR
     0xC0045877, 0xC0045878,  # FIFREEZE, FITHAW
 )  # fmt: skip
 
-_TABLES: dict[str, tuple[int | None, int | None]] = {
+_READING_ONLY: dict[str, tuple[int | None, int | None]] = {
     # the file system's metadata, which landlock leaves alone
     "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
     "chown": (92, None), "fchown": (93, 55), "lchown": (94, None), "fchownat": (260, 54),
@@ -46,14 +47,21 @@ _TABLES: dict[str, tuple[int | None, int | None]] = {
     # every socket but the two ends of a socketpair; what is shared without a file
     "socket": (41, 198), "shmget": (29, 194), "shmat": (30, 196), "semget": (64, 190), "semop": (65, 193),
     "semtimedop": (220, 192), "msgget": (68, 186), "msgsnd": (69, 189), "mq_open": (240, 180), "mq_unlink": (241, 181),
-    # other processes
-    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
-    "process_madvise": (440, 440), "pidfd_getfd": (438, 438), "process_mrelease": (448, 448),
+    # other processes, which no namespace hides
     "setpriority": (141, 140), "sched_setparam": (142, 118), "sched_setscheduler": (144, 119),
     "sched_setaffinity": (203, 122), "sched_setattr": (314, 274), "ioprio_set": (251, 30),
     "migrate_pages": (256, 238), "move_pages": (279, 239),
+    # a root directory of its own
+    "chroot": (161, 51),
+}  # fmt: skip
+"""Refused with EPERM in the cage that only reads; numbers of x86-64 and of arm64."""
+
+_ALWAYS: dict[str, tuple[int | None, int | None]] = {
+    # into other processes
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
+    "process_madvise": (440, 440), "pidfd_getfd": (438, 438), "process_mrelease": (448, 448),
     # ways around, and parts of the kernel with a history
-    "unshare": (272, 97), "setns": (308, 268), "chroot": (161, 51), "pivot_root": (155, 41), "mount": (165, 40),
+    "unshare": (272, 97), "setns": (308, 268), "pivot_root": (155, 41), "mount": (165, 40),
     "umount2": (166, 39), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
     "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442),
     "open_tree_attr": (467, 467), "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265),
@@ -66,7 +74,7 @@ _TABLES: dict[str, tuple[int | None, int | None]] = {
     "ioperm": (173, None), "settimeofday": (164, 170), "clock_settime": (227, 112), "adjtimex": (159, 171),
     "clock_adjtime": (305, 266), "sethostname": (170, 161), "setdomainname": (171, 162), "vhangup": (153, 58),
 }  # fmt: skip
-"""Refused with EPERM; numbers of x86-64 and of arm64."""
+"""Refused with EPERM in every cage."""
 
 _ABSENT = {"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "clone3": 435}
 """Refused with ENOSYS, so that programs take the older way: a filter cannot see what these are asked for."""
@@ -93,11 +101,35 @@ def look_filter(*, signals: bool) -> bytes:
     Raises:
         SeccompError: There is no table for this machine.
     """
+    column = _machine()[1]
+    refused = (*_ALWAYS.values(), *_READING_ONLY.values(), *(() if signals else _SIGNALS.values()))
+    return _filter(
+        refused,
+        _ABSENT,
+        _when_argument(_CLONE[column], 0, [(_ANY_BIT, _NEW_NAMESPACES, 0)]),
+        _when_argument(_IOCTL[column], 1, [(_EQUAL, command, 0) for command in (*_TYPING, *_ATTRIBUTES)]),
+        _when_argument(_PRLIMIT[column], 0, [(_EQUAL, 0, 1)]),  # limits of any process but itself
+    )
+
+
+@lru_cache(maxsize=1)
+def work_filter() -> bytes:
+    """Return the filter for programs that write in namespaces of their own. Raises SeccompError as `look_filter`."""
+    absent = {name: number for name, number in _ABSENT.items() if name.startswith("io_uring")}
+    typing = _when_argument(_IOCTL[_machine()[1]], 1, [(_EQUAL, command, 0) for command in _TYPING])
+    return _filter(_ALWAYS.values(), absent, typing)
+
+
+def _machine() -> tuple[int, int]:
     machine = _MACHINES.get(platform.machine())
     if machine is None:
         raise SeccompError(errno.ENOSYS, f"no table of system calls for {platform.machine()}")
-    architecture, column = machine
-    refused = [numbers[column] for numbers in (*_TABLES.values(), *(() if signals else _SIGNALS.values()))]
+    return machine
+
+
+def _filter(refused: Iterable[tuple[int | None, int | None]], absent: Mapping[str, int], *by_argument: bytes) -> bytes:
+    architecture, column = _machine()
+    numbers = (row[column] for row in refused)
     return b"".join(
         (
             _statement(_LOAD, _ARCHITECTURE),
@@ -106,11 +138,9 @@ def look_filter(*, signals: bool) -> bytes:
             _statement(_LOAD, _NUMBER),
             _jump(_AT_LEAST, _X32, 0, 1),
             _refuse(errno.ENOSYS),
-            *(_when_equal(number, errno.ENOSYS) for number in _ABSENT.values()),
-            *(_when_equal(number, errno.EPERM) for number in refused if number is not None),
-            _when_argument(_CLONE[column], 0, [(_ANY_BIT, _NEW_NAMESPACES, 0)]),
-            _when_argument(_IOCTL[column], 1, [(_EQUAL, command, 0) for command in _IOCTLS]),
-            _when_argument(_PRLIMIT[column], 0, [(_EQUAL, 0, 1)]),  # limits of any process but itself
+            *(_when_equal(number, errno.ENOSYS) for number in absent.values()),
+            *(_when_equal(number, errno.EPERM) for number in numbers if number is not None),
+            *by_argument,
             _statement(_RETURN, _ALLOW),
         )
     )

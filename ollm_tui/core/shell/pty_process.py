@@ -74,6 +74,10 @@ Started = TypeVar("Started")
 class Cage(Protocol):
     """What holds a command: it is started from within and closed when its command is over."""
 
+    def command(self, argv: Sequence[str], environment: Mapping[str, str]) -> Sequence[str]:
+        """Return what runs `argv` in the cage. Raises OSError."""
+        ...
+
     def start(
         self, start: Callable[[Mapping[str, str]], Started], environment: Mapping[str, str], terminal: str | None
     ) -> Started:
@@ -133,6 +137,7 @@ def start_command(
     still goes to a terminal, which keeps it in order and unbuffered. Where the system gives no terminal, output comes
     through a pipe and input is empty.
     """
+    argv = argv if cage is None else _caged(cage, argv, environment)
     try:
         master, slave, name = _open_terminal()
     except OSError:
@@ -155,6 +160,14 @@ def start_command(
     finally:
         os.close(slave)
     return CommandProcess(process, master, name, takes_input=with_input, cage=cage)
+
+
+def _caged(cage: Cage, argv: Sequence[str], environment: Mapping[str, str]) -> Sequence[str]:
+    try:
+        return cage.command(argv, environment)
+    except OSError as error:
+        cage.close()
+        raise StartError(f"The cage cannot be made: {error}. The command was not started.") from None
 
 
 def _open_terminal() -> tuple[int, int, str]:

@@ -12,6 +12,7 @@ from ollm_tui.core.tools.memory import MEMORY, MEMORY_GET, MEMORY_SEARCH
 from ollm_tui.core.tools.move_file import MOVE_FILE
 from ollm_tui.core.tools.read_file import READ_FILE
 from ollm_tui.core.tools.read_many_files import READ_MANY_FILES
+from ollm_tui.core.tools.run_code import RUN_CODE
 from ollm_tui.core.tools.shell import SHELL
 from ollm_tui.core.tools.shell_jobs import SHELL_KILL, SHELL_OUTPUT
 from ollm_tui.core.tools.web_fetch import HTTP_FETCH, WEB_FETCH
@@ -21,7 +22,18 @@ from ollm_tui.core.tools.write_todos import WRITE_TODOS
 
 BUILTIN_TOOLS: tuple[AnyTool, ...] = (
     *(DELETE_FILE, EDIT_FILE, GLOB, GREP, HTTP_FETCH, LS, MEMORY, MEMORY_GET, MEMORY_SEARCH, MOVE_FILE),
-    *(READ_FILE, READ_MANY_FILES, SHELL, SHELL_KILL, SHELL_OUTPUT, WEB_FETCH, WEB_SEARCH, WRITE_FILE, WRITE_TODOS),
+    *(
+        READ_FILE,
+        READ_MANY_FILES,
+        RUN_CODE,
+        SHELL,
+        SHELL_KILL,
+        SHELL_OUTPUT,
+        WEB_FETCH,
+        WEB_SEARCH,
+        WRITE_FILE,
+        WRITE_TODOS,
+    ),
 )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.files.snapshots import SeenFiles
+from ollm_tui.core.sandbox.engines import Sandbox
 
 if TYPE_CHECKING:
     from ollm_tui.core.fence.workspace import Workspace
@@ -89,6 +90,7 @@ class ToolContext:
     limits: Limits = field(default_factory=Limits)
     seen: SeenFiles = field(default_factory=SeenFiles)
     strict_edits: bool = False
+    sandbox: Sandbox = field(default_factory=Sandbox)
     attended: bool = False
     """A person is at the dashboard and can answer and type."""
     call_id: str = ""

@@ -29,7 +29,7 @@ from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.sandbox.look import LookCage
 from ollm_tui.core.sandbox.look import works as cage_works
 from ollm_tui.core.shell.hub import CommandRequest
-from ollm_tui.core.shell.pty_process import StartError
+from ollm_tui.core.shell.pty_process import Cage, StartError
 from ollm_tui.core.shell.shell_service import CommandOutcome, OutputExcerpt, ShellService
 from ollm_tui.core.shell.status import CommandEnding, CommandStatus, TimeLimits
 from ollm_tui.core.tools.base import (
@@ -130,7 +130,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
             background=self.params.background,
             call_id=self.context.call_id,
             limits=self._limits(),
-            cage=LookCage((*self.context.fence.roots, *self.context.fence.readable_roots)) if self._caged else None,
+            cage=self._cage(),
         )
         service = shell_service(self.context)
         if not self.looks:
@@ -155,6 +155,14 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
     @property
     def _caged(self) -> bool:
         return self.looks and cage_works()
+
+    def _cage(self) -> Cage | None:
+        """Return what holds it. Raises SandboxUnavailable where the settings ask for what does not work here."""
+        fence = self.context.fence
+        if self._caged:
+            return LookCage((*fence.roots, *fence.readable_roots))
+        sandbox = self.context.sandbox
+        return sandbox.work_cage(fence) if sandbox.holds_commands else None
 
     def _directory(self) -> Path:
         location = self.context.fence.resolve(self.params.cwd or ".")
@@ -269,9 +277,13 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         timed_out = _timed_out(outcome.status)
         code = None if timed_out else outcome.status.exit_code
         text = outcome.output.text.content or NO_OUTPUT
-        notes = _refusals(text) if self._caged and code else ()
-        if notes:
-            self.context.command_hub.refused_lines.add(self._line)
+        notes: tuple[str, ...] = ()
+        if code and self._caged:
+            notes = _refusals(text, _LOOKED)
+            if notes:
+                self.context.command_hub.refused_lines.add(self._line)
+        elif code and self.context.sandbox.holds_commands:
+            notes = _refusals(text, _WORKED)
         content = f"Exit code: {'none' if code is None else code}\n\nOutput:\n{text}"
         if error is not None and (timed_out or outcome.status.ending is CommandEnding.NEEDS_INPUT):
             content = "\n\n".join((content.removesuffix("\n"), f"{error.type}: {error.message}"))
@@ -315,22 +327,28 @@ _REFUSALS = {
     ),
     "writing": re.compile(r"cannot (create|touch|remove|move|overwrite|change|make)|unable to (create|write)", re.I),
     "what lies outside the workspace, writing, network and other processes": re.compile(
-        r"permission denied|operation not permitted|does not exist; check|errno 13|errno 1\b|\beacces\b|\beperm\b", re.I
+        r"permission denied|operation not permitted|read-only file system|does not exist; check"
+        r"|errno 13|errno 1\b|\beacces\b|\beperm\b",
+        re.I,
     ),
 }
 """What programs say where the cage refused them something."""
 
 
-def _refusals(text: str) -> tuple[str, ...]:
+_LOOKED = (
+    "It ran unasked, where it can only read the workspace. If it needs more, send the same call again: the person is "
+    "then asked whether it may run on this machine."
+)
+_WORKED = (
+    "It ran in the sandbox of the settings: only the workspace can be written, .git and protected files cannot, and "
+    "this machine's home and network are not there. Ask the person if it has to run outside."
+)
+
+
+def _refusals(text: str, where: str) -> tuple[str, ...]:
     """Return what the model is told where the cage is the likely cause of a failure."""
-    for what, words in _REFUSALS.items():
-        if words.search(text):
-            note = (
-                f"[blocked by the cage: {what}] It ran unasked, where it can only read the workspace. If it needs "
-                "more, send the same call again: the person is then asked whether it may run on this machine."
-            )
-            return (note,)
-    return ()
+    likely = next((what for what, words in _REFUSALS.items() if words.search(text)), None)
+    return () if likely is None else (f"[blocked by the cage: {likely}] {where}",)
 
 
 def full_text(output: OutputExcerpt) -> tuple[Artifact, ...]:

@@ -413,6 +413,7 @@ async def test_an_address_that_no_answer_opens_is_refused_at_both_doors(tmp_path
 
 
 STRICTLY_ASKED: dict[str, JsonObject] = {
+    "run_code": {"language": "bash", "code": "true"},
     "shell": {"command": "ls"},
     "write_file": {"path": "new.txt", "content": "x"},
     "edit_file": {"path": "a.txt", "edits": [{"target": "a", "replacement": "b"}]},

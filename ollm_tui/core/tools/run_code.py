@@ -1,0 +1,269 @@
+"""`run_code`: run Python or bash code in a cage (003; contract sections 2 and 8)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import signal as signals
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import Field
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import OperationCancelled, ShellExecutionFailed, ShellTimeout, ToolFailure
+from ollm_tui.core.base.output import NO_OUTPUT, ExcerptBuffer, Truncated
+from ollm_tui.core.base.results import Artifact, ToolData, ToolError, ToolResult, UpdateOutput
+from ollm_tui.core.bus.states import Risk
+from ollm_tui.core.fence.secrets import command_environment, own_environment
+from ollm_tui.core.tools.base import CallFacts, Effect, Parameters, Tool, ToolGroup, ToolInvocation
+
+MOST_ARTIFACTS = 100
+MOST_SCANNED = 200_000
+"""Files of the workspace that are compared before and after."""
+_READ_BYTES = 1 << 16
+
+
+class CodeLanguage(StrEnum):
+    """What the code is written in."""
+
+    PYTHON = "python"
+    BASH = "bash"
+
+
+class RunCodeParameters(Parameters):
+    """What to run, and for how many seconds."""
+
+    language: CodeLanguage
+    code: str = Field(min_length=1)
+    args: list[str] | None = None
+    env: dict[str, str] | None = None
+    timeout: float = Field(60, gt=0, le=86_400)
+
+
+class RunCodeData(ToolData):
+    """What the code wrote; `exit_code` is None after a time-out, `duration` is in milliseconds."""
+
+    stdout: str
+    stderr: str
+    exit_code: int | None
+    duration: int
+
+
+class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
+    """Runs one program."""
+
+    def get_description(self) -> str:
+        lines = self.params.code.count("\n") + 1
+        return f"Run {lines} line{'s' if lines > 1 else ''} of {self.params.language} {self._where}"
+
+    def facts(self) -> CallFacts:
+        """Return what makes it ask: no cage, or one with the network of this machine."""
+        sandbox = self.context.sandbox
+        if not sandbox.works:
+            return CallFacts(self.tool.effect, question="no sandbox works here: it would run unsandboxed")
+        networked = "its sandbox has the network of this machine ([sandbox] network)"
+        return CallFacts(self.tool.effect, question=networked if sandbox.settings.network else None)
+
+    @property
+    def _where(self) -> str:
+        return "caged, writes in the workspace" if self.context.sandbox.works else "unsandboxed, on this machine"
+
+    async def check(self, signal: AbortSignal) -> ToolResult | None:
+        """Check that arguments and variables can be passed to a program. Raises ShellExecutionFailed."""
+        for name, value in (self.params.env or {}).items():
+            if not name or "=" in name or "\0" in name + value:
+                raise ShellExecutionFailed(f"{name!r} cannot be the name of an environment variable. Correct env.")
+        if any("\0" in argument for argument in self.params.args or ()):
+            raise ShellExecutionFailed("An argument holds a NUL character. Correct args.")
+        return None
+
+    async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
+        """Run the code; OperationCancelled carries the output so far."""
+        root = self.context.fence.root
+        before = await signal.in_thread(_files_of, root)
+        started = time.monotonic()
+        # Without a cage it runs only because a person said yes to exactly that.
+        caged = self.context.sandbox.works
+        with tempfile.TemporaryDirectory(prefix="ollm-code-") as folder:
+            outcome = await (self._in_cage(signal) if caged else self._on_this_machine(Path(folder), signal))
+        duration = round((time.monotonic() - started) * 1000)
+        made = _changed(before, await signal.in_thread(_files_of, root))
+        return self._result(outcome, duration, made)
+
+    async def _in_cage(self, signal: AbortSignal) -> _Outcome:
+        root, language = self.context.fence.root, self.params.language
+        environment = self._environment()
+        venv = root / ".venv"
+        name = f"code.{'py' if language is CodeLanguage.PYTHON else 'sh'}"
+        cage = self.context.sandbox.work_cage(
+            self.context.fence,
+            files={name: self.params.code.encode("utf-8", "replace")},
+            variables=self.params.env,
+            read_only=[venv] if venv.is_dir() else [],
+        )
+        try:
+            argv = await signal.in_thread(cage.command, self._argv(f"/run/{name}"), environment)
+            return await cage.start(lambda caged: self._run(argv, caged, signal), environment, None)
+        except OSError as error:
+            raise ShellExecutionFailed(f"The cage cannot be made: {error}. Nothing was run.") from None
+        finally:
+            cage.close()
+
+    async def _on_this_machine(self, folder: Path, signal: AbortSignal) -> _Outcome:
+        path = folder / "code"
+        path.write_text(self.params.code, "utf-8", errors="replace")
+        return await self._run(self._argv(str(path)), {**self._environment(), **(self.params.env or {})}, signal)
+
+    def _argv(self, path: str) -> list[str]:
+        given = self.params.args or []
+        if self.params.language is CodeLanguage.BASH:
+            return ["/bin/bash", "--noprofile", "--norc", path, *given]
+        own = self.context.fence.root / ".venv" / "bin" / "python"
+        return [str(own) if own.exists() else _python(), "-I", "-X", "utf8", path, *given]
+
+    def _environment(self) -> dict[str, str]:
+        mark = secrets.token_hex(8)
+        return command_environment(own_environment(), attended=False, cwd=str(self.context.fence.root), mark=mark)
+
+    async def _run(self, argv: Sequence[str], environment: Mapping[str, str], signal: AbortSignal) -> _Outcome:
+        """Run it to its end, or to that of its time; what it started ends with it."""
+        child = await asyncio.create_subprocess_exec(
+            *argv,
+            cwd=self.context.fence.root,
+            env=dict(environment),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        limits = self.context.limits
+        outcome = _Outcome(*(ExcerptBuffer(limits.result_chars // 2, limits.result_lines // 2) for _ in range(2)))
+        try:
+            async with asyncio.timeout(self.params.timeout):
+                await signal.guard(
+                    asyncio.gather(_drain(child.stdout, outcome.out), _drain(child.stderr, outcome.err), child.wait())
+                )
+            outcome.exit_code = child.returncode
+        except TimeoutError:
+            outcome.exit_code = None
+        except OperationCancelled as cancelled:
+            raise OperationCancelled(signal.reason, partial=outcome.text) from cancelled
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signals.SIGKILL)
+            await child.wait()
+        return outcome
+
+    def _result(self, outcome: _Outcome, duration: int, made: list[str]) -> ToolResult:
+        code, failure = outcome.exit_code, None
+        if code is None:
+            failure = ShellTimeout(
+                f"The code timed out after {self.params.timeout:g} s and was ended. Give a longer timeout.",
+                {"limitMs": round(self.params.timeout * 1000), "elapsedMs": duration},
+            )
+        elif code != 0:
+            failure = ShellExecutionFailed(f"The code exited with code {code}", {"exitCode": code})
+        return self._tool_result(outcome, failure, duration, made)
+
+    def _tool_result(
+        self, outcome: _Outcome, failure: ToolFailure | None, duration: int, made: list[str]
+    ) -> ToolResult:
+        code = outcome.exit_code
+        text = outcome.text or NO_OUTPUT
+        named = f"\n\nFiles made or changed: {', '.join(made[:MOST_ARTIFACTS])}" if made else ""
+        content = f"Exit code: {'none' if code is None else code}\n\nOutput:\n{text}{named}"
+        if isinstance(failure, ShellTimeout):
+            content = f"{content}\n\n{failure.type}: {failure.message}"
+        notes: list[str] = []
+        if any(".git" in Path(name).parts for name in made):
+            notes.append("it made or changed a repository (.git) in the workspace: look at it before using git there")
+        if failure is not None and self.context.sandbox.works:
+            notes.append("it ran in a cage: only the workspace can be written, .git cannot, and there is no network")
+        return ToolResult(
+            llm_content=content,
+            return_display=text,
+            error=None if failure is None else ToolError.of(failure),
+            data=RunCodeData(
+                stdout=outcome.out.excerpt().content,
+                stderr=outcome.err.excerpt().content,
+                exit_code=code,
+                duration=duration,
+            ),
+            notes=tuple(notes),
+            exit_code=code,
+            artifacts=tuple(Artifact(kind="file", path=name) for name in made[:MOST_ARTIFACTS]),
+            truncated=outcome.truncated,
+        )
+
+
+class _Outcome:
+    """What a program wrote, and its exit code once it has one."""
+
+    def __init__(self, out: ExcerptBuffer, err: ExcerptBuffer) -> None:
+        self.out = out
+        self.err = err
+        self.exit_code: int | None = None
+
+    @property
+    def text(self) -> str:
+        """Return both streams, one after the other."""
+        return "\n[stderr]\n".join(each.content for each in self._excerpts() if each.content)
+
+    @property
+    def truncated(self) -> bool:
+        return any(each.truncated for each in self._excerpts())
+
+    def _excerpts(self) -> tuple[Truncated, Truncated]:
+        return self.out.excerpt(), self.err.excerpt()
+
+
+async def _drain(stream: asyncio.StreamReader | None, into: ExcerptBuffer) -> None:
+    while stream is not None and (data := await stream.read(_READ_BYTES)):
+        into.feed_bytes(data)
+    into.end_of_input()
+
+
+def _python() -> str:
+    return shutil.which("python3") or sys.executable
+
+
+def _files_of(root: Path) -> dict[str, tuple[int, int]]:
+    """Return time and size of each file below a directory, by its path from there."""
+    found: dict[str, tuple[int, int]] = {}
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name != ".git" or folder != str(root)]
+        for name in names:
+            path = os.path.join(folder, name)
+            with suppress(OSError):
+                status = os.lstat(path)
+                found[os.path.relpath(path, root)] = (status.st_mtime_ns, status.st_size)
+        if len(found) > MOST_SCANNED:
+            break
+    return found
+
+
+def _changed(before: Mapping[str, tuple[int, int]], after: Mapping[str, tuple[int, int]]) -> list[str]:
+    return sorted(path for path, state in after.items() if before.get(path) != state)
+
+
+RUN_CODE = Tool(
+    name="run_code",
+    display_name="Run code",
+    description="Run Python or bash code in a sandbox without network. timeout in seconds.",
+    group=ToolGroup.RUNTIME,
+    effect=Effect.RUNS,
+    parameters=RunCodeParameters,
+    invocation=RunCodeInvocation,
+    returns=RunCodeData,
+    risk=Risk.HIGH,
+    time_limit=None,
+    cuts_itself=True,
+)

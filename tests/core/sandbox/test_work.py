@@ -1,0 +1,349 @@
+"""The cage of what works (contract section 8): each row beside the same command outside, so that none passes for nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from ollm_tui.core.base.abort import AbortController
+from ollm_tui.core.base.errors import SandboxUnavailable
+from ollm_tui.core.base.results import ToolResult
+from ollm_tui.core.bus.message_bus import MessageBus
+from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.policy.lint import lint
+from ollm_tui.core.policy.policy_file import load_policy
+from ollm_tui.core.sandbox import engines
+from ollm_tui.core.sandbox.bubblewrap import CageLimits, WorkCage
+from ollm_tui.core.sandbox.engines import Sandbox, SandboxMode, SandboxSettings, bubblewrap
+from ollm_tui.core.tools.context import ToolContext
+from ollm_tui.core.tools.shell import SHELL
+from ollm_tui.options import Options
+from ollm_tui.runtime.configuration import configure
+
+pytestmark = pytest.mark.skipif(bool(bubblewrap().problem), reason=bubblewrap().problem or "bubblewrap works")
+
+IDENTITY = "git -c user.name=a -c user.email=a@b"
+
+
+@dataclass
+class Room:
+    """A workspace with a repository, a home with a secret, and listeners that a cage must not reach."""
+
+    root: Path
+    settings: SandboxSettings = field(default_factory=SandboxSettings)
+    facts: dict[str, object] = field(default_factory=dict[str, object])
+
+    @property
+    def workspace(self) -> Path:
+        return self.root / "work space\n1"
+
+    @property
+    def home(self) -> Path:
+        return self.root / "home"
+
+    def run(self, command: str, *, caged: bool = True) -> tuple[int, str]:
+        variables = {**os.environ, **{name: str(value) for name, value in self.facts.items()}}
+        variables |= {"HOME": str(self.home), "PYTHON": sys.executable}
+        cage = Sandbox(self.settings).work_cage(Workspace(self.workspace))
+        line = ["/bin/bash", "--noprofile", "--norc", "-c", command]
+
+        def start(environment: Mapping[str, str]) -> tuple[int, str]:
+            ran = subprocess.run(
+                argv, cwd=self.workspace, env=environment, text=True, start_new_session=True, timeout=60,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+            )  # fmt: skip
+            return ran.returncode, ran.stdout
+
+        try:
+            argv = cage.command(line, variables) if caged else line
+            return cage.start(start, variables, None) if caged else start(variables)
+        finally:
+            cage.close()
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    made = Room(tmp_path)
+    made.workspace.mkdir()
+    made.home.mkdir()
+    (made.home / "secret").write_text("hidden words\n")
+    (made.workspace / "file").write_text("one\n")
+    (made.workspace / ".env").write_text("KEY=1\n")
+    (made.workspace / ".ollm").mkdir()
+    (made.workspace / "sub").mkdir()
+    for folder in (made.workspace, made.workspace / "sub"):
+        subprocess.run(["git", "init", "-q", "."], cwd=folder, check=True)
+    subprocess.run(["bash", "-c", f"git add file; {IDENTITY} commit -qm first"], cwd=made.workspace, check=True)
+    with ExitStack() as stack:
+        other = stack.enter_context(subprocess.Popen(["sleep", "600"]))
+        stack.callback(other.kill)
+        made.facts["OTHER"] = other.pid
+        listener = stack.enter_context(closing(socket.create_server(("127.0.0.1", 0))))
+        made.facts["PORT"] = listener.getsockname()[1]
+        local = stack.enter_context(closing(socket.socket(socket.AF_UNIX)))
+        at = os.getcwd()
+        os.chdir(made.workspace)
+        local.bind("socket")
+        os.chdir(at)
+        local.listen()
+        for each in (listener, local):
+            threading.Thread(target=_accept, args=(each,), daemon=True).start()
+        yield made
+
+
+def _accept(listener: socket.socket) -> None:
+    while True:
+        try:
+            listener.accept()[0].close()
+        except OSError:
+            return
+
+
+IMPOSSIBLE = {
+    "read the home": 'cat "$HOME/secret"',
+    "read another's folder": 'ls "$HOME/.." | grep -x secret || cat "$HOME/../home/secret"',
+    "write a setting of git": "git config core.fsmonitor true",
+    "write a hook": "echo x > .git/hooks/pre-commit",
+    "commit": f"{IDENTITY} commit -q --allow-empty -m x",
+    "move .git away": "mv .git .git2",
+    "lead git elsewhere": "echo ../sub > .git/commondir",
+    "write a nested repository": "echo x > sub/.git/config",
+    "write our settings": "echo x > .ollm/config.toml",
+    "write a protected file": "echo x > .env",
+    "move a protected file": "mv .env other",
+    "TCP of this machine": 'exec 5<>"/dev/tcp/127.0.0.1/$PORT"',
+    "a socket of the workspace": '"$PYTHON" -c "import socket; socket.socket(socket.AF_UNIX).connect(\'socket\')"',
+    "signal another process": 'kill -0 "$OTHER"',
+    "see another process": 'test -d "/proc/$OTHER" && grep -q sleep "/proc/$OTHER/comm"',
+    "a system setting": "cat /proc/sys/kernel/panic > /proc/sys/kernel/panic",
+    "the shadow file": "cat /etc/shadow",
+    "write the system": "f=/usr/share/ollm-work-test; touch $f && rm $f",
+    "a user namespace": "unshare -U true",
+    "a mount": "unshare -Urm mount -t tmpfs none /mnt",
+}
+"""What must fail in the cage; all but the last ones of root alone succeed outside."""
+
+AS_ROOT = {"a system setting", "the shadow file", "write the system", "a user namespace", "a mount"}
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_what_the_cage_refuses(room: Room, name: str) -> None:
+    before = sorted(path.relative_to(room.root) for path in room.root.rglob("*"))
+    code, out = room.run(IMPOSSIBLE[name])
+    assert code != 0, out
+    assert "hidden words" not in out
+    assert sorted(path.relative_to(room.root) for path in room.root.rglob("*")) == before
+    if name not in AS_ROOT:
+        control, said = room.run(IMPOSSIBLE[name], caged=False)
+        assert control == 0, said
+
+
+POSSIBLE = {
+    "write": "echo two > file && mkdir -p a/b && mv file a/b && touch a/b/c",
+    "temporary files": "f=$(mktemp) && echo x > $f && cat $f",
+    "a private home": 'echo x > "$HOME/mine" && cat "$HOME/mine"',
+    "git status": "git status --short && git diff && git log -1",
+    "multiprocessing": "\"$PYTHON\" -c 'import multiprocessing as m; assert m.Pool(2).map(abs, [-1]) == [1]'",
+    "shared memory": "\"$PYTHON\" -c 'from multiprocessing.shared_memory import SharedMemory as S; s = S(create=True, size=9); s.unlink()'",
+    "sqlite with a log": "\"$PYTHON\" -c \"import sqlite3; c = sqlite3.connect('x.db'); c.execute('pragma journal_mode=wal'); c.execute('create table t(a)')\"",
+    "its own loopback": '"$PYTHON" -c "import socket; s = socket.create_server((\'127.0.0.1\', 0)); socket.create_connection(s.getsockname())"',
+    "who and when": "id -un && date && echo $LANG",
+    "devices": "head -c 9 /dev/urandom > /dev/null",
+}
+
+
+@pytest.mark.parametrize("name", POSSIBLE)
+def test_what_works_in_the_cage(room: Room, name: str) -> None:
+    code, out = room.run(POSSIBLE[name])
+    assert code == 0, out
+
+
+def test_exit_codes_pass(room: Room) -> None:
+    assert [room.run(line)[0] for line in ("exit 3", "kill -TERM $$", "kill -9 $$")] == [3, 143, 137]
+
+
+def test_no_descriptor_and_no_private_folder_remain(room: Room) -> None:
+    code, out = room.run("ls /proc/self/fd | wc -l; cat /proc/self/mountinfo | grep -c ollm-work")
+    assert (code, out.split()[0]) == (0, "4"), out  # 0 to 2 and the listing's own
+    assert not list(Path("/tmp").glob("ollm-work-*/filter"))
+
+
+def test_what_left_its_session_ends_with_the_cage(room: Room) -> None:
+    code, _ = room.run("(setsid sleep 4242.5 &) ; true")
+    assert code == 0
+    running = subprocess.run(["pgrep", "-f", "sleep 4242.5"], capture_output=True, check=False)
+    assert not running.stdout
+
+
+def test_a_worktree_is_read_and_its_repository_not_written(room: Room) -> None:
+    tree = room.root / "tree"
+    subprocess.run(["git", "worktree", "add", "-q", str(tree)], cwd=room.workspace, check=True)
+    cage = Sandbox().work_cage(Workspace(tree))
+    try:
+        argv = cage.command(
+            ["/bin/bash", "-c", f"git log --oneline && {IDENTITY} commit --allow-empty -m x"], os.environ
+        )
+        ran = subprocess.run(argv, cwd=tree, capture_output=True, text=True, check=False)
+    finally:
+        cage.close()
+    assert "first" in ran.stdout and ran.returncode != 0 and "Read-only" in ran.stderr
+
+
+def test_a_protected_link_is_covered_where_it_leads(room: Room) -> None:
+    (room.workspace / "real").write_text("x\n")
+    (room.workspace / ".npmrc").symlink_to("real")
+    assert room.run("echo y > .npmrc")[0] != 0
+    assert (room.workspace / "real").read_text() == "x\n"
+
+
+def test_limits_hold(room: Room) -> None:
+    room.settings = replace(room.settings, limits=CageLimits(memory_mb=256, tmp_mb=16, file_mb=32))
+    assert room.run("\"$PYTHON\" -c 'b = bytearray(1 << 30)'")[0] != 0
+    assert room.run("head -c 20000000 /dev/zero > /tmp/big")[0] != 0
+    assert room.run("head -c 50000000 /dev/zero > big")[0] != 0
+    assert (room.workspace / "big").stat().st_size <= 32 << 20
+
+
+def test_with_the_network_services_of_this_machine_are_reached(room: Room) -> None:
+    room.settings = replace(room.settings, network=True)
+    code, out = room.run(IMPOSSIBLE["TCP of this machine"])
+    assert code == 0, out
+
+
+def test_git_can_commit_where_the_settings_say_so_and_its_configuration_stays(room: Room) -> None:
+    room.settings = replace(room.settings, git_writable=True)
+    assert room.run(f"{IDENTITY} commit -q --allow-empty -m second")[0] == 0
+    for name in ("write a setting of git", "write a hook", "move .git away"):
+        assert room.run(IMPOSSIBLE[name])[0] != 0
+
+
+def test_bound_directories_are_there(room: Room) -> None:
+    for name in ("shared", "fixed"):
+        (room.root / name).mkdir()
+    room.settings = replace(room.settings, bind=(str(room.root / "shared"), f"{room.root / 'fixed'}:ro"))
+    room.facts["ROOT"] = room.root
+    assert room.run('touch "$ROOT/shared/x"')[0] == 0
+    assert room.run('ls "$ROOT/fixed"')[0] == 0
+    assert room.run('touch "$ROOT/fixed/x"')[0] != 0
+
+
+@pytest.mark.parametrize("problem", ["not installed", "fails"])
+def test_without_an_engine_nothing_runs(
+    room: Room, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: str
+) -> None:
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\necho no permission to make a namespace >&2\nexit 1\n")
+    broken.chmod(0o755)
+    found = None if problem == "not installed" else str(broken)
+    monkeypatch.setattr(engines.shutil, "which", lambda name, path=None: found)
+    sandbox = Sandbox(SandboxSettings(mode=SandboxMode.AUTO))
+    assert not sandbox.works
+    with pytest.raises(SandboxUnavailable, match="installed" if found is None else "no permission"):
+        sandbox.work_cage(Workspace(room.workspace))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="the other tests run as an ordinary user already")
+@pytest.mark.parametrize(("command", "works"), [("touch made && git init -q . && id -u", True), ("ls /root", False)])
+def test_an_ordinary_user_gets_the_same_cage(monkeypatch: pytest.MonkeyPatch, command: str, works: bool) -> None:
+    folder = Path(tempfile.mkdtemp())
+    monkeypatch.setattr(sys, "prefix", "/usr")  # the interpreter of these tests may be root's alone
+    monkeypatch.setattr(sys, "base_prefix", "/usr")
+    environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
+    cage = Sandbox().work_cage(Workspace(folder))
+    try:
+        argv = cage.command(["/bin/bash", "-c", command], environment)
+        for path in (folder, *Path(argv[3]).parent.iterdir(), Path(argv[3]).parent):
+            os.chown(path, 65534, 65534)
+        ran = subprocess.run(
+            argv, cwd=folder, env=environment, user=65534, group=65534, extra_groups=[],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (ran.returncode == 0) is works, ran.stderr
+        assert ran.stdout.split() == (["65534"] if works else []), ran.stderr
+    finally:
+        cage.close()
+        shutil.rmtree(folder)
+
+
+def test_a_killed_program_leaves_nothing_that_runs(room: Room) -> None:
+    line = "import os, subprocess, sys; subprocess.Popen(sys.argv[1:]); print('up', flush=True); sys.stdin.read()"
+    cage = WorkCage("/usr/bin/bwrap", [room.workspace])
+    try:
+        argv = cage.command(["/bin/bash", "-c", "setsid sleep 4343.5 & sleep 4343.5"], os.environ)
+        with subprocess.Popen(
+            [sys.executable, "-c", line, *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=room.workspace
+        ) as program:
+            assert program.stdout is not None
+            assert program.stdout.readline() == b"up\n"
+            _until(lambda: _count("sleep 4343.5") >= 2)
+            program.send_signal(signal.SIGKILL)
+        _until(lambda: _count("sleep 4343.5") == 0)
+        assert subprocess.run(["git", "status"], cwd=room.workspace, capture_output=True, check=False).returncode == 0
+    finally:
+        cage.close()
+
+
+def _count(command: str) -> int:
+    found = subprocess.run(["pgrep", "-fx", command], capture_output=True, check=False)
+    return len(found.stdout.split())
+
+
+def _until(condition: object) -> None:
+    assert callable(condition)
+    wait = threading.Event()
+    for _ in range(600):
+        if condition():
+            return
+        wait.wait(0.05)
+    raise AssertionError("it did not come to that")
+
+
+@pytest.mark.parametrize("table", [
+    'mode = "auto"\nnetwork = true\nbind = ["/a", "/b:ro"]\nmemory_mb = 512',
+    'mode = "auto"\nnetworkAccess = true\nbindMounts = ["/a", "/b:ro"]\nmaxMemoryMb = 512',
+])  # fmt: skip
+def test_settings_have_two_spellings(tmp_path: Path, table: str) -> None:
+    (tmp_path / "policy.toml").write_text(f'[sandbox]\n{table}\ngit = "rw"\npids = 99\ntmp_mb = 7\n')
+    found = configure(Options(workspace=tmp_path, policy_file=tmp_path / "policy.toml"))
+    limits = CageLimits(memory_mb=512, pids=99, tmp_mb=7)
+    assert found.policy_error is None
+    assert found.sandbox == SandboxSettings(SandboxMode.AUTO, True, True, ("/a", "/b:ro"), limits)
+
+
+def test_lint_says_which_keys_have_no_effect() -> None:
+    text = '[sandbox]\ncpu_percent = 50\nimage = "x"\n'
+    findings = lint([load_policy(tomllib.loads(text), text, "p.toml", "policy file")], ())
+    assert [finding.message.split(":")[0] for finding in findings] == ["[sandbox] cpu_percent", "[sandbox] image"]
+
+
+@pytest.mark.parametrize(("mode", "code"), [(SandboxMode.OFF, 0), (SandboxMode.AUTO, 1)])
+def test_the_mode_says_where_an_allowed_command_runs(tmp_path: Path, mode: SandboxMode, code: int) -> None:
+    (tmp_path / ".env").write_text("KEY=1\n")
+
+    async def run() -> ToolResult:
+        context = ToolContext(bus=MessageBus(), workspace=Workspace(tmp_path), sandbox=Sandbox(SandboxSettings(mode)))
+        try:
+            call = SHELL.create_invocation({"command": "echo KEY=2 > .env && test -t 1 && echo done"}, context)
+            return await call.execute(AbortController().signal)
+        finally:
+            await context.defaults.aclose()
+
+    result = asyncio.run(run())
+    assert result.exit_code == code
+    assert (tmp_path / ".env").read_text() == ("KEY=2\n" if code == 0 else "KEY=1\n")
+    if code:
+        assert "[blocked by the cage: " in result.for_model() and "Read-only" in result.llm_content

@@ -1,0 +1,133 @@
+"""`run_code`: code in a cage, its streams apart, its files found (003; contract sections 2 and 8)."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ollm_tui.core.base.abort import AbortController
+from ollm_tui.core.base.errors import OperationCancelled
+from ollm_tui.core.base.results import ToolResult
+from ollm_tui.core.sandbox.engines import EngineReport, Sandbox, SandboxMode, SandboxSettings, bubblewrap
+from ollm_tui.core.tools.run_code import RUN_CODE, RunCodeData
+from tests.core.tools.file_calls import Room
+
+caged = pytest.mark.skipif(bool(bubblewrap().problem), reason=bubblewrap().problem or "bubblewrap works")
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Room:
+    return Room(tmp_path)
+
+
+def run(room: Room, language: str, code: str, **more: object) -> ToolResult:
+    call = room.invocation(RUN_CODE, language=language, code=code, **more)
+    return asyncio.run(call.execute(AbortController().signal))
+
+
+def data(result: ToolResult) -> RunCodeData:
+    assert isinstance(result.data, RunCodeData)
+    return result.data
+
+
+@caged
+def test_streams_stay_apart_and_arguments_and_variables_arrive(room: Room) -> None:
+    code = "import os, sys\nprint(sys.argv[1:], os.environ['WORD'])\nprint('oh', file=sys.stderr)\nsys.exit(3)"
+    result = run(room, "python", code, args=["a b", "$HOME"], env={"WORD": "w w"})
+    found = data(result)
+    assert (found.stdout, found.stderr, found.exit_code) == ("['a b', '$HOME'] w w\n", "oh\n", 3)
+    assert found.duration > 0 and result.error is not None and "code 3" in result.error.message
+    assert "Exit code: 3" in result.llm_content and "[stderr]\noh" in result.llm_content
+
+
+@caged
+def test_files_that_were_made_or_changed_are_named(room: Room) -> None:
+    room.write("old", "a")
+    room.write("same", "a")
+    result = run(room, "bash", "mkdir d; echo x > d/new; echo longer > old")
+    assert [artifact.path for artifact in result.artifacts] == ["d/new", "old"]
+    assert "d/new, old" in result.llm_content
+
+
+@caged
+def test_a_new_repository_is_pointed_out(room: Room) -> None:
+    result = run(room, "bash", "git init -q n")
+    assert any(".git" in note for note in result.notes)
+
+
+@caged
+def test_code_is_not_seen_in_the_list_of_processes(room: Room) -> None:
+    result = run(
+        room,
+        "python",
+        "import subprocess\nprint(subprocess.run(['ps', '-ef'], capture_output=True, text=True).stdout) # needle",
+    )
+    assert "code.py" in data(result).stdout and "needle" not in data(result).stdout
+
+
+@caged
+def test_variables_that_load_code_work_in_the_cage_alone(room: Room) -> None:
+    outside = room.folder.parent / "loaded"
+    result = run(room, "bash", "true", env={"BASH_ENV": str(outside), "LD_PRELOAD": "/nonexistent/lib.so"})
+    assert data(result).exit_code == 0 and not outside.exists()
+    assert data(result).stderr.count("/bin/sh") == 0
+
+
+@caged
+def test_time_runs_out_and_nothing_stays(room: Room) -> None:
+    result = run(room, "bash", "echo before; setsid sleep 4444.5 & sleep 4444.5", timeout=1)
+    assert result.error is not None and result.error.type == "ShellTimeoutError"
+    assert data(result).exit_code is None and data(result).stdout == "before\n"
+    assert not subprocess.run(["pgrep", "-f", "sleep 4444.5"], capture_output=True, check=False).stdout
+
+
+@caged
+def test_what_was_written_until_the_cancellation_is_kept(room: Room) -> None:
+    async def cancelled() -> str:
+        controller = AbortController()
+        call = room.invocation(RUN_CODE, language="bash", code="echo started; touch up; sleep 600")
+        task = asyncio.ensure_future(call.execute(controller.signal))
+        while not (room.folder / "up").exists():
+            await asyncio.sleep(0.02)
+        controller.abort("enough")
+        with pytest.raises(OperationCancelled) as raised:
+            await task
+        return raised.value.partial
+
+    assert asyncio.run(cancelled()) == "started\n"
+
+
+@caged
+def test_a_flood_is_cut(room: Room) -> None:
+    result = run(room, "bash", "head -c 50000000 /dev/zero | tr '\\0' a")
+    assert result.truncated and len(data(result).stdout) < 200_000
+
+
+@caged
+def test_the_workspaces_own_environment_is_used_and_not_changed(room: Room) -> None:
+    subprocess.run(["python3", "-m", "venv", "--without-pip", str(room.folder / ".venv")], check=True)
+    result = run(room, "python", "import sys; print(sys.prefix); open(sys.prefix + '/x', 'w')")
+    assert data(result).stdout.strip() == str(room.folder / ".venv") and "Read-only" in data(result).stderr
+
+
+@caged
+def test_it_runs_unasked_only_in_a_cage_without_network(room: Room) -> None:
+    call = room.invocation(RUN_CODE, language="bash", code="true")
+    assert call.facts().question is None and "caged, writes in the workspace" in call.get_description()
+    settings = SandboxSettings(mode=SandboxMode.AUTO, network=True)
+    context = replace(room.context, sandbox=Sandbox(settings))
+    call = RUN_CODE.create_invocation({"language": "bash", "code": "true"}, context)
+    assert "network" in (call.facts().question or "")
+
+
+def test_without_a_cage_it_asks_and_runs_on_this_machine(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ollm_tui.core.sandbox import engines
+
+    monkeypatch.setattr(engines, "bubblewrap", lambda: EngineReport("bubblewrap", "work", problem="not here"))
+    call = room.invocation(RUN_CODE, language="python", code="print(1)")
+    assert "unsandboxed" in (call.facts().question or "") and "on this machine" in call.get_description()
+    assert data(run(room, "python", "print(1)")).stdout == "1\n"
