@@ -23,7 +23,8 @@ from ollm_tui.core.base.output import NO_OUTPUT, ExcerptBuffer, Truncated
 from ollm_tui.core.base.results import Artifact, ToolData, ToolError, ToolResult, UpdateOutput
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.secrets import command_environment, own_environment
-from ollm_tui.core.tools.base import CallFacts, Effect, Parameters, Tool, ToolGroup, ToolInvocation
+from ollm_tui.core.fence.workspace import Access
+from ollm_tui.core.tools.base import CallFacts, Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 
 MOST_ARTIFACTS = 100
 MOST_SCANNED = 200_000
@@ -63,6 +64,9 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
     def get_description(self) -> str:
         lines = self.params.code.count("\n") + 1
         return f"Run {lines} line{'s' if lines > 1 else ''} of {self.params.language} {self._where}"
+
+    def touched_paths(self) -> list[TouchedPath]:
+        return [TouchedPath(".", Access.READ)]
 
     def facts(self) -> CallFacts:
         """Return what makes it ask: no cage, or one with the network of this machine."""

@@ -331,6 +331,7 @@ def sound_calls(draw: st.DrawFn) -> tuple[str, JsonObject]:
         "grep": {"pattern": "x", "directory": path},
         "ls": {"path": path},
         "shell": {"command": draw(st.sampled_from(["ls -l", "echo 'a b' | cat", "rm -rf /"]))},
+        "run_code": {"language": "python", "code": text},
         "shell_output": {"id": text},
         "shell_kill": {"id": text},
         "web_fetch": {"url": f"https://example.org/{draw(st.integers())}"},
