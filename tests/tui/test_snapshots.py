@@ -283,7 +283,7 @@ def test_three_questions_wait_in_the_queue_while_the_person_writes_on(camera: Ca
     assert camera.text.startswith(" WAITING 3")
     assert camera.shows("now update the README too", "F8 Review(3)", "0:47", "WAIT")
     if size == WIDE:
-        assert camera.shows("Queue (3)", "#1", "#2", "#3", "HIGH", "Add the --json flag", "+ ", "as_json: bool = False")
+        assert camera.shows("Queue (3)", "#1", "#2", "#3", "HIGH", "Add the --json flag", "WAIT #1 F8")
     else:
         assert camera.shows("3 approvals waiting, next expires in 0:47", "Queue 3!")
     assert same

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.escape import visible, visible_block
-from ollm_tui.core.bus.states import CallState
 from ollm_tui.tui.styled_text import TextRole, line, lines_of
 from ollm_tui.tui.terminal_references import folded_references
 from ollm_tui.tui.values import AnswerEntry, CallEntry, ConfirmationQueueSnapshot, Entry, NoteEntry, NoteKind, UserEntry
@@ -63,11 +62,9 @@ class EntryComposer:
                 return [_note_block(entry, folded=self.folded(entry))]
 
     def folded(self, entry: Entry) -> bool:
-        """Whether only the first line shows; waiting calls are open by default."""
+        """Whether only the first line shows."""
         match entry:
-            case CallEntry():
-                natural = entry.state is not CallState.WAITING and not self.all_open
-            case AnswerEntry() | NoteEntry() | UserEntry():
+            case CallEntry() | AnswerEntry() | NoteEntry() | UserEntry():
                 natural = not self.all_open
             case _:
                 return False

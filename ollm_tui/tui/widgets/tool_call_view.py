@@ -90,7 +90,7 @@ def _after(entry: CallEntry, question: Confirmation | None, now: float) -> str:
     if entry.state is CallState.WAITING and question is not None:
         left = question.seconds_left(now)
         clock = "  HELD" if question.held else "" if left is None else f"  {clock_text(left)}"
-        return f" #{question.ordinal}{clock}"
+        return f" #{question.ordinal} F8{clock}"
     words = ""
     if entry.exit_code not in (None, 0):
         words += f" exit {entry.exit_code}"

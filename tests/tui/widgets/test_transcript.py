@@ -266,18 +266,18 @@ async def test_a_call_is_folded_until_it_is_opened_and_copied_with_a_key() -> No
         assert here.app.clipboard == "1 failed, 40 passed"
 
 
-async def test_what_waits_is_open_and_says_its_number_and_clock() -> None:
+async def test_what_waits_is_one_line_with_its_number_key_and_clock() -> None:
     async with stage() as here:
         await here.press("x")
         call = CallEntry("call-1", "edit_file", "cli/export.py", CallState.WAITING)
         await here.post(updates.ConversationUpdate(EntriesChanged((call,))))
         await here.show_queue(question(deadline=here.clock.seconds + 47, timeout=60.0))
-        assert "WAIT #1  0:47" in here.text
-        assert "as_json" in here.text
+        assert "WAIT #1 F8  0:47" in here.text
+        assert "as_json" not in here.text, "its diff is a key away"
         here.clock.seconds += 2
         here.app.dashboard.tick()
         await here.settle()
-        assert "WAIT #1  0:45" in here.text
+        assert "WAIT #1 F8  0:45" in here.text
 
 
 async def test_each_second_only_what_is_in_sight_is_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,7 +303,7 @@ async def test_each_second_only_what_is_in_sight_is_drawn_anew(monkeypatch: pyte
         here.clock.seconds += 2
         here.app.dashboard.tick()
         await here.settle()
-        assert "WAIT #400  0:45" in here.text and "0:47" not in here.text
+        assert "WAIT #400 F8  0:45" in here.text and "0:47" not in here.text
         assert len(set(touched)) <= 40
 
 
@@ -323,6 +323,7 @@ async def test_what_a_waiting_call_would_do_is_laid_out_once_and_not_each_second
         await here.post(
             updates.ConversationUpdate(EntriesChanged((CallEntry("call-1", "edit_file", "", CallState.WAITING),)))
         )
+        here.app.dashboard.chat.transcript.fold_all()
         await here.show_queue(question(deadline=here.clock.seconds + 47, timeout=60.0))
         for _ in range(5):
             here.clock.seconds += 1
