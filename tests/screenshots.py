@@ -25,8 +25,8 @@ from ollm_tui.testing.dashboard_harness import screen_text, wait_until
 from ollm_tui.tui.app import DashboardApp
 from ollm_tui.tui.decisions import QUIET_SECONDS
 from ollm_tui.tui.layout import Pane
+from ollm_tui.tui.panes.terminal_prefix import PREFIX_SECONDS
 from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
-from ollm_tui.tui.screens.pane_screen import LEAVE_SECONDS
 
 PATIENCE = 60.0
 """Seconds to wait for what the tour shows next."""
@@ -125,7 +125,7 @@ async def play(app: DashboardApp, pilot: Pilot[int], clock: CountingClock) -> Pi
     await pilot.press("pageup")
     if app.dashboard.arrangement.in_sight(Pane.TERM):
         await look_around(app, pilot)
-        clock.seconds += LEAVE_SECONDS + 1
+        clock.seconds += PREFIX_SECONDS + 1
     app.dashboard.refresh_bindings()
     await settle(pilot)
     return Pictures(confirmation, app.export_screenshot())

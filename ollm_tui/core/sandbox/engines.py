@@ -13,7 +13,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from ollm_tui.core.base.errors import SandboxUnavailable
-from ollm_tui.core.fence.secrets import cleaned
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.sandbox import look
 from ollm_tui.core.sandbox.bubblewrap import CageLimits, WorkCage
@@ -152,7 +151,7 @@ def _program() -> str | None:
 
 @lru_cache(maxsize=4)
 def _probed(program: str, _changed: int, _kernel: str, user: int) -> EngineReport:
-    environment = cleaned(os.environ)
+    environment = {"PATH": "/usr/bin:/bin"}
     with tempfile.TemporaryDirectory(prefix="ollm-probe-") as folder:
         cage = WorkCage(program, [Path(folder)])
         try:

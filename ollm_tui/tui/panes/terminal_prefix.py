@@ -57,7 +57,7 @@ class TerminalPrefix(OneRow, can_focus=True):
     )
 
     @dataclass
-    class Chosen(Message):
+    class KeyChosen(Message):
         """The person chose what to do."""
 
         action: PrefixAction
@@ -125,7 +125,7 @@ class TerminalPrefix(OneRow, can_focus=True):
         chosen = PrefixAction(action)
         if chosen in (PrefixAction.TALLER, PrefixAction.LOWER):
             self._wait()
-        self.post_message(self.Chosen(chosen))
+        self.post_message(self.KeyChosen(chosen))
 
     def row(self, width: int) -> StyledLine:
         """Return the keys and what they do."""

@@ -202,8 +202,8 @@ class TerminalFocusScreen(PaneScreen):
         """Wait for the key that says what the prefix is for; without one leave the terminal."""
         await self.term.await_prefix_key()
 
-    @on(TerminalPrefix.Chosen)
-    def _prefix_chosen(self, event: TerminalPrefix.Chosen) -> None:
+    @on(TerminalPrefix.KeyChosen)
+    def _prefix_chosen(self, event: TerminalPrefix.KeyChosen) -> None:
         match event.action:
             case PrefixAction.TALLER | PrefixAction.LOWER:
                 self.resize_terminal(ROWS_STEP if event.action is PrefixAction.TALLER else -ROWS_STEP)

@@ -37,7 +37,8 @@ _REPORT = re.compile(
 _CHARACTER = rb"(?:[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}|[\x00-\x1a\x1c-\xff])"
 _KEY = re.compile(rb"\x1b\[\[[A-E]|\x1b\[[0-9;:]*[ -/]*[@-Z\\-~]|\x1bO[0-9;]*[@-~]|\x1b?" + _CHARACTER + rb"|\x1b")
 _CUT = re.compile(
-    rb"\x1b(?:\[(?:\[|M[ -\xff]{0,2}|[<?>=]?[0-9;:-]*[ -/]*)?|O[0-9;]*|\][0-9]+;[^\x07\x1b]*\x1b?|P[>01][^\x1b]*\x1b?)?"
+    rb"\x1b(?:\[(?:\[|M[ -\xff]{0,2}|[<?>=]?[0-9;:-]*[ -/]*)?|O[0-9;]*"
+    rb"|\][0-9]+(?:;[^\x07\x1b]*\x1b?)?|P[>01][^\x1b]*\x1b?)?"
     rb"|\x1b?(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})"
 )
 """The beginning of a report, a key or a character, up to the end of what was read."""

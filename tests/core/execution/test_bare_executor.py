@@ -34,6 +34,7 @@ CALLS: list[tuple[str, JsonObject]] = [
     ("grep", {"pattern": "two"}),
     ("ls", {}),
     ("search_code", {"query": "two"}),
+    ("run_code", {"language": "bash", "code": "echo hello"}),
     ("shell", {"command": "echo hello"}),
     ("shell", {"command": "sleep 600", "background": True}),
     ("shell_output", {"id": "j1"}),

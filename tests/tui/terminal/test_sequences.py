@@ -229,12 +229,12 @@ def test_shell_integration_reports_folder_boundaries_and_exit_codes() -> None:
     made.feed("false\r\n\x1b]133;C;x=1\x07\x1b]133;D\x07\x1b]133;D;0;aid=3\x1b\\\x1b]7;http://x/\x07\x1b]133;Z\x07")
     assert made.events == [
         osc.DirectoryChanged("box", "/home/ann/a b"),
-        osc.ShellMark(osc.Mark.END, 0, 1),
-        osc.ShellMark(osc.Mark.PROMPT, 0),
-        osc.ShellMark(osc.Mark.TYPING, 0),
-        osc.ShellMark(osc.Mark.OUTPUT, 1),
-        osc.ShellMark(osc.Mark.END, 1),
-        osc.ShellMark(osc.Mark.END, 1, 0),
+        osc.ShellMark(osc.MarkKind.END, 0, 1),
+        osc.ShellMark(osc.MarkKind.PROMPT, 0),
+        osc.ShellMark(osc.MarkKind.TYPING, 0),
+        osc.ShellMark(osc.MarkKind.OUTPUT, 1),
+        osc.ShellMark(osc.MarkKind.END, 1),
+        osc.ShellMark(osc.MarkKind.END, 1, 0),
     ]
 
 
