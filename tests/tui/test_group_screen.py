@@ -240,6 +240,8 @@ async def test_the_reason_for_denying_38_reaches_the_model(workspace: Path) -> N
         await open_list(here)
         await here.decide("r")
         await here.press(*"one at a time", "enter")
+        assert isinstance(here.app.screen, GroupScreen), "an Enter that belongs to the sentence denies nothing"
+        await here.decide("enter")
         await here.wait_for("Understood.")
         assert list(workspace.iterdir()) == []
 

@@ -216,7 +216,7 @@ class GroupScreen(ModalScreen[str | None]):
     def _reason_given(self, event: Input.Submitted) -> None:
         event.stop()
         left = tuple(item_id for item_id in self._denying if item_id in self.open_ids)
-        if left:
+        if left and self.guard.press(("deny with a reason", left)) is Readiness.READY:
             self._leave_reason()
             self._decide(left, approved=False, reason=event.value.strip() or None)
         self.draw()
