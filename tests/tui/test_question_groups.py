@@ -67,7 +67,7 @@ def patterns(*items: Confirmation) -> list[tuple[int, str]]:
 
 def make(number: int, command: str, **more: object) -> Confirmation:
     reason = f"no approval covers {command!r} (make is not on the read-only list)"
-    return command_question(number, command, **{"risk": Risk.MEDIUM, "reason": reason, **more})  # type: ignore[arg-type]
+    return command_question(number, command, **{"risk": Risk.MEDIUM, "reason": reason, **more})  # type: ignore[arg-type]  # fields of the question by name
 
 
 def test_commands_that_differ_in_one_word_stand_together() -> None:

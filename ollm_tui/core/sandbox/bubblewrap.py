@@ -11,13 +11,13 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from ollm_tui.core.fence.protected_paths import judge_writing
+from ollm_tui.core.fence.protected_paths import ProtectedPatterns, judge_reading, judge_writing
 from ollm_tui.core.sandbox.landlock import FileRights
 from ollm_tui.core.sandbox.look import (
     ETC_NAMES,
@@ -36,6 +36,12 @@ MOST_ENTRIES = 200_000
 _USR_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _PROC = ("sys", "irq", "bus", "sysrq-trigger")
 """Below /proc, what root could change for the whole machine."""
+
+_GIT_CONFIGURATION = (
+    *("config", "config.worktree", "commondir", "hooks", "info", "modules", "worktrees"),
+    "objects/info",
+)
+"""What in a repository makes git start programs, or look elsewhere."""
 
 _WITH_LIMITS = 'ulimit -c 0 -d "$1" -u "$2" -f "$3"; shift 3; exec "$@"'
 _WITH_FILTER = 'exec "$@" 9<"$0"'
@@ -68,9 +74,15 @@ class WorkCage:
     """Files that are only in the cage, by their names in /run."""
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     """Set in the cage alone: outside, some would make bubblewrap itself load code."""
-    covered: Sequence[Path] = ()
+    read_only: Sequence[Path] = ()
     """Parts of what can be written that cannot."""
+    own_protection: ProtectedPatterns = field(default_factory=lambda: ProtectedPatterns(()))
+    """What the person protects besides."""
+    secrets_hidden: bool = False
+    """What asks before it is read is empty."""
     _private: Path | None = field(default=None, init=False)
+    _absent: list[Path] = field(default_factory=list[Path], init=False)
+    """Names that would configure git, and were not there when the command was started."""
 
     def command(self, argv: Sequence[str], environment: Mapping[str, str]) -> Sequence[str]:
         """Return what runs `argv` in the cage. Raises OSError where the workspace cannot be covered."""
@@ -94,7 +106,10 @@ class WorkCage:
         return start({**environment, "TMPDIR": "/tmp", "TMP": "/tmp", "TEMP": "/tmp"})
 
     def close(self) -> None:
-        """Remove the private directory, once the command is over."""
+        """Remove the private directory once the command is over, and set aside what would configure git."""
+        for path in self._absent:
+            with suppress(FileNotFoundError):
+                os.rename(path, path.with_name(f"{path.name}.set-aside"))
         if self._private is not None:
             shutil.rmtree(self._private, ignore_errors=True)
 
@@ -120,7 +135,7 @@ class WorkCage:
             yield from ("--bind", str(root), str(root))
         for root in self.writable:
             yield from self._covers(root)
-        yield from _read_only(list(map(str, self.covered)))
+        yield from _read_only(map(str, self.read_only))
         for name, value in self.variables.items():
             yield from ("--setenv", name, value)
 
@@ -129,17 +144,53 @@ class WorkCage:
         for path, rights in repository_paths(root):
             if rights is FileRights.READ and not Path(path).is_relative_to(root):
                 yield from _read_only([path])
-        for path, is_socket in _to_cover(root):
-            if not is_socket and self.git_writable and path.name == ".git":
+        for path, hidden in self._to_cover(root):
+            if hidden:
+                yield from (
+                    ("--tmpfs", str(path), "--remount-ro", str(path))
+                    if path.is_dir()
+                    else (*("--ro-bind", f"{self._private}/empty", str(path)),)
+                )
+            elif self.git_writable and path.name == ".git" and path.is_dir():
                 # Bound onto itself it cannot be moved away, and what configures it stays as it is.
                 yield from ("--bind", str(path), str(path))
-                yield from _read_only(str(path / name) for name in ("config", "hooks", "info", "modules", "worktrees"))
+                configures = [path / name for name in _GIT_CONFIGURATION]
+                yield from _read_only(str(each) for each in configures)
+                self._absent += [each for each in configures if not each.exists()]
             else:
-                source = f"{self._private}/empty" if is_socket else str(path)
-                yield from ("--ro-bind", source, str(path))
+                yield from ("--ro-bind", str(path), str(path))
+
+    def _to_cover(self, root: Path) -> Iterator[tuple[Path, bool]]:
+        """Yield what is protected below a directory, and sockets, with whether it is hidden.
+
+        A link is followed where it leads to something of the workspace; its own name cannot be covered.
+        """
+        seen, folders = 0, [root]
+        while folders:
+            folder = folders.pop()
+            with suppress(PermissionError, FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+                for entry in entries:
+                    seen += 1
+                    if seen > MOST_ENTRIES:
+                        raise OSError(f"the workspace has more than {MOST_ENTRIES} entries, too many to look through")
+                    path = Path(entry.path)
+                    parts = path.relative_to(root).parts
+                    own = self.own_protection.judge("/".join(parts))
+                    if own or judge_writing(parts):
+                        real = path.resolve()
+                        if real.exists() and real.is_relative_to(root):
+                            yield real, self.secrets_hidden and bool(own or judge_reading(parts))
+                    elif entry.is_dir(follow_symlinks=False):
+                        folders.append(path)
+                    elif not entry.is_file(follow_symlinks=False) and _is_socket(entry):
+                        yield path, True
 
 
-def _read_only(paths: Iterator[str] | Sequence[str]) -> Iterator[str]:
+def _is_socket(entry: os.DirEntry[str]) -> bool:
+    return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
+
+
+def _read_only(paths: Iterable[str]) -> Iterator[str]:
     for path in paths:
         yield from ("--ro-bind-try", path, path)
 
@@ -154,29 +205,3 @@ def _system() -> Iterator[str]:
             yield from ("--ro-bind", str(path), str(path))
     others = (folder for folder in SYSTEM_FOLDERS if folder.lstrip("/") not in ("usr", *_USR_LINKS))
     yield from _read_only((*others, *(f"/etc/{name}" for name in ETC_NAMES.split())))
-
-
-def _to_cover(root: Path) -> Iterator[tuple[Path, bool]]:
-    """Yield what is protected from writing below a directory, and sockets, with whether it is one.
-
-    A link is followed where it leads to something of the workspace; its own name cannot be covered.
-    """
-    seen, folders = 0, [root]
-    while folders:
-        folder = folders.pop()
-        with suppress(PermissionError, FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
-            for entry in entries:
-                seen += 1
-                if seen > MOST_ENTRIES:
-                    raise OSError(f"the workspace has more than {MOST_ENTRIES} entries, too many to look through")
-                path = Path(entry.path)
-                if judge_writing(path.relative_to(root).parts) is not None:
-                    real = path.resolve()
-                    if real.exists() and real.is_relative_to(root):
-                        yield real, False
-                elif entry.is_dir(follow_symlinks=False):
-                    folders.append(path)
-                elif not entry.is_file(follow_symlinks=False) and stat.S_ISSOCK(
-                    entry.stat(follow_symlinks=False).st_mode
-                ):
-                    yield path, True

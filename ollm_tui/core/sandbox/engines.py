@@ -85,6 +85,7 @@ class Sandbox:
         files: Mapping[str, bytes] | None = None,
         variables: Mapping[str, str] | None = None,
         read_only: Sequence[Path] = (),
+        secrets_hidden: bool = False,
     ) -> WorkCage:
         """Return the cage for one command that works in the workspace.
 
@@ -93,6 +94,7 @@ class Sandbox:
             files: Files that are only in the cage, by their names in /run.
             variables: Variables that are set only in the cage.
             read_only: Parts of the roots that cannot be written.
+            secrets_hidden: What asks before it is read is empty there.
 
         Raises:
             SandboxUnavailable: No engine works.
@@ -115,7 +117,9 @@ class Sandbox:
             limits=settings.limits,
             files=files or {},
             variables=variables or {},
-            covered=read_only,
+            read_only=read_only,
+            secrets_hidden=secrets_hidden,
+            own_protection=fence.own_protection,
         )
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 
 from pydantic import Field
@@ -70,15 +71,19 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
 
     def facts(self) -> CallFacts:
         """Return what makes it ask: no cage, or one with the network of this machine."""
-        sandbox = self.context.sandbox
-        if not sandbox.works:
+        if not self._caged:
             return CallFacts(self.tool.effect, question="no sandbox works here: it would run unsandboxed")
         networked = "its sandbox has the network of this machine ([sandbox] network)"
-        return CallFacts(self.tool.effect, question=networked if sandbox.settings.network else None)
+        return CallFacts(self.tool.effect, question=networked if self.context.sandbox.settings.network else None)
+
+    @cached_property
+    def _caged(self) -> bool:
+        # Once for the call: what was judged as caged must not run outside because the engine failed since.
+        return self.context.sandbox.works
 
     @property
     def _where(self) -> str:
-        return "caged, writes in the workspace" if self.context.sandbox.works else "unsandboxed, on this machine"
+        return "caged, writes in the workspace" if self._caged else "unsandboxed, on this machine"
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
         """Check that arguments and variables can be passed to a program. Raises ShellExecutionFailed."""
@@ -94,10 +99,7 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
         root = self.context.fence.root
         before = await signal.in_thread(_files_of, root)
         started = time.monotonic()
-        # Without a cage it runs only because a person said yes to exactly that.
-        caged = self.context.sandbox.works
-        with tempfile.TemporaryDirectory(prefix="ollm-code-") as folder:
-            outcome = await (self._in_cage(signal) if caged else self._on_this_machine(Path(folder), signal))
+        outcome = await (self._in_cage(signal) if self._caged else self._on_this_machine(signal))
         duration = round((time.monotonic() - started) * 1000)
         made = _changed(before, await signal.in_thread(_files_of, root))
         return self._result(outcome, duration, made)
@@ -112,6 +114,7 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
             files={name: self.params.code.encode("utf-8", "replace")},
             variables=self.params.env,
             read_only=[venv] if venv.is_dir() else [],
+            secrets_hidden=True,  # nobody was asked whether the model may read them
         )
         try:
             argv = await signal.in_thread(cage.command, self._argv(f"/run/{name}"), environment)
@@ -121,10 +124,11 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
         finally:
             cage.close()
 
-    async def _on_this_machine(self, folder: Path, signal: AbortSignal) -> _Outcome:
-        path = folder / "code"
-        path.write_text(self.params.code, "utf-8", errors="replace")
-        return await self._run(self._argv(str(path)), {**self._environment(), **(self.params.env or {})}, signal)
+    async def _on_this_machine(self, signal: AbortSignal) -> _Outcome:
+        with tempfile.TemporaryDirectory(prefix="ollm-code-") as folder:
+            path = Path(folder, "code")
+            path.write_text(self.params.code, "utf-8", errors="replace")
+            return await self._run(self._argv(str(path)), {**self._environment(), **(self.params.env or {})}, signal)
 
     def _argv(self, path: str) -> list[str]:
         given = self.params.args or []
@@ -167,7 +171,8 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
         return outcome
 
     def _result(self, outcome: _Outcome, duration: int, made: list[str]) -> ToolResult:
-        code, failure = outcome.exit_code, None
+        code = outcome.exit_code
+        failure: ToolFailure | None = None
         if code is None:
             failure = ShellTimeout(
                 f"The code timed out after {self.params.timeout:g} s and was ended. Give a longer timeout.",
@@ -175,12 +180,6 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
             )
         elif code != 0:
             failure = ShellExecutionFailed(f"The code exited with code {code}", {"exitCode": code})
-        return self._tool_result(outcome, failure, duration, made)
-
-    def _tool_result(
-        self, outcome: _Outcome, failure: ToolFailure | None, duration: int, made: list[str]
-    ) -> ToolResult:
-        code = outcome.exit_code
         text = outcome.text or NO_OUTPUT
         named = f"\n\nFiles made or changed: {', '.join(made[:MOST_ARTIFACTS])}" if made else ""
         content = f"Exit code: {'none' if code is None else code}\n\nOutput:\n{text}{named}"
@@ -189,7 +188,7 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
         notes: list[str] = []
         if any(".git" in Path(name).parts for name in made):
             notes.append("it made or changed a repository (.git) in the workspace: look at it before using git there")
-        if failure is not None and self.context.sandbox.works:
+        if failure is not None and self._caged:
             notes.append("it ran in a cage: only the workspace can be written, .git cannot, and there is no network")
         return ToolResult(
             llm_content=content,

@@ -176,10 +176,11 @@ def test_exit_codes_pass(room: Room) -> None:
     assert [room.run(line)[0] for line in ("exit 3", "kill -TERM $$", "kill -9 $$")] == [3, 143, 137]
 
 
-def test_no_descriptor_and_no_private_folder_remain(room: Room) -> None:
+def test_no_descriptor_and_no_private_folder_remain(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(room.root))
     code, out = room.run("ls /proc/self/fd | wc -l; cat /proc/self/mountinfo | grep -c ollm-work")
     assert (code, out.split()[0]) == (0, "4"), out  # 0 to 2 and the listing's own
-    assert not list(Path("/tmp").glob("ollm-work-*/filter"))
+    assert not list(room.root.glob("ollm-work-*"))
 
 
 def test_what_left_its_session_ends_with_the_cage(room: Room) -> None:
@@ -229,6 +230,26 @@ def test_git_can_commit_where_the_settings_say_so_and_its_configuration_stays(ro
     assert room.run(f"{IDENTITY} commit -q --allow-empty -m second")[0] == 0
     for name in ("write a setting of git", "write a hook", "move .git away"):
         assert room.run(IMPOSSIBLE[name])[0] != 0
+
+
+def test_what_would_lead_git_elsewhere_is_set_aside(room: Room) -> None:
+    room.settings = replace(room.settings, git_writable=True)
+    assert room.run("echo ../sub/.git > .git/commondir && echo x > .git/config.worktree")[0] == 0
+    for name in ("commondir", "config.worktree"):
+        assert not (room.workspace / ".git" / name).exists()
+        assert (room.workspace / ".git" / f"{name}.set-aside").exists()
+    assert room.run("git status", caged=False)[0] == 0
+
+
+def test_what_the_person_protects_is_not_written(room: Room) -> None:
+    fence = Workspace(room.workspace, protected_patterns=["fi*"])
+    cage = Sandbox().work_cage(fence)
+    try:
+        argv = cage.command(["/bin/bash", "-c", "cat file && echo x > file"], os.environ)
+        ran = subprocess.run(argv, cwd=room.workspace, capture_output=True, text=True, check=False)
+    finally:
+        cage.close()
+    assert ran.stdout == "one\n" and "Read-only" in ran.stderr
 
 
 def test_bound_directories_are_there(room: Room) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core.base.abort import AbortController
-from ollm_tui.core.base.errors import OperationCancelled
+from ollm_tui.core.base.errors import OperationCancelled, SandboxUnavailable
 from ollm_tui.core.base.results import ToolResult
+from ollm_tui.core.sandbox import engines
 from ollm_tui.core.sandbox.engines import EngineReport, Sandbox, SandboxMode, SandboxSettings, bubblewrap
 from ollm_tui.core.tools.run_code import RUN_CODE, RunCodeData
 from tests.core.tools.file_calls import Room
@@ -115,6 +116,27 @@ def test_the_workspaces_own_environment_is_used_and_not_changed(room: Room) -> N
 
 
 @caged
+def test_what_asks_before_it_is_read_is_empty_for_it(room: Room) -> None:
+    room.write(".env", "KEY=hidden")
+    (room.folder / ".ssh").mkdir()
+    room.write(".ssh/id_rsa", "hidden")
+    room.write("plain", "seen")
+    found = data(run(room, "bash", "cat .env plain; ls -A .ssh; cat .ssh/id_rsa"))
+    assert found.stdout == "seen" and "No such file" in found.stderr
+    assert room.read(".env") == b"KEY=hidden"
+
+
+@caged
+def test_what_was_judged_as_caged_never_runs_outside(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = room.invocation(RUN_CODE, language="bash", code="touch ran")
+    assert call.facts().question is None
+    monkeypatch.setattr(engines, "bubblewrap", lambda: EngineReport("bubblewrap", "work", problem="gone"))
+    with pytest.raises(SandboxUnavailable, match="gone"):
+        asyncio.run(call.execute(AbortController().signal))
+    assert room.all_names() == []
+
+
+@caged
 def test_it_runs_unasked_only_in_a_cage_without_network(room: Room) -> None:
     call = room.invocation(RUN_CODE, language="bash", code="true")
     assert call.facts().question is None and "caged, writes in the workspace" in call.get_description()
@@ -125,8 +147,6 @@ def test_it_runs_unasked_only_in_a_cage_without_network(room: Room) -> None:
 
 
 def test_without_a_cage_it_asks_and_runs_on_this_machine(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ollm_tui.core.sandbox import engines
-
     monkeypatch.setattr(engines, "bubblewrap", lambda: EngineReport("bubblewrap", "work", problem="not here"))
     call = room.invocation(RUN_CODE, language="python", code="print(1)")
     assert "unsandboxed" in (call.facts().question or "") and "on this machine" in call.get_description()

@@ -98,7 +98,7 @@ def test_a_key_has_a_name_and_its_bytes_once(typed: bytes, names: list[str]) -> 
 
 
 def sent(typed: bytes, **modes: int) -> bytes:
-    asked = InputModes(**modes)  # type: ignore[arg-type]
+    asked = InputModes(**modes)  # type: ignore[arg-type]  # modes by name
     return b"".join(encode_raw_key(key.raw, key.key, key.character, asked) for key in keys_of(typed) if key.raw)
 
 
