@@ -113,7 +113,7 @@ async def open_dashboard(
             options = replace(options, provider="scripted", script=path)
         app = DashboardApp(options, clock=clock, blink=False)
         async with app.run_test(size=size, notifications=True) as pilot:
-            await wait_until(pilot, lambda: app.backend is not None)
+            await wait_until(pilot, lambda: app.holder.backend is not None)
             yield DashboardHarness(app, pilot)
             await app.leave()
 

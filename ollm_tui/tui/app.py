@@ -19,8 +19,8 @@ from textual.screen import Screen
 
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.base.log_file import unexpected
 from ollm_tui.options import Options
+from ollm_tui.tui.backend_holder import BackendHolder
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys, register_loader
 from ollm_tui.tui.first_frame import DEFAULT_THEME, collect_garbage, end_start, first_frame
 from ollm_tui.tui.key_order import KeyOrder
@@ -30,6 +30,7 @@ from ollm_tui.tui.protocol.intents import Intent, InterruptTurn, ReportFocus, Re
 from ollm_tui.tui.screens import load_all
 from ollm_tui.tui.screens.dashboard_screen import Dashboard
 from ollm_tui.tui.signals import leave_on_signals
+from ollm_tui.tui.slash_commands import SlashCommand, SlashCommands
 from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
 from ollm_tui.tui.themes import packaged_theme
 from ollm_tui.tui.values import Activity
@@ -48,9 +49,6 @@ COLLECT_AFTER_SECONDS = 1.0
 
 EXIT_ON_SIGNAL = 130
 """Exit code after a signal (contract section 0)."""
-
-PLAIN_COMMANDS = ("exit", "fold", "help", "jobs", "memory", "quit", "retry", "trust")
-"""Words after `/` that take nothing, or words of any kind."""
 
 MODES = ("ask", "auto-edit", "plan", "yolo")
 
@@ -94,22 +92,12 @@ class DashboardApp(App[int]):
         self._first = first_frame(options)
         self.dashboard = Dashboard(self.clock.monotonic, blink=blink and not self._first.reduced_motion)
         self.dashboard.prompt.folder = options.workspace or Path()
-        self.dashboard.prompt.commands = {
-            **dict.fromkeys(PLAIN_COMMANDS, tuple),
-            "mode": lambda: MODES,
-            "theme": lambda: self.available_themes,
-        }
+        self.commands = self._slash_commands()
+        self.dashboard.prompt.commands = self.commands.words
         self.animation_level = "none"
         self._open_backend = open_backend
-        self.backend: Backend | None = None
-        """The open backend; None until it is ready."""
-        self._queued: list[Intent] = []
+        self.holder = BackendHolder(self.post_update)
         self._memory: MemoryScreen | None = None
-        self._broken = False
-        self._leaving = asyncio.Event()
-        self._backend_closed = asyncio.Event()
-        self.closing_lines: tuple[str, ...] = ()
-        """Printed in the terminal after the dashboard has closed."""
 
     def get_default_screen(self) -> Screen[None]:
         """Return the dashboard."""
@@ -133,29 +121,10 @@ class DashboardApp(App[int]):
     # -- the backend -------------------------------------------------------------------------------------------------
 
     def _start_backend(self) -> None:
-        self._broken = False
-        self.run_worker(self._run_backend(), name="backend", exit_on_error=False)
+        def started() -> None:
+            self.set_timer(COLLECT_AFTER_SECONDS, end_start)
 
-    async def _run_backend(self) -> None:
-        """Keep the backend open until the app is left; its errors do not take the screen down."""
-        try:
-            async with await self._import_backend() as backend:
-                self.backend = backend
-                self.set_timer(COLLECT_AFTER_SECONDS, end_start)
-                for intent in self._queued:
-                    backend.handle(intent)
-                self._queued.clear()
-                await self._leaving.wait()
-        except Exception as error:
-            log.exception("the backend failed")
-            self._broken = True
-            end_start()
-            self.post_update(updates.ActivityUpdate(Activity.FAILED, error=unexpected(error)))
-        finally:
-            if self.backend is not None:
-                self.closing_lines = self.backend.closing_lines()
-            self.backend = None
-            self._backend_closed.set()
+        self.run_worker(self.holder.hold(self._import_backend(), started), name="backend", exit_on_error=False)
 
     async def _import_backend(self) -> AbstractAsyncContextManager[Backend]:
         if self._open_backend is not None:
@@ -197,47 +166,60 @@ class DashboardApp(App[int]):
                 self.dashboard.term.type_into_shell(text[1:].strip())
             case SendMessage(text) if text.startswith("/") and await self._run_slash_command(text):
                 pass
-            case RetryTurn() if self._broken:
+            case RetryTurn() if self.holder.failed:
                 self._start_backend()
             case _:
-                self._pass_on(intent)
-
-    def _pass_on(self, intent: Intent) -> None:
-        """Queue intents until the backend is ready."""
-        if self.backend is not None:
-            self.backend.handle(intent)
-        else:
-            self._queued.append(intent)
+                self.holder.handle(intent)
 
     async def _run_slash_command(self, text: str) -> bool:
         """Run a `/command`. False for what is none: `/etc/hosts` may well begin a message."""
-        name, _, rest = text[1:].partition(" ")
-        match name, rest.strip():
-            case ("help", _):
-                self.action_help()
-            case ("quit" | "exit", _):
-                await self.action_leave()
-            case ("mode", mode) if mode in MODES:
-                self.dashboard.action_choose_mode(mode)
-            case ("theme", theme) if theme in self.available_themes:
-                self.theme = theme
-            case ("theme", _):
-                self.action_change_theme()
-            case ("retry", _):
-                self._pass_on(RetryTurn())
-            case ("trust", _):
-                self.dashboard.action_trust()
-            case ("jobs", _):
-                self.dashboard.action_jobs()
-            case ("fold", _):
-                self.dashboard.action_fold()
-            case ("memory", containing):
-                self.action_memory(containing)
-            case _ if "/" in name or not name:
-                return False
-            case _:
-                self.notify(f"There is no /{visible(name)}. /help lists what there is.", markup=False)
+        unknown = await self.commands.run(text)
+        if unknown is None:
+            return True
+        if "/" in unknown or not unknown:
+            return False
+        self.notify(f"There is no /{visible(unknown)}. /help lists what there is.", markup=False)
         return True
+
+    def _slash_commands(self) -> SlashCommands:
+        """Return the commands of the prompt; each also stands in the help, and in the palette where no key does."""
+        show = self.dashboard
+        return SlashCommands(
+            SlashCommand("exit", "Quit", lambda _: self.action_leave(), in_palette=False),
+            SlashCommand(
+                "fold", "Fold or unfold everything in the conversation", lambda _: show.action_fold(), in_palette=False
+            ),
+            SlashCommand("help", "All keys, and the documentation", lambda _: self.action_help(), in_palette=False),
+            SlashCommand("jobs", "Commands that run in the background", lambda _: show.action_jobs(), in_palette=False),
+            SlashCommand(
+                "memory",
+                "What is remembered, narrowed to what has the words in it",
+                self.action_memory,
+                "[WORDS]",
+                in_palette=False,
+            ),
+            SlashCommand(
+                "mode", "Change the policy mode", self._choose_mode, "|".join(MODES), lambda: MODES, in_palette=False
+            ),
+            SlashCommand("quit", "Quit; asks while something is live", lambda _: self.action_leave(), in_palette=False),
+            SlashCommand("retry", "Send the last message again", lambda _: self.holder.handle(RetryTurn())),
+            SlashCommand("theme", "Change the theme", self._choose_theme, "[NAME]", lambda: self.available_themes),
+            SlashCommand(
+                "trust", "Look at this folder's own config file, and let it count", lambda _: show.action_trust()
+            ),
+        )
+
+    def _choose_mode(self, mode: str) -> None:
+        if mode in MODES:
+            self.dashboard.action_choose_mode(mode)
+        else:
+            self.notify(f"Write /mode and one of {', '.join(MODES)}.", markup=False)
+
+    def _choose_theme(self, theme: str) -> None:
+        if theme in self.available_themes:
+            self.theme = theme
+        else:
+            self.action_change_theme()
 
     # -- keys --------------------------------------------------------------------------------------------------------
 
@@ -313,7 +295,7 @@ class DashboardApp(App[int]):
         """Open the help."""
         from ollm_tui.tui.screens.help_screen import HelpScreen
 
-        self.push_screen(HelpScreen())
+        self.push_screen(HelpScreen(self.commands))
 
     def action_memory(self, containing: str = "") -> None:
         """Open the memory, narrowed to what contains the text."""
@@ -336,7 +318,8 @@ class DashboardApp(App[int]):
 
     async def action_leave(self) -> None:
         """Quit; while something is live, ask first."""
-        unfinished = self.backend.unfinished() if self.backend is not None else None
+        backend = self.holder.backend
+        unfinished = backend.unfinished() if backend is not None else None
         if not unfinished:
             await self.leave()
             return
@@ -347,39 +330,35 @@ class DashboardApp(App[int]):
 
     async def _leave_as(self, how: QuitChoice | None) -> None:
         """Quit in the way that was chosen; stay when jobs cannot be left running."""
-        if how is None or self.backend is None:
+        backend = self.holder.backend
+        if how is None or backend is None:
             return
         if how == "leave":
-            failures = await self.backend.leave_jobs()
+            failures = await backend.leave_jobs()
             for failure in failures:
                 self.notify(visible(failure), severity="error", markup=False, timeout=15)
             if failures:
                 return
         else:
-            await self.backend.end_jobs()
+            await backend.end_jobs()
         await self.leave()
 
     async def leave(self, code: int = 0) -> None:
         """Close the backend, which saves, and then the screen."""
-        self._leaving.set()
-        if self.backend is not None:
+        if self.holder.backend is not None:
             self.notify("Closing ...", markup=False)
-            try:
-                await asyncio.wait_for(self._backend_closed.wait(), 10)
-            except TimeoutError:
-                log.warning("the backend did not close within 10 seconds")
-                self.closing_lines = ("The commands were still being ended when the dashboard closed; see ps.",)
+        await self.holder.close()
         self.exit(code)
 
     def on_app_focus(self, event: events.AppFocus) -> None:
         """Report that the window has the focus again."""
         # The click that brings the window back must not press anything.
         self.dashboard.reviewing.window_returned()
-        self._pass_on(ReportFocus(True))
+        self.holder.handle(ReportFocus(True))
 
     def on_app_blur(self, event: events.AppBlur) -> None:
         """Report that the window lost the focus."""
-        self._pass_on(ReportFocus(False))
+        self.holder.handle(ReportFocus(False))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Return the entries of the palette: every action with a key, and more."""
@@ -403,7 +382,7 @@ class DashboardApp(App[int]):
         ):
             if term.check_action(action, ()):
                 yield SystemCommand(name, words, partial(term.run_action, action))
-        words = "Look at this folder's own config file, and let it count"
-        yield SystemCommand("Trust", words, self.dashboard.action_trust)
-        yield SystemCommand("Theme", "Change the theme", self.action_change_theme)
+        for command in self.commands:
+            if command.in_palette:
+                yield SystemCommand(f"/{command.name}", command.summary, partial(command.run, ""))
         yield SystemCommand("Screenshot", "Save an SVG picture of the screen", self.deliver_screenshot)

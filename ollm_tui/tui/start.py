@@ -26,7 +26,7 @@ def run_dashboard(options: Options) -> int:
         app = DashboardApp(options)
         code = app.run(mouse=first_frame(options).mouse) or 0
         with suppress(OSError):  # the terminal itself may be what is gone
-            for line in app.closing_lines:
+            for line in app.holder.closing_lines:
                 print(line, file=sys.stderr)
         return code
     finally:

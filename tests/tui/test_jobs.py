@@ -196,7 +196,7 @@ async def test_quitting_asks_what_to_do_with_the_jobs(key: str, settled: list[st
         await here.pilot.pause(0.2)
         assert here.backend.settled == settled
         assert here.app._exit is bool(settled)
-        assert here.app.closing_lines == (("words for the terminal",) if settled else ())
+        assert here.app.holder.closing_lines == (("words for the terminal",) if settled else ())
 
 
 async def test_who_cannot_be_left_is_said_and_keeps_the_dashboard_open() -> None:

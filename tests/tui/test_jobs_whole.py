@@ -99,8 +99,8 @@ async def test_a_job_that_is_left_runs_on_and_the_next_dashboard_tells_of_it(wor
         await here.pilot.press("ctrl+q")
         await wait_until(here.pilot, lambda: isinstance(here.app.screen, QuitScreen))
         await here.decide("l")
-        await wait_until(here.pilot, lambda: bool(here.app.closing_lines))
-    words = here.app.closing_lines
+        await wait_until(here.pilot, lambda: bool(here.app.holder.closing_lines))
+    words = here.app.holder.closing_lines
     named = re.fullmatch(r"still running: j1 \(pid (\d+)\): .*", words[0])
     assert named is not None
     pid, log = int(named[1]), Path(words[1].partition(" goes on in ")[2])
@@ -121,8 +121,8 @@ async def test_a_job_that_is_left_runs_on_and_the_next_dashboard_tells_of_it(wor
         await wait_until(here.pilot, lambda: log.stat().st_size > size)
         assert not here.app.dashboard.term.captures_keys
         await here.pilot.press("ctrl+q")
-        await wait_until(here.pilot, lambda: bool(here.app.closing_lines))
-    assert here.app.closing_lines[0].startswith(f"still running: j1 (pid {pid})"), (
+        await wait_until(here.pilot, lambda: bool(here.app.holder.closing_lines))
+    assert here.app.holder.closing_lines[0].startswith(f"still running: j1 (pid {pid})"), (
         "without being asked again, but named"
     )
 
@@ -137,7 +137,7 @@ async def test_a_job_that_is_left_runs_on_and_the_next_dashboard_tells_of_it(wor
     async with open_dashboard(workspace) as here:
         await here.pilot.pause(0.2)
         assert "since you left" not in here.text
-    assert here.app.closing_lines == ()
+    assert here.app.holder.closing_lines == ()
 
 
 async def test_a_left_job_that_ended_meanwhile_is_told_of_once(workspace: Path) -> None:
@@ -148,8 +148,8 @@ async def test_a_left_job_that_ended_meanwhile_is_told_of_once(workspace: Path) 
         await here.wait_for("It is up.")
         await here.pilot.press("ctrl+q")
         await here.decide("l")
-        await wait_until(here.pilot, lambda: bool(here.app.closing_lines))
-    log = Path(here.app.closing_lines[1].partition(" goes on in ")[2])
+        await wait_until(here.pilot, lambda: bool(here.app.holder.closing_lines))
+    log = Path(here.app.holder.closing_lines[1].partition(" goes on in ")[2])
     (workspace / "stop").touch()
     async with asyncio.timeout(5):
         while not log.read_text().endswith("bye\n"):
@@ -173,9 +173,9 @@ async def test_quitting_that_ends_jobs_ends_and_names_them_all(workspace: Path) 
         await here.pilot.press("ctrl+q")
         await here.wait_for("setsid sleep 96")
         await here.decide("y")
-        await wait_until(here.pilot, lambda: bool(here.app.closing_lines))
-    assert len(here.app.closing_lines) == 2, here.app.closing_lines
-    first, second = here.app.closing_lines
+        await wait_until(here.pilot, lambda: bool(here.app.holder.closing_lines))
+    assert len(here.app.holder.closing_lines) == 2, here.app.closing_lines
+    first, second = here.app.holder.closing_lines
     assert first.startswith("ended with this process: j1 (pid ") and second.startswith("ended with this process: c1")
     assert not [
         path

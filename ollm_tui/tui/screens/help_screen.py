@@ -16,6 +16,7 @@ from textual.screen import ModalScreen
 from ollm_tui.docs import list_topics, read_topic
 from ollm_tui.tui.bindings import KeyGroup, display_key, key_bindings, key_groups, register_keys
 from ollm_tui.tui.layout import WIDE_COLUMNS
+from ollm_tui.tui.slash_commands import SlashCommands
 from ollm_tui.tui.styled_text import StyledLine, TextRole, app_of, line
 from ollm_tui.tui.values import NoteEntry
 from ollm_tui.tui.widgets.block_painting import Block, LinesBlock
@@ -24,12 +25,7 @@ from ollm_tui.tui.widgets.markdown_blocks import split_markdown
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
 from ollm_tui.tui.widgets.scroll_surface import ScrollSurface
 
-WORDS = (
-    "/help  /mode ask|auto-edit|plan|yolo  /theme NAME  /retry  /fold  /jobs  /quit   in the prompt",
-    "/memory WORDS   in the prompt: what is remembered, narrowed to what has the words in it",
-    "/trust   in the prompt: shows this folder's own .ollm/config.toml and asks whether it may count",
-    "!command   in the prompt: types the command into your shell",
-)
+SHELL_LINE = "!command   types the command into your shell"
 ALL_KEYS = ListRow("", (line("All keys"),))
 """The first row of the list; the others are topics, by name."""
 
@@ -78,8 +74,9 @@ class HelpScreen(ModalScreen[None]):
         ("tab,shift+tab", "swap", "Topics", "help.topics", "In the help: to the topics, and back to the text"),
     )
 
-    def __init__(self) -> None:
+    def __init__(self, commands: SlashCommands) -> None:
         super().__init__(name="help")
+        self._commands = commands
         self._topics = RowList("help-topics")
         self._text = HelpText()
 
@@ -94,7 +91,7 @@ class HelpScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         """Show all keys, and list the topics."""
-        self._text.show_blocks([LinesBlock(tuple(help_lines(app_of(self))))])
+        self._text.show_blocks([LinesBlock(tuple(help_lines(app_of(self), self._commands)))])
         self.set_focus(self._text)
         self._topics.show_rows([ALL_KEYS])
         self.run_worker(self._list_topics, group="topics")
@@ -115,7 +112,7 @@ class HelpScreen(ModalScreen[None]):
 
     async def _show_topic(self, name: str) -> None:
         if not name:
-            self._text.show_blocks([LinesBlock(tuple(help_lines(app_of(self))))])
+            self._text.show_blocks([LinesBlock(tuple(help_lines(app_of(self), self._commands)))])
         else:
             text = await asyncio.to_thread(read_topic, name)
             self._text.show_blocks([*markdown_blocks(split_markdown(text))])
@@ -138,7 +135,7 @@ class HelpScreen(ModalScreen[None]):
             self.dismiss()
 
 
-def help_lines(app: App[object]) -> Iterator[StyledLine]:
+def help_lines(app: App[object], commands: SlashCommands) -> Iterator[StyledLine]:
     """Yield groups of keys with their effects, then the words of the prompt."""
     changed = app._keymap  # pyright: ignore[reportPrivateUsage]  # textual has no reader for set_keymap
 
@@ -153,8 +150,8 @@ def help_lines(app: App[object]) -> Iterator[StyledLine]:
         for keys, binding in rows:
             yield line((f"  {keys:<{wide}} ", TextRole.ACCENT), binding.tooltip, hang=wide + 3, prose=True)
         yield line()
-    yield line(("Prompt words", TextRole.PRIMARY))
-    for words in WORDS:
+    yield line(("In the prompt", TextRole.PRIMARY))
+    for words in (*commands.help_lines(), SHELL_LINE):
         yield line(f"  {words}", hang=2, prose=True)
     yield line()
     yield line(("Keys can be changed; the topic `keys` tells how, and lists the name of each.", TextRole.MUTED))

@@ -19,8 +19,9 @@ from textual.widgets import TextArea
 
 from ollm_tui.tui.bindings import KeyGroup, register_keys
 from ollm_tui.tui.protocol.intents import SendMessage
+from ollm_tui.tui.slash_commands import Words
 from ollm_tui.tui.terminal_references import References, TerminalExcerpt
-from ollm_tui.tui.widgets.prompt_completion import Words, complete
+from ollm_tui.tui.widgets.prompt_completion import complete
 
 BLINK_SECONDS = 30.0
 """How long the cursor blinks after the last key; at rest the screen costs nothing."""

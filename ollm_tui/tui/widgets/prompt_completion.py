@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ollm_tui.tui.slash_commands import Words
+
 MOST_ENTRIES = 5_000
 """Entries of a folder that are looked through; a longer one is completed as far as they go."""
-
-Words = Callable[[], Iterable[str]]
 
 
 @dataclass(frozen=True)

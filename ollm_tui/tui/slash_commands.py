@@ -1,0 +1,67 @@
+"""The commands of the prompt (`/name words`): one table for running, completing, the help and the palette."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from inspect import isawaitable
+
+Words = Callable[[], Iterable[str]]
+
+
+def _no_words() -> Iterable[str]:
+    return ()
+
+
+@dataclass(frozen=True)
+class SlashCommand:
+    """A word after `/`: what it does, in a few words, and what may follow it."""
+
+    name: str
+    summary: str
+    run: Callable[[str], object]
+    """Called with what follows the name; what it returns is awaited where it can be."""
+    argument: str = ""
+    """How the help shows what follows the name: `NAME`, `[WORDS]`."""
+    words: Words = _no_words
+    """What Tab completes after the name."""
+    in_palette: bool = True
+    """False where the palette has the same action with its key."""
+
+
+class SlashCommands:
+    """The commands by name."""
+
+    def __init__(self, *commands: SlashCommand) -> None:
+        self._commands = {command.name: command for command in commands}
+
+    def __iter__(self) -> Iterator[SlashCommand]:
+        """Yield the commands by name."""
+        return iter(sorted(self._commands.values(), key=lambda command: command.name))
+
+    @property
+    def words(self) -> dict[str, Words]:
+        """The names, each with what may follow it."""
+        return {command.name: command.words for command in self}
+
+    def help_lines(self) -> Iterator[str]:
+        """Yield a line for each command: `/mode ask|plan   what it does`."""
+        heads = [f"/{command.name} {command.argument}".rstrip() for command in self]
+        width = max(map(len, heads), default=0)
+        for head, command in zip(heads, self, strict=True):
+            yield f"{head:<{width}}   {command.summary}"
+
+    async def run(self, text: str) -> str | None:
+        """Run `/name words`.
+
+        Returns:
+            The name where there is no such command; None where it ran.
+        """
+        name, _, rest = text[1:].partition(" ")
+        command = self._commands.get(name)
+        if command is None:
+            return name
+        done = command.run(rest.strip())
+        if isawaitable(done):
+            await done
+        return None
