@@ -189,7 +189,7 @@ class FileSearch:
     async def _all_at_once(self, ripgrep: Ripgrep, open_listing: Callable[[], Listing]) -> FileSearchResult | None:
         """Ripgrep walks by itself while the lister does; None where they might disagree, or there is far too much."""
         listing = await self.signal.in_thread(open_listing)
-        if not listing.common or not listing.handle.unchanged([b""], time.time_ns()):
+        if not listing.scopes.common or not listing.handle.unchanged([b""], time.time_ns()):
             return None
         tally = SearchTally()
         walk = asyncio.create_task(self.signal.in_thread(_directories_of, listing))
@@ -200,7 +200,7 @@ class FileSearch:
             folders = await walk
         finally:
             walk.cancel()
-        if not listing.common or any(AMBIGUOUS in path for path in folders):
+        if not listing.scopes.common or any(AMBIGUOUS in path for path in folders):
             return None
         files, further = found
         listed = _listed([file.path for file in files], folders)

@@ -15,7 +15,8 @@ from ollm_tui.core.base.errors import NotADirectory, ToolFailure, from_os_error
 from ollm_tui.core.base.escape import quote_name
 from ollm_tui.core.fence.dir_handle import DirHandle
 from ollm_tui.core.fence.workspace import Location, Workspace
-from ollm_tui.core.search.listing import Listing, ListingOptions, with_slash
+from ollm_tui.core.search.listing import Listing, ListingOptions
+from ollm_tui.core.search.listing_scope import with_slash
 
 _NAMED_DIRECTORIES = 3
 """Unreadable directories that a note names; the rest are only counted."""
@@ -57,7 +58,7 @@ def listing_of(workspace: Workspace, location: Location, options: ListingOptions
 def notes_of(listing: Listing, location: Location) -> tuple[str, ...]:
     """Return notes on what is missing from the result."""
     notes: list[str] = []
-    if listing.start_ignored:
+    if listing.scopes.start_ignored:
         notes.append(f"{location.shown} is ignored by git; it was searched because it was asked for")
     if listing.credentials_skipped:
         count = listing.credentials_skipped

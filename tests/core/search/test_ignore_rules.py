@@ -127,7 +127,7 @@ def test_outside_a_repository_gitignore_files_count_all_the_same(tmp_path: Path)
 def test_an_ignored_folder_that_was_asked_for_is_listed(crafted: Path) -> None:
     listing = Listing(DirHandle.at(os.fsencode(crafted / "build")), os.fsencode(crafted), ListingOptions())
     assert list(listing.files(links=True)) == [b"out.py"]
-    assert listing.start_ignored
+    assert listing.scopes.start_ignored
 
 
 def test_ignored_files_are_listed_on_request_but_never_git_itself(crafted: Path) -> None:
