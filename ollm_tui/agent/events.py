@@ -43,6 +43,8 @@ class SessionStartedEvent(_Event):
     provider: str
     model: str
     version: str
+    forked_from: str | None = None
+    """The session whose events up to here follow, where it is a fork."""
 
 
 class UserMessageEvent(_Event):
@@ -233,6 +235,18 @@ class UsageEvent(_Event):
     completion_tokens: int | None = None
 
 
+class CompactedEvent(_Event):
+    """Earlier messages were replaced by a summary; sizes in tokens."""
+
+    type: Literal["compacted"] = "compacted"
+    before: int
+    after: int
+    summary: str | None = None
+    """What the model reads instead, as a message of the user before those kept; None where nothing stands for them."""
+    kept_from: int | None = None
+    """The id of the first event whose message was kept; None where none was."""
+
+
 class NoticeEvent(_Event):
     """Something a person should know that is not an error."""
 
@@ -278,6 +292,7 @@ Event = Annotated[
     | ToolResultEvent
     | TodosChangedEvent
     | UsageEvent
+    | CompactedEvent
     | NoticeEvent
     | ErrorEvent
     | TurnFinishedEvent,

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ollm_tui.agent.session_log import OutputDirectory, prune_loose_outputs
+from ollm_tui.agent.session.log import OutputDirectory, prune_loose_outputs
 from ollm_tui.core.base.app_dirs import data_dir, state_dir
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import StorageFailed

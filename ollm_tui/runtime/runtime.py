@@ -14,7 +14,7 @@ from ollm_tui.agent.events import Event, NoticeEvent, SessionStartedEvent
 from ollm_tui.agent.loop import Agent
 from ollm_tui.agent.providers.provider import Provider
 from ollm_tui.agent.recall import MemoryRecall
-from ollm_tui.agent.session_log import OutputDirectory, SessionLog, new_session_id, sessions_folder, take_broken_off
+from ollm_tui.agent.session.log import OutputDirectory, SessionLog, new_session_id, sessions_folder, take_broken_off
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.bus.states import Origin

@@ -26,7 +26,7 @@ from ollm_tui.agent.events import (
     UserMessageEvent,
     read_event,
 )
-from ollm_tui.agent.session_log import sessions_folder
+from ollm_tui.agent.session.log import sessions_folder
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.errors import ConfirmationTimeout
 from ollm_tui.core.base.results import ToolError

@@ -26,7 +26,7 @@ from ollm_tui.agent.events import (
     UserMessageEvent,
     read_event,
 )
-from ollm_tui.agent.session_log import SessionLog, take_broken_off
+from ollm_tui.agent.session.log import SessionLog, take_broken_off
 from ollm_tui.core.bus.states import Origin
 
 MOMENT = "2026-01-31T09:00:00.000Z"
