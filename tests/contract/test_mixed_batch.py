@@ -14,6 +14,11 @@ from ollm_tui.core.tools.builtin import BUILTIN_TOOLS
 ARGUMENTS: dict[str, dict[str, object]] = {
     "delete_file": {"path": "a.txt"},
     "edit_file": {"path": "a.txt", "edits": [{"target": "one", "replacement": "two"}]},
+    "git_blame": {"path": "a.txt", "startLine": 1},
+    "git_diff": {"staged": True, "contextLines": 0},
+    "git_log": {"grep": "one"},
+    "git_show": {"path": "a.txt"},
+    "git_status": {"path": "."},
     "glob": {"pattern": "**/*.txt", "maxResults": 3},
     "grep": {"pattern": "one|two", "caseSensitive": True},
     "http_fetch": {"url": "http://127.0.0.1:9/x", "method": "PUT", "body": "b"},

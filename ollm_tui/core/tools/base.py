@@ -35,6 +35,7 @@ class ToolGroup(StrEnum):
     MEMORY = "memory"
     NET = "net"
     SYSTEM = "system"
+    GIT = "git"
 
 
 class Effect(StrEnum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ollm_tui.core.tools.base import AnyTool
 from ollm_tui.core.tools.delete_file import DELETE_FILE
 from ollm_tui.core.tools.edit_file import EDIT_FILE
+from ollm_tui.core.tools.git_reading import GIT_BLAME, GIT_DIFF, GIT_LOG, GIT_SHOW, GIT_STATUS
 from ollm_tui.core.tools.glob import GLOB
 from ollm_tui.core.tools.grep import GREP
 from ollm_tui.core.tools.ls import LS
@@ -21,6 +22,7 @@ from ollm_tui.core.tools.write_file import WRITE_FILE
 from ollm_tui.core.tools.write_todos import WRITE_TODOS
 
 BUILTIN_TOOLS: tuple[AnyTool, ...] = (
+    *(GIT_BLAME, GIT_DIFF, GIT_LOG, GIT_SHOW, GIT_STATUS),
     *(DELETE_FILE, EDIT_FILE, GLOB, GREP, HTTP_FETCH, LS, MEMORY, MEMORY_GET, MEMORY_SEARCH, MOVE_FILE),
     *(
         READ_FILE,

@@ -22,6 +22,7 @@ from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.core.tools.schema import returns_schema
 from ollm_tui.core.tools.web_fetch import HTTP_FETCH
 from ollm_tui.core.web.client import WebAccess
+from tests.core.tools.git_repositories import make_repository
 from tests.core.web.server import reply, running_server
 
 CALLS: list[tuple[str, JsonObject]] = [
@@ -33,6 +34,11 @@ CALLS: list[tuple[str, JsonObject]] = [
     ("glob", {"pattern": "*"}),
     ("grep", {"pattern": "two"}),
     ("ls", {}),
+    ("git_status", {}),
+    ("git_diff", {}),
+    ("git_log", {}),
+    ("git_show", {}),
+    ("git_blame", {"path": "base"}),
     ("search_code", {"query": "two"}),
     ("run_code", {"language": "bash", "code": "echo hello"}),
     ("shell", {"command": "echo hello"}),
@@ -63,8 +69,7 @@ def bare(root: Path, auto_answer: AutoAnswer = AutoAnswer.NOBODY) -> ToolExecuto
 
 async def test_every_builtin_tool_runs_without_services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    root = tmp_path / "workspace"
-    root.mkdir()
+    root = make_repository(tmp_path / "workspace", {"base": "base\n"})
     names = {tool.name for tool in BUILTIN_TOOLS}
     async with bare(root, AutoAnswer.YES) as executor, running_server() as server:
         calls = [call for call in CALLS if call[0] in names]
@@ -84,8 +89,7 @@ async def test_every_builtin_tool_runs_without_services(tmp_path: Path, monkeypa
 
 async def test_what_every_tool_returns_fits_its_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    root = tmp_path / "workspace"
-    root.mkdir()
+    root = make_repository(tmp_path / "workspace", {"base": "base\n"})
     more: list[tuple[str, JsonObject]] = [
         ("memory", {"action": "get", "key": "k"}),
         ("memory", {"action": "list"}),

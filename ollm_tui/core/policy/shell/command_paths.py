@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ollm_tui.core.base.errors import InvalidPath, ToolFailure
 from ollm_tui.core.fence.protected_paths import holds_credentials
 from ollm_tui.core.fence.workspace import Access, Location, Workspace
-from ollm_tui.core.policy.shell.git_config import configured_program, index_files, tracked_names
+from ollm_tui.core.git.configuration import configured_program, index_files, tracked_names
 
 MAX_ENTRIES_BELOW = 100_000
 """How many names below a directory are looked at for credentials before a search in it asks."""

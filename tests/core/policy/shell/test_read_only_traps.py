@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core.base.results import JsonObject
+from ollm_tui.core.git.configuration import configured_program
 from ollm_tui.core.policy.approval_patterns import ApprovalPattern
 from ollm_tui.core.policy.engine import Explanation, JudgedCall, PolicyEngine
 from ollm_tui.core.policy.rules import Decision
-from ollm_tui.core.policy.shell.git_config import configured_program
 from ollm_tui.core.policy.shell.risky_options import sed_is_harmless
 from ollm_tui.core.tools.base import Effect
 from ollm_tui.core.tools.builtin import BUILTIN_TOOLS

@@ -1,0 +1,1 @@
+"""What git says and how it is asked: its formats, its configuration."""

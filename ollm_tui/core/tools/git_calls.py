@@ -1,0 +1,257 @@
+"""What the git tools share: running git so that no repository starts a program, and its paths and errors (003)."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal as signals
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Annotated, TypeAlias
+
+from pydantic import AfterValidator
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import FileTooLarge, InvalidPath, ShellExecutionFailed
+from ollm_tui.core.base.escape import unquote_name, visible
+from ollm_tui.core.fence.protected_paths import judge_reading
+from ollm_tui.core.fence.secrets import command_environment, mask, own_environment
+from ollm_tui.core.fence.workspace import Access, Location
+from ollm_tui.core.git.reports import shown_below
+from ollm_tui.core.sandbox.look import GIT_ENVIRONMENT, LookCage
+from ollm_tui.core.sandbox.look import works as cage_works
+from ollm_tui.core.search.repository import Repository, global_exclude_file, read_file
+from ollm_tui.core.tools.base import CallFacts, P, ToolInvocation, TouchedPath
+
+_IDENTITY = tuple(f"GIT_{who}_{what}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL", "DATE"))
+"""Variables of git that stay: the others lead to other repositories, or start programs."""
+
+_PIECE = 1 << 16
+_ERROR_CHARACTERS = 2_000
+
+
+def _not_an_option(text: str) -> str:
+    # `HEAD:path` would lead to a file's content without its path being judged.
+    if not text.strip() or text.startswith("-") or ":" in text or any(ord(character) < 32 for character in text):
+        raise ValueError("give a revision such as HEAD~1, a branch, a tag or a commit's hash")
+    return text
+
+
+Revision: TypeAlias = Annotated[str, AfterValidator(_not_an_option)]
+"""A revision, or a range of them, that cannot be taken for an option."""
+
+
+def _without_controls(text: str) -> str:
+    if any(ord(character) < 32 for character in text):
+        raise ValueError("give a text without control characters")
+    return text
+
+
+SearchText: TypeAlias = Annotated[str, AfterValidator(_without_controls)]
+"""A regular expression of git's on one line."""
+
+
+class GitInvocation(ToolInvocation[P]):
+    """A call of git below one directory of the workspace."""
+
+    def _paths(self) -> Sequence[str]:
+        """Return the paths the caller named."""
+        return ()
+
+    def touched_paths(self) -> list[TouchedPath]:
+        return [TouchedPath(path, Access.READ, follow=False) for path in self._paths() or (".",)]
+
+    def facts(self) -> CallFacts:
+        """Return what makes it ask: git here could start what the repository names, and nothing would hold it."""
+        held = "no cage works here: git could start programs that the repository names"
+        return CallFacts(self.tool.effect, question=None if cage_works() else held)
+
+    def _locations(self) -> list[Location]:
+        fence = self.context.fence
+        return [fence.resolve(path, follow=False) for path in self._paths()]
+
+    def _root(self) -> Path:
+        """Return the allowed directory that all named paths lie in. Raises InvalidPath."""
+        roots = {location.root for location in self._locations()} or {self.context.fence.root}
+        if len(roots) > 1:
+            raise InvalidPath("The paths lie in different added directories. Ask about one of them at a time.")
+        return roots.pop()
+
+    def _pathspecs(self, root: Path) -> list[str]:
+        """Return the named paths as git takes them from `root`; without any, all below it."""
+        real = [location.real for location in self._locations()]
+        return [f":(literal){path.relative_to(root)}" for path in real] or ["."]
+
+    def _shown_by(self, root: Path) -> Callable[[bytes], str]:
+        """Return how a path that git names from its own root is shown."""
+        repository = self._repository(root)
+        below = os.path.relpath(root, os.fsdecode(repository.root))
+        return shown_below("" if below == "." else f"{below}/")
+
+    def _repository(self, root: Path) -> Repository:
+        """Return the repository around a directory; reads the disk. Raises ShellExecutionFailed."""
+        found = Repository.around(os.path.join(os.fsencode(root), b""))
+        if found is None:
+            raise ShellExecutionFailed(
+                f"{visible(str(root))} is not in a git repository. `git init` in the shell makes one."
+            )
+        return found
+
+    def _is_secret(self, shown: str) -> bool:
+        """Return whether a path, as it is shown, may not be looked into without a person being asked."""
+        path = shown
+        with suppress(ValueError):
+            path = unquote_name(shown)
+        return judge_reading(path.split("/")) is not None or self.context.fence.own_protection.judge(path) is not None
+
+    async def _git(self, root: Path, arguments: Sequence[str], signal: AbortSignal) -> bytes:
+        """Return what git prints, run in the cage of what only looks. Raises ShellExecutionFailed, FileTooLarge."""
+        return await self._run(root, arguments, signal, caged=cage_works())
+
+    async def _run(
+        self, root: Path, arguments: Sequence[str], signal: AbortSignal, *, caged: bool, given: bytes = b""
+    ) -> bytes:
+        call = _GitCall(root, [_program(self.context.fence.roots), *arguments], self.context.limits.file_bytes, given)
+        fence = self.context.fence
+        cage = LookCage((*fence.roots, *fence.readable_roots)) if caged else None
+        unsubscribe = signal.subscribe(call.kill)
+        try:
+            return await signal.in_thread(call.run, cage, signal)
+        finally:
+            unsubscribe()
+            call.kill()
+
+
+class _GitCall:
+    """One process of git, run to its end in a thread."""
+
+    def __init__(self, folder: Path, argv: Sequence[str], most_bytes: int, given: bytes) -> None:
+        self._folder = folder
+        self._argv = argv
+        self._most_bytes = most_bytes
+        self._given = given
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def kill(self) -> None:
+        """End it with all that it started; nothing where it is over."""
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signals.SIGKILL)
+
+    def run(self, cage: LookCage | None, signal: AbortSignal) -> bytes:
+        """Return what it prints. Blocks; raises ShellExecutionFailed, FileTooLarge, OperationCancelled."""
+        ignored = read_file(global_exclude_file(None) or b"") if cage else None
+        with tempfile.TemporaryFile() as errors:
+
+            def start(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+                if cage is not None:
+                    environment = _with_ignored(environment, ignored)
+                return subprocess.Popen(
+                    self._argv,
+                    cwd=self._folder,
+                    env=dict(environment),
+                    stdin=subprocess.PIPE if self._given else subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    start_new_session=True,
+                )
+
+            try:
+                environment = _environment(self._folder)
+                own = {**environment, **GIT_ENVIRONMENT}
+                process = start(own) if cage is None else cage.start(start, environment, None)
+                self._process = process
+                if signal.aborted:
+                    self.kill()
+                output = self._talk(process)
+            except OSError as error:
+                raise ShellExecutionFailed(f"git could not be started: {error}.") from None
+            finally:
+                if cage is not None:
+                    cage.close()
+            signal.throw_if_aborted()
+            if process.returncode:
+                errors.seek(0)
+                raise failure_of(errors.read(_ERROR_CHARACTERS).decode("utf-8", "replace"), process.returncode)
+            return output
+
+    def _talk(self, process: subprocess.Popen[bytes]) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            if process.stdin is not None:
+                with suppress(BrokenPipeError), process.stdin:
+                    process.stdin.write(self._given)
+            while piece := _read(process.stdout):
+                pieces.append(piece)
+                size += len(piece)
+                if size > self._most_bytes:
+                    raise FileTooLarge(
+                        f"git printed more than {self._most_bytes:,} bytes. Ask for fewer paths, or a smaller range."
+                    )
+            process.wait()
+        finally:
+            self.kill()
+            process.wait()
+        return b"".join(pieces)
+
+
+def _read(stream: IO[bytes] | None) -> bytes:
+    return b"" if stream is None else stream.read(_PIECE)
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    variables = command_environment(own_environment(), attended=False, cwd=str(folder), mark=secrets.token_hex(8))
+    kept = {name: value for name, value in variables.items() if not name.startswith("GIT_") or name in _IDENTITY}
+    return {**kept, "LC_ALL": "C.UTF-8", "GIT_LITERAL_PATHSPECS": "0"}
+
+
+def _with_ignored(environment: Mapping[str, str], ignored: bytes | None) -> Mapping[str, str]:
+    """Put the person's own list of ignored files where git looks for it in the cage, whose home is empty."""
+    if not ignored:
+        return environment
+    folder = Path(environment["HOME"], "git")
+    folder.mkdir()
+    (folder / "ignore").write_bytes(ignored)
+    return {**environment, "XDG_CONFIG_HOME": environment["HOME"]}
+
+
+def _program(roots: Sequence[Path]) -> str:
+    """Return git's path, never one in a directory that the agent can write. Raises ShellExecutionFailed."""
+    folders = (Path(name) for name in os.environ.get("PATH", os.defpath).split(os.pathsep))
+    trusted = [
+        str(folder)
+        for folder in folders
+        if folder.is_absolute() and not any(folder.resolve().is_relative_to(root) for root in roots)
+    ]
+    found = shutil.which("git", path=os.pathsep.join(trusted))
+    if found is None:
+        raise ShellExecutionFailed("git is not installed. Install it, or use the file tools.")
+    return found
+
+
+_REMEDIES = (
+    ("not a git repository", "`git init` in the shell makes one."),
+    ("unknown revision", "git_log and git_branch show what there is."),
+    ("bad revision", "git_log and git_branch show what there is."),
+    ("invalid object name", "git_log and git_branch show what there is."),
+    ("does not have any commits yet", "git_status shows what could be committed first."),
+    ("index.lock", "Another git is at work; wait for it, or remove the file if none runs."),
+    ("no such path", "Check the path with git_status."),
+    ("does not exist in", "Check the path with ls or git_log."),
+    ("please tell me who you are", "Ask the person to set user.name and user.email with git config."),
+    ("would be overwritten", "Commit or undo those changes first."),
+)
+
+
+def failure_of(errors: str, code: int) -> ShellExecutionFailed:
+    """Return the error for what git said, with what to do next where that is known."""
+    lines = [line.strip() for line in errors.splitlines() if line.strip() and not line.startswith("hint:")]
+    said = next((line for line in lines if line.startswith(("fatal:", "error:"))), lines[0] if lines else "")
+    said = mask(visible(said.removeprefix("fatal: ").removeprefix("error: "))) or f"it exited with code {code}"
+    remedy = next((remedy for words, remedy in _REMEDIES if words in errors.lower()), "")
+    return ShellExecutionFailed(f"git failed: {said.rstrip('.')}. {remedy}".rstrip(), {"exitCode": code})
