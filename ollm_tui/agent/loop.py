@@ -5,41 +5,30 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from ollm_tui.agent.events import (
-    AssistantMessageEvent,
     ErrorEvent,
-    LoggedResult,
     NoticeEvent,
-    ProposedCall,
-    ReasoningDeltaEvent,
-    TextDeltaEvent,
-    ToolCallEvent,
-    ToolResultEvent,
     TurnError,
     TurnFinishedEvent,
     TurnStatus,
-    UsageEvent,
     UserMessageEvent,
 )
 from ollm_tui.agent.providers import provider as wire
-from ollm_tui.agent.providers.json_values import MAX_ARGUMENT_CHARACTERS, presentable, well_formed
+from ollm_tui.agent.providers.json_values import well_formed
 from ollm_tui.agent.recall import MemoryRecall
+from ollm_tui.agent.reply import Reply, collect_reply
+from ollm_tui.agent.reply_calls import CallRunner, tool_message
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.errors import (
-    ConfirmationDenied,
-    InvalidArguments,
     OperationCancelled,
-    PolicyDenied,
     StorageFailed,
     ToolFailure,
 )
 from ollm_tui.core.base.escape import quote_name
 from ollm_tui.core.base.log_file import log_path
-from ollm_tui.core.base.results import ToolResult
-from ollm_tui.core.execution.calls import CallOrder
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.fence.workspace import Workspace
 
@@ -65,60 +54,6 @@ MAX_ROUNDS = 50
 """Requests to the model in one turn; a model that repeats itself is stopped there."""
 
 
-MAX_REPLY_CHARACTERS = 1_000_000
-"""Most characters of a reply's text, and of its reasoning."""
-
-MAX_CALLS = 100
-"""Most calls of one reply that run."""
-
-
-class _ReplyTooLongError(Exception):
-    """A reply reached a bound; the message says which."""
-
-
-@dataclass
-class _Reply:
-    """A reply as far as it came."""
-
-    pieces: list[str] = field(default_factory=list[str])
-    thoughts: list[str] = field(default_factory=list[str])
-    characters: dict[str, int] = field(default_factory=dict[str, int])
-    calls: list[wire.ToolCall] = field(default_factory=list[wire.ToolCall])
-    usage: wire.UsageReported | None = None
-    end: wire.FinishReason | None = None
-
-    @property
-    def text(self) -> str:
-        """The answer."""
-        return "".join(self.pieces)
-
-    @property
-    def reasoning(self) -> str:
-        """The model's thinking."""
-        return "".join(self.thoughts)
-
-    def count(self, what: str, characters: int, limit: int) -> int:
-        """Count further characters; return how many of them there is room for."""
-        before = self.characters.get(what, 0)
-        self.characters[what] = before + characters
-        return max(0, limit - before)
-
-    def check(self, what: str, limit: int) -> None:
-        """Raise _ReplyTooLongError where there were more."""
-        if self.characters.get(what, 0) > limit:
-            raise _ReplyTooLongError(f"{what} of more than {limit:,} characters")
-
-
-_CUT_SHORT = {
-    wire.FinishReason.LENGTH: (
-        "The answer ends here because its length limit was reached or the model's window is full. "
-        "Ask for the rest; if nothing more comes, the window is full: quit and begin anew."
-    ),
-    wire.FinishReason.FILTERED: "The server's content filter ended the answer here. Ask in other words.",
-}
-"""What the person reads about replies that the model did not end itself."""
-
-
 class Agent:
     """A conversation of person, model and tools; one turn at a time, published as events."""
 
@@ -137,6 +72,7 @@ class Agent:
         self.provider = provider
         self.executor = executor
         self.stream = stream
+        self._calls = CallRunner(executor, stream)
         self._max_rounds = max_rounds
         self._recall = recall
         self._on_first_message = on_first_message
@@ -239,86 +175,19 @@ class Agent:
     async def _rounds(self, signal: AbortSignal) -> TurnStatus:
         await self._begin_session(signal)
         for _ in range(self._max_rounds):
-            reply = await self._request(signal)
+            reply = await collect_reply(self.provider, self._chat_request(), self.stream, signal, self._keep)
             if not reply.calls:
                 return TurnStatus.COMPLETED
-            results = await self._run_calls(reply.calls, signal)
-            for call, result in zip(reply.calls, results, strict=True):
-                self._history.append(wire.ToolMessage(call.id, call.name, result.for_model(), _outcome(result)))
+            results = await self._calls.run(reply.calls, signal)
+            self._history += map(tool_message, reply.calls, results)
             signal.throw_if_aborted()
         message = f"The model asked for tools {self._max_rounds} times in a row without coming to an end."
         self._report("TurnLimitError", "TURN_LIMIT", f"{message} Say how to go on.")
         return TurnStatus.FAILED
 
-    async def _request(self, signal: AbortSignal) -> _Reply:
-        """Send one request; what came before an error is published and saved."""
-        reply = _Reply()
-        whole = False
-        events = self.provider.stream(self._chat_request(), signal)
-        try:
-            async for event in events:
-                self._take(event, reply)
-            signal.throw_if_aborted()
-            whole = True
-        except _ReplyTooLongError as error:
-            self.stream.publish(
-                NoticeEvent(text=f"The reply was ended at {error}. What came is kept, none of its calls ran; go on.")
-            )
-        finally:
-            await events.aclose()
-            if not whole:
-                reply.calls.clear()  # a call of a cut reply may be half of what was meant
-            if whole or reply.text or reply.reasoning:
-                self._publish_reply(reply, partial=not whole)
-        return reply
-
-    def _take(self, event: wire.StreamEvent, reply: _Reply) -> None:
-        match event:
-            case wire.TextDelta(text):
-                text = well_formed(text)
-                text = text[: reply.count("a text", len(text), MAX_REPLY_CHARACTERS)]
-                reply.pieces.append(text)
-                self.stream.publish(TextDeltaEvent(text=text))
-                reply.check("a text", MAX_REPLY_CHARACTERS)
-            case wire.ReasoningDelta(text):
-                text = well_formed(text)
-                text = text[: reply.count("reasoning", len(text), MAX_REPLY_CHARACTERS)]
-                reply.thoughts.append(text)
-                self.stream.publish(ReasoningDeltaEvent(text=text))
-                reply.check("reasoning", MAX_REPLY_CHARACTERS)
-            case wire.ToolCallReady(call):
-                if len(reply.calls) >= MAX_CALLS:
-                    call = replace(call, error=f"not run: more than {MAX_CALLS} calls in one reply")
-                reply.calls.append(presentable(call))
-            case wire.UsageReported():
-                reply.usage = event
-            case wire.ProviderNotice(text):
-                self.stream.publish(NoticeEvent(text=text))
-            case wire.StreamFinished(reason):
-                reply.end = reason
-            case wire.ToolCallProgress(_, characters):
-                reply.characters["a call with arguments"] = characters
-                reply.check("a call with arguments", MAX_ARGUMENT_CHARACTERS)
-
-    def _publish_reply(self, reply: _Reply, *, partial: bool) -> None:
-        proposed = tuple(
-            ProposedCall(id=call.id, name=call.name, arguments=call.arguments, origin=call.origin)
-            for call in reply.calls
-        )
-        self.stream.publish(
-            AssistantMessageEvent(text=reply.text, tool_calls=proposed, reasoning=reply.reasoning, partial=partial)
-        )
-        if reply.usage is not None:
-            self.stream.publish(
-                UsageEvent(prompt_tokens=reply.usage.prompt_tokens, completion_tokens=reply.usage.completion_tokens)
-            )
-        if len(reply.calls) > MAX_CALLS:
-            count = f"{len(reply.calls) - MAX_CALLS} of the {len(reply.calls)} calls in one reply are not run"
-            self.stream.publish(NoticeEvent(text=f"{count}: {MAX_CALLS} are the most."))
-        if reply.end is not None and (text := _CUT_SHORT.get(reply.end)):
-            self.stream.publish(NoticeEvent(text=text))
-        if reply.text or reply.calls:
-            self._history.append(wire.AssistantMessage(reply.text, tuple(reply.calls), reply.reasoning))
+    def _keep(self, reply: Reply) -> None:
+        if (message := reply.message()) is not None:
+            self._history.append(message)
 
     def _chat_request(self) -> wire.ChatRequest:
         offered = tuple(
@@ -327,43 +196,3 @@ class Agent:
             if isinstance(parameters := schema["parameters"], dict)
         )
         return wire.ChatRequest(messages=tuple(self._history), tools=offered)
-
-    async def _run_calls(self, calls: list[wire.ToolCall], signal: AbortSignal) -> list[ToolResult]:
-        """Validate and confirm all calls of a reply together; run them in order."""
-        for call in calls:
-            self.stream.publish(
-                ToolCallEvent(call_id=call.id, name=call.name, arguments=call.arguments, origin=call.origin)
-            )
-
-        async def run(call: wire.ToolCall, order: CallOrder) -> ToolResult:
-            if call.error is not None:
-                order.done()
-                result = ToolResult.of_failure(InvalidArguments(call.error))
-            else:
-                result = await self.executor.execute(
-                    call.name, call.arguments, signal, call_id=call.id, origin=call.origin, order=order
-                )
-            # What was cut for the model may be a hundred thousand entries in `data`: too many to hold up the screen.
-            logged = await asyncio.to_thread(LoggedResult.of, result) if result.truncated else LoggedResult.of(result)
-            self.stream.publish(ToolResultEvent(call_id=call.id, result=logged))
-            return result
-
-        tasks: list[asyncio.Task[ToolResult]] = []
-        order: CallOrder | None = None
-        for call in calls:
-            order = CallOrder(order)
-            tasks.append(asyncio.create_task(run(call, order)))
-        try:
-            return list(await asyncio.gather(*tasks))
-        except BaseException:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            raise
-
-
-def _outcome(result: ToolResult) -> wire.ToolOutcome:
-    if result.error is None:
-        return wire.ToolOutcome.DONE
-    denied = result.error.code in (PolicyDenied.code, ConfirmationDenied.code)
-    return wire.ToolOutcome.DENIED if denied else wire.ToolOutcome.FAILED

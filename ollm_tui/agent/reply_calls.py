@@ -1,0 +1,66 @@
+"""The calls of one reply: announced together, run through the executor, their results in order."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ollm_tui.agent.events import LoggedResult, ToolCallEvent, ToolResultEvent
+from ollm_tui.agent.providers import provider as wire
+from ollm_tui.agent.stream import EventStream
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import ConfirmationDenied, InvalidArguments, PolicyDenied
+from ollm_tui.core.base.results import ToolResult
+from ollm_tui.core.execution.calls import CallOrder
+from ollm_tui.core.execution.executor import ToolExecutor
+
+
+class CallRunner:
+    """Runs a reply's calls and publishes what becomes of each."""
+
+    def __init__(self, executor: ToolExecutor, stream: EventStream) -> None:
+        self._executor = executor
+        self._stream = stream
+
+    async def run(self, calls: list[wire.ToolCall], signal: AbortSignal) -> list[ToolResult]:
+        """Validate and confirm all calls of a reply together; run them in order."""
+        for call in calls:
+            self._stream.publish(
+                ToolCallEvent(call_id=call.id, name=call.name, arguments=call.arguments, origin=call.origin)
+            )
+        tasks: list[asyncio.Task[ToolResult]] = []
+        order: CallOrder | None = None
+        for call in calls:
+            order = CallOrder(order)
+            tasks.append(asyncio.create_task(self._run_one(call, order, signal)))
+        try:
+            return list(await asyncio.gather(*tasks))
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+
+    async def _run_one(self, call: wire.ToolCall, order: CallOrder, signal: AbortSignal) -> ToolResult:
+        if call.error is not None:
+            order.done()
+            result = ToolResult.of_failure(InvalidArguments(call.error))
+        else:
+            result = await self._executor.execute(
+                call.name, call.arguments, signal, call_id=call.id, origin=call.origin, order=order
+            )
+        # What was cut for the model may be a hundred thousand entries in `data`: too many to hold up the screen.
+        logged = await asyncio.to_thread(LoggedResult.of, result) if result.truncated else LoggedResult.of(result)
+        self._stream.publish(ToolResultEvent(call_id=call.id, result=logged))
+        return result
+
+
+def tool_message(call: wire.ToolCall, result: ToolResult) -> wire.ToolMessage:
+    """Return a call's result as the model reads it."""
+    return wire.ToolMessage(call.id, call.name, result.for_model(), _outcome(result))
+
+
+def _outcome(result: ToolResult) -> wire.ToolOutcome:
+    if result.error is None:
+        return wire.ToolOutcome.DONE
+    denied = result.error.code in (PolicyDenied.code, ConfirmationDenied.code)
+    return wire.ToolOutcome.DENIED if denied else wire.ToolOutcome.FAILED
