@@ -19,6 +19,7 @@ from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.log_file import log_path
 from ollm_tui.core.fence.secrets import mask
+from ollm_tui.core.files.vacated_paths import VACATED_PATHS
 from ollm_tui.core.memory import SCHEMA as MEMORY_TABLES
 from ollm_tui.core.memory.embedding import installed_embedder
 from ollm_tui.core.policy.approvals import APPROVAL_USES
@@ -162,7 +163,7 @@ def _accept_damage() -> int:
     """Take over what is still to be read of a damaged store, and end the notice about it."""
     store = Store(data_dir() / "ollm.db")
     try:
-        for schema in (MEMORY_TABLES, TODO_TABLES, APPROVAL_USES):
+        for schema in (MEMORY_TABLES, TODO_TABLES, APPROVAL_USES, VACATED_PATHS):
             with store.write(schema):
                 pass  # whoever first opens its tables salvages them
         AuditLog(store).append_at()

@@ -20,6 +20,7 @@ from ollm_tui.core.execution.calls import CallRecord
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.execution.judging import AutoAnswer, ExecutorOptions
 from ollm_tui.core.files.trash import Trash
+from ollm_tui.core.files.vacated_paths import VacatedPaths
 from ollm_tui.core.memory import Memory
 from ollm_tui.core.memory.embedding import installed_embedder
 from ollm_tui.core.policy.approvals import ApprovalStore, ApprovalUses
@@ -124,6 +125,7 @@ async def open_core(
         todos=todos,
         memory=memory,
         trash=Trash(state_dir()),
+        vacated=VacatedPaths(store, clock),
         web=_web_access(configuration, outputs, clock),
         clock=clock,
         limits=Limits(**dict(configuration.settings.limits)),

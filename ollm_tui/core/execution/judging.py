@@ -251,6 +251,9 @@ class CallJudge:
                 reason = f"{location.shown} {sensitivity.reason}"
                 floors.append(Floor(Decision(sensitivity.decision), reason))
         tool, facts = invocation.tool, invocation.facts()
+        vacated = facts.new_path is not None and await signal.in_thread(
+            self._context.vacated_paths.covers, facts.new_path
+        )
         if facts.question is not None:
             floors.append(Floor(Decision.ASK, facts.question))
         if await invocation.should_confirm_execute(signal):
@@ -262,9 +265,10 @@ class CallJudge:
             arguments=invocation.params.on_the_wire(),
             effect=facts.effect,
             origin=Origin.PLUGIN if tool.plugin else origin,
-            virtual=facts.virtual,
+            virtual={**facts.virtual, "$exists": True} if vacated else facts.virtual,
             inside_workspace=inside,
             floors=tuple(floors),
+            remark="what was there was moved away or deleted by a call within a day" if vacated else "",
         )
 
     async def _judge_and_record(self, context: CallContext, invocation: AnyInvocation) -> Judged:

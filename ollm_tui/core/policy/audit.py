@@ -285,7 +285,9 @@ class AuditWriter:
 def deciding_line(explanation: Explanation) -> TraceLine | None:
     """Return the trace line that decided: the last with the same decision and reason."""
     alike = [line for line in explanation.trace if line.decision is explanation.decision]
-    return next((line for line in reversed(alike) if line.reason == explanation.reason), alike[-1] if alike else None)
+    return next(
+        (line for line in reversed(alike) if explanation.reason.startswith(line.reason)), alike[-1] if alike else None
+    )
 
 
 def _replaced(kept_as: Path) -> str:

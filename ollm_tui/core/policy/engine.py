@@ -91,6 +91,8 @@ class JudgedCall:
     virtual: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     inside_workspace: bool = True
     floors: tuple[Floor, ...] = ()
+    remark: str = ""
+    """Why a fact is not what the disk says; follows the reason of a question."""
 
 
 @dataclass(frozen=True)
@@ -179,10 +181,11 @@ class PolicyEngine:
             trace.append(line)
             if line.decision.rank > settled.decision.rank:
                 settled = line
+        asks = settled.decision is Decision.ASK
         return Explanation(
             decision=settled.decision,
             risk=risk,
-            reason=settled.reason,
+            reason=f"{settled.reason}; {call.remark}" if asks and call.remark else settled.reason,
             trace=tuple(trace),
             approvals=approvals,
             looks=looks and settled.decision is Decision.ALLOW,

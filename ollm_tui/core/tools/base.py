@@ -23,6 +23,8 @@ from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.schema import parameters_in_words
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ollm_tui.core.fence.workspace import Access
 
 
@@ -116,6 +118,8 @@ class CallFacts:
     """The tool's own session permission; None where the policy keeps approvals."""
     question: str | None = None
     """Why a person is asked whatever the rules say."""
+    new_path: Path | None = None
+    """The real path that the call takes for free; one that a call vacated within a day counts as existing."""
 
 
 class ToolInvocation(ABC, Generic[P]):

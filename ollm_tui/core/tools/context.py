@@ -14,6 +14,7 @@ from ollm_tui.core.sandbox.engines import Sandbox
 if TYPE_CHECKING:
     from ollm_tui.core.fence.workspace import Workspace
     from ollm_tui.core.files.trash import Trash
+    from ollm_tui.core.files.vacated_paths import VacatedPaths
     from ollm_tui.core.memory import Memory
     from ollm_tui.core.shell.hub import CommandHub
     from ollm_tui.core.storage.store import Store
@@ -83,6 +84,7 @@ class ToolContext:
     todos: TodoList | None = None
     memory: Memory | None = None
     trash: Trash | None = None
+    vacated: VacatedPaths | None = None
     web: WebAccess | None = None
     command_reader: CommandReader | None = None
     """The executor sets it where a caller gives none."""
@@ -116,6 +118,15 @@ class ToolContext:
     def trash_folder(self) -> Trash:
         """Return the trash for deleted files."""
         return self.trash or self.defaults.trash
+
+    @property
+    def vacated_paths(self) -> VacatedPaths:
+        """Return the paths that calls moved away or deleted."""
+        if self.vacated is not None:
+            return self.vacated
+        from ollm_tui.core.files.vacated_paths import VacatedPaths
+
+        return VacatedPaths(self.defaults.store, self.clock)
 
     @property
     def memories(self) -> Memory:

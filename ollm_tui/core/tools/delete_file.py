@@ -119,6 +119,7 @@ class DeleteFileInvocation(FileChangeInvocation[DeleteFileParameters]):
         fence, location = self.context.fence, deletion.location
         with self._parent_of(location) as (directory, name):
             signal.throw_if_aborted()
+            self.context.vacated_paths.note(location.real)
             taken = self.context.trash_folder.put(directory, name, location.real, deletion.size, signal)
         remaining = {failure.path for failure in taken.failures}
         if remaining:

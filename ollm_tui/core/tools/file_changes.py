@@ -17,7 +17,7 @@ from ollm_tui.core.fence.workspace import Location
 from ollm_tui.core.files.atomic import carry_out, exclusive
 from ollm_tui.core.files.snapshots import ABSENT
 from ollm_tui.core.search.repository import Repository
-from ollm_tui.core.tools.base import P, Question, ToolInvocation
+from ollm_tui.core.tools.base import AnyTool, CallFacts, P, Question, ToolInvocation
 
 
 class FileChangeInvocation(ToolInvocation[P]):
@@ -53,6 +53,11 @@ class FileChangeInvocation(ToolInvocation[P]):
     @abstractmethod
     def _change(self, locations: Sequence[Location], signal: AbortSignal) -> ToolResult:
         """Change the files, all or nothing. Blocks; raises ToolFailure."""
+
+
+def facts_of_writing(tool: AnyTool, path: Path, *, is_free: bool) -> CallFacts:
+    """Return the facts of a call that writes to a real path: `$exists` among them."""
+    return CallFacts(tool.effect, virtual={"$exists": not is_free}, new_path=path if is_free else None)
 
 
 def link_warnings(location: Location, status: os.stat_result) -> list[str]:

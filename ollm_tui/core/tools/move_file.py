@@ -32,7 +32,7 @@ from ollm_tui.core.files.atomic import rename_without_replacing, sync_directory
 from ollm_tui.core.files.directory_tree import copy_tree, list_tree, remove_tree
 from ollm_tui.core.files.snapshots import ABSENT
 from ollm_tui.core.tools.base import CallFacts, Effect, Parameters, Tool, ToolGroup, TouchedPath
-from ollm_tui.core.tools.file_changes import FileChangeInvocation
+from ollm_tui.core.tools.file_changes import FileChangeInvocation, facts_of_writing
 
 
 class MoveFileParameters(Parameters):
@@ -115,9 +115,9 @@ class MoveFileInvocation(FileChangeInvocation[MoveFileParameters]):
 
     def facts(self) -> CallFacts:
         """Return `$exists` among the rest: whether the new path exists."""
-        exists = os.path.lexists(self._locations()[1].real)
-        self._judged_free = not exists
-        return CallFacts(self.tool.effect, virtual={"$exists": exists})
+        path = self._locations()[1].real
+        self._judged_free = not os.path.lexists(path)
+        return facts_of_writing(self.tool, path, is_free=self._judged_free)
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
         """Raise FileExists and the like; return a result if nothing would change."""
@@ -201,6 +201,7 @@ class MoveFileInvocation(FileChangeInvocation[MoveFileParameters]):
                 directory, name = fence.open_parent(plan.target)
                 opened.callback(os.close, directory)
                 signal.throw_if_aborted()
+                self.context.vacated_paths.note(plan.source.real)
                 self._rename(plan, Ends(source_directory, source, directory, name), signal)
             except BaseException:
                 fence.remove_created(plan.target, made)

@@ -43,7 +43,13 @@ from ollm_tui.core.tools.base import (
     ToolGroup,
     TouchedPath,
 )
-from ollm_tui.core.tools.file_changes import FileChangeInvocation, find_omission, link_notes, link_warnings
+from ollm_tui.core.tools.file_changes import (
+    FileChangeInvocation,
+    facts_of_writing,
+    find_omission,
+    link_notes,
+    link_warnings,
+)
 
 
 class WriteFileParameters(Parameters):
@@ -127,9 +133,9 @@ class WriteFileInvocation(FileChangeInvocation[WriteFileParameters]):
 
     def facts(self) -> CallFacts:
         """Return `$exists` among the rest: whether the file exists."""
-        exists = os.path.lexists(self._locations()[0].real)
-        self._judged_new = not exists
-        return CallFacts(self.tool.effect, virtual={"$exists": exists})
+        path = self._locations()[0].real
+        self._judged_new = not os.path.lexists(path)
+        return facts_of_writing(self.tool, path, is_free=self._judged_new)
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
         """Raise FileExists and the like; return a result if nothing would change."""
