@@ -326,7 +326,8 @@ def _environment_value(raw: str) -> JsonValue:
 def _from_flags(options: Options) -> dict[str, JsonValue]:
     flags = _given(options, "provider", "model", "base_url", "mode")
     ui = _given(options, "theme", "mouse", "reduced_motion")
-    return {**flags, "ui": ui} if ui else flags
+    agent = _given(options, "max_rounds")
+    return {**flags, **({"ui": ui} if ui else {}), **({"agent": agent} if agent else {})}
 
 
 def _given(options: Options, *names: str) -> dict[str, JsonValue]:

@@ -22,5 +22,13 @@ class Options:
     theme: str | None = None
     mouse: bool | None = None
     reduced_motion: bool | None = None
+    resume: str | None = None
+    """The beginning of the id of a session to go on with."""
+    continue_last: bool = False
+    """Go on with the last session of the workspace."""
+    fork: bool = False
+    """Go on in a copy of that session."""
+    max_rounds: int | None = None
+    """Requests to the model that one message may lead to."""
     prompt: str | None = None
     """A first message, sent as soon as the dashboard is ready."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ollm_tui.agent.events import (
@@ -78,6 +78,9 @@ class Agent:
         self._on_first_message = on_first_message
         self._on_turn_end = on_turn_end
         self._history: list[wire.Message] = [wire.SystemMessage(system_prompt(executor.workspace))]
+        self._begun = False
+        """Whether the first message was sent, before which memory is recalled."""
+        self._waiting: list[wire.ToolCall] = []
         self._controller: AbortController | None = None
 
     @property
@@ -89,6 +92,15 @@ class Agent:
     def history(self) -> tuple[wire.Message, ...]:
         """The messages of the next request."""
         return tuple(self._history)
+
+    def restore(self, messages: Iterable[wire.Message], waiting: Iterable[wire.ToolCall] = ()) -> None:
+        """Replace the conversation between two turns, by another session's or by nothing.
+
+        `waiting` are calls of its last reply that have no result; `retry` must run next, which runs them.
+        """
+        self._history[1:] = messages
+        self._waiting = list(waiting)
+        self._begun = any(isinstance(message, wire.UserMessage) for message in self._history)
 
     async def run_turn(self, text: str) -> TurnStatus:
         """Answer the person; raise RuntimeError while a turn runs, every other error is an event."""
@@ -155,15 +167,16 @@ class Agent:
 
     async def _begin_session(self, signal: AbortSignal) -> None:
         """Do once, before the first request, what has to be done, and recall notes from memory."""
-        begin, self._on_first_message = self._on_first_message, None
+        if self._begun:
+            return
+        self._begun = True
         try:
-            if begin is not None:
-                await signal.in_thread(begin)
+            if self._on_first_message is not None:
+                await signal.in_thread(self._on_first_message)
         except StorageFailed as failure:
             self.stream.publish(NoticeEvent(text=f"The finished todo list stays: {failure.message}"))
-        recall, self._recall = self._recall, None
         try:
-            recalled = await recall.notes(signal) if recall is not None else None
+            recalled = await self._recall.notes(signal) if self._recall is not None else None
         except StorageFailed as failure:
             self.stream.publish(NoticeEvent(text=f"Nothing from memory goes along: {failure.message}"))
             return
@@ -174,13 +187,15 @@ class Agent:
 
     async def _rounds(self, signal: AbortSignal) -> TurnStatus:
         await self._begin_session(signal)
+        if self._waiting:
+            calls, self._waiting = self._waiting, []
+            await self._answer_calls(calls, signal)
         for _ in range(self._max_rounds):
             reply = await collect_reply(self.provider, self._chat_request(), self.stream, signal, self._keep)
             if not reply.calls:
                 return TurnStatus.COMPLETED
-            results = await self._calls.run(reply.calls, signal)
-            self._history += map(tool_message, reply.calls, results)
-            signal.throw_if_aborted()
+            self._calls.announce(reply.calls)
+            await self._answer_calls(reply.calls, signal)
         message = f"The model asked for tools {self._max_rounds} times in a row without coming to an end."
         self._report("TurnLimitError", "TURN_LIMIT", f"{message} Say how to go on.")
         return TurnStatus.FAILED
@@ -196,3 +211,9 @@ class Agent:
             if isinstance(parameters := schema["parameters"], dict)
         )
         return wire.ChatRequest(messages=tuple(self._history), tools=offered)
+
+    async def _answer_calls(self, calls: list[wire.ToolCall], signal: AbortSignal) -> None:
+        """Run the calls and add their results to the history."""
+        results = await self._calls.run(calls, signal)
+        self._history += map(tool_message, calls, results)
+        signal.throw_if_aborted()

@@ -9,7 +9,7 @@ from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import ConfirmationDenied, InvalidArguments, PolicyDenied
-from ollm_tui.core.base.results import ToolResult
+from ollm_tui.core.base.results import ToolError, ToolResult
 from ollm_tui.core.execution.calls import CallOrder
 from ollm_tui.core.execution.executor import ToolExecutor
 
@@ -21,12 +21,15 @@ class CallRunner:
         self._executor = executor
         self._stream = stream
 
-    async def run(self, calls: list[wire.ToolCall], signal: AbortSignal) -> list[ToolResult]:
-        """Validate and confirm all calls of a reply together; run them in order."""
+    def announce(self, calls: list[wire.ToolCall]) -> None:
+        """Publish the calls before they run."""
         for call in calls:
             self._stream.publish(
                 ToolCallEvent(call_id=call.id, name=call.name, arguments=call.arguments, origin=call.origin)
             )
+
+    async def run(self, calls: list[wire.ToolCall], signal: AbortSignal) -> list[ToolResult]:
+        """Validate and confirm all calls of a reply together; run them in order."""
         tasks: list[asyncio.Task[ToolResult]] = []
         order: CallOrder | None = None
         for call in calls:
@@ -56,11 +59,12 @@ class CallRunner:
 
 def tool_message(call: wire.ToolCall, result: ToolResult) -> wire.ToolMessage:
     """Return a call's result as the model reads it."""
-    return wire.ToolMessage(call.id, call.name, result.for_model(), _outcome(result))
+    return wire.ToolMessage(call.id, call.name, result.for_model(), outcome_of(result.error))
 
 
-def _outcome(result: ToolResult) -> wire.ToolOutcome:
-    if result.error is None:
+def outcome_of(error: ToolError | None) -> wire.ToolOutcome:
+    """Return how a call ended."""
+    if error is None:
         return wire.ToolOutcome.DONE
-    denied = result.error.code in (PolicyDenied.code, ConfirmationDenied.code)
+    denied = error.code in (PolicyDenied.code, ConfirmationDenied.code)
     return wire.ToolOutcome.DENIED if denied else wire.ToolOutcome.FAILED

@@ -55,6 +55,10 @@ class EventStream:
 
         return unsubscribe
 
+    def go_on_after(self, event_id: int) -> None:
+        """Go on numbering there, for another session; its first list of todos is whole again."""
+        self._last_id, self._todos = event_id, None
+
     def publish(self, event: Event) -> Event:
         """Stamp an event, hand it to all readers, and return it."""
         self._last_id += 1

@@ -38,7 +38,7 @@ PROVIDERS = ("ollama", "openai", "offline", "scripted")
 _WITH_VALUE = frozenset(
     {
         *("-C", "--workspace", "--add-dir", "--policy", "--mode", "--config"),
-        *("--provider", "--model", "--base-url", "--script", "--theme"),
+        *("--provider", "--model", "--base-url", "--script", "--theme", "--resume"),
     }
 )
 
@@ -117,7 +117,7 @@ def _do_nothing(_number: int, _frame: FrameType | None) -> None:
 
 def run_dashboard(argv: list[str]) -> int:
     """Open the dashboard, which needs a terminal."""
-    parser = command_parser("", "Supervise a local agent from one screen.", provider_parser())
+    parser = command_parser("", "Supervise a local agent from one screen.", provider_parser(), session_parser())
     parser.epilog = COMMANDS_HELP
     parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="a first message; -- before one that is a command")
     parser.add_argument("--version", action="version", version=f"ollm-tui {__version__}")
@@ -129,9 +129,22 @@ def run_dashboard(argv: list[str]) -> int:
         raise UsageError(
             "the dashboard needs a terminal on stdin, stdout and stderr. Without one, use: ollm-tui run PROMPT"
         )
+    options = options_of(given)
+    if options.resume is not None or options.continue_last or options.fork:
+        _check_session(options)
     from ollm_tui.tui.start import run_dashboard as run
 
-    return run(options_of(given))
+    return run(options)
+
+
+def _check_session(options: Options) -> None:
+    """Raise UsageError before the screen is taken where there is no such session."""
+    from ollm_tui.runtime.recorded_session import SessionError, SessionWish, check_session
+
+    try:
+        check_session(SessionWish.of(options), options.workspace or Path.cwd())
+    except SessionError as error:
+        raise UsageError(str(error)) from None
 
 
 def run_help(argv: list[str]) -> int:
@@ -202,6 +215,19 @@ def provider_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def session_parser() -> argparse.ArgumentParser:
+    """Return a parser of the options that go on with an earlier session."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    group = parser.add_argument_group("session options")
+    which = group.add_mutually_exclusive_group()
+    which.add_argument(
+        "--continue", dest="continue_last", action="store_true", help="go on with the last session of this workspace"
+    )
+    which.add_argument("--resume", metavar="ID", help="go on with this session; the beginning of its id is enough")
+    group.add_argument("--fork", action="store_true", help="go on in a copy of it, which keeps the session as it is")
+    return parser
+
+
 def command_parser(name: str, description: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """Return a parser for one command with its own options and the shared ones."""
     return argparse.ArgumentParser(
@@ -234,5 +260,9 @@ def options_of(given: argparse.Namespace) -> Options:
         theme=known.get("theme"),
         mouse=known.get("mouse"),
         reduced_motion=known.get("reduced_motion"),
+        resume=known.get("resume"),
+        continue_last=known.get("continue_last", False),
+        fork=known.get("fork", False),
+        max_rounds=known.get("max_rounds"),
         prompt=known.get("prompt"),
     )

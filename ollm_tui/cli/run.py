@@ -32,6 +32,7 @@ from ollm_tui.cli.command_line import (
     options_of,
     parse,
     provider_parser,
+    session_parser,
 )
 from ollm_tui.cli.streams import given_or_stdin, print_json, say, valid_configuration
 from ollm_tui.core.base.escape import visible
@@ -48,14 +49,24 @@ EXIT_CODES = {
 
 def run_command(argv: list[str]) -> int:
     """Run one turn."""
-    parser = command_parser("run", "One turn without a screen.", provider_parser())
+    parser = command_parser("run", "One turn without a screen.", provider_parser(), session_parser())
     parser.add_argument("prompt", metavar="PROMPT", help="what to do; - reads it from stdin")
     parser.add_argument("--output", choices=("text", "json", "jsonl"), default="text", help="what stdout carries")
+    parser.add_argument(
+        "--max-rounds", metavar="N", type=_positive, help="requests to the model at most (agent.max_rounds)"
+    )
     given = parse(parser, argv)
     prompt = given_or_stdin(given.prompt).strip()
     if not prompt:
         raise UsageError("the prompt is empty")
     return asyncio.run(_run(options_of(given), prompt, given.output))
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError("not positive")
+    return number
 
 
 async def _run(options: Options, prompt: str, output: str) -> int:
@@ -177,7 +188,8 @@ class _Summary:
                     "arguments": event.arguments,
                 }
             case ToolResultEvent():
-                self._calls[event.call_id]["result"] = event.result.model_dump(
+                # a resumed session's first results end calls of the turn before
+                self._calls.setdefault(event.call_id, {"id": event.call_id})["result"] = event.result.model_dump(
                     mode="json", by_alias=True, exclude_none=True
                 )
             case UsageEvent():

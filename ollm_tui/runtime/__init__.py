@@ -2,6 +2,7 @@
 
 from ollm_tui.runtime.configuration import Configuration, ConfigurationError, configure, with_approvals_since
 from ollm_tui.runtime.core import Attendance, Core, open_core
+from ollm_tui.runtime.recorded_session import SessionError, SessionWish
 from ollm_tui.runtime.runtime import Runtime, open_runtime
 
 __all__ = [
@@ -10,6 +11,8 @@ __all__ = [
     "ConfigurationError",
     "Core",
     "Runtime",
+    "SessionError",
+    "SessionWish",
     "configure",
     "open_core",
     "open_runtime",

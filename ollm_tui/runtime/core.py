@@ -6,8 +6,9 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 
 from ollm_tui.agent.session.log import OutputDirectory, prune_loose_outputs
 from ollm_tui.core.base.app_dirs import data_dir, state_dir
@@ -16,6 +17,7 @@ from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import TodosChanged
+from ollm_tui.core.bus.states import RememberScope
 from ollm_tui.core.execution.calls import CallRecord
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.execution.judging import AutoAnswer, ExecutorOptions
@@ -74,6 +76,7 @@ class Core:
     memory: Memory
     outputs: OutputDirectory
     audit: AuditWriter
+    web: WebAccess
     notices: tuple[str, ...] = ()
     """What a person should know before anything happens."""
 
@@ -118,6 +121,7 @@ async def open_core(
     memory = Memory(store, root, clock=clock, embedder=installed_embedder())
     audit = AuditWriter(AuditLog(store, clock=clock), clock=clock)
     uses = ApprovalUses(store, _use_not_counted, clock=clock)
+    web = _web_access(configuration, outputs, clock)
     context = ToolContext(
         bus=bus,
         workspace=configuration.workspace,
@@ -126,7 +130,7 @@ async def open_core(
         memory=memory,
         trash=Trash(state_dir()),
         vacated=VacatedPaths(store, clock),
-        web=_web_access(configuration, outputs, clock),
+        web=web,
         clock=clock,
         limits=Limits(**dict(configuration.settings.limits)),
         strict_edits=configuration.settings.tools.strict_edits,
@@ -149,6 +153,7 @@ async def open_core(
         memory=memory,
         outputs=outputs,
         audit=audit,
+        web=web,
         notices=(*notices, *plugin_errors),
     )
     try:
@@ -162,6 +167,23 @@ async def open_core(
             await asyncio.to_thread(close)
         if audit.missing:
             report(f"The audit log is not complete: {audit.missing}")
+
+
+async def begin_session(core: Core, outputs: Path) -> None:
+    """Keep outputs in another folder, and forget what was approved for the session before."""
+    core.outputs.folder = outputs
+    core.hub.keep_logs_in(outputs)
+    given = core.configuration.sources.commands.approvals
+    workspace = core.executor.workspace.varied(readable=(outputs,))
+
+    def forget(now: PolicyEngine) -> PolicyEngine:
+        rules = tuple(each for each in now.sources.rule_sets if each.source != RememberScope.SESSION)
+        lasting = tuple(each for each in now.sources.commands.approvals if each.file or each in given)
+        commands = replace(now.sources.commands, approvals=lasting, workspace=workspace)
+        return PolicyEngine(replace(now.sources, rule_sets=rules, commands=commands))
+
+    await core.executor.change_policy(forget, workspace)
+    core.web.domains.forget_session()
 
 
 def _executor(

@@ -9,21 +9,25 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ollm_tui import __version__
-from ollm_tui.agent.events import Event, NoticeEvent, SessionStartedEvent
+from ollm_tui.agent.events import Event, NoticeEvent
 from ollm_tui.agent.loop import Agent
 from ollm_tui.agent.providers.provider import Provider
 from ollm_tui.agent.recall import MemoryRecall
-from ollm_tui.agent.session.log import OutputDirectory, SessionLog, new_session_id, sessions_folder, take_broken_off
+from ollm_tui.agent.session.catalogue import BrokenOff, take_broken_off
+from ollm_tui.agent.session.log import OutputDirectory, SessionLog, sessions_folder
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.tools.memory import MEMORY_GET
 from ollm_tui.options import Options
-from ollm_tui.runtime.configuration import Configuration, configure
-from ollm_tui.runtime.core import Attendance, Core, open_core
+from ollm_tui.runtime.configuration import Configuration, ConfigurationError, configure
+from ollm_tui.runtime.core import Attendance, Core, begin_session, open_core
 from ollm_tui.runtime.model_provider import choose_provider
+from ollm_tui.runtime.recorded_session import RecordedSession, SessionError, SessionWish
+
+OUTPUT = "output"
+"""The folder beside a session's log with the full texts of outputs."""
 
 RECALL_WINDOW_SHARE = 8
 """Recalled notes take at most this part of a known context window."""
@@ -36,22 +40,46 @@ class Runtime:
     core: Core
     stream: EventStream
     agent: Agent
-    session_id: str
-    log: SessionLog
+    session: RecordedSession
     notices: tuple[str, ...]
+    broken_off: BrokenOff | None = None
+    """The last session of the workspace, where it ended unexpectedly."""
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session that is recorded now."""
+        return self.session.now.id
+
+    @property
+    def log(self) -> SessionLog:
+        """The log that is written now."""
+        return self.session.log
 
     def begin(self) -> None:
-        """Publish the session's first event to those who have subscribed to the stream."""
-        described = self.agent.provider.describe()
-        self.stream.publish(
-            SessionStartedEvent(
-                session_id=self.session_id,
-                workspace=str(self.core.configuration.workspace.root),
-                provider=described.provider,
-                model=described.model or "",
-                version=__version__,
-            )
-        )
+        """Publish the session's first events to those who have subscribed to the stream."""
+        self.stream.publish(self.session.started(self.agent.provider.describe()))
+        for event in self.session.now.history.closing:
+            self.stream.publish(event)
+
+    async def open_session(self, wish: SessionWish) -> None:
+        """Record another session from now on, between two turns; `begin` comes next.
+
+        What was approved for the session before is asked about again.
+
+        Raises:
+            SessionError: It cannot be opened; the one before goes on.
+        """
+        if self.agent.busy:
+            raise SessionError("A turn is running. Stop it first, then open the other session.")
+        await self.session.open(wish)
+        await begin_session(self.core, self.session.folder / OUTPUT)
+        self.restore()
+
+    def restore(self) -> None:
+        """Give the agent and the stream what the session has had so far."""
+        opened = self.session.now
+        self.stream.go_on_after(opened.earlier.last_id)
+        self.agent.restore(opened.history.messages, opened.history.waiting)
 
 
 @asynccontextmanager
@@ -68,29 +96,33 @@ async def open_runtime(
     The scripted provider without a script plays the tour in a temporary workspace of its own.
 
     Raises:
-        ConfigurationError: There is no workspace, or no provider as asked for.
+        ConfigurationError: There is no workspace, no provider or no session as asked for.
     """
     clock = clock or SystemClock()
-    session_id = new_session_id(clock)
-    folder = sessions_folder() / session_id
-    outputs = OutputDirectory(folder / "output")
     async with AsyncExitStack() as stack:
         if configuration is None or _plays_tour(configuration):
             options = await stack.enter_async_context(_tour_workspace(options, configuration))
             configuration = configure(options)
         chosen = await choose_provider(configuration.settings, options)
         stack.push_async_callback(chosen.provider.aclose)
+        root = configuration.workspace.root
+        session = RecordedSession(sessions_folder(), root, clock, attended=attendance is Attendance.PERSON)
+        try:
+            await session.open(SessionWish.of(options))
+        except SessionError as error:
+            raise ConfigurationError(str(error)) from None
+        log = session.log
+        stack.push(_closing(log))
         core = await stack.enter_async_context(
-            open_core(configuration, attendance, outputs, report=report, clock=clock)
+            open_core(configuration, attendance, OutputDirectory(session.folder / OUTPUT), report=report, clock=clock)
         )
         stream = EventStream(core.bus, clock)
         stack.callback(stream.close)
         notices = [*core.notices]
-        broken_off = await asyncio.to_thread(take_broken_off, folder.parent, configuration.workspace.root)
+        broken_off = await asyncio.to_thread(take_broken_off, session.sessions, root)
         if broken_off:
-            notices.append(broken_off)
-        log = await asyncio.to_thread(SessionLog, folder)
-        stack.push(_closing(log))
+            notices.append(broken_off.text)
+        notices += session.now.notices
         stream.subscribe(log.write)
         if log.error:
             notices.append(log.error)
@@ -106,7 +138,9 @@ async def open_runtime(
         )
         if chosen.notice:
             notices.append(chosen.notice)
-        yield Runtime(core, stream, agent, session_id, log, tuple(notices))
+        runtime = Runtime(core, stream, agent, session, tuple(notices), broken_off)
+        runtime.restore()
+        yield runtime
 
 
 def _recall(provider: Provider, core: Core) -> MemoryRecall | None:

@@ -7,31 +7,18 @@ import logging
 import os
 import re
 import secrets
+import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import aiofiles
-from pydantic import ValidationError
 
-from ollm_tui.agent.events import (
-    UNLOGGED,
-    ConfirmationRequestedEvent,
-    ConfirmationSettledEvent,
-    Event,
-    NoticeEvent,
-    SessionStartedEvent,
-    ToolCallEvent,
-    ToolResultEvent,
-    TurnFinishedEvent,
-    UserMessageEvent,
-    as_line,
-    read_event,
-)
+from ollm_tui.agent.events import UNLOGGED, Event, NoticeEvent, as_line
 from ollm_tui.core.base.app_dirs import state_dir
 from ollm_tui.core.base.clock import Clock
-from ollm_tui.core.base.escape import visible
 from ollm_tui.core.fence.secrets import mask
 
 log = logging.getLogger(__name__)
@@ -43,8 +30,19 @@ EVENTS = "events.jsonl"
 RUNNING = "running"
 """A file that stands beside the log, locked, while its session runs; one that nobody holds had no end."""
 
-READ_BACK = 1_000_000
-"""Bytes at the end of a log that tell what was running."""
+LOCK_ATTEMPTS = 5
+LOCK_PAUSE = 0.02
+"""Seconds: whoever only looks whether a session runs holds its lock for a moment."""
+
+
+class SessionInUseError(Exception):
+    """Another process records this session; the message says what to do."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            f"The session {session_id} is open in another window or command. Go on there, or with a fork of it."
+        )
+        self.session_id = session_id
 
 
 class OutputDirectory:
@@ -58,12 +56,13 @@ class OutputDirectory:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         stem = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:80] or "output"
         path = self.folder / f"{stem}-{secrets.token_hex(3)}.txt"
-        async with aiofiles.open(path, "xb", opener=_for_the_owner_alone) as file:
+        async with aiofiles.open(path, "xb", opener=for_the_owner_alone) as file:
             await file.write(text.encode("utf-8", "surrogateescape"))
         return path
 
 
-def _for_the_owner_alone(path: str, flags: int) -> int:
+def for_the_owner_alone(path: str, flags: int) -> int:
+    """Open a file that nobody else may read."""
     return os.open(path, flags, 0o600)
 
 
@@ -83,6 +82,9 @@ class SessionLog:
 
     A line that the disk takes a part of is taken back. After an error each further event is tried, in a folder made
     anew where it is gone; the first that is written stands behind a notice of how many are missing, and why.
+
+    Raises:
+        SessionInUseError: The session is recorded by another process.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -93,13 +95,24 @@ class SessionLog:
         self._listeners: list[Callable[[str], None]] = []
         self._descriptor: int | None = None
         self._closed = False
-        self._running: int | None = None
+        self._lock = threading.Lock()
+        """Held while another session takes the place of this one, in a thread."""
         self._written = self._missing = 0
-        try:
-            self._open()
-            self._running = _hold(folder / RUNNING)
-        except OSError as error:
-            self.error = self._not_recorded(error)
+        self._running: int | None = self._begin()
+
+    def move_to(self, folder: Path) -> None:
+        """End this session, and record another one; raises SessionInUseError, and then this one goes on."""
+        with self._lock:
+            before, running = self.folder, self._running
+            self._let_go()
+            self.folder, self.path = folder, folder / EVENTS
+            try:
+                self._running = self._begin()
+            except SessionInUseError:
+                self.folder, self.path = before, before / EVENTS
+                raise
+            self._written = self._missing = 0
+        _end(before, running)
 
     def subscribe(self, listener: Callable[[str], None]) -> None:
         """Call `listener` with a sentence for the person when recording stops, and when it goes on."""
@@ -107,8 +120,11 @@ class SessionLog:
 
     def write(self, event: Event) -> None:
         """Append an event; deltas are left out, since a later event has the whole."""
-        if self._closed or isinstance(event, UNLOGGED):
-            return
+        if not self._closed and not isinstance(event, UNLOGGED):
+            with self._lock:
+                self._write(event)
+
+    def _write(self, event: Event) -> None:
         try:
             self._open_again_if_gone()
             events = [event]
@@ -137,15 +153,30 @@ class SessionLog:
         """Close the log; later events are not written. A session that has not `ended` is named by the next start."""
         self._closed = True
         self._let_go()
-        if self._running is not None:
-            if ended:
-                (self.folder / RUNNING).unlink(missing_ok=True)
+        if ended:
+            _end(self.folder, self._running)
+        elif self._running is not None:
             os.close(self._running)
-            self._running = None
+        self._running = None
+
+    def _begin(self) -> int | None:
+        """Take the session's lock and open its log; return what holds the lock."""
+        running: int | None = None
+        self.error = ""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            running = _hold(self.folder / RUNNING)
+            self._open()
+        except OSError as error:
+            self.error = self._not_recorded(error)
+        return running
 
     def _open(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        size = os.fstat(self._descriptor).st_size
+        if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
+            self._append(b"\n")  # a process that was killed, or a full disk, left half a line
 
     def _open_again_if_gone(self) -> None:
         """Open a log that was removed anew; what is written to a removed file nobody finds again."""
@@ -189,83 +220,27 @@ def _events(count: int) -> str:
 
 def _hold(path: Path) -> int:
     """Create the file and lock it for as long as this process lives."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    with suppress(OSError):  # a file system without locks
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return descriptor
-
-
-def take_broken_off(sessions: Path, workspace: Path) -> str:
-    """Return a sentence about the last session of the workspace when it had no end; each is named once."""
-    broken_off: list[str] = []
-    for mark in sorted(sessions.glob(f"*/{RUNNING}")):
-        try:
-            descriptor = os.open(mark, os.O_RDWR | os.O_CLOEXEC)
-        except OSError:
-            continue  # ended just now
+    for attempt in range(LOCK_ATTEMPTS + 1):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            log_path = mark.with_name(EVENTS)
-            if _workspace_of(log_path) == str(workspace):
-                broken_off.append(_how_it_broke_off(log_path))
-                mark.unlink()
-        except OSError:
-            continue  # it runs
-        finally:
+        except BlockingIOError:
             os.close(descriptor)
-    return broken_off[-1] if broken_off else ""
+            if attempt < LOCK_ATTEMPTS:
+                time.sleep(LOCK_PAUSE)
+            continue
+        except OSError:  # a file system without locks
+            return descriptor
+        if os.fstat(descriptor).st_nlink:
+            return descriptor
+        os.close(descriptor)  # whoever held it before has just removed it
+    raise SessionInUseError(path.parent.name)
 
 
-def _workspace_of(path: Path) -> str:
-    with path.open("rb") as file:
-        first = _event(file.readline())
-    return first.workspace if isinstance(first, SessionStartedEvent) else ""
-
-
-def _how_it_broke_off(path: Path) -> str:
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - READ_BACK))
-        events = [event for line in file if (event := _event(line)) is not None]
-    busy, time = "nothing was running", ""
-    calls: dict[str, str] = {}
-    waiting: set[str] = set()
-    for event in events:
-        time = event.time or time
-        match event:
-            case UserMessageEvent():
-                busy = "a turn was running"
-            case TurnFinishedEvent():
-                busy = "nothing was running"
-                calls.clear()
-            case ToolCallEvent():
-                calls[event.call_id] = event.name
-            case ToolResultEvent():
-                calls.pop(event.call_id, None)
-            case ConfirmationRequestedEvent():
-                waiting.add(event.call_id)
-            case ConfirmationSettledEvent():
-                waiting.discard(event.call_id)
-            case _:
-                pass
-    if asked := [name for call, name in calls.items() if call in waiting]:
-        busy = f"{', '.join(asked)} waited for your answer and did not run"
-    if running := [name for call, name in calls.items() if call not in waiting]:
-        busy = f"{', '.join(running)} ran; look at what came of it"
-    return f"The last session ended unexpectedly{_local(time)}: {visible(busy)}. All that was shown is in {path}."
-
-
-def _event(line: bytes) -> Event | None:
-    try:
-        return read_event(line)
-    except ValidationError:  # cut by the end, or of another version
-        return None
-
-
-def _local(time: str) -> str:
-    try:
-        return f" at {datetime.fromisoformat(time).astimezone():%Y-%m-%d %H:%M:%S}"
-    except ValueError:
-        return ""
+def _end(folder: Path, running: int | None) -> None:
+    if running is not None:
+        (folder / RUNNING).unlink(missing_ok=True)
+        os.close(running)
 
 
 def sessions_folder() -> Path:

@@ -277,6 +277,10 @@ class CommandHub:
                 self._ended.remove(command_id)
                 del self._commands[command_id]
 
+    def keep_logs_in(self, folder: Path) -> None:
+        """Write the long outputs of later commands there."""
+        self._folder = folder
+
     def log_folder(self) -> Path:
         """Return the directory of long outputs, made on first need; callable from any thread."""
         if self._folder is None:

@@ -67,6 +67,10 @@ class AllowedDomains:
         """Exactly this server, until the session ends."""
         self._session.add(server)
 
+    def forget_session(self) -> None:
+        """Unlist what was listed for the session: another one begins."""
+        self._session.clear()
+
 
 def parse_domain(entry: str) -> AllowedDomain:
     """Read `host`, `*.host` or `host:port`. Raises ValueError that says what is wrong with it."""

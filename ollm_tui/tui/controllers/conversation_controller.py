@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -34,6 +35,7 @@ from ollm_tui.tui.values import (
     CallEntry,
     Change,
     EntriesChanged,
+    Entry,
     NoteEntry,
     NoteKind,
     UserEntry,
@@ -87,6 +89,15 @@ class ConversationController:
                 return self._turn_over(event.status)
             case _:
                 return []
+
+    def replay(self, events: Iterable[Event]) -> tuple[Entry, ...]:
+        """Take the events of an earlier run of a session; return the entries that they leave."""
+        entries: dict[str, Entry] = {}
+        for event in events:
+            for change in self.fold(event):
+                if isinstance(change, EntriesChanged):
+                    entries.update((entry.id, entry) for entry in change.entries)
+        return tuple(entries.values())
 
     @property
     def last_sentence(self) -> str:

@@ -34,7 +34,7 @@ from ollm_tui.tui.controllers.trust_controller import TrustController
 from ollm_tui.tui.controllers.turns_controller import TurnsController
 from ollm_tui.tui.protocol import Backend, PostUpdate, intents, updates
 from ollm_tui.tui.themes import load_themes
-from ollm_tui.tui.values import EntriesChanged, NoteEntry, NoteKind, SessionStatus, UnfinishedWork
+from ollm_tui.tui.values import ConversationCleared, EntriesChanged, NoteEntry, NoteKind, SessionStatus, UnfinishedWork
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class RuntimeController:
 
     async def begin(self) -> None:
         """Begin the session, and post the initial state."""
-        self._runtime.begin()
+        await self._begin_session()
         self._status.post()
         self._note(*self._first_notes())
         self._note(*await self._jobs.first_notes())
@@ -101,6 +101,16 @@ class RuntimeController:
         )
         wrong_keys = await asyncio.to_thread(key_errors, settings.keys, "config.toml")
         self._post_errors(*self._core.configuration.errors, *themes.errors, *wrong_keys)
+
+    async def _begin_session(self) -> None:
+        """Show what the session has had so far, and begin or go on with it."""
+        opened = self._runtime.session.now
+        entries = await asyncio.to_thread(self._conversation.replay, opened.earlier.events)
+        if entries:
+            self._post(updates.ConversationUpdate(ConversationCleared(entries)))
+        self._runtime.begin()
+        if opened.history.waiting:
+            self._turns.handle(intents.RetryTurn())  # what waited for an answer is asked again
 
     async def close(self) -> None:
         """Stop the turn and all subscriptions."""

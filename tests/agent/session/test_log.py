@@ -26,7 +26,8 @@ from ollm_tui.agent.events import (
     UserMessageEvent,
     read_event,
 )
-from ollm_tui.agent.session.log import SessionLog, take_broken_off
+from ollm_tui.agent.session.catalogue import take_broken_off
+from ollm_tui.agent.session.log import SessionLog
 from ollm_tui.core.bus.states import Origin
 
 MOMENT = "2026-01-31T09:00:00.000Z"
@@ -161,9 +162,11 @@ def test_a_session_without_an_end_is_named_once_with_what_was_running(
     assert not take_broken_off(tmp_path, tmp_path / "ws")  # it runs
     log.close(ended=False)
     assert not take_broken_off(tmp_path, tmp_path / "elsewhere")
-    sentence = take_broken_off(tmp_path, tmp_path / "ws")
+    found = take_broken_off(tmp_path, tmp_path / "ws")
+    assert found is not None and found.session_id == "one"
     moment = datetime.fromisoformat(MOMENT).astimezone()
-    assert f"ended unexpectedly at {moment:%Y-%m-%d %H:%M:%S}: {words}. " in sentence and str(log.path) in sentence
+    assert f"ended unexpectedly at {moment:%Y-%m-%d %H:%M:%S}: {words}." in found.text
+    assert (' Its last line: "x".' in found.text) is bool(events)
     assert not take_broken_off(tmp_path, tmp_path / "ws")
 
 
@@ -178,4 +181,5 @@ def test_a_session_that_ended_is_not_named_and_a_damaged_log_does_no_harm(tmp_pa
     cut = begun(tmp_path, "cut", tmp_path, message(1), called("a"))
     cut.close(ended=False)
     os.truncate(cut.path, cut.path.stat().st_size - 5)
-    assert "a turn was running" in take_broken_off(tmp_path, tmp_path)
+    found = take_broken_off(tmp_path, tmp_path)
+    assert found is not None and "a turn was running" in found.text

@@ -1,0 +1,159 @@
+"""The model's history, rebuilt from a session's events alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from ollm_tui.agent.events import (
+    AssistantMessageEvent,
+    CompactedEvent,
+    ConfirmationRequestedEvent,
+    ConfirmationSettledEvent,
+    Event,
+    LoggedResult,
+    MemoryRecalledEvent,
+    ToolCallEvent,
+    ToolResultEvent,
+    TurnFinishedEvent,
+    TurnStatus,
+    UserMessageEvent,
+)
+from ollm_tui.agent.providers.provider import (
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+from ollm_tui.agent.reply_calls import outcome_of
+from ollm_tui.core.base.errors import OperationCancelled
+from ollm_tui.core.base.results import ToolResult
+
+RAN = "the session ended while it ran, so it may have taken effect. Look before you repeat it"
+DID_NOT_RUN = "the session ended before it ran. Nothing was done"
+
+
+@dataclass(frozen=True)
+class RestoredHistory:
+    """What a session goes on with."""
+
+    messages: tuple[Message, ...] = ()
+    waiting: tuple[ToolCall, ...] = ()
+    """Calls of the last reply that waited for the person; they did not run, and can be asked about again."""
+    closing: tuple[Event, ...] = ()
+    """Events that end what the log left open, but for `waiting`."""
+
+
+def restore_history(events: Iterable[Event], *, ask_again: bool) -> RestoredHistory:
+    """Rebuild the history; with `ask_again` false, calls that waited are closed like all others."""
+    history = _History()
+    for event in events:
+        history.take(event)
+    return history.finish(ask_again=ask_again)
+
+
+@dataclass
+class _History:
+    """Messages by the id of their event, with what is still open."""
+
+    messages: list[tuple[int, Message]] = field(default_factory=list[tuple[int, Message]])
+    reply: tuple[ToolCall, ...] = ()
+    """The calls of the last reply, whose results come behind it in their order."""
+    results: dict[str, tuple[int, LoggedResult]] = field(default_factory=dict[str, tuple[int, LoggedResult]])
+    unanswered: dict[str, None] = field(default_factory=dict[str, None])
+    """The calls without a result, in their order."""
+    asked: set[str] = field(default_factory=set[str])
+    turn_open: bool = False
+    last_id: int = 0
+
+    def take(self, event: Event) -> None:
+        """Add what an event says to the history."""
+        self.last_id = event.id or self.last_id
+        match event:
+            case UserMessageEvent(text=text):
+                self._end_reply()
+                self.turn_open = True
+                self.messages.append((event.id, UserMessage(text)))
+            case MemoryRecalledEvent(text=text):
+                self._put_before_first(text)
+            case AssistantMessageEvent():
+                self._take_answer(event)
+            case CompactedEvent():
+                self._compact(event)
+            case TurnFinishedEvent():
+                self.turn_open = False
+            case _:
+                self._take_call(event)
+
+    def finish(self, *, ask_again: bool) -> RestoredHistory:
+        """Return the history with everything closed, but for calls that are asked about again."""
+        waits = [call for call in self.reply if call.id in self.unanswered and call.id in self.asked]
+        waiting = tuple(waits) if ask_again else ()
+        kept = {call.id for call in waiting}
+        closing: list[Event] = [
+            ToolResultEvent(call_id=call_id, result=_interrupted(ran=call_id not in self.asked))
+            for call_id in self.unanswered
+            if call_id not in kept
+        ]
+        if self.turn_open and not waiting:
+            closing.append(TurnFinishedEvent(status=TurnStatus.INTERRUPTED))
+        self._end_reply(leaving_out=kept)
+        return RestoredHistory(tuple(message for _, message in self.messages), waiting, tuple(closing))
+
+    def _take_answer(self, event: AssistantMessageEvent) -> None:
+        self._end_reply()
+        if self.messages and isinstance(self.messages[-1][1], AssistantMessage):
+            self.messages.pop()  # the turn was retried, without what had come of it
+        if event.text or event.tool_calls:
+            calls = tuple(ToolCall(call.id, call.name, call.arguments, origin=call.origin) for call in event.tool_calls)
+            self.messages.append((event.id, AssistantMessage(event.text, calls, event.reasoning)))
+            self.reply = calls
+
+    def _take_call(self, event: Event) -> None:
+        match event:
+            case ToolCallEvent(call_id=call_id):
+                self.unanswered[call_id] = None
+                self.asked.discard(call_id)
+            case ConfirmationRequestedEvent(call_id=call_id):
+                self.asked.add(call_id)
+            case ConfirmationSettledEvent(call_id=call_id):
+                self.asked.discard(call_id)
+            case ToolResultEvent(call_id=call_id, result=result):
+                self.unanswered.pop(call_id, None)
+                self.results[call_id] = (event.id, result)
+            case _:
+                pass
+
+    def _end_reply(self, leaving_out: Iterable[str] = ()) -> None:
+        """Put a result behind the last reply for each of its calls."""
+        for call in self.reply:
+            if call.id in leaving_out:
+                continue
+            began = call.id in self.unanswered and call.id not in self.asked
+            event_id, result = self.results.get(call.id) or (self.last_id, _interrupted(ran=began))
+            self.messages.append((event_id, _for_model(call, result)))
+        self.reply = ()
+        self.results.clear()
+
+    def _compact(self, event: CompactedEvent) -> None:
+        self._end_reply()
+        first = self.last_id + 1 if event.kept_from is None else event.kept_from
+        kept = [(event_id, message) for event_id, message in self.messages if event_id >= first]
+        summary = [] if event.summary is None else [(event.id, UserMessage(event.summary))]
+        self.messages = [*summary, *kept]
+
+    def _put_before_first(self, text: str) -> None:
+        for at, (event_id, message) in enumerate(self.messages):
+            if isinstance(message, UserMessage):
+                self.messages[at] = (event_id, replace(message, preface=text))
+                return
+
+
+def _for_model(call: ToolCall, result: LoggedResult) -> ToolMessage:
+    content = "\n".join((result.llm_content, *(f"[note: {note}]" for note in result.notes)))
+    return ToolMessage(call.id, call.name, content, outcome_of(result.error))
+
+
+def _interrupted(*, ran: bool) -> LoggedResult:
+    return LoggedResult.of(ToolResult.of_failure(OperationCancelled(f"interrupted: {RAN if ran else DID_NOT_RUN}")))
