@@ -14,6 +14,11 @@ from ollm_tui.core.tools.builtin import BUILTIN_TOOLS
 ARGUMENTS: dict[str, dict[str, object]] = {
     "delete_file": {"path": "a.txt"},
     "edit_file": {"path": "a.txt", "edits": [{"target": "one", "replacement": "two"}]},
+    "git_add": {"paths": ["m.txt"]},
+    "git_branch": {"action": "list"},
+    "git_checkout": {"revision": "nope", "paths": ["a.txt"]},
+    "git_commit": {"message": "one", "amend": True},
+    "git_push": {"branch": "none"},
     "git_blame": {"path": "a.txt", "startLine": 1},
     "git_diff": {"staged": True, "contextLines": 0},
     "git_log": {"grep": "one"},

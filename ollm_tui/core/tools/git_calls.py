@@ -113,10 +113,37 @@ class GitInvocation(ToolInvocation[P]):
         return await self._run(root, arguments, signal, caged=cage_works())
 
     async def _run(
-        self, root: Path, arguments: Sequence[str], signal: AbortSignal, *, caged: bool, given: bytes = b""
+        self,
+        root: Path,
+        arguments: Sequence[str],
+        signal: AbortSignal,
+        *,
+        caged: bool,
+        given: bytes = b"",
+        variables: Mapping[str, str] | None = None,
     ) -> bytes:
-        call = _GitCall(root, [_program(self.context.fence.roots), *arguments], self.context.limits.file_bytes, given)
+        """Return what git prints.
+
+        Args:
+            root: Where it runs.
+            arguments: Behind its name.
+            signal: Ends it.
+            caged: Whether it runs in the cage of what only looks.
+            given: What it reads as input.
+            variables: Set over those that keep it from starting programs; outside the cage only.
+
+        Raises:
+            ShellExecutionFailed: It failed, or is not there.
+            FileTooLarge: It prints more than a file may hold.
+        """
         fence = self.context.fence
+        call = _GitCall(
+            root,
+            [_program(fence.roots), *arguments],
+            self.context.limits.file_bytes,
+            given,
+            {"PATH": _trusted_path(fence.roots), **(variables or {})},
+        )
         cage = LookCage((*fence.roots, *fence.readable_roots)) if caged else None
         unsubscribe = signal.subscribe(call.kill)
         try:
@@ -129,11 +156,14 @@ class GitInvocation(ToolInvocation[P]):
 class _GitCall:
     """One process of git, run to its end in a thread."""
 
-    def __init__(self, folder: Path, argv: Sequence[str], most_bytes: int, given: bytes) -> None:
+    def __init__(
+        self, folder: Path, argv: Sequence[str], most_bytes: int, given: bytes, variables: Mapping[str, str]
+    ) -> None:
         self._folder = folder
         self._argv = argv
         self._most_bytes = most_bytes
         self._given = given
+        self._variables = variables
         self._process: subprocess.Popen[bytes] | None = None
 
     def kill(self) -> None:
@@ -161,8 +191,8 @@ class _GitCall:
                 )
 
             try:
-                environment = _environment(self._folder)
-                own = {**environment, **GIT_ENVIRONMENT}
+                environment = {**_environment(self._folder), "PATH": self._variables["PATH"]}
+                own = {**environment, **GIT_ENVIRONMENT, **self._variables}
                 process = start(own) if cage is None else cage.start(start, environment, None)
                 self._process = process
                 if signal.aborted:
@@ -220,15 +250,20 @@ def _with_ignored(environment: Mapping[str, str], ignored: bytes | None) -> Mapp
     return {**environment, "XDG_CONFIG_HOME": environment["HOME"]}
 
 
-def _program(roots: Sequence[Path]) -> str:
-    """Return git's path, never one in a directory that the agent can write. Raises ShellExecutionFailed."""
+def _trusted_path(roots: Sequence[Path]) -> str:
+    """Return PATH without the directories that the agent can write."""
     folders = (Path(name) for name in os.environ.get("PATH", os.defpath).split(os.pathsep))
-    trusted = [
+    trusted = (
         str(folder)
         for folder in folders
         if folder.is_absolute() and not any(folder.resolve().is_relative_to(root) for root in roots)
-    ]
-    found = shutil.which("git", path=os.pathsep.join(trusted))
+    )
+    return os.pathsep.join(trusted)
+
+
+def _program(roots: Sequence[Path]) -> str:
+    """Return git's path, never one in a directory that the agent can write. Raises ShellExecutionFailed."""
+    found = shutil.which("git", path=_trusted_path(roots))
     if found is None:
         raise ShellExecutionFailed("git is not installed. Install it, or use the file tools.")
     return found

@@ -22,7 +22,7 @@ from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.core.tools.schema import returns_schema
 from ollm_tui.core.tools.web_fetch import HTTP_FETCH
 from ollm_tui.core.web.client import WebAccess
-from tests.core.tools.git_repositories import make_repository
+from tests.core.tools.git_repositories import NOBODY, git, make_repository
 from tests.core.web.server import reply, running_server
 
 CALLS: list[tuple[str, JsonObject]] = [
@@ -39,6 +39,11 @@ CALLS: list[tuple[str, JsonObject]] = [
     ("git_log", {}),
     ("git_show", {}),
     ("git_blame", {"path": "base"}),
+    ("git_add", {"paths": ["b.txt"]}),
+    ("git_commit", {"message": "second"}),
+    ("git_branch", {"name": "side"}),
+    ("git_checkout", {"revision": "side"}),
+    ("git_push", {"branch": "side"}),
     ("search_code", {"query": "two"}),
     ("run_code", {"language": "bash", "code": "echo hello"}),
     ("shell", {"command": "echo hello"}),
@@ -67,9 +72,17 @@ def bare(root: Path, auto_answer: AutoAnswer = AutoAnswer.NOBODY) -> ToolExecuto
     )
 
 
+def repository_with_a_remote(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, value in NOBODY.items():
+        monkeypatch.setenv(name, value)
+    root = make_repository(folder / "workspace", {"base": "base\n"})
+    git(root, "remote", "add", "origin", str(make_repository(folder / "there", None, "--bare")))
+    return root
+
+
 async def test_every_builtin_tool_runs_without_services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    root = make_repository(tmp_path / "workspace", {"base": "base\n"})
+    root = repository_with_a_remote(tmp_path, monkeypatch)
     names = {tool.name for tool in BUILTIN_TOOLS}
     async with bare(root, AutoAnswer.YES) as executor, running_server() as server:
         calls = [call for call in CALLS if call[0] in names]
@@ -89,7 +102,7 @@ async def test_every_builtin_tool_runs_without_services(tmp_path: Path, monkeypa
 
 async def test_what_every_tool_returns_fits_its_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    root = make_repository(tmp_path / "workspace", {"base": "base\n"})
+    root = repository_with_a_remote(tmp_path, monkeypatch)
     more: list[tuple[str, JsonObject]] = [
         ("memory", {"action": "get", "key": "k"}),
         ("memory", {"action": "list"}),

@@ -424,6 +424,11 @@ STRICTLY_ASKED: dict[str, JsonObject] = {
     "web_fetch": {"url": "https://docs.python.org/"},
     "http_fetch": {"url": "https://docs.python.org/"},
     "shell_kill": {"id": "job-1"},
+    "git_add": {"paths": ["a.txt"]},
+    "git_commit": {"message": "m"},
+    "git_branch": {"name": "b"},
+    "git_checkout": {"revision": "main"},
+    "git_push": {},
 }
 STRICTLY_ALLOWED: dict[str, JsonObject] = {
     "read_file": {"path": "a.txt"},
@@ -436,6 +441,7 @@ STRICTLY_ALLOWED: dict[str, JsonObject] = {
     "git_log": {},
     "git_show": {},
     "git_blame": {"path": "a.txt"},
+    "git_branch": {"action": "list"},
     "memory": {"action": "recall", "key": "k"},
     "memory_get": {"key": "k"},
     "memory_search": {"query": "x"},

@@ -332,9 +332,14 @@ def sound_calls(draw: st.DrawFn) -> tuple[str, JsonObject]:
         "ls": {"path": path},
         "git_status": {"path": path},
         "git_diff": {"revision": "HEAD", "paths": [path]},
-        "git_log": {"author": text},
+        "git_log": {"author": "ann", "limit": 3},
         "git_show": {"path": path},
         "git_blame": {"path": path},
+        "git_add": {"paths": ["a", "sub"]},
+        "git_commit": {"message": f"m{text}"},
+        "git_branch": {"name": "side", "from": "HEAD"},
+        "git_checkout": {"revision": "main", "create": True},
+        "git_push": {"branch": "main"},
         "shell": {"command": draw(st.sampled_from(["ls -l", "echo 'a b' | cat", "rm -rf /"]))},
         "run_code": {"language": "python", "code": text},
         "shell_output": {"id": text},
@@ -375,7 +380,8 @@ def test_property_46_every_call_names_the_paths_and_resources_it_affects(call: t
     name, arguments = call
     locations = invocation_of(call).tool_locations()
     assert all(isinstance(each, str) for each in locations)  # pyright: ignore[reportUnnecessaryIsInstance]  # the property
-    given = [arguments[key] for key in ("path", "from", "to", "directory", "url") if key in arguments]
+    resources = ("path", "to", "directory", "url", *(() if name == "git_branch" else ("from",)))  # there a revision
+    given = [arguments[key] for key in resources if key in arguments]
     assert set(given) <= set(locations)
     assert (not locations) == (name.startswith(("memory", "shell_", "write_todos", "web_search")))
 
