@@ -29,8 +29,8 @@ from ollm_tui.core.policy.policy_file import (
 from ollm_tui.core.policy.repository_trust import TrustState, TrustStore
 from ollm_tui.core.policy.rule_set import RuleSet
 from ollm_tui.core.policy.rules import Decision, ExecMode, PolicyRule, RuleSource, ToolPolicy, strictest
-from ollm_tui.core.sandbox.bubblewrap import CageLimits
 from ollm_tui.core.sandbox.engines import SandboxMode, SandboxSettings
+from ollm_tui.core.sandbox.layout import CageLimits
 from ollm_tui.options import Options
 
 _EXEC_STRICTNESS = {ExecMode.FULL: 0, ExecMode.ALLOWLIST: 1, ExecMode.DENY: 2}

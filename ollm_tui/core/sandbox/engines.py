@@ -15,8 +15,10 @@ from pathlib import Path
 from ollm_tui.core.base.errors import SandboxUnavailable
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.sandbox import look
-from ollm_tui.core.sandbox.bubblewrap import CageLimits, WorkCage
+from ollm_tui.core.sandbox.bubblewrap import BubblewrapCage
 from ollm_tui.core.sandbox.landlock import abi
+from ollm_tui.core.sandbox.layout import CageLimits, WorkGrant
+from ollm_tui.core.sandbox.work import WorkCage
 
 PROBE_SECONDS = 5.0
 
@@ -108,8 +110,12 @@ class Sandbox:
         settings = self.settings
         own = [Path(entry.removesuffix(":ro")).expanduser() for entry in settings.bind]
         writable = [path for path, entry in zip(own, settings.bind, strict=True) if not entry.endswith(":ro")]
-        return WorkCage(
-            _program() or "",
+        if any(root == Path("/") for root in (*fence.roots, *writable)):
+            raise SandboxUnavailable(
+                "The workspace is the whole file system: a sandbox would keep nothing from the command. Nothing was "
+                "run. Work in a directory of its own (-C)."
+            )
+        grant = WorkGrant(
             (*fence.roots, *writable),
             (*fence.readable_roots, *(path for path in own if path not in writable)),
             network=settings.network,
@@ -121,6 +127,7 @@ class Sandbox:
             secrets_hidden=secrets_hidden,
             own_protection=fence.own_protection,
         )
+        return BubblewrapCage(_program() or "", grant)
 
 
 def engines() -> tuple[EngineReport, ...]:
@@ -157,10 +164,11 @@ def _program() -> str | None:
 def _probed(program: str, _changed: int, _kernel: str, user: int) -> EngineReport:
     environment = {"PATH": "/usr/bin:/bin"}
     with tempfile.TemporaryDirectory(prefix="ollm-probe-") as folder:
-        cage = WorkCage(program, [Path(folder)])
+        cage = BubblewrapCage(program, WorkGrant([Path(folder)]))
         try:
             ran = subprocess.run(
                 cage.command(["/bin/true"], environment),
+                pass_fds=cage.passed,
                 check=False,
                 cwd=folder,
                 env=environment,

@@ -7,9 +7,7 @@ restricts itself, starts the command and ends. The rest of this process stays as
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -21,6 +19,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from ollm_tui.core.sandbox.landlock import FileRights, abi, restrict_thread
+from ollm_tui.core.sandbox.private_folder import PrivateFolder
 from ollm_tui.core.sandbox.seccomp import apply_filter, look_filter
 
 Started = TypeVar("Started")
@@ -110,7 +109,8 @@ class LookCage:
 
     readable: Sequence[Path]
     """Directories whose contents can be read; a repository that they lie in can be read by git."""
-    _private: Path | None = field(default=None, init=False)
+    passed: tuple[int, ...] = ()
+    _private: PrivateFolder | None = field(default=None, init=False)
 
     def command(self, argv: Sequence[str], environment: Mapping[str, str]) -> Sequence[str]:
         """Return `argv`: the cage is around the thread that starts it."""
@@ -127,8 +127,8 @@ class LookCage:
         Raises:
             OSError: The kernel refused a restriction; nothing was started.
         """
-        self._private = Path(tempfile.mkdtemp(prefix="ollm-look-"))
-        private = str(self._private)
+        self._private = PrivateFolder()
+        private = str(self._private.path)
         toolchains = toolchains_of(environment.get("HOME", ""))
         caged = {
             **toolchains,
@@ -154,7 +154,7 @@ class LookCage:
     def close(self) -> None:
         """Remove the private directory, once the command is over."""
         if self._private is not None:
-            shutil.rmtree(self._private, ignore_errors=True)
+            self._private.close()
 
 
 def in_restricted_thread(start: Callable[[], Started], paths: Sequence[tuple[str, FileRights]]) -> Started:

@@ -74,6 +74,9 @@ Started = TypeVar("Started")
 class Cage(Protocol):
     """What holds a command: it is started from within and closed when its command is over."""
 
+    passed: tuple[int, ...]
+    """Descriptors that the command gets; known once `command` was called."""
+
     def command(self, argv: Sequence[str], environment: Mapping[str, str]) -> Sequence[str]:
         """Return what runs `argv` in the cage. Raises OSError."""
         ...
@@ -220,6 +223,7 @@ def _popen(
             stdout=output,
             stderr=output,
             start_new_session=True,
+            pass_fds=() if cage is None else cage.passed,
         )
 
     try:

@@ -7,29 +7,37 @@ import os
 import secrets
 import shutil
 import signal as signals
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from typing import IO
 
 from pydantic import Field
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import OperationCancelled, ShellExecutionFailed, ShellTimeout, ToolFailure
+from ollm_tui.core.base.escape import quote_name, visible
 from ollm_tui.core.base.output import NO_OUTPUT, ExcerptBuffer, Truncated
 from ollm_tui.core.base.results import Artifact, ToolData, ToolError, ToolResult, UpdateOutput
 from ollm_tui.core.bus.states import Risk
+from ollm_tui.core.fence.protected_paths import judge_writing
 from ollm_tui.core.fence.secrets import command_environment, own_environment
 from ollm_tui.core.fence.workspace import Access
+from ollm_tui.core.sandbox.layout import RUN
+from ollm_tui.core.sandbox.work import WorkCage
 from ollm_tui.core.tools.base import CallFacts, Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 
 MOST_ARTIFACTS = 100
 MOST_SCANNED = 200_000
 """Files of the workspace that are compared before and after."""
+FIRST_LINE = 60
+"""Characters of the code that a call's line shows."""
 _READ_BYTES = 1 << 16
 
 
@@ -63,8 +71,13 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
     """Runs one program."""
 
     def get_description(self) -> str:
-        lines = self.params.code.count("\n") + 1
-        return f"Run {lines} line{'s' if lines > 1 else ''} of {self.params.language} {self._where}"
+        lines = [line.strip() for line in self.params.code.splitlines() if line.strip()]
+        first = next(
+            (line for line in lines if not line.startswith(("#", "import ", "from "))), lines[0] if lines else ""
+        )
+        length = self.params.code.count("\n") + 1
+        text = visible(first if len(first) <= FIRST_LINE else f"{first[:FIRST_LINE]}…")
+        return f"Run {length} line{'s' if length > 1 else ''} of {self.params.language} {self._where}: {text}"
 
     def touched_paths(self) -> list[TouchedPath]:
         return [TouchedPath(".", Access.READ)]
@@ -117,10 +130,18 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
             secrets_hidden=True,  # nobody was asked whether the model may read them
         )
         try:
-            argv = await signal.in_thread(cage.command, self._argv(f"/run/{name}"), environment)
-            return await cage.start(lambda caged: self._run(argv, caged, signal), environment, None)
+            argv = await signal.in_thread(cage.command, self._argv(f"{RUN}/{name}"), environment)
+            child = await signal.in_thread(cage.start, partial(self._start, argv, cage), environment, None)
         except OSError as error:
+            cage.close()
             raise ShellExecutionFailed(f"The cage cannot be made: {error}. Nothing was run.") from None
+        except BaseException:
+            cage.close()
+            raise
+        try:
+            outcome = await self._run(child, signal)
+            outcome.notes = await asyncio.to_thread(cage.after)
+            return outcome
         finally:
             cage.close()
 
@@ -128,7 +149,8 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
         with tempfile.TemporaryDirectory(prefix="ollm-code-") as folder:
             path = Path(folder, "code")
             path.write_text(self.params.code, "utf-8", errors="replace")
-            return await self._run(self._argv(str(path)), {**self._environment(), **(self.params.env or {})}, signal)
+            environment = {**self._environment(), **(self.params.env or {})}
+            return await self._run(self._start(self._argv(str(path)), None, environment), signal)
 
     def _argv(self, path: str) -> list[str]:
         given = self.params.args or []
@@ -141,23 +163,36 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
         mark = secrets.token_hex(8)
         return command_environment(own_environment(), attended=False, cwd=str(self.context.fence.root), mark=mark)
 
-    async def _run(self, argv: Sequence[str], environment: Mapping[str, str], signal: AbortSignal) -> _Outcome:
-        """Run it to its end, or to that of its time; what it started ends with it."""
-        child = await asyncio.create_subprocess_exec(
-            *argv,
+    def _start(
+        self, argv: Sequence[str], cage: WorkCage | None, environment: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            list(argv),
             cwd=self.context.fence.root,
             env=dict(environment),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             start_new_session=True,
+            pass_fds=() if cage is None else cage.passed,
         )
+
+    async def _run(self, child: subprocess.Popen[bytes], signal: AbortSignal) -> _Outcome:
+        """Read it to its end, or to that of its time; what it started ends with it."""
         limits = self.context.limits
         outcome = _Outcome(*(ExcerptBuffer(limits.result_chars // 2, limits.result_lines // 2) for _ in range(2)))
+        streams = [await _reader(pipe) for pipe in (child.stdout, child.stderr) if pipe is not None]
+        ended = asyncio.ensure_future(asyncio.to_thread(child.wait))
         try:
             async with asyncio.timeout(self.params.timeout):
                 await signal.guard(
-                    asyncio.gather(_drain(child.stdout, outcome.out), _drain(child.stderr, outcome.err), child.wait())
+                    asyncio.gather(
+                        *(
+                            _drain(one, into)
+                            for (one, _), into in zip(streams, (outcome.out, outcome.err), strict=True)
+                        ),
+                        asyncio.shield(ended),
+                    )
                 )
             outcome.exit_code = child.returncode
         except TimeoutError:
@@ -167,7 +202,9 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signals.SIGKILL)
-            await child.wait()
+            await ended
+            for _, transport in streams:
+                transport.close()
         return outcome
 
     def _result(self, outcome: _Outcome, duration: int, made: list[str]) -> ToolResult:
@@ -185,9 +222,13 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
         content = f"Exit code: {'none' if code is None else code}\n\nOutput:\n{text}{named}"
         if isinstance(failure, ShellTimeout):
             content = f"{content}\n\n{failure.type}: {failure.message}"
-        notes: list[str] = []
-        if any(".git" in Path(name).parts for name in made):
-            notes.append("it made or changed a repository (.git) in the workspace: look at it before using git there")
+        notes = [*outcome.notes, *_about_protected(made)]
+        if (
+            self.params.language is CodeLanguage.PYTHON
+            and code
+            and "ModuleNotFoundError" in outcome.err.excerpt().content
+        ):
+            notes.append('the workspace\'s own modules can be imported after: import sys; sys.path.insert(0, ".")')
         if failure is not None and self._caged:
             notes.append("it ran in a cage: only the workspace can be written, .git cannot, and there is no network")
         return ToolResult(
@@ -214,6 +255,8 @@ class _Outcome:
         self.out = out
         self.err = err
         self.exit_code: int | None = None
+        self.notes: Sequence[str] = ()
+        """What the cage set aside."""
 
     @property
     def text(self) -> str:
@@ -228,8 +271,15 @@ class _Outcome:
         return self.out.excerpt(), self.err.excerpt()
 
 
-async def _drain(stream: asyncio.StreamReader | None, into: ExcerptBuffer) -> None:
-    while stream is not None and (data := await stream.read(_READ_BYTES)):
+async def _reader(pipe: IO[bytes]) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
+    stream = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), pipe)
+    return stream, transport
+
+
+async def _drain(stream: asyncio.StreamReader, into: ExcerptBuffer) -> None:
+    while data := await stream.read(_READ_BYTES):
         into.feed_bytes(data)
     into.end_of_input()
 
@@ -253,6 +303,18 @@ def _files_of(root: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
+def _about_protected(made: Sequence[str]) -> list[str]:
+    """Return what to say of files that other programs act on."""
+    notes: list[str] = []
+    if any(".git" in Path(name).parts for name in made):
+        notes.append("it made or changed a repository (.git) in the workspace: look at it before using git there")
+    for name in made[:MOST_ARTIFACTS]:
+        sensitivity = judge_writing(Path(name).parts)
+        if sensitivity is not None and ".git" not in Path(name).parts and ".set-aside" not in name:
+            notes.append(f"it made {quote_name(name)}, which {sensitivity.reason}: look at it")
+    return notes
+
+
 def _changed(before: Mapping[str, tuple[int, int]], after: Mapping[str, tuple[int, int]]) -> list[str]:
     return sorted(path for path, state in after.items() if before.get(path) != state)
 
@@ -260,7 +322,10 @@ def _changed(before: Mapping[str, tuple[int, int]], after: Mapping[str, tuple[in
 RUN_CODE = Tool(
     name="run_code",
     display_name="Run code",
-    description="Run Python or bash code in a sandbox without network. timeout in seconds.",
+    description=(
+        "Run Python or bash code in a sandbox without network. "
+        'sys.path.insert(0, ".") before importing modules of the workspace. timeout in seconds.'
+    ),
     group=ToolGroup.RUNTIME,
     effect=Effect.RUNS,
     parameters=RunCodeParameters,

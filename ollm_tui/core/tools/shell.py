@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal as signals
@@ -28,8 +29,9 @@ from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.sandbox.look import LookCage
 from ollm_tui.core.sandbox.look import works as cage_works
+from ollm_tui.core.sandbox.work import WorkCage
 from ollm_tui.core.shell.hub import CommandRequest
-from ollm_tui.core.shell.pty_process import Cage, StartError
+from ollm_tui.core.shell.pty_process import StartError
 from ollm_tui.core.shell.shell_service import CommandOutcome, OutputExcerpt, ShellService
 from ollm_tui.core.shell.status import CommandEnding, CommandStatus, TimeLimits
 from ollm_tui.core.tools.base import (
@@ -130,7 +132,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
             background=self.params.background,
             call_id=self.context.call_id,
             limits=self._limits(),
-            cage=self._cage(),
+            cage=(cage := self._cage()),
         )
         service = shell_service(self.context)
         if not self.looks:
@@ -141,7 +143,11 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
             outcome = await service.run(request, signal, update_output, self._move_after())
         except StartError as failure:
             raise ShellExecutionFailed(str(failure)) from None
-        return self._result(outcome)
+        result = self._result(outcome)
+        if isinstance(cage, WorkCage) and not outcome.status.running:
+            set_aside = await asyncio.to_thread(cage.after)
+            return result.model_copy(update={"notes": (*result.notes, *set_aside)})
+        return result
 
     def facts(self) -> CallFacts:
         refused = self._line in self.context.command_hub.refused_lines
@@ -156,7 +162,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
     def _caged(self) -> bool:
         return self.looks and cage_works()
 
-    def _cage(self) -> Cage | None:
+    def _cage(self) -> LookCage | WorkCage | None:
         """Return what holds it. Raises SandboxUnavailable where the settings ask for what does not work here."""
         fence = self.context.fence
         if self._caged:

@@ -6,15 +6,12 @@ import asyncio
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import tomllib
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,90 +24,16 @@ from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.lint import lint
 from ollm_tui.core.policy.policy_file import load_policy
 from ollm_tui.core.sandbox import engines
-from ollm_tui.core.sandbox.bubblewrap import CageLimits, WorkCage
+from ollm_tui.core.sandbox.bubblewrap import BubblewrapCage
 from ollm_tui.core.sandbox.engines import Sandbox, SandboxMode, SandboxSettings, bubblewrap
+from ollm_tui.core.sandbox.layout import CageLimits, WorkGrant
 from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.shell import SHELL
 from ollm_tui.options import Options
 from ollm_tui.runtime.configuration import configure
+from tests.core.sandbox.work_room import IDENTITY, Room
 
 pytestmark = pytest.mark.skipif(bool(bubblewrap().problem), reason=bubblewrap().problem or "bubblewrap works")
-
-IDENTITY = "git -c user.name=a -c user.email=a@b"
-
-
-@dataclass
-class Room:
-    """A workspace with a repository, a home with a secret, and listeners that a cage must not reach."""
-
-    root: Path
-    settings: SandboxSettings = field(default_factory=SandboxSettings)
-    facts: dict[str, object] = field(default_factory=dict[str, object])
-
-    @property
-    def workspace(self) -> Path:
-        return self.root / "work space\n1"
-
-    @property
-    def home(self) -> Path:
-        return self.root / "home"
-
-    def run(self, command: str, *, caged: bool = True) -> tuple[int, str]:
-        variables = {**os.environ, **{name: str(value) for name, value in self.facts.items()}}
-        variables |= {"HOME": str(self.home), "PYTHON": sys.executable}
-        cage = Sandbox(self.settings).work_cage(Workspace(self.workspace))
-        line = ["/bin/bash", "--noprofile", "--norc", "-c", command]
-
-        def start(environment: Mapping[str, str]) -> tuple[int, str]:
-            ran = subprocess.run(
-                argv, cwd=self.workspace, env=environment, text=True, start_new_session=True, timeout=60,
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-            )  # fmt: skip
-            return ran.returncode, ran.stdout
-
-        try:
-            argv = cage.command(line, variables) if caged else line
-            return cage.start(start, variables, None) if caged else start(variables)
-        finally:
-            cage.close()
-
-
-@pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    made = Room(tmp_path)
-    made.workspace.mkdir()
-    made.home.mkdir()
-    (made.home / "secret").write_text("hidden words\n")
-    (made.workspace / "file").write_text("one\n")
-    (made.workspace / ".env").write_text("KEY=1\n")
-    (made.workspace / ".ollm").mkdir()
-    (made.workspace / "sub").mkdir()
-    for folder in (made.workspace, made.workspace / "sub"):
-        subprocess.run(["git", "init", "-q", "."], cwd=folder, check=True)
-    subprocess.run(["bash", "-c", f"git add file; {IDENTITY} commit -qm first"], cwd=made.workspace, check=True)
-    with ExitStack() as stack:
-        other = stack.enter_context(subprocess.Popen(["sleep", "600"]))
-        stack.callback(other.kill)
-        made.facts["OTHER"] = other.pid
-        listener = stack.enter_context(closing(socket.create_server(("127.0.0.1", 0))))
-        made.facts["PORT"] = listener.getsockname()[1]
-        local = stack.enter_context(closing(socket.socket(socket.AF_UNIX)))
-        at = os.getcwd()
-        os.chdir(made.workspace)
-        local.bind("socket")
-        os.chdir(at)
-        local.listen()
-        for each in (listener, local):
-            threading.Thread(target=_accept, args=(each,), daemon=True).start()
-        yield made
-
-
-def _accept(listener: socket.socket) -> None:
-    while True:
-        try:
-            listener.accept()[0].close()
-        except OSError:
-            return
 
 
 IMPOSSIBLE = {
@@ -178,9 +101,10 @@ def test_exit_codes_pass(room: Room) -> None:
 
 def test_no_descriptor_and_no_private_folder_remain(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(room.root))
-    code, out = room.run("ls /proc/self/fd | wc -l; cat /proc/self/mountinfo | grep -c ollm-work")
-    assert (code, out.split()[0]) == (0, "4"), out  # 0 to 2 and the listing's own
-    assert not list(room.root.glob("ollm-work-*"))
+    before = len(os.listdir("/proc/self/fd"))
+    code, out = room.run("ls /proc/self/fd | wc -l")
+    assert (code, out.strip()) == (0, "4"), out  # 0 to 2 and the listing's own
+    assert not list(room.root.glob("ollm-*")) and len(os.listdir("/proc/self/fd")) == before
 
 
 def test_what_left_its_session_ends_with_the_cage(room: Room) -> None:
@@ -198,7 +122,7 @@ def test_a_worktree_is_read_and_its_repository_not_written(room: Room) -> None:
         argv = cage.command(
             ["/bin/bash", "-c", f"git log --oneline && {IDENTITY} commit --allow-empty -m x"], os.environ
         )
-        ran = subprocess.run(argv, cwd=tree, capture_output=True, text=True, check=False)
+        ran = subprocess.run(argv, cwd=tree, pass_fds=cage.passed, capture_output=True, text=True, check=False)
     finally:
         cage.close()
     assert "first" in ran.stdout and ran.returncode != 0 and "Read-only" in ran.stderr
@@ -232,21 +156,14 @@ def test_git_can_commit_where_the_settings_say_so_and_its_configuration_stays(ro
         assert room.run(IMPOSSIBLE[name])[0] != 0
 
 
-def test_what_would_lead_git_elsewhere_is_set_aside(room: Room) -> None:
-    room.settings = replace(room.settings, git_writable=True)
-    assert room.run("echo ../sub/.git > .git/commondir && echo x > .git/config.worktree")[0] == 0
-    for name in ("commondir", "config.worktree"):
-        assert not (room.workspace / ".git" / name).exists()
-        assert (room.workspace / ".git" / f"{name}.set-aside").exists()
-    assert room.run("git status", caged=False)[0] == 0
-
-
 def test_what_the_person_protects_is_not_written(room: Room) -> None:
     fence = Workspace(room.workspace, protected_patterns=["fi*"])
     cage = Sandbox().work_cage(fence)
     try:
         argv = cage.command(["/bin/bash", "-c", "cat file && echo x > file"], os.environ)
-        ran = subprocess.run(argv, cwd=room.workspace, capture_output=True, text=True, check=False)
+        ran = subprocess.run(
+            argv, cwd=room.workspace, pass_fds=cage.passed, capture_output=True, text=True, check=False
+        )
     finally:
         cage.close()
     assert ran.stdout == "one\n" and "Read-only" in ran.stderr
@@ -270,7 +187,11 @@ def test_without_an_engine_nothing_runs(
     broken.write_text("#!/bin/sh\necho no permission to make a namespace >&2\nexit 1\n")
     broken.chmod(0o755)
     found = None if problem == "not installed" else str(broken)
-    monkeypatch.setattr(engines.shutil, "which", lambda name, path=None: found)
+
+    def which(name: str, path: str | None = None) -> str | None:
+        return found
+
+    monkeypatch.setattr(engines.shutil, "which", which)
     sandbox = Sandbox(SandboxSettings(mode=SandboxMode.AUTO))
     assert not sandbox.works
     with pytest.raises(SandboxUnavailable, match="installed" if found is None else "no permission"):
@@ -287,10 +208,9 @@ def test_an_ordinary_user_gets_the_same_cage(monkeypatch: pytest.MonkeyPatch, co
     cage = Sandbox().work_cage(Workspace(folder))
     try:
         argv = cage.command(["/bin/bash", "-c", command], environment)
-        for path in (folder, *Path(argv[3]).parent.iterdir(), Path(argv[3]).parent):
-            os.chown(path, 65534, 65534)
+        os.chown(folder, 65534, 65534)
         ran = subprocess.run(
-            argv, cwd=folder, env=environment, user=65534, group=65534, extra_groups=[],
+            argv, cwd=folder, env=environment, user=65534, group=65534, extra_groups=[], pass_fds=cage.passed,
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert (ran.returncode == 0) is works, ran.stderr
@@ -301,12 +221,16 @@ def test_an_ordinary_user_gets_the_same_cage(monkeypatch: pytest.MonkeyPatch, co
 
 
 def test_a_killed_program_leaves_nothing_that_runs(room: Room) -> None:
-    line = "import os, subprocess, sys; subprocess.Popen(sys.argv[1:]); print('up', flush=True); sys.stdin.read()"
-    cage = WorkCage("/usr/bin/bwrap", [room.workspace])
+    line = "import os, subprocess, sys; subprocess.Popen(sys.argv[1:], close_fds=False); print('up', flush=True); sys.stdin.read()"
+    cage = BubblewrapCage("/usr/bin/bwrap", WorkGrant([room.workspace]))
     try:
         argv = cage.command(["/bin/bash", "-c", "setsid sleep 4343.5 & sleep 4343.5"], os.environ)
         with subprocess.Popen(
-            [sys.executable, "-c", line, *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=room.workspace
+            [sys.executable, "-c", line, *argv],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=room.workspace,
+            pass_fds=cage.passed,
         ) as program:
             assert program.stdout is not None
             assert program.stdout.readline() == b"up\n"

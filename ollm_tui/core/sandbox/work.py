@@ -1,0 +1,97 @@
+"""The cage of what works, whichever engine holds it (contract section 8).
+
+Of this machine only the workspace can be written, and what git and we are configured by not even there.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from ollm_tui.core.base.escape import quote_name
+from ollm_tui.core.sandbox.git_guard import GitGuard
+from ollm_tui.core.sandbox.layout import WorkGrant
+
+Started = TypeVar("Started")
+
+WITH_LIMITS = (
+    'ulimit -c 0; ulimit -d "$1"; ulimit -f "$2"; { ulimit -u "$3" || ulimit -p "$3"; } 2>/dev/null; shift 3; exec "$@"'
+)
+"""Run by sh; bash counts processes with -u, dash with -p."""
+
+
+class WorkCage(ABC):
+    """A cage for one command, in which the workspace can be written and this machine is not there."""
+
+    def __init__(self, program: str, grant: WorkGrant) -> None:
+        """`program` is the engine's path."""
+        self.program = program
+        self.grant = grant
+        self.passed: tuple[int, ...] = ()
+        """Descriptors that the command's starter passes on."""
+        self._guard: GitGuard | None = None
+        self._notes: list[str] = []
+        self._lock = threading.Lock()
+
+    def command(self, argv: Sequence[str], environment: Mapping[str, str]) -> Sequence[str]:
+        """Return what runs `argv` in the cage. Raises OSError where the workspace cannot be covered."""
+        self._guard = GitGuard(self.grant.writable, git_writable=self.grant.git_writable)
+        return self._command(argv, environment)
+
+    def start(
+        self, start: Callable[[Mapping[str, str]], Started], environment: Mapping[str, str], terminal: str | None
+    ) -> Started:
+        """Call `start` with the environment of the cage."""
+        try:
+            return start({**environment, "TMPDIR": "/tmp", "TMP": "/tmp", "TEMP": "/tmp"})
+        finally:
+            self._close_passed()
+
+    def after(self) -> Sequence[str]:
+        """Set aside what would configure git, once the command is over; return what to say of it."""
+        with self._lock:
+            guard, self._guard = self._guard, None
+            if guard is not None:
+                roots = self.grant.writable
+                for path in guard.set_aside():
+                    root = next((each for each in roots if path.is_relative_to(each)), Path("/"))
+                    name = quote_name(str(path.relative_to(root)))
+                    self._notes.append(
+                        f"what it made would have configured git or this program and was renamed to {name}: look at it"
+                    )
+            return tuple(self._notes)
+
+    def close(self) -> None:
+        """Remove what the cage kept for its command."""
+        self._close_passed()
+        self.after()
+
+    @abstractmethod
+    def _command(self, argv: Sequence[str], environment: Mapping[str, str]) -> Sequence[str]:
+        """Return the engine's command line; descriptors for it are added by `pass_on`."""
+
+    def pass_on(self, content: bytes | str) -> int:
+        """Return a descriptor with these bytes, or of that file, which the engine gets."""
+        if isinstance(content, str):
+            descriptor = os.open(content, os.O_RDONLY | os.O_CLOEXEC)
+        else:
+            descriptor = os.memfd_create("cage", os.MFD_CLOEXEC)
+            with os.fdopen(descriptor, "wb", closefd=False) as memory:
+                memory.write(content)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        self.passed = (*self.passed, descriptor)
+        return descriptor
+
+    def bounds(self) -> tuple[str, str, str]:
+        """Return the arguments of WITH_LIMITS."""
+        limits = self.grant.limits
+        return str(limits.memory_mb * 1024), str(limits.file_mb * 2048), str(limits.pids)
+
+    def _close_passed(self) -> None:
+        descriptors, self.passed = self.passed, ()
+        for each in descriptors:
+            os.close(each)
