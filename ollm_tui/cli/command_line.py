@@ -23,6 +23,7 @@ COMMANDS = {
     "doctor": "doctor:run_command",
     "config": "config:run_config",
     "trust": "config:run_trust",
+    "sessions": "sessions:run_command",
     "trash": "data:run_trash",
     "memory": "data:run_memory",
     "sandbox": "sandbox:run_command",
@@ -30,7 +31,8 @@ COMMANDS = {
 }
 """Command words, and the module of this package and its function that run each; imported only when it runs."""
 COMMANDS_HELP = (
-    "Further commands: run, tool, policy, doctor, config, trust, trash, memory, sandbox, help; each takes --help."
+    "Further commands: run, tool, policy, doctor, config, trust, sessions, trash, memory, sandbox, help; each"
+    " takes --help."
 )
 MODES = ("ask", "auto-edit", "plan", "yolo")
 PROVIDERS = ("ollama", "openai", "offline", "scripted")

@@ -15,6 +15,7 @@ from ollm_tui.agent.providers.provider import Provider
 from ollm_tui.agent.recall import MemoryRecall
 from ollm_tui.agent.session.catalogue import BrokenOff, take_broken_off
 from ollm_tui.agent.session.log import OutputDirectory, SessionLog, sessions_folder
+from ollm_tui.agent.session.recording import TerminalRecorder
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.bus.states import Origin
@@ -127,6 +128,8 @@ async def open_runtime(
         if log.error:
             notices.append(log.error)
         log.subscribe(lambda change: _later(stream.publish, NoticeEvent(text=change)))
+        attended = attendance is Attendance.PERSON
+        stack.callback(TerminalRecorder(core.hub, clock, lambda: session.folder, attended=attended).close)
         agent = Agent(
             chosen.provider,
             core.executor,

@@ -145,15 +145,16 @@ class Hit:
 def search_sessions(sessions: Path, text: str) -> Iterator[Hit]:
     """Yield where the text stands in what was said and done, the last changed session first; case does not count."""
     wanted = text.casefold()
-    plain = json.dumps(text, ensure_ascii=False)[1:-1].lower().encode("utf-8", "replace")
+    plain = text.lower().encode("utf-8", "replace")
+    as_in_log = text.isascii() and json.dumps(text) == f'"{text}"'
     for session in list_sessions(sessions):
         try:
             lines = session.path.read_bytes().split(b"\n")
         except OSError:
             continue
         for line in lines:
-            # Only lines that may have it are read; other letters have cases that bytes do not know.
-            if text.isascii() and plain not in line.lower():
+            # Only lines that may have it are read; letters beyond ASCII have cases that bytes do not know.
+            if as_in_log and plain not in line.lower():
                 continue
             event = event_in(line)
             if not isinstance(event, bool) and (at := (said := words_of(event)).casefold().find(wanted)) >= 0:

@@ -21,7 +21,7 @@ from ollm_tui.core.shell.command_loop import CommandLoop
 from ollm_tui.core.shell.detached_jobs import start_job_host
 from ollm_tui.core.shell.output_log import OutputLog
 from ollm_tui.core.shell.process_tree import ProcessTree
-from ollm_tui.core.shell.pty_process import ChildProcess, StartError
+from ollm_tui.core.shell.pty_process import COLUMNS, LINES, ChildProcess, StartError
 from ollm_tui.core.shell.status import CommandEnding, CommandKind, CommandPhase, CommandStatus, ProcessName, TimeLimits
 from ollm_tui.core.shell.termination import GRACE, Termination
 from ollm_tui.core.shell.user_input import CommandState, OnStatus, TerminalInput
@@ -48,6 +48,8 @@ class RunningCommand(CommandState):
         """What the command's processes carry in their environment."""
         self.started: Future[StartError | None] = Future()
         """Set once the process runs, or with why it does not."""
+        self.size = (COLUMNS, LINES)
+        """The size of its terminal in cells."""
         self._wake_write = -1
         self._child: ChildProcess | None = None
         self._tree: ProcessTree | None = None
@@ -107,6 +109,7 @@ class RunningCommand(CommandState):
             if self._child is not None and self._wake_write >= 0 and self._child.terminal is not None:
                 with suppress(OSError, termios.error):
                     termios.tcsetwinsize(self._child.end, (lines, columns))
+                    self.size = (columns, lines)
 
     def end(self, ending: CommandEnding = CommandEnding.KILLED) -> None:
         """Request the command's end; `done` is set when that is reached."""
