@@ -104,6 +104,10 @@ class AgentSettings(ConfigTable):
     """`[agent]`: the conversation."""
 
     max_rounds: int = Field(50, gt=0)
+    max_tokens: Annotated[int, Field(gt=0)] | None = None
+    """Tokens of one turn, its requests and replies; None is for no limit."""
+    max_seconds: Annotated[float, Field(gt=0)] | None = None
+    """Time of one turn without that of waiting for the person."""
 
 
 ProviderName = Literal["ollama", "openai", "offline", "scripted"]

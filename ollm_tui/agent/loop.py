@@ -15,6 +15,8 @@ from ollm_tui.agent.events import (
     TurnStatus,
     UserMessageEvent,
 )
+from ollm_tui.agent.guard import TurnLimitError, TurnLimits, TurnMeter
+from ollm_tui.agent.message_queue import MessageQueue
 from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.providers.json_values import well_formed
 from ollm_tui.agent.recall import MemoryRecall
@@ -50,8 +52,8 @@ You act only through the tools you are offered. The person sees every call; some
 
 log = logging.getLogger(__name__)
 
-MAX_ROUNDS = 50
-"""Requests to the model in one turn; a model that repeats itself is stopped there."""
+_EMPTY_ONCE = "The model answered nothing. It is asked once more."
+_EMPTY_TWICE = "The model answered nothing again. Word it in another way, or choose another model."
 
 
 class Agent:
@@ -63,7 +65,7 @@ class Agent:
         executor: ToolExecutor,
         stream: EventStream,
         *,
-        max_rounds: int = MAX_ROUNDS,
+        limits: TurnLimits = TurnLimits(),  # noqa: B008  # frozen
         recall: MemoryRecall | None = None,
         on_first_message: Callable[[], object] | None = None,
         on_turn_end: Callable[[], None] | None = None,
@@ -73,7 +75,9 @@ class Agent:
         self.executor = executor
         self.stream = stream
         self._calls = CallRunner(executor, stream)
-        self._max_rounds = max_rounds
+        self._limits = limits
+        self.queue = MessageQueue()
+        """Messages for the running turn's next request, or for the next turn."""
         self._recall = recall
         self._on_first_message = on_first_message
         self._on_turn_end = on_turn_end
@@ -105,9 +109,7 @@ class Agent:
     async def run_turn(self, text: str) -> TurnStatus:
         """Answer the person; raise RuntimeError while a turn runs, every other error is an event."""
         self._begin()
-        text = well_formed(text)
-        self.stream.publish(UserMessageEvent(text=text))
-        self._history.append(wire.UserMessage(text))
+        self._say(text)
         return await self._finish_turn()
 
     async def retry(self) -> TurnStatus:
@@ -130,6 +132,13 @@ class Agent:
         if self._controller is not None:
             raise RuntimeError("a turn is running already: interrupt it or wait for its end")
         self._controller = AbortController()
+        self._calls.begin_turn()
+
+    def _say(self, text: str) -> None:
+        """Add a message of the person."""
+        text = well_formed(text)
+        self.stream.publish(UserMessageEvent(text=text))
+        self._history.append(wire.UserMessage(text))
 
     async def _finish_turn(self) -> TurnStatus:
         assert self._controller is not None, "a turn begins with _begin"
@@ -138,6 +147,8 @@ class Agent:
             status = await self._rounds(self._controller.signal)
         except OperationCancelled:
             status = TurnStatus.INTERRUPTED
+        except TurnLimitError as error:
+            self._report("TurnLimitError", "TURN_LIMIT", str(error))
         except wire.ProviderError as error:
             self._report("ProviderError", error.kind.value.upper(), error.message, retryable=error.retryable)
         except asyncio.CancelledError:
@@ -187,18 +198,29 @@ class Agent:
 
     async def _rounds(self, signal: AbortSignal) -> TurnStatus:
         await self._begin_session(signal)
-        if self._waiting:
-            calls, self._waiting = self._waiting, []
-            await self._answer_calls(calls, signal)
-        for _ in range(self._max_rounds):
+        meter = TurnMeter(self._limits)
+        calls, self._waiting = self._waiting, []
+        while True:
+            if not calls:
+                calls = (await self._reply(meter, signal)).calls
+                if not calls:
+                    return TurnStatus.COMPLETED
+                self._calls.announce(calls)
+            await self._answer_calls(calls, meter, signal)
+            calls = []
+            for message in self.queue.take_all():
+                self._say(message.text)
+
+    async def _reply(self, meter: TurnMeter, signal: AbortSignal) -> Reply:
+        """Return the model's reply; one without a word or a call is asked for once more."""
+        for again in (True, False):
+            meter.begin_round()
             reply = await collect_reply(self.provider, self._chat_request(), self.stream, signal, self._keep)
-            if not reply.calls:
-                return TurnStatus.COMPLETED
-            self._calls.announce(reply.calls)
-            await self._answer_calls(reply.calls, signal)
-        message = f"The model asked for tools {self._max_rounds} times in a row without coming to an end."
-        self._report("TurnLimitError", "TURN_LIMIT", f"{message} Say how to go on.")
-        return TurnStatus.FAILED
+            meter.used(reply.usage)
+            if not reply.empty:
+                return reply
+            self.stream.publish(NoticeEvent(text=_EMPTY_ONCE if again else _EMPTY_TWICE))
+        return reply
 
     def _keep(self, reply: Reply) -> None:
         if (message := reply.message()) is not None:
@@ -212,8 +234,10 @@ class Agent:
         )
         return wire.ChatRequest(messages=tuple(self._history), tools=offered)
 
-    async def _answer_calls(self, calls: list[wire.ToolCall], signal: AbortSignal) -> None:
+    async def _answer_calls(self, calls: list[wire.ToolCall], meter: TurnMeter, signal: AbortSignal) -> None:
         """Run the calls and add their results to the history."""
         results = await self._calls.run(calls, signal)
         self._history += map(tool_message, calls, results)
+        meter.waited(results)
         signal.throw_if_aborted()
+        self._calls.check()

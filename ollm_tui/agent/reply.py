@@ -25,6 +25,14 @@ MAX_CALLS = 100
 """Most calls of one reply that run."""
 
 
+REPEATED_CHARACTERS = 3_000
+PERIOD = 300
+"""A reply is ended when its last 3,000 characters are one piece of at most 300, over and over."""
+
+CHECK_EVERY = 1_000
+"""Characters between two looks for that."""
+
+
 class ReplyTooLongError(Exception):
     """A reply reached a bound; the message says which."""
 
@@ -81,6 +89,13 @@ class Reply:
     calls: list[wire.ToolCall] = field(default_factory=list[wire.ToolCall])
     usage: wire.UsageReported | None = None
     end: wire.FinishReason | None = None
+    _unchecked: int = 0
+    """Characters since the last look for repetition."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether the model ended it without a word or a call."""
+        return self.end is wire.FinishReason.STOP and not self.calls and not self.text.strip()
 
     @property
     def text(self) -> str:
@@ -101,12 +116,14 @@ class Reply:
                 self.pieces.append(text)
                 self.stream.publish(TextDeltaEvent(text=text))
                 self._check("a text", MAX_REPLY_CHARACTERS)
+                self._check_repetition(self.pieces)
             case wire.ReasoningDelta(text):
                 text = well_formed(text)
                 text = text[: self._count("reasoning", len(text), MAX_REPLY_CHARACTERS)]
                 self.thoughts.append(text)
                 self.stream.publish(ReasoningDeltaEvent(text=text))
                 self._check("reasoning", MAX_REPLY_CHARACTERS)
+                self._check_repetition(self.thoughts)
             case wire.ToolCallReady(call):
                 if len(self.calls) >= MAX_CALLS:
                     call = replace(call, error=f"not run: more than {MAX_CALLS} calls in one reply")
@@ -151,6 +168,17 @@ class Reply:
         before = self.characters.get(what, 0)
         self.characters[what] = before + characters
         return max(0, limit - before)
+
+    def _check_repetition(self, pieces: list[str]) -> None:
+        """Raise ReplyTooLongError where the end of the text is one piece over and over."""
+        self._unchecked += len(pieces[-1])
+        if self._unchecked < CHECK_EVERY:
+            return
+        self._unchecked = 0
+        end = "".join(pieces[-CHECK_EVERY * 4 :])[-REPEATED_CHARACTERS:]
+        period = end.find(end[:PERIOD], 1)
+        if len(end) == REPEATED_CHARACTERS and 0 < period <= PERIOD and end[period:] == end[:-period]:
+            raise ReplyTooLongError("a piece of text that repeats itself without end")
 
     def _check(self, what: str, limit: int) -> None:
         """Raise ReplyTooLongError where there were more."""

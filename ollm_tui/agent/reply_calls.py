@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from ollm_tui.agent.events import LoggedResult, ToolCallEvent, ToolResultEvent
+from ollm_tui.agent.guard import RepetitionGuard, TurnLimitError
 from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.abort import AbortSignal
@@ -20,6 +21,17 @@ class CallRunner:
     def __init__(self, executor: ToolExecutor, stream: EventStream) -> None:
         self._executor = executor
         self._stream = stream
+        self._guard = RepetitionGuard()
+        self._stuck = ""
+
+    def begin_turn(self) -> None:
+        """Forget what repeated itself in the turn before."""
+        self._guard, self._stuck = RepetitionGuard(), ""
+
+    def check(self) -> None:
+        """Raise TurnLimitError where a call repeats itself and nobody is there to be asked."""
+        if self._stuck:
+            raise TurnLimitError(f"{self._stuck} The turn ends here; say how to go on.")
 
     def announce(self, calls: list[wire.ToolCall]) -> None:
         """Publish the calls before they run."""
@@ -29,7 +41,7 @@ class CallRunner:
             )
 
     async def run(self, calls: list[wire.ToolCall], signal: AbortSignal) -> list[ToolResult]:
-        """Validate and confirm all calls of a reply together; run them in order."""
+        """Validate and confirm all calls of a reply together; reads run together, changes in order."""
         tasks: list[asyncio.Task[ToolResult]] = []
         order: CallOrder | None = None
         for call in calls:
@@ -48,13 +60,24 @@ class CallRunner:
             order.done()
             result = ToolResult.of_failure(InvalidArguments(call.error))
         else:
-            result = await self._executor.execute(
-                call.name, call.arguments, signal, call_id=call.id, origin=call.origin, order=order
-            )
+            result = await self._execute(call, order, signal)
         # What was cut for the model may be a hundred thousand entries in `data`: too many to hold up the screen.
         logged = await asyncio.to_thread(LoggedResult.of, result) if result.truncated else LoggedResult.of(result)
         self._stream.publish(ToolResultEvent(call_id=call.id, result=logged))
         return result
+
+    async def _execute(self, call: wire.ToolCall, order: CallOrder, signal: AbortSignal) -> ToolResult:
+        question = self._guard.question(call.name, call.arguments)
+        if question and not self._executor.attended:
+            order.done()
+            self._stuck = f"{call.name}: {question}."
+            return ToolResult.of_failure(PolicyDenied(f"Not run: {question}."))
+        result = await self._executor.execute(
+            call.name, call.arguments, signal, call_id=call.id, origin=call.origin, order=order, question=question
+        )
+        if question:
+            self._guard.forget(call.name, call.arguments)
+        return self._guard.noted(call.name, call.arguments, result)
 
 
 def tool_message(call: wire.ToolCall, result: ToolResult) -> wire.ToolMessage:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ollm_tui.agent.events import Event, NoticeEvent
+from ollm_tui.agent.guard import TurnLimits
 from ollm_tui.agent.loop import Agent
 from ollm_tui.agent.providers.provider import Provider
 from ollm_tui.agent.recall import MemoryRecall
@@ -130,11 +131,12 @@ async def open_runtime(
         log.subscribe(lambda change: _later(stream.publish, NoticeEvent(text=change)))
         attended = attendance is Attendance.PERSON
         stack.callback(TerminalRecorder(core.hub, clock, lambda: session.folder, attended=attended).close)
+        limits = configuration.settings.agent
         agent = Agent(
             chosen.provider,
             core.executor,
             stream,
-            max_rounds=configuration.settings.agent.max_rounds,
+            limits=TurnLimits(limits.max_rounds, limits.max_tokens, limits.max_seconds),
             recall=_recall(chosen.provider, core),
             on_first_message=core.todos.archive_when_done,  # a new task begins with an empty list
             on_turn_end=lambda: _sync(core, log),

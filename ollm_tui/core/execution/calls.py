@@ -123,13 +123,14 @@ class CallRecord(NamedTuple):
 
 
 class CallOrder:
-    """A call's position in a reply: all calls are asked about together and in order, and run in order."""
+    """A call's position in a reply: calls are asked about together, reads run together, changes in order."""
 
     def __init__(self, before: CallOrder | None = None) -> None:
         self.follows_others = before is not None
         # A call asked about or done is skipped for good: a reply of a thousand calls is a long chain.
-        self._unasked = self._undone = before
+        self._unasked = self._undone = self._unpassed = before
         self._asked = asyncio.Event()
+        self._passed = asyncio.Event()
         self._done = asyncio.Event()
 
     async def my_question(self) -> None:
@@ -144,13 +145,24 @@ class CallOrder:
             await before._done.wait()
             self._undone = before._undone
 
+    async def my_turn_to_read(self) -> None:
+        """Wait until the calls before are done, except for those that only read."""
+        while (before := self._unpassed) is not None:
+            await before._passed.wait()
+            self._unpassed = before._unpassed
+
     def asked(self) -> None:
         """Let the next call ask: this one's question is in the queue, or there is none for now."""
         self._asked.set()
 
+    def reads(self) -> None:
+        """Let calls that read run beside this one, which only reads and needs no answer."""
+        self._passed.set()
+
     def done(self) -> None:
         """Let the next call run: this one has its result."""
         self._asked.set()
+        self._passed.set()
         self._done.set()
 
 
@@ -169,6 +181,10 @@ class CallContext:
     tool: str = ""
     digest: str = ""
     """Of the validated arguments, once it is judged."""
+    question: str = ""
+    """Why a person is asked whatever the policy says; from the caller."""
+    only_reads: bool = False
+    """It was judged to change nothing, and to need no answer."""
     notes: list[str] = field(default_factory=list[str])
     explanation: Explanation | None = None
     answer: str | None = None
@@ -184,10 +200,10 @@ class CallContext:
         self.state = next_state(self.state, transition)
 
     async def my_turn(self) -> None:
-        """Wait until the calls before are done. Raises OperationCancelled."""
+        """Wait until the calls before are done, beside others that read where it reads. Raises OperationCancelled."""
         self.signal.throw_if_aborted()
         if self.order.follows_others:
-            await self.signal.guard(self.order.my_turn())
+            await self.signal.guard(self.order.my_turn_to_read() if self.only_reads else self.order.my_turn())
 
     def record(self, event: AuditEvent, *, error_type: str | None = None, waited: float | None = None) -> CallRecord:
         """Return what is known of the call by now; `waited` in seconds where it is not all of its waiting."""

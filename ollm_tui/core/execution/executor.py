@@ -80,6 +80,7 @@ class ToolExecutor(CallJudge):
         call_id: str = "",
         origin: Origin = Origin.USER,
         order: CallOrder | None = None,
+        question: str = "",
     ) -> ToolResult:
         """Take a call through the whole pipeline. Never raises but for asyncio's own cancellation.
 
@@ -91,6 +92,7 @@ class ToolExecutor(CallJudge):
             call_id: The id in events and audit; a new one where it is empty.
             origin: Who proposed the call.
             order: The position among others that are asked about and run in order.
+            question: Why a person is asked whatever the policy allows.
         """
         context = CallContext(
             call_id=call_id or self._ids.new_id("call"),
@@ -101,6 +103,7 @@ class ToolExecutor(CallJudge):
             order=order or CallOrder(),
             arguments=arguments,
             tool=name,
+            question=question,
         )
         ended: str | None = OperationCancelled.type  # what the audit says where asyncio itself ends the call
         try:

@@ -232,8 +232,12 @@ class CallJudge:
             given, notes = repaired.arguments, repaired.notes
         return resolved.tool.create_invocation(given, _for_call(self._context, call_id)), notes
 
-    async def _judge(self, invocation: AnyInvocation, origin: Origin, signal: AbortSignal) -> Judged:
+    async def _judge(
+        self, invocation: AnyInvocation, origin: Origin, signal: AbortSignal, question: str = ""
+    ) -> Judged:
         call = await self._call_to_judge(invocation, origin, signal)
+        if question:
+            call = replace(call, floors=(*call.floors, Floor(Decision.ASK, question)))
         if call.tool.effect is Effect.RUNS:
             # A command line is parsed, and looked at by bash itself, before it may be allowed: not on the event loop.
             return Judged(invocation, call, await signal.in_thread(self.policy.explain, call, self.mode))
@@ -272,8 +276,12 @@ class CallJudge:
         )
 
     async def _judge_and_record(self, context: CallContext, invocation: AnyInvocation) -> Judged:
-        judged = await self._judge(invocation, context.origin, context.signal)
+        judged = await self._judge(invocation, context.origin, context.signal, context.question)
         context.advance(Transition.JUDGE)
+        allowed = judged.explanation.decision is Decision.ALLOW
+        context.only_reads = allowed and judged.call.effect is Effect.READS
+        if context.only_reads:
+            context.order.reads()
         context.tool, context.explanation = invocation.tool.name, judged.explanation
         if self._on_record is not None:
             context.digest = digest_of(canonical(judged.call.arguments))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Coroutine
 
 from ollm_tui.agent.events import (
@@ -24,7 +23,7 @@ from ollm_tui.agent.loop import Agent
 from ollm_tui.core.base.log_file import unexpected
 from ollm_tui.core.bus.states import ConfirmationState
 from ollm_tui.tui.protocol import PostUpdate, intents
-from ollm_tui.tui.protocol.updates import ActivityUpdate, ToastUpdate
+from ollm_tui.tui.protocol.updates import ActivityUpdate, DraftUpdate, MessagesUpdate
 from ollm_tui.tui.terminal_references import with_references
 from ollm_tui.tui.values import Activity
 
@@ -36,13 +35,14 @@ log = logging.getLogger(__name__)
 
 
 class TurnsController:
-    """Handler of turn intents: one turn runs, later messages are queued."""
+    """Handler of turn intents: one turn runs, later messages go with its next request or begin the next turn."""
 
     def __init__(self, agent: Agent, post: PostUpdate, now: Callable[[], float]) -> None:
         self._agent = agent
         self._post = post
         self._activity = ActivityTracker(now)
-        self._waiting: deque[str] = deque()
+        self._queue = agent.queue
+        self._queue.watch(self._post_messages)
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -54,16 +54,28 @@ class TurnsController:
         """Send, retry or interrupt."""
         match intent:
             case intents.SendMessage(text, references):
-                if self.busy:
-                    self._post(ToastUpdate("Sent when this turn ends."))
-                self._waiting.append(with_references(text, references))
-                self._next()
+                self._queue.add(with_references(text, references), text)
+                self._send_queued()
             case intents.RetryTurn():
                 if self._task is None:
                     self._run(self._agent.retry())
             case intents.InterruptTurn():
                 if self._interrupt():
                     self._post_activity(self._activity.stopping())
+            case _:
+                self._change_queue(intent)
+
+    def _change_queue(self, intent: intents.TurnIntent) -> None:
+        match intent:
+            case intents.EditQueued(message_id):
+                if (message := self._queue.take(message_id)) is not None:
+                    self._post(DraftUpdate(message.typed))
+            case intents.DropQueued(message_id):
+                self._queue.take(message_id)
+            case intents.MoveQueued(message_id, step):
+                self._queue.move(message_id, step)
+            case intents.ReleaseQueued():
+                self._send_queued()
             case _:
                 pass
 
@@ -78,12 +90,19 @@ class TurnsController:
             await asyncio.wait([self._task], timeout=5)
 
     def _interrupt(self) -> bool:
-        self._waiting.clear()
+        self._queue.hold()
         return self._agent.interrupt()
 
+    def _send_queued(self) -> None:
+        self._queue.release()
+        self._next()
+
     def _next(self) -> None:
-        if self._task is None and self._waiting:
-            self._run(self._agent.run_turn(self._waiting.popleft()))
+        if self._task is None and (message := self._queue.take_first()) is not None:
+            self._run(self._agent.run_turn(message.text))
+
+    def _post_messages(self) -> None:
+        self._post(MessagesUpdate(self._queue.messages, self._queue.held))
 
     def _run(self, turn: Coroutine[None, None, TurnStatus]) -> None:
         self._task = asyncio.get_running_loop().create_task(self._finish(turn))

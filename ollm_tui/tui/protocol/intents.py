@@ -41,6 +41,32 @@ class SendMessage(TurnIntent):
     references: tuple[Reference, ...] = ()
 
 
+@dataclass
+class EditQueued(TurnIntent):
+    """Take a waiting message back into the prompt."""
+
+    message_id: int
+
+
+@dataclass
+class DropQueued(TurnIntent):
+    """Drop a waiting message."""
+
+    message_id: int
+
+
+@dataclass
+class MoveQueued(TurnIntent):
+    """Send a waiting message earlier (-1) or later (1)."""
+
+    message_id: int
+    step: int
+
+
+class ReleaseQueued(TurnIntent):
+    """Send the messages that were kept when the turn was stopped."""
+
+
 class RetryTurn(TurnIntent):
     """Send the last message again."""
 

@@ -12,6 +12,7 @@ from ollm_tui.tui.values import Activity
 if TYPE_CHECKING:
     from textual.theme import Theme
 
+    from ollm_tui.agent.message_queue import QueuedMessage
     from ollm_tui.config import ConfigError
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.execution.calls import CallReview
@@ -69,6 +70,21 @@ class ActivityUpdate(Update):
     activity: Activity
     detail: str = ""
     error: str = ""
+
+
+@dataclass
+class MessagesUpdate(Update):
+    """The messages that wait for the model; `held` ones wait for the person to send again."""
+
+    messages: tuple[QueuedMessage, ...]
+    held: bool = False
+
+
+@dataclass
+class DraftUpdate(Update):
+    """A waiting message that goes back into the prompt."""
+
+    text: str
 
 
 @dataclass

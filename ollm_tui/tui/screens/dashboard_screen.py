@@ -25,6 +25,7 @@ from ollm_tui.tui.widgets.tab_strip import short_label
 from ollm_tui.tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:
+    from ollm_tui.agent.message_queue import QueuedMessage
     from ollm_tui.core.shell.status import CommandStatus
     from ollm_tui.tui.screens.jobs_screen import JobsScreen
 
@@ -41,6 +42,7 @@ class Dashboard(TerminalFocusScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *key_bindings(
+            ("f2", "messages", "Messages", "messages.go", "Go to the messages that wait: edit, reorder, drop"),
             ("f3", "jobs", "Jobs", "jobs.list", "List the jobs: age, CPU, ports; end one"),
             ("f4", "mode", "Mode", "app.mode", "Next policy mode: ask, auto-edit, plan"),
             ("f6", "pane(1)", "Next pane", "pane.next", "Go to the next pane"),
@@ -126,6 +128,8 @@ class Dashboard(TerminalFocusScreen):
                     self._jobs.show_jobs(jobs, unknown)
             case updates.ReviewUpdate(item_id, review, arguments):
                 self.reviewing.show_review(item_id, review, arguments)
+            case updates.MessagesUpdate(messages, held):
+                self._show_messages(messages, held=held)
             case updates.ShellErrorUpdate(reason):
                 self.term.shell_failed(reason)
             case _:
@@ -133,6 +137,9 @@ class Dashboard(TerminalFocusScreen):
 
     def _show_message(self, update: updates.Update) -> None:
         match update:
+            case updates.DraftUpdate(text):
+                self.prompt.put_back(text)
+                self.go_to_prompt()
             case updates.TrustQuestionUpdate(path, content):
                 self._ask_for_trust(path, content)
             case updates.ConfigErrorsUpdate(errors):
@@ -173,6 +180,13 @@ class Dashboard(TerminalFocusScreen):
         self.queue.policy = status.mode if not status.denied_because else "everything is denied"
         model = [] if not status.model else [f"Model: {status.model}{'  (offline)' if status.offline else ''}"]
         self.chat.welcome([*model, f"Workspace: {status.workspace}", f"Policy: {status.mode}"])
+
+    def _show_messages(self, messages: tuple[QueuedMessage, ...], *, held: bool) -> None:
+        here = self.messages.has_focus_within
+        self.messages.show_messages(messages, held=held)
+        if here and not messages:
+            self.go_to_prompt()
+        self.refresh_bindings()
 
     def _show_detail(self) -> None:
         seconds = f"{int(self._now() - self._started)}s"
@@ -215,6 +229,8 @@ class Dashboard(TerminalFocusScreen):
         match action:
             case "review":
                 return bool(self.reviewing.queue.pending) and not isinstance(self.focused, TerminalPrefix)
+            case "messages":
+                return self.messages.display and not self.messages.has_focus_within
             case "leave_terminal":
                 return self.term.has_focus_within
             case "send_selection":
@@ -274,6 +290,10 @@ class Dashboard(TerminalFocusScreen):
         if job_id is not None:
             self.term.choose(job_id)
             self.go_to(Pane.TERM)
+
+    def action_messages(self) -> None:
+        """Go to the messages that wait for the model."""
+        self.messages.rows.focus()
 
     def action_review(self) -> None:
         """Open the oldest confirmation."""

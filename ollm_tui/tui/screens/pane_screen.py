@@ -16,6 +16,7 @@ from ollm_tui.tui.decisions import KeyPresses
 from ollm_tui.tui.layout import ALL_CLASSES, LEAST_ROWS, LEAST_TERMINAL_ROWS, ROWS_STEP, Arrangement, Pane
 from ollm_tui.tui.panes.confirmations_pane import QueuePane
 from ollm_tui.tui.panes.conversation_pane import ConversationPane
+from ollm_tui.tui.panes.messages_pane import MessagesPane
 from ollm_tui.tui.panes.terminal_pane import TerminalPane
 from ollm_tui.tui.panes.terminal_prefix import PrefixAction, TerminalPrefix
 from ollm_tui.tui.panes.todos_pane import TodoPane
@@ -43,6 +44,7 @@ class PaneScreen(Screen[None]):
         self.tabs = TabStrip("tabs")
         self.chat = ConversationPane(now)
         self.banner = WaitingBanner()
+        self.messages = MessagesPane()
         self.prompt = Prompt(blink=blink)
         self.queue = QueuePane(self.presses)
         self.todo = TodoPane(self.presses)
@@ -61,6 +63,7 @@ class PaneScreen(Screen[None]):
                 with Vertical(id="left"):
                     yield self.chat
                     yield self.banner
+                    yield self.messages
                     yield self.prompt
                 with Vertical(id="side"):
                     yield self.queue

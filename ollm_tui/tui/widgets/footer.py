@@ -16,6 +16,7 @@ from ollm_tui.tui.widgets.text_box import ClickTarget, OneRow
 ORDER = (
     "app.help",
     "pane.next",
+    "messages.go",
     "queue.review",
     "terminal.send_selection",
     "terminal.find",

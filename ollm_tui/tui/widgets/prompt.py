@@ -119,6 +119,11 @@ class Prompt(TextArea):
         self._recalled = None
         self.post_message(SendMessage(text, self._references.used_in(text)))
 
+    def put_back(self, text: str) -> None:
+        """Put a message that was not sent before the draft."""
+        self.text = f"{text}\n{self.text}" if self.text.strip() else text
+        self.move_cursor(self.document.end)
+
     def refer_to(self, excerpt: TerminalExcerpt) -> None:
         """Insert a token that stands for text of a terminal."""
         row, column = self.cursor_location
