@@ -11,9 +11,10 @@ def main(argv: list[str] | None = None) -> int:
     if arguments in (["--version"], ["-V"]):
         print(f"ollm-tui {__version__}")
         return 0
-    from ollm_tui.cli.command_line import dispatch, replace_closed_streams, restore_signals
+    from ollm_tui.cli.command_line import dispatch, hide_environment, replace_closed_streams, restore_signals
 
     if argv is None:
+        hide_environment()
         restore_signals()
         replace_closed_streams()
     return dispatch(arguments)

@@ -24,6 +24,7 @@ from ollm_tui.core.memory import SCHEMA as MEMORY_TABLES
 from ollm_tui.core.memory.embedding import installed_embedder
 from ollm_tui.core.policy.approvals import APPROVAL_USES
 from ollm_tui.core.policy.audit import AuditLog
+from ollm_tui.core.policy.audit_chain import EndFile
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, TrustState
 from ollm_tui.core.search.ripgrep import find_ripgrep
 from ollm_tui.core.storage.damage import accept
@@ -166,7 +167,7 @@ def _accept_damage() -> int:
         for schema in (MEMORY_TABLES, TODO_TABLES, APPROVAL_USES, VACATED_PATHS):
             with store.write(schema):
                 pass  # whoever first opens its tables salvages them
-        AuditLog(store).append_at()
+        AuditLog(store, end_file=EndFile.of_store(store.path)).append_at()
         accepted = accept(store.path)
     except (ToolFailure, OSError) as error:
         say(str(error))

@@ -15,6 +15,7 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.policy.approval_patterns import ApprovalKey
 from ollm_tui.core.policy.approvals import ApprovalUse, ApprovalUses
 from ollm_tui.core.policy.audit import AuditLine, AuditLog, CallEnd, unfinished_calls
+from ollm_tui.core.policy.audit_chain import EndFile
 from ollm_tui.core.policy.policy_file import DEFAULT_PRESET, PRESETS, LoadedPolicy, preset_text
 from ollm_tui.core.policy.rules import PolicyRule, ToolPolicy
 from ollm_tui.core.storage.store import Store
@@ -67,7 +68,7 @@ def _log() -> Generator[AuditLog]:
     store = Store(data_dir() / "ollm.db")
     try:
         say_notice(store)
-        yield AuditLog(store)
+        yield AuditLog(store, end_file=EndFile.of_store(store.path))
     finally:
         store.close()
 

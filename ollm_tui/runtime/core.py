@@ -27,6 +27,7 @@ from ollm_tui.core.memory import Memory
 from ollm_tui.core.memory.embedding import installed_embedder
 from ollm_tui.core.policy.approvals import ApprovalStore, ApprovalUses
 from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog, AuditWriter, with_decision
+from ollm_tui.core.policy.audit_chain import EndFile
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.sandbox.engines import Sandbox, bubblewrap
 from ollm_tui.core.shell.detached_jobs import JobRecords
@@ -119,7 +120,7 @@ async def open_core(
     hub = CommandHub(outputs.folder, passed=configuration.settings.shell.pass_env, records=jobs)
     todos = TodoList(store, root, clock=clock, on_change=_todos_publisher(bus))
     memory = Memory(store, root, clock=clock, embedder=installed_embedder())
-    audit = AuditWriter(AuditLog(store, clock=clock), clock=clock)
+    audit = AuditWriter(AuditLog(store, clock=clock, end_file=EndFile.of_store(store.path)), clock=clock)
     uses = ApprovalUses(store, _use_not_counted, clock=clock)
     web = _web_access(configuration, outputs, clock)
     context = ToolContext(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -39,6 +40,32 @@ def test_a_workspace_brings_no_modules_of_its_own(tmp_path: Path) -> None:
     done = ollm("tool", "call", "shell", '{"command": "echo hi"}', "--yes", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows the variables of a process as files")
+def test_a_command_cannot_read_the_variables_of_the_program_that_started_it(tmp_path: Path) -> None:
+    """Root reads everything: there both give up what lets them."""
+    as_others = ["setpriv", "--bounding-set=-all", "--"] if os.geteuid() == 0 else []
+    if as_others and shutil.which("setpriv") is None:
+        pytest.skip("root can read everything, and there is no setpriv to be less")
+    plain = subprocess.Popen([*as_others, "sleep", "60"], env={**os.environ, "CANARY": "seen"})
+    program = subprocess.Popen(
+        [*as_others, sys.executable, "-m", "ollm_tui", "tool", "call", "--batch", "-", "--yes", "-C", str(tmp_path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "CANARY": "seen"},
+    )  # fmt: skip
+    try:
+        rows = [
+            {"name": "shell", "arguments": {"command": f"grep -c CANARY /proc/{pid}/environ"}}
+            for pid in (program.pid, plain.pid)
+        ]
+        printed, _ = program.communicate("".join(json.dumps(row) + "\n" for row in rows), timeout=60)
+        hidden, control = (str(row["llmContent"]) for row in lines(printed))
+    finally:
+        for process in (plain, program):
+            process.kill()
+            process.wait()
+    assert "Exit code: 0" in control
+    assert "Permission denied" in hidden
 
 
 def test_the_version_comes_without_anything_heavy(tmp_path: Path) -> None:

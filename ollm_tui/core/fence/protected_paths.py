@@ -34,6 +34,7 @@ EDITOR = Sensitivity("ask", "tells an editor what to run")
 INSTRUCTIONS = Sensitivity("ask", "instructs coding agents")
 MCP = Sensitivity("ask", "names programs that agents start")
 SHELL_START = Sensitivity("ask", "is run when a shell or session starts")
+TOOL_START = Sensitivity("ask", "tells development tools what to load or run")
 OWN_SETTINGS_READ = Sensitivity("ask", "holds this program's settings")
 OWN_SETTINGS_WRITE = Sensitivity("deny", "holds this program's settings, which no tool may change")
 
@@ -74,6 +75,13 @@ _WRITES = {
         .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout
         .kshrc .cshrc .tcshrc .login .inputrc .envrc .direnvrc .direnv .xinitrc .xprofile .xsession .xsessionrc
         .pam_environment .tmux.conf .config/fish .config/direnv .config/environment.d .config/autostart .config/systemd
+    """,
+    TOOL_START: """
+        .gitattributes .gdbinit .gdbearlyinit .lldbinit .pdbrc .pdbrc.py .irbrc .pryrc .rvmrc .rprofile .iex.exs .ghci
+        .pnpmfile.cjs .pnpmfile.mjs .yarnrc .yarnrc.yml .yarn/releases .yarn/plugins bunfig.toml .bundle/config
+        .cargo/config .cargo/config.toml .mvn .bazelrc .sbtopts .jvmopts .pylintrc .tool-versions
+        mise.toml .mise.toml mise.*.toml .mise.*.toml mise/config.toml .mise/config.toml .config/mise .config/mise.toml
+        .pre-commit-config.yaml lefthook.yml .lefthook.yml sitecustomize.py usercustomize.py *.pth
     """,
 }
 

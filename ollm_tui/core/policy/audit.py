@@ -8,13 +8,11 @@ are kept as a SHA-256 only.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
 import sqlite3
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -24,6 +22,15 @@ from ollm_tui.core.base.clock import Clock, SystemClock, iso_time
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.results import Wire
 from ollm_tui.core.bus.states import Origin
+from ollm_tui.core.policy.audit_chain import (
+    IS_GAP,
+    BrokenLine,
+    ChainEnd,
+    EndFile,
+    digest_of_line,
+    first_broken,
+    missing_before,
+)
 from ollm_tui.core.policy.engine import Explanation, Layer, TraceLine
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.storage.background import BackgroundWriter
@@ -51,8 +58,6 @@ SCHEMA = Schema(
 
 WRITTEN_SECONDS = 5.0
 """How long a call waits for its line before it is refused."""
-
-_IS_GAP = '"event":"gap"'
 
 
 class AuditEvent(StrEnum):
@@ -139,26 +144,15 @@ def unfinished_calls(lines: Sequence[AuditLine]) -> dict[int, CallEnd]:
     }
 
 
-@dataclass(frozen=True)
-class BrokenLine:
-    """The first line that differs from what was written."""
-
-    number: int
-    reason: str
-
-    @property
-    def message(self) -> str:
-        """The finding in a sentence."""
-        reason = self.reason.rstrip(".")
-        return f"Line {self.number} of the audit log: {reason}. The lines before it are as they were written."
-
-
 class AuditLog:
     """The log in the store; all methods block, work in any thread and raise StorageFailed."""
 
-    def __init__(self, store: Store, *, clock: Clock | None = None) -> None:
+    def __init__(self, store: Store, *, clock: Clock | None = None, end_file: EndFile | None = None) -> None:
+        """With `end_file` the log knows how far it went where the store is replaced or set back."""
         self._store = store
         self._clock = clock or SystemClock()
+        self._end_file = end_file
+        self._end: ChainEnd | None = None
         self._is_noted = False
 
     def append(self, entry: AuditEntry) -> AuditLine:
@@ -167,20 +161,23 @@ class AuditLog:
         number, digest = self.append_at((time, entry))
         return AuditLine(number=number, time=time, entry=entry, digest=digest)
 
-    def append_at(self, *lines: tuple[str, AuditEntry]) -> tuple[int, str]:
+    def append_at(self, *lines: tuple[str, AuditEntry]) -> ChainEnd:
         """Write lines with the time of each, all or none; return the end's number and digest.
 
         Without lines only that the store was replaced is written, where it was.
         """
         with self._store.write(SCHEMA) as db:
             number, digest = db.execute("SELECT number, digest FROM audit_end").fetchone()
-            for time, entry in (*self._replacement(db), *lines):
+            gap = self._replacement(db) or self._set_back(db, ChainEnd(number, digest))
+            for time, entry in (*gap, *lines):
                 text = _stored(time, entry)
-                number, digest = number + 1, _digest(digest, number + 1, text)
+                number, digest = number + 1, digest_of_line(digest, number + 1, text)
                 db.execute("INSERT INTO audit(number, entry, digest) VALUES(?, ?, ?)", (number, text, digest))
             db.execute("UPDATE audit_end SET number = ?, digest = ?", (number, digest))
-        self._is_noted = True
-        return number, digest
+        self._is_noted, self._end = True, ChainEnd(number, digest)
+        if self._end_file is not None:
+            self._end_file.write(self._end)  # behind the commit: what it names was written
+        return self._end
 
     def read(self, limit: int | None = None) -> list[AuditLine]:
         """Return the last `limit` lines (all if None), oldest first, not verified."""
@@ -193,8 +190,9 @@ class AuditLog:
 
     def verify(self) -> BrokenLine | None:
         """Return the first line that was changed or is missing; None if there is none."""
+        kept = self._end_file.read() if self._end_file else None  # before the snapshot, which others go on from
         with self._store.read(SCHEMA) as db:
-            broken = _first_broken(db)
+            broken = first_broken(db) or missing_before(db, kept)
             last = db.execute("SELECT number FROM audit_end").fetchone()
         if broken is None and self._store.set_aside is not None:
             return BrokenLine(last[0] if last else 0, _replaced(self._store.set_aside.kept_as))
@@ -206,8 +204,17 @@ class AuditLog:
         if copy is None:
             return []
         text = _replaced(copy.kept_as)
-        known = any(text in str(row[0]) for row in db.execute("SELECT entry FROM audit") if _IS_GAP in str(row[0]))
+        known = any(text in str(row[0]) for row in db.execute("SELECT entry FROM audit") if IS_GAP in str(row[0]))
         return [] if known else [(iso_time(self._clock.now()), _gap(text))]
+
+    def _set_back(self, db: sqlite3.Connection, end: ChainEnd) -> list[tuple[str, AuditEntry]]:
+        """Return the line about lines that are gone; who wrote the last line itself need not look."""
+        if self._end_file is None or end == self._end:
+            return []
+        broken = missing_before(db, self._end_file.read())
+        if broken is None:
+            return []
+        return [(iso_time(self._clock.now()), _gap(f"line {broken.number} before this one: {broken.reason}"))]
 
 
 class AuditWriter:
@@ -314,10 +321,6 @@ def _line(number: int, text: str, digest: str) -> AuditLine:
         return AuditLine(number=number, time="", entry=None, digest=digest)
 
 
-def _digest(before: str, number: int, text: str) -> str:
-    return hashlib.sha256(f"{before}\n{number}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def _lives(process: int) -> bool:
     try:
         os.kill(process, 0)
@@ -330,24 +333,3 @@ def _lives(process: int) -> bool:
     except OSError:
         return True  # no such files on this system
     return stat.rpartition(")")[2].split()[0] not in ("Z", "X")  # ended, and waiting to be told so to its parent
-
-
-def _first_broken(db: sqlite3.Connection) -> BrokenLine | None:
-    digest = ""
-    expected = 1
-    gap: BrokenLine | None = None
-    for number, text, stored in db.execute("SELECT number, entry, digest FROM audit ORDER BY number"):
-        if number != expected:
-            return BrokenLine(min(expected, number), "it is missing" if number > expected else "it was slipped in")
-        digest = _digest(digest, number, str(text))
-        if digest != stored:
-            return BrokenLine(number, "its content is not what was written, or a line before it was taken out")
-        if _IS_GAP in str(text):
-            gap = gap or BrokenLine(number, str(json.loads(text)["outcome"]))
-        expected += 1
-    last, end = db.execute("SELECT number, digest FROM audit_end").fetchone() or (0, "")
-    if last >= expected:
-        return BrokenLine(expected, f"it is missing; the log went on to line {last}")
-    if (last, end) != (expected - 1, digest):
-        return BrokenLine(expected - 1, "it was written by something else than this log")
-    return gap

@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.execution.calls import CallRecord
 from ollm_tui.core.policy import audit
 from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog
+from ollm_tui.core.policy.audit_chain import EndFile
 from ollm_tui.core.policy.engine import Layer
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.storage.store import Store
@@ -214,3 +216,54 @@ def test_a_finished_call_counts_its_waiting_and_its_running() -> None:
         AuditEvent.FINISHED, "c", "ls", Origin.USER, "", None, None, None, error_type=None, waited_ms=40, duration_ms=2
     )
     assert audit_entry(record).latency_ms == 42
+
+
+def write_lines(number: int) -> None:
+    store = Store(data_dir() / "ollm.db")
+    AuditLog(store, end_file=EndFile.of_store(store.path)).append_at(*[("", LINE)] * number)
+    store.close()
+
+
+def set_back(to: int) -> None:
+    """Take the last lines away as somebody would who knows the tables."""
+    with sqlite3.connect(data_dir() / "ollm.db") as db:
+        db.execute("DROP TRIGGER audit_keeps")
+        db.execute("DELETE FROM audit WHERE number > ?", (to,))
+        db.execute("UPDATE audit_end SET (number, digest) = (SELECT number, digest FROM audit WHERE number = ?)", (to,))
+    db.close()
+
+
+def remove_store(_to: int) -> None:
+    for file in data_dir().glob("ollm.db*"):
+        file.unlink()
+
+
+def refill_store(to: int) -> None:
+    """A log that goes as far, of other lines."""
+    remove_store(to)
+    store = Store(data_dir() / "ollm.db")
+    AuditLog(store).append_at(*[("another time", LINE)] * 5)
+    store.close()
+
+
+@pytest.mark.parametrize(("harm", "first"), [(set_back, 4), (remove_store, 1), (refill_store, 5)])
+def test_verify_knows_that_lines_are_missing_even_where_the_chain_is_whole(
+    capsys: pytest.CaptureFixture[str], harm: Callable[[int], None], first: int
+) -> None:
+    write_lines(5)
+    assert main(["policy", "log", "--verify"]) == 0
+    harm(3)
+    capsys.readouterr()
+    assert main(["policy", "log", "--verify"]) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert (said["ok"], said["line"]) == (False, first)
+    write_lines(1)
+    assert main(["policy", "log", "--verify"]) == 1, "what is written later does not hide it"
+    assert "before this one" in json.loads(capsys.readouterr().out)["reason"]
+
+
+def test_a_log_from_before_the_end_was_kept_is_as_it_was_written() -> None:
+    store = Store(data_dir() / "ollm.db")
+    AuditLog(store).append(LINE)
+    store.close()
+    assert main(["policy", "log", "--verify"]) == 0

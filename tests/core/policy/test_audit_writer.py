@@ -171,10 +171,10 @@ def test_tampering_is_found_at_its_first_line(
 
 def test_a_line_written_behind_the_logs_back_is_found(path: Path, log: AuditLog) -> None:
     """Even with a right digest: the log keeps where it ended."""
-    from ollm_tui.core.policy.audit import _digest  # pyright: ignore[reportPrivateUsage]  # plays the clever tamperer
+    from ollm_tui.core.policy.audit_chain import digest_of_line
 
     line = log.append(entry())
-    forged = _digest(line.digest, 2, "{}")
+    forged = digest_of_line(line.digest, 2, "{}")
     tampered(path, f"INSERT INTO audit VALUES(2, '{{}}', '{forged}')")
     broken = log.verify()
     assert broken is not None

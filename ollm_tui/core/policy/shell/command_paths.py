@@ -154,12 +154,22 @@ class CommandPaths:
         path = os.environ.get("PATH", "")
         if not directories and not all(entry.startswith("/") for entry in path.split(":")):
             return "PATH has relative directories, and where it runs is not known"
-        root = self.workspace.root
+        roots = self.workspace.roots
         starts = [self.cwd if each == "." else self._joined(each) for each in directories or (".",)]
-        for folder in chain.from_iterable(_own_folders(path, root, start) for start in starts):
-            if os.access(f"{folder}/{name}", os.X_OK) and not self._is_of_the_same_name_outside(f"{folder}/{name}"):
-                return f"{folder}/{name} would run, which belongs to the workspace"
+        for folder, is_own in chain.from_iterable(_program_folders(path, roots, start) for start in starts):
+            program = f"{folder}/{name}"
+            if not os.access(program, os.X_OK):
+                continue
+            if not self._is_of_the_same_name_outside(program) if is_own else self._leads_inside(program):
+                return f"{program} would run, which belongs to the workspace"
         return None
+
+    def _leads_inside(self, program: str) -> bool:
+        """Return whether a program outside is a link into the workspace or an added directory."""
+        if not os.path.islink(program):
+            return False
+        real = Path(os.path.realpath(program))
+        return any(real.is_relative_to(root) for root in self.workspace.roots)
 
     def _is_of_the_same_name_outside(self, program: str) -> bool:
         """Return whether it links to that program outside, as a virtual environment's `python` does."""
@@ -245,14 +255,13 @@ def _first_credential(repository: Path, states: tuple[tuple[int, int], ...]) -> 
 
 
 @lru_cache(maxsize=16)
-def _own_folders(path: str, root: Path, cwd: str) -> tuple[str, ...]:
-    """Return the PATH directories in the workspace; cached, since no tool can change them."""
-    folders = [os.path.join(root, cwd, entry) for entry in path.split(":")]
-    real_root = f"{root}/"
+def _program_folders(path: str, roots: tuple[Path, ...], cwd: str) -> tuple[tuple[str, bool], ...]:
+    """Return the PATH directories, each with whether it lies in `roots`; cached, since no tool can change them."""
+    folders = [os.path.join(roots[0], cwd, entry) for entry in path.split(":")]
+    own = tuple(f"{root}/" for root in roots)
     return tuple(
-        path
-        for path in folders
-        if f"{path}/".startswith(real_root) or f"{os.path.realpath(path)}/".startswith(real_root)
+        (folder, f"{folder}/".startswith(own) or f"{os.path.realpath(folder)}/".startswith(own))
+        for folder in dict.fromkeys(folders)
     )
 
 

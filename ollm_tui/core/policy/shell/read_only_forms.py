@@ -105,7 +105,7 @@ def _keep_value(kind: str, value: str, given: ParsedOptions) -> None:
             pass
 
 
-_PRINTF_CONVERSION = re.compile(r"%(?:%|[-+ #0']*(?:[0-9]+|\*)?(?:\.(?:[0-9]+|\*)?)?[diouxXeEfFgGaAcsbq])")
+_PRINTF_CONVERSION = re.compile(r"%(?:%|[-+ #0']*[0-9]{0,4}(?:\.[0-9]{0,4})?[diouxXeEfFgGaAcsbq])")
 _PRINTF_TIME = re.compile(r"%\([^)]*\)T")
 
 
@@ -165,7 +165,7 @@ def printf_obstacle(words: tuple[Word, ...]) -> str:
         return f"{form.shown} is no format that can be judged"
     left = _PRINTF_TIME.sub("", form.text)
     if "%" in _PRINTF_CONVERSION.sub("", left):
-        return f"the format {form.text} holds a conversion that may set a variable"
+        return f"the format {form.text} holds a conversion that may set a variable or print without end"
     return ""
 
 

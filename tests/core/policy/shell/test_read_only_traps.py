@@ -129,6 +129,24 @@ def test_a_program_of_the_workspace_under_a_listed_name_asks(
     assert "belongs to the workspace" in judge("ls").reason
 
 
+def test_a_program_of_an_added_directory_under_a_listed_name_asks(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A move unasked (`run.sh` to `bin/ls`) puts one there; a link from outside leads to one as well."""
+    added, outside = tmp_path_factory.mktemp("added"), tmp_path_factory.mktemp("outside")
+    (added / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{outside}:{added}/bin:{os.environ['PATH']}")
+    engine = PolicyEngine(configure(Options(workspace=tmp_path, add_dirs=(added,))).sources)
+    judge: Judge = lambda line: engine.explain(JudgedCall(SHELL, {"command": line}, Effect.RUNS))  # noqa: E731
+    assert allowed(judge, "ls") and allowed(judge, "wc -l a")
+    for place in (added / "bin" / "ls", added / "count"):
+        place.write_text("#!/bin/sh\n")
+        place.chmod(0o755)
+    (outside / "wc").symlink_to(added / "count")
+    assert not allowed(judge, "ls") and not allowed(judge, "wc -l a")
+    assert allowed(judge, "cat a")
+
+
 def test_a_relative_directory_on_path_counts_from_where_a_cd_leads(
     judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
