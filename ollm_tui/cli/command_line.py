@@ -25,14 +25,15 @@ COMMANDS = {
     "trust": "config:run_trust",
     "sessions": "sessions:run_command",
     "trash": "data:run_trash",
+    "undo": "undo:run_command",
     "memory": "data:run_memory",
     "sandbox": "sandbox:run_command",
     "help": "command_line:run_help",
 }
 """Command words, and the module of this package and its function that run each; imported only when it runs."""
 COMMANDS_HELP = (
-    "Further commands: run, tool, policy, doctor, config, trust, sessions, trash, memory, sandbox, help; each"
-    " takes --help."
+    "Further commands: run, tool, policy, doctor, config, trust, sessions, trash, undo, memory, sandbox, help;"
+    " each takes --help."
 )
 MODES = ("ask", "auto-edit", "plan", "yolo")
 PROVIDERS = ("ollama", "openai", "offline", "scripted")

@@ -21,6 +21,7 @@ from ollm_tui.core.bus.states import RememberScope
 from ollm_tui.core.execution.calls import CallRecord
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.execution.judging import AutoAnswer, ExecutorOptions
+from ollm_tui.core.files.journal_undo import Undo, open_undo
 from ollm_tui.core.files.trash import Trash
 from ollm_tui.core.files.vacated_paths import VacatedPaths
 from ollm_tui.core.memory import Memory
@@ -78,6 +79,7 @@ class Core:
     outputs: OutputDirectory
     audit: AuditWriter
     web: WebAccess
+    undo: Undo
     notices: tuple[str, ...] = ()
     """What a person should know before anything happens."""
 
@@ -141,7 +143,11 @@ async def open_core(
     if context.attended:
         # The probe runs a program: whoever judges the first call must not wait for it.
         asyncio.get_running_loop().run_in_executor(None, bubblewrap)
-    executor = _executor(configuration, attendance, registry, context, outputs, audit, uses, hint)
+    undo = open_undo(state_dir(), root, clock)
+    if not judging_only:
+        notices += await asyncio.to_thread(_prepare_undo, undo)
+    options = ExecutorOptions(outputs=outputs, nobody_hint=hint, journal=undo.journal)
+    executor = _executor(configuration, attendance, registry, context, options, audit, uses)
     core = Core(
         configuration=configuration,
         registry=registry,
@@ -155,6 +161,7 @@ async def open_core(
         outputs=outputs,
         audit=audit,
         web=web,
+        undo=undo,
         notices=(*notices, *plugin_errors),
     )
     try:
@@ -164,7 +171,7 @@ async def open_core(
         report = report or log.warning
         for text in await _end_commands(hub):
             report(text)
-        for close in (audit.close, uses.close, store.close):
+        for close in (audit.close, uses.close, store.close, undo.journal.store.close):
             await asyncio.to_thread(close)
         if audit.missing:
             report(f"The audit log is not complete: {audit.missing}")
@@ -192,28 +199,30 @@ def _executor(
     attendance: Attendance,
     registry: ToolRegistry,
     context: ToolContext,
-    outputs: OutputDirectory,
+    options: ExecutorOptions,
     audit: AuditWriter,
     uses: ApprovalUses,
-    hint: str,
 ) -> ToolExecutor:
     settings = configuration.settings
+
+    def record(call: CallRecord) -> None:
+        audit.record(audit_entry(call))
+
     return ToolExecutor(
         registry,
         PolicyEngine(configuration.sources),
         context.bus,
         configuration.workspace,
         context.attended,
-        ExecutorOptions(
+        replace(
+            options,
             context=context,
             mode=settings.mode,
             auto_answer=AutoAnswer.YES if attendance is Attendance.YES else AutoAnswer.NOBODY,
-            nobody_hint=hint,
             confirm_timeout=settings.confirm.timeout if context.attended else UNATTENDED_CONFIRM_SECONDS,
             forgiving=settings.tools.forgiving,
-            outputs=outputs,
             approvals=ApprovalStore(configuration.files.remember_in, on_used=uses.record),
-            on_record=lambda record: audit.record(audit_entry(record)),
+            on_record=record,
             recorded=audit.written,
             clock=context.clock,
         ),
@@ -231,6 +240,18 @@ def _prepare_disk(store: Store, clock: Clock) -> list[str]:
         notices.append(failure.message)
     prune_loose_outputs(state_dir() / "outputs", clock)
     return notices
+
+
+def _prepare_undo(undo: Undo) -> list[str]:
+    """Finish undos that were cut short and forget what is too old; return what a person should know."""
+    try:
+        damaged = undo.journal.store.open()
+        finished = undo.finish_interrupted()
+        undo.journal.prune()
+    except (StorageFailed, OSError) as failure:
+        return [f"Undo is off: {failure}"]
+    said = ["An undo that was cut short was finished; `ollm-tui undo list` shows it."] if finished else []
+    return said + ([damaged.message] if damaged is not None else [])
 
 
 def _todos_publisher(bus: MessageBus) -> Callable[[tuple[Todo, ...], str, int], None]:

@@ -16,6 +16,7 @@ from ollm_tui.core.base.results import ToolResult, UpdateOutput
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.states import CallState, Origin
 from ollm_tui.core.execution.calls import CallContext, CallOrder, Transition
+from ollm_tui.core.execution.journaling import CallJournal
 from ollm_tui.core.execution.judging import CallJudge, ExecutorOptions
 from ollm_tui.core.execution.permission import PermissionGate
 from ollm_tui.core.execution.running import ResultLimits, run_invocation
@@ -57,6 +58,7 @@ class ToolExecutor(CallJudge):
         self._gate = PermissionGate(self, bus, self._clock, options)
         self._results = ResultLimits(context.limits, options.outputs)
         self._recorded = options.recorded
+        self._journal = None if options.journal is None else CallJournal(options.journal)
 
     async def __aenter__(self) -> Self:
         return self
@@ -153,4 +155,8 @@ class ToolExecutor(CallJudge):
         if self.approvals is not None:
             self.approvals.record_use(judged.explanation)
         limit = self._context.limits.call_seconds
-        return await run_invocation(context, judged.invocation, limit, self.bus, self._clock)
+
+        async def run() -> ToolResult:
+            return await run_invocation(context, judged.invocation, limit, self.bus, self._clock)
+
+        return await (run() if self._journal is None else self._journal.around(context, judged.invocation, run))

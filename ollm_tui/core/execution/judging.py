@@ -25,6 +25,7 @@ from ollm_tui.core.bus.confirmation import Preview
 from ollm_tui.core.bus.states import Origin, RememberScope, Risk
 from ollm_tui.core.execution.calls import CallContext, CallRecord, CallReview, Transition, canonical, digest_of
 from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.files.journal import Journal
 from ollm_tui.core.policy.approvals import ApprovalStore, RememberOffer
 from ollm_tui.core.policy.audit import AuditEvent
 from ollm_tui.core.policy.engine import Explanation, Floor, JudgedCall, PolicyEngine
@@ -68,6 +69,8 @@ class ExecutorOptions:
     """Receives what the audit saves."""
     recorded: Callable[[], Awaitable[None]] | None = None
     """Waits before a call runs until the audit has saved what it received. Raises StorageFailed."""
+    journal: Journal | None = None
+    """Takes down what calls change in the workspace, for undo."""
     clock: Clock | None = None
     ids: IdSource | None = None
 

@@ -42,12 +42,14 @@ def replace_file(
     pieces: Sequence[bytes | memoryview],
     *,
     like: os.stat_result | None = None,
+    mode: int | None = None,
     before_commit: Callable[[], object] | None = None,
 ) -> os.stat_result:
     """Put `pieces`, one after the other, in the place of `name`; returns the status of the new file.
 
     `like` is the status of the file that is replaced: its permissions and, where that is permitted, its owner
     and extended attributes are kept. Without it the file is new, gets what the umask leaves, and must not exist.
+    `mode` are other permissions for it, which it has from its first moment on.
     `before_commit` is called when all is written and may raise to leave everything as it was.
     Raises OSError: FileExistsError when a new file's name is taken; the old content then stays.
     """
@@ -55,9 +57,11 @@ def replace_file(
     try:
         _write_all(descriptor, pieces)
         if like is None:
-            os.fchmod(descriptor, 0o666 & ~_umask())
+            os.fchmod(descriptor, 0o666 & ~_umask() if mode is None else mode)
         else:
             _take_after(descriptor, directory, name, like)
+            if mode is not None:
+                os.fchmod(descriptor, mode)
         os.fsync(descriptor)
         written = os.fstat(descriptor)
         if before_commit is not None:

@@ -137,19 +137,32 @@ class Trash:
         original, shown = manifest.original, quote_name(str(manifest.original))
         try:
             original.parent.mkdir(parents=True, exist_ok=True)
-            with _opened(self.folder / identifier) as inside, _opened(original.parent) as directory:
-                self._put_back(inside, directory, original.name)
+            with _opened(original.parent) as directory:
+                self.put_back(identifier, directory, original.name)
         except FileExistsError:
             raise FileExists(
                 f"{shown} exists. Move it away first; the entry {identifier} stays in the trash.", {"path": shown}
             ) from None
         except OSError as error:
             raise from_os_error(error, shown, FileWriteFailed) from None
-        self._discard(identifier)
         return manifest.entry(identifier)
 
+    def holds(self, identifier: str) -> bool:
+        """Return whether the entry is there and can be put back."""
+        return self._manifest(identifier) is not None
+
+    def content_of(self, identifier: str) -> Path:
+        """Return where the deleted thing lies now."""
+        return self.folder / identifier / _CONTENT
+
+    def put_back(self, identifier: str, directory: int, name: str) -> None:
+        """Put what an entry holds into an open directory. Raises OSError, FileExistsError where `name` is taken."""
+        with _opened(self.folder / identifier) as inside:
+            self._move_back(inside, directory, name)
+        self._discard(identifier)
+
     @staticmethod
-    def _put_back(inside: int, directory: int, name: str) -> None:
+    def _move_back(inside: int, directory: int, name: str) -> None:
         try:
             rename_without_replacing(inside, _CONTENT, directory, name)
         except OSError as error:

@@ -1,0 +1,130 @@
+"""Write down for the journal what a call is about to replace, and afterwards what it has changed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ollm_tui.core.base.errors import StorageFailed
+from ollm_tui.core.base.results import ToolResult
+from ollm_tui.core.execution.calls import CallContext
+from ollm_tui.core.fence.workspace import Access
+from ollm_tui.core.files.journal import Change, Entry, EntryState, Journal, change_between, with_state
+from ollm_tui.core.files.journal_states import ABSENT, NOTHING, FileKind, Place, Sighting, look_at
+from ollm_tui.core.tools.base import AnyInvocation
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Watched:
+    """The paths of a call that writes files, as they were before."""
+
+    entry: Entry
+    before: Mapping[Place, Sighting]
+    by_inode: bool
+
+
+class CallJournal:
+    """Stands around the effect of each call; a journal that fails never holds a call up."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    async def around(
+        self, context: CallContext, invocation: AnyInvocation, run: Callable[[], Awaitable[ToolResult]]
+    ) -> ToolResult:
+        """Run the call between two looks at what it touches; a note says where that failed."""
+        places = _written_places(invocation)
+        if not places:
+            return await run()
+        watched = await _guarded(context, lambda: self._begin(context, invocation, places))
+        if watched is None:
+            return await run()
+        trash: str | None = None
+        try:
+            result = await run()
+            trash = getattr(result.data, "trash_id", None)
+            return result
+        finally:
+            await _guarded(context, lambda: self._finish(watched, trash or ""))
+
+    def _begin(self, context: CallContext, invocation: AnyInvocation, places: list[Place]) -> _Watched:
+        by_inode = len(places) > 1  # a move: whatever happens in a directory later moves back with it
+        before = {place: look_at(place, by_inode=by_inode) for place in places}
+        parents = {parent: NOTHING for place in places if before[place] is NOTHING for parent in _missing_above(place)}
+        contents = [each.content for each in before.values() if each.content is not None]
+        entry = self._journal.begin(context.call_id, invocation.tool.name, invocation.get_description(), contents)
+        return _Watched(entry, {**parents, **before}, by_inode)
+
+    def _finish(self, watched: _Watched, trash: str) -> None:
+        after = {place: look_at(place, by_inode=watched.by_inode) for place in watched.before}
+        changes = list(_changes(watched.before, after, trash))
+        contents = [each.content for each in after.values() if each.content is not None]
+        self._journal.save(with_state(watched.entry, EntryState.DONE, changes), contents)
+
+
+async def _guarded(context: CallContext, work: Callable[[], T]) -> T | None:
+    """Run it in a thread; where the journal fails the call goes on, and a note says so."""
+    try:
+        return await asyncio.to_thread(work)
+    except (StorageFailed, OSError) as error:
+        log.warning("not recorded for undo: %s", error)
+        reason = error.message if isinstance(error, StorageFailed) else error.strerror or str(error)
+        context.notes.append(f"undo is off, this call cannot be undone: {reason}")
+        return None
+
+
+def _written_places(invocation: AnyInvocation) -> list[Place]:
+    fence = invocation.context.workspace
+    if fence is None:
+        return []
+    places: list[Place] = []
+    for touched in invocation.touched_paths():
+        if touched.access is Access.WRITE:
+            location = fence.resolve(touched.path, touched.access, follow=touched.follow)
+            if location.relative:
+                places.append(Place(str(location.root), location.relative))
+    return places
+
+
+def _missing_above(place: Place) -> Iterator[Place]:
+    """Yield the directories above that a call may make, the outermost first."""
+    parts = place.relative.split("/")[:-1]
+    for count in range(1, len(parts) + 1):
+        above = Place(place.root, "/".join(parts[:count]))
+        if not os.path.lexists(above.path):
+            yield above
+
+
+def _changes(before: Mapping[Place, Sighting], after: Mapping[Place, Sighting], trash: str) -> Iterator[Change]:
+    gone = {place for place in before if before[place].state != ABSENT and after[place].state == ABSENT}
+    moved: set[Place] = set()
+    for place, now in after.items():
+        origin = next((each for each in gone if _is_same_file(before[each], now)), None)
+        if origin is not None:
+            moved.add(origin)
+            yield Change(place, before[place].state, now.state, origin=origin)
+        elif place not in gone:
+            change = change_between(place, before[place], now)
+            if change is not None:
+                yield change
+    for place in gone - moved:
+        if trash:
+            yield Change(place, before[place].state, ABSENT, trash=trash)
+        elif before[place].state.kind is FileKind.DIRECTORY:
+            yield Change(place, before[place].state, ABSENT, reason="what was in the directory is not known")
+        elif (change := change_between(place, before[place], after[place])) is not None:
+            yield change
+
+
+def _is_same_file(one: Sighting, other: Sighting) -> bool:
+    if one.signature is None or other.signature is None:
+        return False
+    return (one.device, one.signature[2]) == (other.device, other.signature[2])
