@@ -171,6 +171,14 @@ class MemoryOutcome(StrEnum):
 
 
 @dataclass(frozen=True)
+class LoggedAt:
+    """The events of the session's log that an entry came from, by their ids."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
 class UserEntry:
     """A message of the person."""
 
@@ -179,6 +187,10 @@ class UserEntry:
     time: str = ""
     queued: bool = False
     """Typed during a turn; sent when that ends."""
+    logged: LoggedAt | None = None
+    """Where its text is in the log; None while the log does not have it."""
+    stored: bool = False
+    """Whether its text is in the log alone."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +206,10 @@ class AnswerEntry:
     partial: bool = False
     tokens: int | None = None
     seconds: float | None = None
+    logged: LoggedAt | None = None
+    """Where its text is in the log; None while the log does not have it."""
+    stored: bool = False
+    """Whether its text is in the log alone."""
 
 
 @dataclass(frozen=True)
@@ -217,6 +233,10 @@ class CallEntry:
     notes: tuple[str, ...] = ()
     verdict: str = ""
     """How it was allowed or refused, in words."""
+    logged: LoggedAt | None = None
+    """Where its text is in the log; None while the log does not have it."""
+    stored: bool = False
+    """Whether its text is in the log alone."""
 
 
 class NoteKind(StrEnum):
@@ -265,4 +285,11 @@ class ConversationCleared:
     entries: tuple[Entry, ...] = field(default=())
 
 
-Change: TypeAlias = EntriesChanged | AnswerGrew | ConversationCleared
+@dataclass(frozen=True)
+class EntriesRead:
+    """Entries with their texts, read back from the log."""
+
+    entries: tuple[Entry, ...]
+
+
+Change: TypeAlias = EntriesChanged | AnswerGrew | ConversationCleared | EntriesRead

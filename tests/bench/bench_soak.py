@@ -110,8 +110,8 @@ async def run_session(folder: Path, turns: int) -> list[Sample]:
 async def one_turn(dashboard: DashboardHarness, turn: int) -> None:
     """Send a message and wait for the end of its turn."""
     app = dashboard.app
-    assert app.backend is not None
-    app.backend.handle(SendMessage(f"go on with step {turn}"))
+    assert app.holder.backend is not None
+    app.holder.backend.handle(SendMessage(f"go on with step {turn}"))
     while app.dashboard.status.activity in (Activity.IDLE, Activity.FAILED):
         await asyncio.sleep(0.002)
     while app.dashboard.status.activity not in (Activity.IDLE, Activity.FAILED):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -36,6 +36,7 @@ from ollm_tui.tui.values import (
     Change,
     EntriesChanged,
     Entry,
+    LoggedAt,
     NoteEntry,
     NoteKind,
     UserEntry,
@@ -57,6 +58,8 @@ class ConversationController:
     """Builder of conversation entries; keeps the live answer and running calls."""
 
     model: str = ""
+    recorded: Callable[[], bool] = lambda: True
+    """Whether the log has the events that come now."""
     _live: AnswerEntry | None = None
     _last: AnswerEntry | None = None
     _calls: dict[str, CallEntry] = field(default_factory=dict[str, CallEntry])
@@ -72,7 +75,9 @@ class ConversationController:
                 return []
             case UserMessageEvent():
                 self._asked_at, self._last = _moment(event.time), None
-                return [_changed(UserEntry(self._new_id("user"), event.text, _clock(event.time)))]
+                return [
+                    _changed(UserEntry(self._new_id("user"), event.text, _clock(event.time), logged=self._at(event)))
+                ]
             case TextDeltaEvent() | ReasoningDeltaEvent():
                 return self._grow(event)
             case AssistantMessageEvent():
@@ -146,13 +151,20 @@ class ConversationController:
         seconds = (ended - begun).total_seconds() if begun and ended else None
         self._asked_at = ended
         self._last = replace(
-            entry, text=event.text, reasoning=event.reasoning, live=False, partial=event.partial, seconds=seconds
+            entry,
+            text=event.text,
+            reasoning=event.reasoning,
+            live=False,
+            partial=event.partial,
+            seconds=seconds,
+            logged=self._at(event),
         )
         return [_changed(self._last)]
 
     def _begun(self, event: ToolCallEvent) -> CallEntry:
         arguments = json.dumps(event.arguments, indent=2, ensure_ascii=False)
-        return CallEntry(event.call_id, event.name, summary_of(event.arguments), arguments=arguments)
+        summary = summary_of(event.arguments)
+        return CallEntry(event.call_id, event.name, summary, arguments=arguments, logged=self._at(event))
 
     def _output(self, event: ToolOutputEvent) -> list[Change]:
         call = self._calls.get(event.call_id)
@@ -181,7 +193,7 @@ class ConversationController:
         call = self._calls.pop(event.call_id, None)
         if call is None:
             return []
-        result = event.result
+        result, begun = event.result, call.logged
         return [
             _changed(
                 replace(
@@ -192,6 +204,7 @@ class ConversationController:
                     duration_ms=result.duration_ms,
                     exit_code=result.exit_code,
                     notes=result.notes,
+                    logged=LoggedAt(begun.first, event.id) if begun is not None and self.recorded() else None,
                 )
             )
         ]
@@ -209,6 +222,9 @@ class ConversationController:
         if status is TurnStatus.INTERRUPTED:
             changes.append(self._note("Interrupted.", NoteKind.NOTICE))
         return changes
+
+    def _at(self, event: Event) -> LoggedAt | None:
+        return LoggedAt(event.id, event.id) if event.id and self.recorded() else None
 
     def _put(self, call: CallEntry) -> EntriesChanged:
         self._calls[call.id] = call

@@ -29,6 +29,7 @@ from ollm_tui.tui.controllers.confirmations_controller import ConfirmationsContr
 from ollm_tui.tui.controllers.conversation_controller import ConversationController
 from ollm_tui.tui.controllers.jobs_controller import JobsController
 from ollm_tui.tui.controllers.memory_controller import MemoryController
+from ollm_tui.tui.controllers.stored_entries import StoredEntriesController
 from ollm_tui.tui.controllers.todos_controller import StoreWatcher, TodosController
 from ollm_tui.tui.controllers.trust_controller import TrustController
 from ollm_tui.tui.controllers.turns_controller import TurnsController
@@ -62,7 +63,8 @@ class RuntimeController:
         self._post = post
         self._core = core = runtime.core
         self._tasks: set[asyncio.Task[None]] = set()
-        self._conversation = ConversationController()
+        self._conversation = ConversationController(recorded=lambda: not runtime.log.error)
+        self._stored = StoredEntriesController(lambda: runtime.log.path, post)
         self._turns = TurnsController(runtime.agent, post, clock.monotonic)
         self._confirmations = ConfirmationsController(core.bus, core.executor, post, self._start)
         self._todos = TodosController(core.todos, post)
@@ -154,6 +156,8 @@ class RuntimeController:
         match intent:
             case intents.TurnIntent():
                 self._turns.handle(intent)
+            case intents.EntryIntent():
+                self._start(self._stored.handle(intent))
             case intents.ConfirmationIntent():
                 self._confirmations.handle(intent)
             case intents.CommandIntent():

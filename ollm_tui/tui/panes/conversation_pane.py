@@ -114,8 +114,17 @@ class ConversationPane(Vertical):
 
     def action_found(self, step: int) -> None:
         """Go to another hit."""
-        if self._search_text and not self.transcript.find(self._search_text, step):
-            self.notify(f"Nothing has {visible(self._search_text)!r} in it.", markup=False)
+        if self._search_text:
+            search = self.transcript.search(self._search_text, step)
+            if search.entries:
+                self.post_message(search)
+            else:
+                self.show_found(search.words, search.otherwise)
+
+    def show_found(self, words: str, entry_id: str) -> None:
+        """Go to the entry that was found; say so where there is none."""
+        if not self.transcript.show_found(entry_id):
+            self.notify(f"Nothing has {visible(words)!r} in it.", markup=False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Find what was typed."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.bus.states import RememberScope
     from ollm_tui.tui.terminal_references import Reference
-    from ollm_tui.tui.values import MemoryName, MemoryQuery
+    from ollm_tui.tui.values import Entry, MemoryName, MemoryQuery
 
 
 class Intent(Message):
@@ -73,6 +73,26 @@ class RetryTurn(TurnIntent):
 
 class InterruptTurn(TurnIntent):
     """Stop the running turn."""
+
+
+class EntryIntent(Intent):
+    """Base of the intents about entries whose text is in the log alone."""
+
+
+@dataclass
+class ReadEntries(EntryIntent):
+    """Read these entries' texts back."""
+
+    entries: tuple[Entry, ...]
+
+
+@dataclass
+class FindEntry(EntryIntent):
+    """Find the first of these entries that has `words` in its text; else it is the entry `otherwise`, if any."""
+
+    words: str
+    entries: tuple[Entry, ...]
+    otherwise: str = ""
 
 
 # -- mode and trust ----------------------------------------------------------------------------------------------------

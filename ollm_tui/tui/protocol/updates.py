@@ -41,6 +41,14 @@ class ConversationUpdate(Update):
 
 
 @dataclass
+class FoundUpdate(Update):
+    """The answer to `FindEntry`; without an id nothing has the words in it."""
+
+    words: str
+    entry_id: str
+
+
+@dataclass
 class QueueUpdate(Update):
     """The queue of confirmations as it is now."""
 

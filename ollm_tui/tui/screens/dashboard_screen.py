@@ -140,6 +140,8 @@ class Dashboard(TerminalFocusScreen):
             case updates.DraftUpdate(text):
                 self.prompt.put_back(text)
                 self.go_to_prompt()
+            case updates.FoundUpdate(words, entry_id):
+                self.chat.show_found(words, entry_id)
             case updates.TrustQuestionUpdate(path, content):
                 self._ask_for_trust(path, content)
             case updates.ConfigErrorsUpdate(errors):

@@ -1,7 +1,8 @@
 """The conversation laid out in rows, without a screen: entries, blocks, heights, strips.
 
 Blocks never in sight have estimated heights; painting corrects them, and the view then keeps its position. Entries
-long out of sight keep their height alone, and are laid out again when they come into sight.
+long out of sight keep their height alone: they are laid out again when they come into sight, and a long text that the
+log has is read back from there.
 """
 
 from __future__ import annotations
@@ -14,14 +15,21 @@ from itertools import accumulate
 
 from textual.strip import Strip
 
+from ollm_tui.tui.entry_texts import is_stored, text_size, without_text
+from ollm_tui.tui.styled_text import line
 from ollm_tui.tui.values import AnswerEntry, AnswerGrew, CallEntry, Entry, NoteEntry
-from ollm_tui.tui.widgets.block_painting import Block, BlockPainter
+from ollm_tui.tui.widgets.block_painting import Block, BlockPainter, LinesBlock
 
 PAINTED_BLOCKS = 1_500
 """Blocks whose strips are cached."""
 
 LAID_OUT_ENTRIES = 500
-"""Entries whose blocks are kept."""
+"""Entries whose blocks and texts are kept."""
+
+KEPT_TEXT = 20_000_000
+"""Characters of these texts; beyond it fewer entries are kept, though never less than LEAST_ENTRIES."""
+
+LEAST_ENTRIES = 200
 
 
 @dataclass(eq=False)
@@ -74,6 +82,10 @@ class ConversationLayout:
         self._painted: OrderedDict[int, BlockSlot] = OrderedDict()
         self._laid_out: OrderedDict[int, LaidOutEntry] = OrderedDict()
         """Entries with blocks by index, last used last."""
+        self._sizes: dict[int, int] = {}
+        self._characters = 0
+        self._missing: dict[str, Entry] = {}
+        self._asked: set[str] = set()
 
     def clear(self) -> None:
         """Remove all entries."""
@@ -81,6 +93,10 @@ class ConversationLayout:
         self._index.clear()
         self._painted.clear()
         self._laid_out.clear()
+        self._sizes.clear()
+        self._missing.clear()
+        self._asked.clear()
+        self._characters = 0
         self._tops, self._stale_from = [0], 0
 
     def upsert(self, entry: Entry) -> bool:
@@ -97,6 +113,25 @@ class ConversationLayout:
             item.entry = entry
         self.refresh_entry(entry.id)
         return index is None
+
+    def restore(self, entry: Entry) -> None:
+        """Give an entry its text again, which was read back."""
+        self._asked.discard(entry.id)
+        index = self._index.get(entry.id)
+        if index is not None and is_stored(self.items[index].entry):
+            self.items[index].entry = entry
+            self.refresh_entry(entry.id)
+
+    def take_missing(self) -> tuple[Entry, ...]:
+        """Return the entries that came into sight without their texts, each until that is restored once."""
+        missing = tuple(self._missing.values())
+        self._asked.update(self._missing)
+        self._missing.clear()
+        return missing
+
+    def index_of(self, entry_id: str) -> int | None:
+        """Return where an entry stands."""
+        return self._index.get(entry_id)
 
     def grow(self, change: AnswerGrew) -> None:
         """Append to a live answer; unknown ids are ignored."""
@@ -126,6 +161,11 @@ class ConversationLayout:
         item.slots = slots
         self._stale_from = min(self._stale_from, index)
         self._keep(index)
+
+    def refresh_all(self) -> None:
+        """Lay all entries out again; those out of sight when they come into it."""
+        for index in list(self._laid_out):
+            self.refresh_entry(self.items[index].entry.id)
 
     def restyle(self, painter: BlockPainter, width: int) -> None:
         """Drop everything painted, for another theme or width."""
@@ -215,8 +255,13 @@ class ConversationLayout:
             item.slots = [BlockSlot(block, block.estimate(self._width)) for block in self._blocks_of(item.entry)]
             for slot in item.slots:
                 self._paint(slot)
+            blank = item.gap + item.rows - item.height if is_stored(item.entry) else 0
+            if blank > 0:  # what stands below holds its place until the text is there
+                item.slots.append(BlockSlot(LinesBlock((line(),) * blank), blank))
             if item.height != item.gap + item.rows:
                 self._stale_from = min(self._stale_from, index)
+        if is_stored(item.entry) and item.entry.id not in self._asked:
+            self._missing[item.entry.id] = item.entry
         self._keep(index)
         return item.slots
 
@@ -224,8 +269,13 @@ class ConversationLayout:
         """Keep the blocks of the entries used last."""
         self._laid_out[index] = self.items[index]
         self._laid_out.move_to_end(index)
-        while len(self._laid_out) > LAID_OUT_ENTRIES:
-            _, item = self._laid_out.popitem(last=False)
+        size = text_size(self.items[index].entry)
+        self._characters += size - self._sizes.get(index, 0)
+        self._sizes[index] = size
+        while len(self._laid_out) > (LAID_OUT_ENTRIES if self._characters <= KEPT_TEXT else LEAST_ENTRIES):
+            oldest, item = self._laid_out.popitem(last=False)
+            self._characters -= self._sizes.pop(oldest)
+            item.entry = without_text(item.entry)
             item.rows = item.height - item.gap
             for slot in item.slots:
                 self._painted.pop(id(slot), None)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.escape import visible, visible_block
+from ollm_tui.tui.entry_texts import is_stored
 from ollm_tui.tui.styled_text import TextRole, line, lines_of
 from ollm_tui.tui.terminal_references import folded_references
 from ollm_tui.tui.values import AnswerEntry, CallEntry, ConfirmationQueueSnapshot, Entry, NoteEntry, NoteKind, UserEntry
@@ -51,6 +52,8 @@ class EntryComposer:
 
     def blocks_of(self, entry: Entry) -> list[Block]:
         """Return an entry's blocks."""
+        if is_stored(entry) and not (isinstance(entry, CallEntry) and self.folded(entry)):
+            return [LinesBlock((line(("...", TextRole.MUTED)),))]  # for as long as its text is read back
         match entry:
             case UserEntry():
                 return _user_blocks(entry, folded=self.folded(entry))
@@ -138,17 +141,6 @@ def markdown_blocks(parts: Iterable[Prose | Code]) -> Iterator[Block]:
                 yield ProseBlock(text, index > 0)
             case Code(text, language, joins):
                 yield CodeBlock(text, language, index > 0 and not joins)
-
-
-def source_of(entry: Entry) -> str:
-    """Return what copying an entry puts on the clipboard."""
-    match entry:
-        case UserEntry() | AnswerEntry():
-            return entry.text
-        case NoteEntry():
-            return f"{entry.text}\n{entry.body}".rstrip()
-        case CallEntry():
-            return entry.output or entry.arguments or entry.summary
 
 
 def _user_blocks(entry: UserEntry, *, folded: bool) -> list[Block]:

@@ -12,6 +12,7 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
+from ollm_tui.tui.protocol.intents import ReadEntries
 from ollm_tui.tui.styled_text import TextRole
 from ollm_tui.tui.widgets.block_painting import BlockPainter
 from ollm_tui.tui.widgets.conversation_layout import BlocksOf, ConversationLayout, RowPosition
@@ -61,6 +62,8 @@ class ScrollSurface(ScrollView, can_focus=True):
             self.refresh()
         finally:
             self._updating = False
+        if missing := self.document.take_missing():
+            self.post_message(ReadEntries(missing))
 
     def go_to(self, row: int) -> None:
         """Scroll a row to the top, as far as the end allows."""
@@ -85,7 +88,7 @@ class ScrollSurface(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         """Draw a row, with mark and selection."""
-        base = self.rich_style
+        base = self._painter.base if self._painter is not None else self.rich_style  # Textual walks the tree for it
         row = y + self.scroll_offset.y
         painted = self.document.strip_at(row)
         if painted is None or self._painter is None:

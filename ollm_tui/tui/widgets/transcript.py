@@ -12,6 +12,8 @@ from textual.message import Message
 from textual.timer import Timer
 
 from ollm_tui.tui.bindings import KeyGroup, register_keys
+from ollm_tui.tui.entry_texts import has_words, is_stored, source_of
+from ollm_tui.tui.protocol.intents import FindEntry
 from ollm_tui.tui.values import (
     AnswerGrew,
     CallEntry,
@@ -19,10 +21,11 @@ from ollm_tui.tui.values import (
     ConfirmationQueueSnapshot,
     ConversationCleared,
     EntriesChanged,
+    EntriesRead,
     Entry,
     NoteEntry,
 )
-from ollm_tui.tui.widgets.entry_blocks import EntryComposer, source_of
+from ollm_tui.tui.widgets.entry_blocks import EntryComposer
 from ollm_tui.tui.widgets.scroll_surface import ScrollSurface
 
 LIVE_INTERVAL = 0.05
@@ -73,6 +76,10 @@ class Transcript(ScrollSurface):
                 for entry in entries:
                     if self.document.upsert(entry) and not self.following:
                         self.new_below += 1
+                self.update_layout()
+            case EntriesRead(entries):
+                for entry in entries:
+                    self.document.restore(entry)
                 self.update_layout()
             case ConversationCleared(entries):
                 self._growth.clear()
@@ -149,8 +156,7 @@ class Transcript(ScrollSurface):
     def fold_all(self) -> None:
         """Open everything, or fold everything again."""
         self._composer.open_all(not self._composer.all_open)
-        for item in self.document.items:
-            self.document.refresh_entry(item.entry.id)
+        self.document.refresh_all()
         self.update_layout()
 
     def action_copy(self) -> None:
@@ -175,18 +181,30 @@ class Transcript(ScrollSurface):
         """Scroll by pages; the prompt does it too."""
         self.go_to(self.scroll_offset.y + step * max(1, self.size.height - 2))
 
-    def find(self, words: str, step: int) -> bool:
-        """Mark the next (1) or previous (-1) entry with `words`; False without one."""
+    def search(self, words: str, step: int) -> FindEntry:
+        """Return the next (1) or previous (-1) entry with `words`, and those before it that the log has to search."""
         items = self.document.items
         wanted = words.casefold()
         start = self.chosen if self.chosen is not None else (len(items) if step < 0 else -1)
-        for offset in range(1, len(items) + 1):
-            index = (start + step * offset) % len(items)
-            if wanted in _searchable(items[index].entry):
-                self.chosen = index
-                self.reveal(index)
-                return True
-        return False
+        order = (items[(start + step * offset) % len(items)].entry for offset in range(1, len(items) + 1))
+        stored: list[Entry] = []
+        found = ""
+        for entry in order:
+            if has_words(entry, wanted):
+                found = entry.id
+                break
+            if is_stored(entry):
+                stored.append(entry)
+        return FindEntry(words, tuple(stored), found)
+
+    def show_found(self, entry_id: str) -> bool:
+        """Mark what was found; False where that is nothing."""
+        index = self.document.index_of(entry_id)
+        if index is None:
+            return False
+        self.chosen = index
+        self.reveal(index)
+        return True
 
     def on_click(self, event: events.Click) -> None:
         """Mark the clicked entry; on its first line fold it."""
@@ -225,8 +243,3 @@ class Transcript(ScrollSurface):
         self._growth.clear()
         for entry_id, (text, reasoning) in merged.items():
             self.document.grow(AnswerGrew(entry_id, "".join(text), "".join(reasoning)))
-
-
-def _searchable(entry: Entry) -> str:
-    summary = f"{entry.tool} {entry.summary}" if isinstance(entry, CallEntry) else ""
-    return f"{summary}\n{source_of(entry)}".casefold()

@@ -1,0 +1,60 @@
+"""The texts of conversation entries: what is copied and searched, and what entries far from the screen leave out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ollm_tui.core.bus.states import CallState
+from ollm_tui.tui.values import AnswerEntry, CallEntry, Entry, NoteEntry, UserEntry
+
+KEPT_CHARACTERS = 400
+"""A shorter text stays in memory: reading it back costs more than it takes."""
+
+
+def source_of(entry: Entry) -> str:
+    """Return what copying an entry puts on the clipboard."""
+    match entry:
+        case UserEntry() | AnswerEntry():
+            return entry.text
+        case NoteEntry():
+            return f"{entry.text}\n{entry.body}".rstrip()
+        case CallEntry():
+            return entry.output or entry.arguments or entry.summary
+
+
+def has_words(entry: Entry, folded_words: str) -> bool:
+    """Return whether the text of an entry has words in it, given in folded case."""
+    summary = f"{entry.tool} {entry.summary}" if isinstance(entry, CallEntry) else ""
+    return folded_words in f"{summary}\n{source_of(entry)}".casefold()
+
+
+def is_stored(entry: Entry) -> bool:
+    """Return whether the entry's text is in the log alone."""
+    return not isinstance(entry, NoteEntry) and entry.stored
+
+
+def text_size(entry: Entry) -> int:
+    """Return about how many characters an entry keeps in memory."""
+    match entry:
+        case UserEntry() | NoteEntry():
+            return len(entry.text)
+        case AnswerEntry():
+            return len(entry.text) + len(entry.reasoning)
+        case CallEntry():
+            shown = 0 if entry.preview is None else KEPT_CHARACTERS + 1
+            return len(entry.output) + len(entry.arguments) + shown
+
+
+def without_text(entry: Entry) -> Entry:
+    """Return an entry whose long text is in the log alone; as it is where the log does not have it."""
+    if isinstance(entry, NoteEntry) or entry.logged is None or text_size(entry) <= KEPT_CHARACTERS:
+        return entry
+    match entry:
+        case UserEntry():
+            return replace(entry, text="", stored=True)
+        case AnswerEntry():
+            return replace(entry, text="", reasoning="", stored=True)
+        case CallEntry() if entry.state is CallState.DONE:
+            return replace(entry, arguments="", output="", preview=None, stored=True)
+        case CallEntry():
+            return entry
