@@ -28,6 +28,7 @@ def run_command(argv: list[str]) -> int:
                 "engines": [
                     {
                         "name": engine.name,
+                        "cage": engine.cage,
                         "version": engine.version,
                         "limits": {name: held.value for name, held in engine.limits.items()},
                     }

@@ -24,6 +24,7 @@ from ollm_tui.core.policy.rules import (
     tool_names,
 )
 from ollm_tui.core.policy.shell.wrappers import changes_state, is_wrapper
+from ollm_tui.core.sandbox.engines import WORK_ENGINES
 from ollm_tui.core.tools.base import AnyTool, ToolGroup
 from ollm_tui.core.tools.registry import LATER_TOOLS
 from ollm_tui.core.tools.schema import function_schema
@@ -82,9 +83,7 @@ class _Linter:
         for filtered, where in ((document.tools, "[tools]"), (document.tools.groups, "[tools] groups")):
             yield from self._filter(filtered, where, groups=filtered is document.tools.groups)
         yield from self._approvals()
-        for key in sorted(document.sandbox.model_fields_set & {"cpu_percent", "image"}):
-            message = f"[sandbox] {key}: no engine of this version can honour it. Take it out."
-            yield self._found(LintFindingKind.NO_EFFECT, message)
+        yield from self._sandbox()
         rules = self._loaded.rules_with_sources
         for index, (rule, where) in enumerate(rules):
             yield from self._names(rule, where)
@@ -92,6 +91,16 @@ class _Linter:
                 yield from self._condition(condition, rule, where)
             yield from self._conflicts_inside(rule, where)
             yield from self._shadowed(rule, where, rules[:index])
+
+    def _sandbox(self) -> Iterator[LintFinding]:
+        """Yield keys that no engine of the mode can honour; network = false is what every engine holds."""
+        table = self._loaded.document.sandbox
+        engines = [engine for engine in WORK_ENGINES if engine.name == table.mode] or WORK_ENGINES
+        nowhere = {key for key in engines[0].dishonours if all(key in engine.dishonours for engine in engines)}
+        whose = f"{engines[0].name} cannot" if len(engines) == 1 else "no engine of this version can"
+        for key in sorted(table.model_fields_set & nowhere):
+            if key != "network" or table.network:
+                yield self._found(LintFindingKind.NO_EFFECT, f"[sandbox] {key}: {whose} honour it. Take it out.")
 
     # -- names -------------------------------------------------------------------------------------------------------
 

@@ -176,7 +176,8 @@ def _placed(error: ValidationError, file: str, lines: list[int], text: str) -> P
             message, remedy = f"unknown key {key}", "Remove it or correct its spelling; until then nothing is allowed."
         case "enum" if loc[:2] == ["sandbox", "mode"]:
             message = f"sandbox mode {first['input']!r} is not available in this version"
-            remedy = 'Set [sandbox] mode to "off", "auto" or "bubblewrap"; until then nothing is allowed.'
+            modes = ", ".join(f'"{mode}"' for mode in SandboxMode)
+            remedy = f"Set [sandbox] mode to one of {modes}; until then nothing is allowed."
         case _:
             message, remedy = f"{key}: {first['msg']}", "Correct the file; until then nothing is allowed."
     return PolicyFileError(file, message, remedy, line, rule)

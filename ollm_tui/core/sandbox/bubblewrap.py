@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ollm_tui.core.sandbox.layout import Mount, MountKind, mounts
 from ollm_tui.core.sandbox.seccomp import work_filter
-from ollm_tui.core.sandbox.work import WITH_LIMITS, WorkCage
+from ollm_tui.core.sandbox.work import WITH_LIMITS, Enforcement, WorkCage
 
 _PROC = ("sys", "irq", "bus", "sysrq-trigger")
 """Below /proc, what root could change for the whole machine; bubblewrap covers it for other users alone."""
@@ -15,6 +15,20 @@ _PROC = ("sys", "irq", "bus", "sysrq-trigger")
 
 class BubblewrapCage(WorkCage):
     """Builds the root directory of the cage from the system's directories."""
+
+    name = "bubblewrap"
+    program_name = "bwrap"
+
+    @classmethod
+    def limits(cls) -> dict[str, Enforcement]:
+        """Return how well it holds each limit for this user."""
+        held = ("files", "metadata", "network", "sockets", "signals", "processes", "tmp", "file size")
+        return {
+            **dict.fromkeys(held, Enforcement.ENFORCED),
+            "memory": Enforcement.BEST_EFFORT,  # RLIMIT_DATA counts the private memory of each process
+            "pids": Enforcement.ENFORCED if os.getuid() else Enforcement.NO,  # RLIMIT_NPROC does not count root's
+            "cpu": Enforcement.NO,
+        }
 
     def _command(self, argv: Sequence[str], environment: Mapping[str, str]) -> Sequence[str]:
         options = (*self._namespaces(), *self._root(environment))

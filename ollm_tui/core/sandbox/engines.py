@@ -17,10 +17,18 @@ from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.sandbox import look
 from ollm_tui.core.sandbox.bubblewrap import BubblewrapCage
 from ollm_tui.core.sandbox.landlock import abi
+from ollm_tui.core.sandbox.landlock_work import LandlockCage
 from ollm_tui.core.sandbox.layout import CageLimits, WorkGrant
-from ollm_tui.core.sandbox.work import WorkCage
+from ollm_tui.core.sandbox.nsjail import NsjailCage
+from ollm_tui.core.sandbox.work import Enforcement, WorkCage
 
 PROBE_SECONDS = 5.0
+
+WORK_ENGINES: tuple[type[WorkCage], ...] = (BubblewrapCage, NsjailCage, LandlockCage)
+"""The engines for work, best first."""
+
+_PROGRAM_FOLDERS = "/usr/bin:/usr/local/bin:/bin:/run/current-system/sw/bin"
+"""Of the system alone: a program of that name in the workspace must never be the cage."""
 
 
 class SandboxMode(StrEnum):
@@ -29,14 +37,8 @@ class SandboxMode(StrEnum):
     OFF = "off"
     AUTO = "auto"
     BUBBLEWRAP = "bubblewrap"
-
-
-class Enforcement(StrEnum):
-    """How well an engine holds a limit."""
-
-    ENFORCED = "enforced"
-    BEST_EFFORT = "best effort"
-    NO = "no"
+    NSJAIL = "nsjail"
+    LANDLOCK = "landlock"
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Sandbox:
     @property
     def works(self) -> bool:
         """Return whether there is an engine for work; the first call runs its probe."""
-        return not bubblewrap().problem
+        return not isinstance(self._engine(), str)
 
     def work_cage(
         self,
@@ -101,10 +103,10 @@ class Sandbox:
         Raises:
             SandboxUnavailable: No engine works.
         """
-        engine = bubblewrap()
-        if engine.problem:
+        engine = self._engine()
+        if isinstance(engine, str):
             raise SandboxUnavailable(
-                f"No sandbox works here: {engine.problem}. Nothing was run. Install bubblewrap and allow user "
+                f"No sandbox works here: {engine}. Nothing was run. Install bubblewrap and allow user "
                 'namespaces (`ollm-tui sandbox check` tells), or set [sandbox] mode to "off".'
             )
         settings = self.settings
@@ -127,12 +129,25 @@ class Sandbox:
             secrets_hidden=secrets_hidden,
             own_protection=fence.own_protection,
         )
-        return BubblewrapCage(_program() or "", grant)
+        return engine(_program(engine) or "", grant)
+
+    def _engine(self) -> type[WorkCage] | str:
+        """Return the first engine of the mode that works and can honour the network, else why none does."""
+        mode, problems = self.settings.mode, list[str]()
+        for engine in WORK_ENGINES:
+            if mode in (SandboxMode.OFF, SandboxMode.AUTO, engine.name):
+                problem = work_report(engine).problem
+                if not problem and self.settings.network and "network" in engine.dishonours:
+                    problem = f"{engine.name} cannot give a network"
+                if not problem:
+                    return engine
+                problems.append(problem)
+        return "; ".join(problems)
 
 
 def engines() -> tuple[EngineReport, ...]:
     """Return every engine, the ones that do not work as well; runs their probes."""
-    return landlock(), bubblewrap()
+    return landlock(), *(work_report(engine, with_version=True) for engine in WORK_ENGINES)
 
 
 @lru_cache(maxsize=1)
@@ -148,49 +163,60 @@ def landlock() -> EngineReport:
 
 
 def bubblewrap() -> EngineReport:
-    """Return what holds commands that work, tried once for each binary, kernel and user."""
-    program = _program()
-    if program is None:
-        return EngineReport("bubblewrap", "work", problem="bwrap is not installed")
-    return _probed(program, os.stat(program).st_mtime_ns, os.uname().release, os.getuid())
+    """Return whether bubblewrap works, which is the first choice for work."""
+    return work_report(BubblewrapCage)
 
 
-def _program() -> str | None:
-    # Of the system's own directories only: a program of that name in the workspace must never be the cage.
-    return shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin:/run/current-system/sw/bin")
+def work_report(engine: type[WorkCage], *, with_version: bool = False) -> EngineReport:
+    """Return what an engine holds, tried once for each program, kernel and user."""
+    program, changed = "", 0
+    if engine.program_name:
+        program = _program(engine) or ""
+        if not program:
+            return EngineReport(engine.name, "work", problem=f"{engine.program_name} is not installed")
+        changed = os.stat(program).st_mtime_ns
+    problem = _probe(engine, program, changed, os.uname().release, os.getuid())
+    if problem:
+        return EngineReport(
+            engine.name, "work", problem=f"{engine.program_name or engine.name} does not run: {problem}"
+        )
+    return EngineReport(engine.name, "work", engine.version(program) if with_version else "", engine.limits())
 
 
-@lru_cache(maxsize=4)
-def _probed(program: str, _changed: int, _kernel: str, user: int) -> EngineReport:
-    environment = {"PATH": "/usr/bin:/bin"}
+def _program(engine: type[WorkCage]) -> str | None:
+    return shutil.which(engine.program_name, path=_PROGRAM_FOLDERS) if engine.program_name else None
+
+
+@lru_cache(maxsize=16)
+def _probe(engine: type[WorkCage], program: str, _changed: int, _kernel: str, _user: int) -> str:
+    """Return why the engine does not hold a command that writes inside and outside, empty where it does."""
     with tempfile.TemporaryDirectory(prefix="ollm-probe-") as folder:
-        cage = BubblewrapCage(program, WorkGrant([Path(folder)]))
+        workspace, outside = Path(os.path.realpath(folder), "workspace"), Path(folder, "outside")
+        workspace.mkdir()
+        cage = engine(program, WorkGrant([workspace]))
+        environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
         try:
-            ran = subprocess.run(
-                cage.command(["/bin/true"], environment),
-                pass_fds=cage.passed,
-                check=False,
-                cwd=folder,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=PROBE_SECONDS,
-                start_new_session=True,
-            )
-            failed = ran.stderr.decode("utf-8", "replace").strip() or f"exit code {ran.returncode}"
-            problem = f"bwrap does not run: {failed.splitlines()[-1][:200]}" if ran.returncode else ""
-            version = subprocess.run(
-                [program, "--version"], check=False, capture_output=True, text=True, timeout=PROBE_SECONDS
-            ).stdout
+            argv = cage.command(["/bin/sh", "-c", 'echo x > made; echo x > "$0"; :', str(outside)], environment)
+
+            def run(caged: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
+                return subprocess.run(
+                    list(argv),
+                    check=False,
+                    cwd=workspace,
+                    env=dict(caged),
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=PROBE_SECONDS,
+                    start_new_session=True,
+                    pass_fds=cage.passed,
+                )
+
+            ran = cage.start(run, environment, None)
         except (OSError, subprocess.TimeoutExpired) as error:
-            return EngineReport("bubblewrap", "work", problem=f"bwrap does not run: {error}")
+            return str(error)
         finally:
             cage.close()
-    limits: dict[str, Enforcement] = dict.fromkeys(
-        ("files", "network", "sockets", "signals", "tmp", "file size"), Enforcement.ENFORCED
-    )
-    # RLIMIT_DATA counts the private memory of each process; root is not counted by RLIMIT_NPROC.
-    limits["memory"] = Enforcement.BEST_EFFORT
-    limits["pids"] = Enforcement.ENFORCED if user else Enforcement.NO
-    limits["cpu"] = Enforcement.NO
-    return EngineReport("bubblewrap", "work", version.strip().rpartition(" ")[2], limits, problem)
+        if ran.returncode or not (workspace / "made").exists():
+            said = ran.stderr.decode("utf-8", "replace").strip().splitlines()
+            return said[-1][:200] if said else f"exit code {ran.returncode}"
+        return "what it should hold wrote outside" if outside.exists() else ""

@@ -39,7 +39,7 @@ _DEVICES = {
     # multi-threaded allocators count processors
     "/sys/devices/system/cpu": FileRights.READ_FILE | FileRights.READ_DIR,
 }
-_TERMINAL = FileRights.READ_FILE | FileRights.WRITE_FILE | FileRights.IOCTL_DEVICE
+TERMINAL = FileRights.READ_FILE | FileRights.WRITE_FILE | FileRights.IOCTL_DEVICE
 _PRIVATE = (
     FileRights.READ_FILE
     | FileRights.READ_DIR
@@ -91,7 +91,7 @@ _GIT = {
 GIT_ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_PAGER": "cat",
-    "GIT_TERMINAL_PROMPT": "0",
+    "GITTERMINAL_PROMPT": "0",
     "GIT_ALLOW_PROTOCOL": "",
     "GIT_CONFIG_COUNT": str(len(_GIT)),
     **{f"GIT_CONFIG_KEY_{number}": key for number, key in enumerate(_GIT)},
@@ -147,7 +147,7 @@ class LookCage:
             ),
             *chain.from_iterable(map(repository_paths, self.readable)),
             (private, _PRIVATE),
-            *(() if terminal is None else ((terminal, _TERMINAL),)),
+            *(() if terminal is None else ((terminal, TERMINAL),)),
         ]
         return in_restricted_thread(lambda: start(caged), paths)
 
@@ -157,14 +157,19 @@ class LookCage:
             self._private.close()
 
 
-def in_restricted_thread(start: Callable[[], Started], paths: Sequence[tuple[str, FileRights]]) -> Started:
-    """Return what `start` returns in a thread of its own that can only read these paths. Raises what it raises."""
+def in_restricted_thread(
+    start: Callable[[], Started], paths: Sequence[tuple[str, FileRights]], *, times: bool = False
+) -> Started:
+    """Return what `start` returns in a thread of its own that can only use these paths. Raises what it raises.
+
+    With `times` those of files can be set.
+    """
     result: Future[Started] = Future()
 
     def run() -> None:
         try:
             restrict_thread(paths)
-            apply_filter(look_filter(signals=abi() >= SCOPED_SIGNALS))
+            apply_filter(look_filter(signals=abi() >= SCOPED_SIGNALS, times=times))
             result.set_result(start())
         except BaseException as error:  # noqa: BLE001 - whatever it is, the caller gets it
             result.set_exception(error)
@@ -194,9 +199,13 @@ def system_paths() -> tuple[tuple[str, FileRights], ...]:
     prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix}
     return (
         *((path, FileRights.READ) for path in (*SYSTEM_FOLDERS, *prefixes, *etc) if os.path.lexists(path)),
-        *((f"/proc/{name}", FileRights.READ_FILE | FileRights.READ_DIR) for name in _PROC),
-        *_DEVICES.items(),
+        *kernel_paths(),
     )
+
+
+def kernel_paths() -> tuple[tuple[str, FileRights], ...]:
+    """Return what every cage may use of /proc and /dev, with how."""
+    return (*((f"/proc/{name}", FileRights.READ_FILE | FileRights.READ_DIR) for name in _PROC), *_DEVICES.items())
 
 
 def program_folders(environment: Mapping[str, str]) -> tuple[Path, ...]:

@@ -56,6 +56,8 @@ _READING_ONLY: dict[str, tuple[int | None, int | None]] = {
 }  # fmt: skip
 """Refused with EPERM in the cage that only reads; numbers of x86-64 and of arm64."""
 
+_TIMES = ("utime", "utimes", "futimesat", "utimensat")
+
 _ALWAYS: dict[str, tuple[int | None, int | None]] = {
     # into other processes
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
@@ -91,18 +93,20 @@ class SeccompError(OSError):
     """The kernel refused the filter; nothing may be started in this thread."""
 
 
-@lru_cache(maxsize=2)
-def look_filter(*, signals: bool) -> bytes:
+@lru_cache(maxsize=4)
+def look_filter(*, signals: bool, times: bool = False) -> bytes:
     """Return the filter for programs that only read.
 
     Args:
         signals: Whether signals may be sent, because landlock keeps them within the cage.
+        times: Whether times of files may be set, which programs do that write.
 
     Raises:
         SeccompError: There is no table for this machine.
     """
     column = _machine()[1]
-    refused = (*_ALWAYS.values(), *_READING_ONLY.values(), *(() if signals else _SIGNALS.values()))
+    reading = (row for name, row in _READING_ONLY.items() if not (times and name in _TIMES))
+    refused = (*_ALWAYS.values(), *reading, *(() if signals else _SIGNALS.values()))
     return _filter(
         refused,
         _ABSENT,
@@ -118,6 +122,23 @@ def work_filter() -> bytes:
     absent = {name: number for name, number in _ABSENT.items() if name.startswith("io_uring")}
     typing = _when_argument(_IOCTL[_machine()[1]], 1, [(_EQUAL, command, 0) for command in _TYPING])
     return _filter(_ALWAYS.values(), absent, typing)
+
+
+@lru_cache(maxsize=2)
+def work_policy(*, local_sockets: bool) -> str:
+    """Return what `work_filter` refuses in the language of kafel, and new user namespaces besides.
+
+    Args:
+        local_sockets: Whether sockets with a path may be opened.
+    """
+    column = _machine()[1]
+    absent = ", ".join(f"SYSCALL[{number}]" for number in _ABSENT.values())
+    refused = ", ".join(f"SYSCALL[{number}]" for row in _ALWAYS.values() if (number := row[column]) is not None)
+    typing = " || ".join(f"b == {command}" for command in _TYPING)
+    arguments = f"ioctl(a, b) {{ {typing} }}, clone(f) {{ (f & {_NEW_NAMESPACES}) != 0 }}"
+    arguments += "" if local_sockets else ", socket(a) { a == 1 }"
+    rules = f"ERRNO({errno.ENOSYS}) {{ {absent} }}, ERRNO({errno.EPERM}) {{ {refused}, {arguments} }}"
+    return f"POLICY a {{ {rules} }} USE a DEFAULT ALLOW"
 
 
 def _machine() -> tuple[int, int]:

@@ -6,17 +6,22 @@ Of this machine only the workspace can be written, and what git and we are confi
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from ollm_tui.core.base.escape import quote_name
 from ollm_tui.core.sandbox.git_guard import GitGuard
-from ollm_tui.core.sandbox.layout import WorkGrant
+from ollm_tui.core.sandbox.layout import RUN, WorkGrant
+from ollm_tui.core.sandbox.private_folder import PrivateFolder
 
 Started = TypeVar("Started")
+
+VERSION_SECONDS = 5.0
 
 WITH_LIMITS = (
     'ulimit -c 0; ulimit -d "$1"; ulimit -f "$2"; { ulimit -u "$3" || ulimit -p "$3"; } 2>/dev/null; shift 3; exec "$@"'
@@ -24,8 +29,22 @@ WITH_LIMITS = (
 """Run by sh; bash counts processes with -u, dash with -p."""
 
 
+class Enforcement(StrEnum):
+    """How well an engine holds a limit."""
+
+    ENFORCED = "enforced"
+    BEST_EFFORT = "best effort"
+    NO = "no"
+
+
 class WorkCage(ABC):
     """A cage for one command, in which the workspace can be written and this machine is not there."""
+
+    name: ClassVar[str]
+    program_name: ClassVar[str] = ""
+    """Of the engine's program; empty where the kernel alone is the engine."""
+    dishonours: ClassVar[frozenset[str]] = frozenset({"cpu_percent", "image"})
+    """Keys of `[sandbox]` that it cannot honour."""
 
     def __init__(self, program: str, grant: WorkGrant) -> None:
         """`program` is the engine's path."""
@@ -33,9 +52,26 @@ class WorkCage(ABC):
         self.grant = grant
         self.passed: tuple[int, ...] = ()
         """Descriptors that the command's starter passes on."""
+        self._folder: PrivateFolder | None = None
         self._guard: GitGuard | None = None
         self._notes: list[str] = []
         self._lock = threading.Lock()
+
+    @classmethod
+    @abstractmethod
+    def limits(cls) -> dict[str, Enforcement]:
+        """Return how well it holds each limit for this user."""
+
+    @classmethod
+    def version(cls, program: str) -> str:
+        """Return the version of its program. Raises OSError, TimeoutExpired."""
+        arguments = [program, "--version"]
+        said = subprocess.run(arguments, check=False, capture_output=True, text=True, timeout=VERSION_SECONDS).stdout
+        return said.strip().rpartition(" ")[2]
+
+    def file(self, name: str) -> str:
+        """Return where a file of the grant is in the cage."""
+        return f"{RUN}/{name}"
 
     def command(self, argv: Sequence[str], environment: Mapping[str, str]) -> Sequence[str]:
         """Return what runs `argv` in the cage. Raises OSError where the workspace cannot be covered."""
@@ -69,6 +105,15 @@ class WorkCage(ABC):
         """Remove what the cage kept for its command."""
         self._close_passed()
         self.after()
+        if self._folder is not None:
+            self._folder.close()
+
+    @property
+    def private(self) -> Path:
+        """A directory of this machine that ends with the cage. Raises OSError."""
+        if self._folder is None:
+            self._folder = PrivateFolder()
+        return self._folder.path
 
     @abstractmethod
     def _command(self, argv: Sequence[str], environment: Mapping[str, str]) -> Sequence[str]:

@@ -29,7 +29,6 @@ from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.protected_paths import judge_writing
 from ollm_tui.core.fence.secrets import command_environment, own_environment
 from ollm_tui.core.fence.workspace import Access
-from ollm_tui.core.sandbox.layout import RUN
 from ollm_tui.core.sandbox.work import WorkCage
 from ollm_tui.core.tools.base import CallFacts, Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 
@@ -130,7 +129,7 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
             secrets_hidden=True,  # nobody was asked whether the model may read them
         )
         try:
-            argv = await signal.in_thread(cage.command, self._argv(f"{RUN}/{name}"), environment)
+            argv = await signal.in_thread(cage.command, self._argv(cage.file(name)), environment)
             child = await signal.in_thread(cage.start, partial(self._start, argv, cage), environment, None)
         except OSError as error:
             cage.close()

@@ -31,68 +31,9 @@ from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.shell import SHELL
 from ollm_tui.options import Options
 from ollm_tui.runtime.configuration import configure
-from tests.core.sandbox.work_room import IDENTITY, Room
+from tests.core.sandbox.work_room import IDENTITY, TCP, Room
 
 pytestmark = pytest.mark.skipif(bool(bubblewrap().problem), reason=bubblewrap().problem or "bubblewrap works")
-
-
-IMPOSSIBLE = {
-    "read the home": 'cat "$HOME/secret"',
-    "read another's folder": 'ls "$HOME/.." | grep -x secret || cat "$HOME/../home/secret"',
-    "write a setting of git": "git config core.fsmonitor true",
-    "write a hook": "echo x > .git/hooks/pre-commit",
-    "commit": f"{IDENTITY} commit -q --allow-empty -m x",
-    "move .git away": "mv .git .git2",
-    "lead git elsewhere": "echo ../sub > .git/commondir",
-    "write a nested repository": "echo x > sub/.git/config",
-    "write our settings": "echo x > .ollm/config.toml",
-    "write a protected file": "echo x > .env",
-    "move a protected file": "mv .env other",
-    "TCP of this machine": 'exec 5<>"/dev/tcp/127.0.0.1/$PORT"',
-    "a socket of the workspace": '"$PYTHON" -c "import socket; socket.socket(socket.AF_UNIX).connect(\'socket\')"',
-    "signal another process": 'kill -0 "$OTHER"',
-    "see another process": 'test -d "/proc/$OTHER" && grep -q sleep "/proc/$OTHER/comm"',
-    "a system setting": "cat /proc/sys/kernel/panic > /proc/sys/kernel/panic",
-    "the shadow file": "cat /etc/shadow",
-    "write the system": "f=/usr/share/ollm-work-test; touch $f && rm $f",
-    "a user namespace": "unshare -U true",
-    "a mount": "unshare -Urm mount -t tmpfs none /mnt",
-}
-"""What must fail in the cage; all but the last ones of root alone succeed outside."""
-
-AS_ROOT = {"a system setting", "the shadow file", "write the system", "a user namespace", "a mount"}
-
-
-@pytest.mark.parametrize("name", IMPOSSIBLE)
-def test_what_the_cage_refuses(room: Room, name: str) -> None:
-    before = sorted(path.relative_to(room.root) for path in room.root.rglob("*"))
-    code, out = room.run(IMPOSSIBLE[name])
-    assert code != 0, out
-    assert "hidden words" not in out
-    assert sorted(path.relative_to(room.root) for path in room.root.rglob("*")) == before
-    if name not in AS_ROOT:
-        control, said = room.run(IMPOSSIBLE[name], caged=False)
-        assert control == 0, said
-
-
-POSSIBLE = {
-    "write": "echo two > file && mkdir -p a/b && mv file a/b && touch a/b/c",
-    "temporary files": "f=$(mktemp) && echo x > $f && cat $f",
-    "a private home": 'echo x > "$HOME/mine" && cat "$HOME/mine"',
-    "git status": "git status --short && git diff && git log -1",
-    "multiprocessing": "\"$PYTHON\" -c 'import multiprocessing as m; assert m.Pool(2).map(abs, [-1]) == [1]'",
-    "shared memory": "\"$PYTHON\" -c 'from multiprocessing.shared_memory import SharedMemory as S; s = S(create=True, size=9); s.unlink()'",
-    "sqlite with a log": "\"$PYTHON\" -c \"import sqlite3; c = sqlite3.connect('x.db'); c.execute('pragma journal_mode=wal'); c.execute('create table t(a)')\"",
-    "its own loopback": '"$PYTHON" -c "import socket; s = socket.create_server((\'127.0.0.1\', 0)); socket.create_connection(s.getsockname())"',
-    "who and when": "id -un && date && echo $LANG",
-    "devices": "head -c 9 /dev/urandom > /dev/null",
-}
-
-
-@pytest.mark.parametrize("name", POSSIBLE)
-def test_what_works_in_the_cage(room: Room, name: str) -> None:
-    code, out = room.run(POSSIBLE[name])
-    assert code == 0, out
 
 
 def test_exit_codes_pass(room: Room) -> None:
@@ -145,15 +86,15 @@ def test_limits_hold(room: Room) -> None:
 
 def test_with_the_network_services_of_this_machine_are_reached(room: Room) -> None:
     room.settings = replace(room.settings, network=True)
-    code, out = room.run(IMPOSSIBLE["TCP of this machine"])
+    code, out = room.run(TCP)
     assert code == 0, out
 
 
 def test_git_can_commit_where_the_settings_say_so_and_its_configuration_stays(room: Room) -> None:
     room.settings = replace(room.settings, git_writable=True)
     assert room.run(f"{IDENTITY} commit -q --allow-empty -m second")[0] == 0
-    for name in ("write a setting of git", "write a hook", "move .git away"):
-        assert room.run(IMPOSSIBLE[name])[0] != 0
+    for command in ("git config core.fsmonitor true", "echo x > .git/hooks/pre-commit", "mv .git .git2"):
+        assert room.run(command)[0] != 0
 
 
 def test_what_the_person_protects_is_not_written(room: Room) -> None:
@@ -192,7 +133,7 @@ def test_without_an_engine_nothing_runs(
         return found
 
     monkeypatch.setattr(engines.shutil, "which", which)
-    sandbox = Sandbox(SandboxSettings(mode=SandboxMode.AUTO))
+    sandbox = Sandbox(SandboxSettings(mode=SandboxMode.BUBBLEWRAP))
     assert not sandbox.works
     with pytest.raises(SandboxUnavailable, match="installed" if found is None else "no permission"):
         sandbox.work_cage(Workspace(room.workspace))

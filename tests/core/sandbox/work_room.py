@@ -13,6 +13,7 @@ from typing import Any
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.sandbox.engines import Sandbox, SandboxSettings
 
+TCP = 'exec 5<>"/dev/tcp/127.0.0.1/$PORT"'
 IDENTITY = "git -c user.name=a -c user.email=a@b"
 
 

@@ -13,7 +13,7 @@ from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import OperationCancelled, SandboxUnavailable
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.sandbox import engines
-from ollm_tui.core.sandbox.engines import EngineReport, Sandbox, SandboxMode, SandboxSettings, bubblewrap
+from ollm_tui.core.sandbox.engines import Sandbox, SandboxMode, SandboxSettings, bubblewrap
 from ollm_tui.core.tools.run_code import RUN_CODE, RunCodeData
 from tests.core.tools.file_calls import Room
 
@@ -130,8 +130,8 @@ def test_what_asks_before_it_is_read_is_empty_for_it(room: Room) -> None:
 def test_what_was_judged_as_caged_never_runs_outside(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
     call = room.invocation(RUN_CODE, language="bash", code="touch ran")
     assert call.facts().question is None
-    monkeypatch.setattr(engines, "bubblewrap", lambda: EngineReport("bubblewrap", "work", problem="gone"))
-    with pytest.raises(SandboxUnavailable, match="gone"):
+    monkeypatch.setattr(engines, "WORK_ENGINES", ())
+    with pytest.raises(SandboxUnavailable, match="No sandbox works"):
         asyncio.run(call.execute(AbortController().signal))
     assert room.all_names() == []
 
@@ -147,7 +147,29 @@ def test_it_runs_unasked_only_in_a_cage_without_network(room: Room) -> None:
 
 
 def test_without_a_cage_it_asks_and_runs_on_this_machine(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "bubblewrap", lambda: EngineReport("bubblewrap", "work", problem="not here"))
+    monkeypatch.setattr(engines, "WORK_ENGINES", ())
     call = room.invocation(RUN_CODE, language="python", code="print(1)")
     assert "unsandboxed" in (call.facts().question or "") and "on this machine" in call.get_description()
     assert data(run(room, "python", "print(1)")).stdout == "1\n"
+
+
+@caged
+def test_the_line_shows_what_runs_and_a_missing_module_gets_the_remedy(room: Room) -> None:
+    room.write("mine.py", "x = 1")
+    call = room.invocation(RUN_CODE, language="python", code="import os\n\nprint(os.name)")
+    assert call.get_description().endswith(": print(os.name)") and "Run 3 lines of python" in call.get_description()
+    assert any("sys.path.insert" in note for note in run(room, "python", "import mine").notes)
+    assert data(run(room, "python", "import sys; sys.path.insert(0, '.'); import mine; print(mine.x)")).stdout == "1\n"
+
+
+@pytest.mark.parametrize("mode", [mode for mode in SandboxMode if mode not in (SandboxMode.OFF, SandboxMode.AUTO)])
+def test_code_runs_in_every_engine(room: Room, mode: SandboxMode) -> None:
+    context = replace(room.context, sandbox=Sandbox(SandboxSettings(mode)))
+    if not context.sandbox.works:
+        pytest.skip(f"{mode} does not work here")
+    (room.folder / "sub").mkdir()
+    code = "import os, sys; open('sub/made', 'w').write(os.environ['A']); print(sys.argv[1:])"
+    call = RUN_CODE.create_invocation({"language": "python", "code": code, "args": ["a b"], "env": {"A": "x"}}, context)
+    result = asyncio.run(call.execute(AbortController().signal))
+    assert data(result).stdout == "['a b']\n", data(result).stderr
+    assert [artifact.path for artifact in result.artifacts] == ["sub/made"]

@@ -1,0 +1,98 @@
+"""Landlock with seccomp for work: where no namespaces can be made, the last that holds anything.
+
+Landlock grants trees and takes nothing out of them. So a directory that holds something protected is granted entry by
+entry: what is there can be changed, but nothing new can be made beside it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from ollm_tui.core.sandbox.landlock import FileRights, abi
+from ollm_tui.core.sandbox.layout import MountKind, WorkGrant, mounts
+from ollm_tui.core.sandbox.look import SCOPED_SIGNALS, TERMINAL, in_restricted_thread, kernel_paths
+from ollm_tui.core.sandbox.work import WITH_LIMITS, Enforcement, WorkCage
+
+Started = TypeVar("Started")
+
+_COVERS = (MountKind.READ, MountKind.DATA, MountKind.EMPTY_FILE, MountKind.EMPTY_FOLDER)
+_NO_ACCESS = FileRights(0)
+
+
+class LandlockCage(WorkCage):
+    """Starts its command from a thread that restricted itself, as the cage that only looks does."""
+
+    name = "landlock"
+    dishonours = frozenset({"cpu_percent", "image", "network", "pids", "tmp_mb"})
+
+    def __init__(self, program: str, grant: WorkGrant) -> None:
+        super().__init__(program, grant)
+        self._paths: list[tuple[str, FileRights]] = []
+
+    @classmethod
+    def limits(cls) -> dict[str, Enforcement]:
+        """Return how well it holds each limit for this user."""
+        scoped = Enforcement.ENFORCED if abi() >= SCOPED_SIGNALS else Enforcement.BEST_EFFORT
+        return {
+            **dict.fromkeys(("files", "network", "sockets", "file size"), Enforcement.ENFORCED),
+            "signals": scoped,
+            "metadata": Enforcement.BEST_EFFORT,  # times of files outside can be set
+            "processes": Enforcement.NO,  # it sees which there are
+            "memory": Enforcement.BEST_EFFORT,
+            **dict.fromkeys(("tmp", "pids", "cpu"), Enforcement.NO),
+        }
+
+    @classmethod
+    def version(cls, program: str) -> str:
+        """Return the kernel's version of landlock."""
+        return f"ABI {abi()}"
+
+    def file(self, name: str) -> str:
+        """Return where a file of the grant is: there is no other /run here."""
+        return str(self.private / name)
+
+    def start(
+        self, start: Callable[[Mapping[str, str]], Started], environment: Mapping[str, str], terminal: str | None
+    ) -> Started:
+        """Call `start` in a thread that restricted itself before. Raises OSError."""
+        caged = {**environment, **dict.fromkeys(("HOME", "TMPDIR", "TMP", "TEMP"), str(self.private))}
+        own = [] if terminal is None else [(terminal, TERMINAL)]
+        return in_restricted_thread(lambda: start(caged), [*self._paths, *own], times=True)
+
+    def _command(self, argv: Sequence[str], environment: Mapping[str, str]) -> Sequence[str]:
+        if self.grant.network:
+            raise OSError(errno.ENOTSUP, "landlock cannot hold a command with the network ([sandbox] network)")
+        for name, content in self.grant.files.items():
+            (self.private / name).write_bytes(content)
+        self._paths = [*kernel_paths(), *self._granted(environment), (str(self.private), FileRights.ALL)]
+        memory, size, _ = self.bounds()  # processes of this user outside would count as well
+        variables = (f"{name}={value}" for name, value in self.grant.variables.items())
+        return ("/bin/sh", "-c", WITH_LIMITS, "sh", memory, size, "unlimited", "/usr/bin/env", *variables, *argv)
+
+    def _granted(self, environment: Mapping[str, str]) -> Iterator[tuple[str, FileRights]]:
+        covered: dict[str, FileRights] = {}
+        roots = [str(root) for root in self.grant.writable]
+        for mount in mounts(self.grant, environment):
+            if mount.kind in _COVERS and any(mount.path == root or mount.path.startswith(f"{root}/") for root in roots):
+                empty = mount.kind in (MountKind.EMPTY_FILE, MountKind.EMPTY_FOLDER)
+                covered[mount.path] = _NO_ACCESS if empty else FileRights.READ
+            elif mount.kind in (MountKind.READ, MountKind.COPY):
+                yield mount.source, FileRights.READ
+        for root in roots:
+            yield from _without(root, covered)
+
+
+def _without(path: str, covered: Mapping[str, FileRights]) -> Iterator[tuple[str, FileRights]]:
+    """Yield a tree with all rights, less what is covered in it."""
+    if path in covered:
+        if covered[path]:
+            yield path, covered[path]
+    elif any(each.startswith(f"{path}/") for each in covered):
+        yield path, FileRights.READ_DIR
+        for name in os.listdir(path):
+            yield from _without(os.path.join(path, name), covered)
+    elif not os.path.islink(path):
+        yield path, FileRights.ALL
