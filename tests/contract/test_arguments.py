@@ -26,6 +26,7 @@ CALLS: dict[str, dict[str, JsonValue]] = {
     "glob": {"pattern": "**/*"},
     "grep": {"pattern": "one"},
     "ls": {"path": "."},
+    "search_code": {"query": "one"},
     "git_status": {},
     "git_diff": {"paths": ["a.txt"]},
     "git_log": {"limit": 2},

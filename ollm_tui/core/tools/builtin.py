@@ -16,6 +16,7 @@ from ollm_tui.core.tools.move_file import MOVE_FILE
 from ollm_tui.core.tools.read_file import READ_FILE
 from ollm_tui.core.tools.read_many_files import READ_MANY_FILES
 from ollm_tui.core.tools.run_code import RUN_CODE
+from ollm_tui.core.tools.search_code import SEARCH_CODE
 from ollm_tui.core.tools.shell import SHELL
 from ollm_tui.core.tools.shell_jobs import SHELL_KILL, SHELL_OUTPUT
 from ollm_tui.core.tools.web_fetch import HTTP_FETCH, WEB_FETCH
@@ -30,6 +31,7 @@ BUILTIN_TOOLS: tuple[AnyTool, ...] = (
         READ_FILE,
         READ_MANY_FILES,
         RUN_CODE,
+        SEARCH_CODE,
         SHELL,
         SHELL_KILL,
         SHELL_OUTPUT,

@@ -436,6 +436,7 @@ STRICTLY_ALLOWED: dict[str, JsonObject] = {
     "glob": {"pattern": "*"},
     "grep": {"pattern": "a"},
     "ls": {},
+    "search_code": {"query": "a"},
     "git_status": {},
     "git_diff": {},
     "git_log": {},

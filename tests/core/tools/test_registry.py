@@ -330,6 +330,7 @@ def sound_calls(draw: st.DrawFn) -> tuple[str, JsonObject]:
         "glob": {"pattern": "*.py", "directory": path},
         "grep": {"pattern": "x", "directory": path},
         "ls": {"path": path},
+        "search_code": {"query": f"x{text}", "paths": [path]},
         "git_status": {"path": path},
         "git_diff": {"revision": "HEAD", "paths": [path]},
         "git_log": {"author": "ann", "limit": 3},

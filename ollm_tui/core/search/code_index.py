@@ -1,0 +1,281 @@
+"""The index of a workspace's text files by words (SQLite FTS5), brought up to date before each search (003)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ollm_tui.core.search.code_chunks import Chunk, chunks_of
+from ollm_tui.core.search.listing import Listing
+
+VERSION = 1
+"""Of tables and chunks; an index of another one is built anew."""
+
+MOST_BYTES = 1_000_000
+"""Of a file; larger ones are data."""
+LONGEST_LINE = 5_000
+"""Bytes of a line in a file that a person wrote."""
+MOST_TERMS = 32
+A_FILE = 3
+"""Most places of one file among the results, so that one file does not fill them."""
+COMMIT_EVERY = 200
+"""Files; a build that is stopped goes on from there."""
+UNUSED_SECONDS = 30 * 24 * 3600
+
+CANDIDATES = 400
+"""Places that are looked at more closely for a query."""
+_TABLES = """
+CREATE TABLE files(id INTEGER PRIMARY KEY AUTOINCREMENT, path BLOB NOT NULL UNIQUE, state TEXT NOT NULL);
+CREATE TABLE chunks(id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER NOT NULL, first INTEGER NOT NULL,
+    last INTEGER NOT NULL, symbol TEXT NOT NULL);
+CREATE INDEX chunks_of_file ON chunks(file);
+CREATE VIRTUAL TABLE words USING fts5(path, symbol, body, content = '', tokenize = 'porter unicode61');
+CREATE VIRTUAL TABLE whole USING fts5(path, symbols, body, content = '', tokenize = 'porter unicode61');
+"""
+# The word tables keep no texts and nothing is deleted from them: what is gone is not joined, as no id is used twice.
+_SEARCH = """
+SELECT files.id, files.path, chunks.first, chunks.last, chunks.symbol, score FROM (
+    SELECT rowid AS place, bm25(words, 3.0, 4.0, 1.0) AS score FROM words WHERE words MATCH :match {narrowed}
+    ORDER BY score LIMIT :candidates)
+JOIN chunks ON chunks.id = place JOIN files ON files.id = chunks.file
+"""
+_ABOUT = "SELECT rowid, bm25(whole, 3.0, 2.0, 1.0) FROM whole WHERE whole MATCH :match"
+_FILE_COUNTS = 2.0
+"""How much more what the whole file is about counts than the place in it."""
+_NARROWED = "AND rowid IN (SELECT chunks.id FROM chunks JOIN files ON files.id = chunks.file WHERE {places})"
+_STALE = "SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'chunks'), 0) - (SELECT COUNT(*) FROM chunks)"
+MOST_STALE = 20_000
+"""Places that are gone before the index is built anew, where more are gone than there."""
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])")
+_TERM = re.compile(r"[^\W_]+")
+_SMALL_WORDS = """
+    a an and are as at be by can do does for from has have how i if in into is it its of on one or so some such than
+    that the their them then there these this to was we what when where which while who with without you
+"""
+"""Words that stand in every question and say nothing about the code."""
+_updating = threading.Lock()
+"""Held while an index is used: parsers are for one thread at a time."""
+
+
+@dataclass(frozen=True)
+class CodeMatch:
+    """A place that answers a query; `path` is relative to the indexed directory."""
+
+    path: bytes
+    chunk: Chunk
+
+
+@dataclass(frozen=True)
+class IndexSource:
+    """The files to index: those of a listing of the indexed directory."""
+
+    listing: Listing
+    progress: Callable[[int, int], object] = lambda done, total: None
+    """Takes how many of how many changed files are indexed, during a longer update."""
+    check: Callable[[], object] = lambda: None
+    """May raise, which stops an update; what is done stays."""
+
+
+class CodeIndex:
+    """The index of one directory in a file of its own; for any thread, one at a time. All methods block."""
+
+    def __init__(self, folder: Path, root: Path) -> None:
+        """`folder` is where the indexes of all directories are."""
+        key = hashlib.blake2b(os.fsencode(root), digest_size=8).hexdigest()
+        self._path = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', root.name)[:40]}-{key}.db"
+
+    def search(self, source: IndexSource, query: str, limit: int, below: Sequence[bytes] = ()) -> list[CodeMatch]:
+        """Bring the index up to date and return the best places, best first.
+
+        Args:
+            source: The files.
+            query: Words in any order; names of code count by their parts.
+            limit: Most places.
+            below: Files or directories, relative, that the places must lie in.
+
+        Raises:
+            OSError: The directory or the index cannot be read or written.
+        """
+        with _updating:
+            try:
+                try:
+                    return self._search(source, query, limit, below)
+                except sqlite3.DatabaseError as error:
+                    if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                        raise
+                self._remove()
+                return self._search(source, query, limit, below)
+            except sqlite3.Error as error:
+                raise OSError(f"the index {self._path} cannot be used: {error}") from error
+
+    def _remove(self) -> None:
+        """Remove the index: it holds nothing that the files do not."""
+        for suffix in ("", "-wal", "-shm"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+
+    def _search(self, source: IndexSource, query: str, limit: int, below: Sequence[bytes]) -> list[CodeMatch]:
+        with closing(self._open()) as db:
+            _update(db, source)
+            terms = terms_of(query)
+            if not terms:
+                return []
+            values: dict[str, str | int | bytes] = {
+                "match": " OR ".join(f'"{term}"' for term in terms),
+                "candidates": CANDIDATES,
+            }
+            place = "files.path = :at{0} OR (files.path > :from{0} AND files.path < :to{0})"
+            places = " OR ".join(place.format(number) for number in range(len(below)))
+            for number, path in enumerate(below):
+                values |= {f"at{number}": path, f"from{number}": path + b"/", f"to{number}": path + b"0"}
+            narrowed = _NARROWED.format(places=places) if below else ""
+            rows = db.execute(_SEARCH.format(narrowed=narrowed), values).fetchall()
+            about: dict[int, float] = dict(db.execute(_ABOUT, values).fetchall())
+        rows.sort(key=lambda row: row[5] + _FILE_COUNTS * about.get(row[0], 0.0))
+        found: list[CodeMatch] = []
+        count: dict[bytes, int] = {}
+        for _, path, first, last, symbol, _ in rows:
+            count[path] = count.get(path, 0) + 1
+            if count[path] <= A_FILE and len(found) < limit:
+                found.append(CodeMatch(path, Chunk(first, last, symbol)))
+        return found
+
+    def _open(self) -> sqlite3.Connection:
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not self._path.exists():
+            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            _remove_unused(self._path.parent)
+        db = sqlite3.connect(self._path, timeout=10, isolation_level=None)
+        os.utime(self._path)
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = OFF")  # what a power cut damages is built anew
+        if db.execute("PRAGMA user_version").fetchone()[0] != VERSION:
+            _make_tables(db)
+        return db
+
+
+def _make_tables(db: sqlite3.Connection) -> None:
+    names = ("files", "chunks", "words", "whole")
+    dropped = " ".join(f"DROP TABLE IF EXISTS {name};" for name in names)
+    db.executescript(f"BEGIN; {dropped} {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
+
+
+def _update(db: sqlite3.Connection, source: IndexSource) -> None:
+    count = db.execute("SELECT COUNT(*) FROM chunks").fetchone()[0]
+    if db.execute(_STALE).fetchone()[0] > max(count, MOST_STALE):
+        _make_tables(db)
+    known = {path: (number, state) for number, path, state in db.execute("SELECT id, path, state FROM files")}
+    present: set[bytes] = set()
+    changed: list[tuple[bytes, str, int]] = []
+    for path in source.listing.files(links=False):
+        state = _state(source.listing, path)
+        if state:
+            present.add(path)
+            number, before = known.get(path, (0, ""))
+            if before != state:
+                changed.append((path, state, number))
+    gone = [known[path][0] for path in known.keys() - present]
+    if gone or changed:
+        _write(db, source, gone, changed)
+
+
+def _write(
+    db: sqlite3.Connection, source: IndexSource, gone: Sequence[int], changed: Sequence[tuple[bytes, str, int]]
+) -> None:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        for number in gone:
+            _remove(db, number)
+        for done, (path, state, number) in enumerate(changed, 1):
+            source.check()
+            if number:
+                _remove(db, number)
+            _add(db, path, state, _content(source.listing, path))
+            if done % COMMIT_EVERY == 0:
+                db.execute("COMMIT")
+                source.progress(done, len(changed))
+                db.execute("BEGIN IMMEDIATE")
+    finally:
+        with suppress(sqlite3.OperationalError):  # a failed COMMIT has ended it
+            db.execute("COMMIT")
+
+
+def terms_of(query: str) -> list[str]:
+    """Return the words of a query that say something, names of code in their parts."""
+    small = _SMALL_WORDS.split()
+    words = [word.lower() for word in _TERM.findall(_HUMP.sub(" ", query))]
+    return list(dict.fromkeys(word for word in words if word not in small) or dict.fromkeys(words))[:MOST_TERMS]
+
+
+def _remove(db: sqlite3.Connection, number: int) -> None:
+    db.execute("DELETE FROM chunks WHERE file = ?", (number,))
+    db.execute("DELETE FROM files WHERE id = ?", (number,))
+
+
+def _add(db: sqlite3.Connection, path: bytes, state: str, data: bytes) -> None:
+    number = db.execute("INSERT INTO files(path, state) VALUES(?, ?)", (path, state)).lastrowid
+    if not data:
+        return
+    shown = os.fsdecode(path).encode("utf-8", "replace").decode()
+    name = _HUMP.sub(" ", shown)
+    lines = _HUMP.sub(" ", data.decode("utf-8", "replace")).split("\n")
+    chunks = chunks_of(shown.rpartition(".")[2].lower(), data)
+    symbols = [_HUMP.sub(" ", chunk.symbol) for chunk in chunks]
+    db.execute(
+        "INSERT INTO whole(rowid, path, symbols, body) VALUES(?, ?, ?, ?)",
+        (number, name, " ".join(symbols), "\n".join(lines)),
+    )
+    for chunk, symbol in zip(chunks, symbols, strict=True):
+        row = db.execute(
+            "INSERT INTO chunks(file, first, last, symbol) VALUES(?, ?, ?, ?)",
+            (number, chunk.start, chunk.end, chunk.symbol),
+        ).lastrowid
+        db.execute(
+            "INSERT INTO words(rowid, path, symbol, body) VALUES(?, ?, ?, ?)",
+            (row, name, symbol, "\n".join(lines[chunk.start - 1 : chunk.end])),
+        )
+
+
+def _state(listing: Listing, path: bytes) -> str:
+    """Return what changes when a file does; empty where it cannot be read, or is no file."""
+    directory, _, name = path.rpartition(b"/")
+    try:
+        status = os.lstat(name, dir_fd=listing.handle.directory(directory + b"/" if directory else b""))
+    except OSError:
+        return ""
+    return f"{status.st_mtime_ns} {status.st_size} {status.st_ino} {status.st_ctime_ns}"
+
+
+def _content(listing: Listing, path: bytes) -> bytes:
+    """Return a file's content; empty for what nobody wrote by hand: too large, binary, without line ends."""
+    directory, _, name = path.rpartition(b"/")
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
+    try:
+        descriptor = os.open(name, flags, dir_fd=listing.handle.directory(directory + b"/" if directory else b""))
+    except OSError:
+        return b""
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
+            return b""
+        data = file.read(MOST_BYTES)
+    if b"\0" in data or max(map(len, data.split(b"\n"))) > LONGEST_LINE:
+        return b""
+    return data
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove the indexes of directories in which nobody searched for a month."""
+    for path in folder.glob("*.db"):
+        with suppress(OSError):
+            if path.stat().st_mtime < time.time() - UNUSED_SECONDS:
+                for suffix in ("", "-wal", "-shm"):
+                    path.with_name(path.name + suffix).unlink(missing_ok=True)

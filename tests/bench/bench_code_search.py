@@ -1,0 +1,101 @@
+"""`search_code` beside grep: who finds the file that answers a question, how long the index takes and a query.
+
+Run: python -m tests.bench.bench_code_search
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import textual
+
+import ollm_tui
+from ollm_tui.core.fence.dir_handle import DirHandle
+from ollm_tui.core.search.code_index import CodeIndex, IndexSource, terms_of
+from ollm_tui.core.search.listing import Listing, ListingOptions
+
+QUESTIONS = Path(__file__).parent.parent / "data" / "code_questions.toml"
+SOURCES = {"textual": Path(textual.__file__).parent, "ollm_tui": Path(ollm_tui.__file__).parent}
+DEPTH = 10
+
+
+def source_of(root: Path) -> IndexSource:
+    handle = DirHandle(os.fsencode(root) + b"/", os.open(root, os.O_RDONLY | os.O_DIRECTORY))
+    return IndexSource(Listing(handle, os.fsencode(root), ListingOptions(skip_credentials=True, include_ignored=True)))
+
+
+def by_index(folder: Path, root: Path) -> Callable[[str], list[str]]:
+    index = CodeIndex(folder, root)
+
+    def ask(question: str) -> list[str]:
+        found = index.search(source_of(root), question, DEPTH * 2)
+        return list(dict.fromkeys(os.fsdecode(match.path) for match in found))[:DEPTH]
+
+    return ask
+
+
+def by_grep(root: Path) -> Callable[[str], list[str]]:
+    """Files by how many different words of the question they hold, then by how often."""
+    texts = {
+        str(path.relative_to(root)): path.read_text("utf-8", "replace").lower()
+        for path in root.rglob("*.py")
+        if "__pycache__" not in path.parts
+    }
+
+    def ask(question: str) -> list[str]:
+        counts = {
+            name: (
+                sum(term in text for term in terms_of(question)),
+                sum(text.count(term) for term in terms_of(question)),
+            )
+            for name, text in texts.items()
+        }
+        return sorted(counts, key=lambda name: (*(-number for number in counts[name]), name))[:DEPTH]
+
+    return ask
+
+
+def ranks(ask: Callable[[str], list[str]], questions: dict[str, Sequence[str]]) -> list[int]:
+    """Return the place of the right file for each question; 0 where it is not among the first."""
+    found: list[int] = []
+    for question, answers in questions.items():
+        names = ask(question)
+        found.append(next((place for place, name in enumerate(names, 1) if name.endswith(tuple(answers))), 0))
+    return found
+
+
+def mean_reciprocal_rank(places: Sequence[int]) -> float:
+    return sum(1 / place for place in places if place) / len(places)
+
+
+def main() -> None:
+    questions = tomllib.loads(QUESTIONS.read_text())
+    folder = Path(tempfile.mkdtemp(prefix="ollm-bench-"))
+    try:
+        for name, root in SOURCES.items():
+            began = time.perf_counter()
+            index = by_index(folder, root)
+            index("anything")
+            built = time.perf_counter() - began
+            began = time.perf_counter()
+            places = {"search_code": ranks(index, questions[name])}
+            asked = (time.perf_counter() - began) / len(questions[name])
+            places["grep"] = ranks(by_grep(root), questions[name])
+            print(f"{name}: {len(questions[name])} questions; built in {built:.2f} s, a query {asked * 1000:.1f} ms")
+            for way, found in places.items():
+                hits = "  ".join(f"hit@{depth} {sum(0 < place <= depth for place in found)}" for depth in (1, 5, 10))
+                print(f"  {way:<12} {hits}  MRR {mean_reciprocal_rank(found):.2f}")
+            ratio = mean_reciprocal_rank(places["search_code"]) / mean_reciprocal_rank(places["grep"])
+            print(f"  MRR search_code / grep: {ratio:.2f} (goal 1.2)")
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
