@@ -84,6 +84,24 @@ class MemoryRecalledEvent(_Event):
         return f"{count} from memory" + (f", {self.left_out} left out{secret}" if self.left_out else "")
 
 
+class AttachedEvent(_Event):
+    """A text that the person did not write and that went to the model: instructions, or what a reference names."""
+
+    type: Literal["attached"] = "attached"
+    name: str
+    """The file, folder or address."""
+    text: str
+    """Exactly as sent."""
+    place: Literal["system", "message", "conversation"]
+    """Before the conversation, before the last message of the person, or as a message of its own."""
+
+    @property
+    def summary(self) -> str:
+        """Half a line for the person."""
+        kind = "Instructions" if self.place != "message" or self.text.startswith("[Instr") else "Attached"
+        return f"{kind}: {self.name}, {len(self.text):,} characters"
+
+
 class TextDeltaEvent(_Event):
     """More text of the answer; not in the log."""
 
@@ -282,6 +300,7 @@ Event = Annotated[
     SessionStartedEvent
     | UserMessageEvent
     | MemoryRecalledEvent
+    | AttachedEvent
     | TextDeltaEvent
     | ReasoningDeltaEvent
     | AssistantMessageEvent

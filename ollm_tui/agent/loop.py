@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from ollm_tui.agent.events import (
+    AttachedEvent,
+    CompactedEvent,
     ErrorEvent,
+    Event,
     NoticeEvent,
     TurnError,
     TurnFinishedEvent,
@@ -16,6 +18,7 @@ from ollm_tui.agent.events import (
     UserMessageEvent,
 )
 from ollm_tui.agent.guard import TurnLimitError, TurnLimits, TurnMeter
+from ollm_tui.agent.instructions import Instructions, InstructionsFound
 from ollm_tui.agent.message_queue import MessageQueue
 from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.providers.json_values import well_formed
@@ -67,6 +70,7 @@ class Agent:
         *,
         limits: TurnLimits = TurnLimits(),  # noqa: B008  # frozen
         recall: MemoryRecall | None = None,
+        instructions: Instructions | None = None,
         on_first_message: Callable[[], object] | None = None,
         on_turn_end: Callable[[], None] | None = None,
     ) -> None:
@@ -79,6 +83,11 @@ class Agent:
         self.queue = MessageQueue()
         """Messages for the running turn's next request, or for the next turn."""
         self._recall = recall
+        self._instructions = instructions
+        self._instructed = False
+        """Whether the system prompt holds the root's instructions; later ones come with a message."""
+        if instructions is not None:
+            stream.subscribe(self._forget_compacted)
         self._on_first_message = on_first_message
         self._on_turn_end = on_turn_end
         self._history: list[wire.Message] = [wire.SystemMessage(system_prompt(executor.workspace))]
@@ -105,6 +114,9 @@ class Agent:
         self._history[1:] = messages
         self._waiting = list(waiting)
         self._begun = any(isinstance(message, wire.UserMessage) for message in self._history)
+        if self._instructions is not None:
+            self._instructions.forget()
+        self._instructed = False
 
     async def run_turn(self, text: str) -> TurnStatus:
         """Answer the person; raise RuntimeError while a turn runs, every other error is an event."""
@@ -193,11 +205,48 @@ class Agent:
             return
         asked = [at for at, message in enumerate(self._history) if isinstance(message, wire.UserMessage)]
         if recalled is not None and asked:
-            self._history[asked[0]] = replace(self._history[asked[0]], preface=recalled.text)
+            first = self._history[asked[0]]
+            assert isinstance(first, wire.UserMessage), "it was chosen for being one"
+            self._history[asked[0]] = first.behind(recalled.text)
             self.stream.publish(recalled)
+
+    async def _instruct(self, signal: AbortSignal) -> None:
+        """Send the root's instructions: with the system prompt at first, later with the newest message."""
+        if self._instructions is None:
+            return
+        found = self._told(await signal.in_thread(self._instructions.of_root))
+        if self._instructed:
+            for name, text in found.texts:
+                self._attach(name, text)
+            return
+        self._instructed = True
+        whole = "\n\n".join([system_prompt(self.executor.workspace), *(text for _, text in found.texts)])
+        self._history[0] = wire.SystemMessage(whole)
+        for name, text in found.texts:
+            self.stream.publish(AttachedEvent(name=name, text=text, place="system"))
+
+    def _forget_compacted(self, event: Event) -> None:
+        if isinstance(event, CompactedEvent) and self._instructions is not None:
+            self._instructions.forget_nested()
+
+    def _told(self, found: InstructionsFound) -> InstructionsFound:
+        for words in found.notices:
+            self.stream.publish(NoticeEvent(text=words))
+        return found
+
+    def _attach(self, name: str, text: str) -> None:
+        """Add a text that the person did not write, before their newest message where that is the last."""
+        last = self._history[-1]
+        if isinstance(last, wire.UserMessage):
+            self._history[-1] = last.behind(text)
+            self.stream.publish(AttachedEvent(name=name, text=text, place="message"))
+        else:
+            self._history.append(wire.UserMessage("", text))
+            self.stream.publish(AttachedEvent(name=name, text=text, place="conversation"))
 
     async def _rounds(self, signal: AbortSignal) -> TurnStatus:
         await self._begin_session(signal)
+        await self._instruct(signal)
         meter = TurnMeter(self._limits)
         calls, self._waiting = self._waiting, []
         while True:
@@ -241,3 +290,8 @@ class Agent:
         meter.waited(results)
         signal.throw_if_aborted()
         self._calls.check()
+        if self._instructions is not None:
+            touched = [call.arguments for call, result in zip(calls, results, strict=True) if result.ok]
+            found = await signal.in_thread(self._instructions.on_the_way_to, touched)
+            for name, text in self._told(found).texts:
+                self._attach(name, text)

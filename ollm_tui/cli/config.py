@@ -7,6 +7,9 @@ from pathlib import Path
 from ollm_tui.cli.command_line import ExitCode, UsageError, command_parser, options_of, parse
 from ollm_tui.cli.streams import say, valid_configuration
 from ollm_tui.config import effective_toml, user_config_path
+from ollm_tui.core.base.escape import visible
+from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.policy.instruction_files import trust_instructions, untrusted_instructions
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, TrustState, TrustStore
 
 
@@ -26,8 +29,12 @@ def run_config(argv: list[str]) -> int:
 
 
 def run_trust(argv: list[str]) -> int:
-    """Trust a folder's own config file as it is now."""
-    parser = command_parser("trust", "Let a folder's .ollm/config.toml count, as it is now. It can only tighten.")
+    """Trust a folder's own config file and instructions as they are now."""
+    parser = command_parser(
+        "trust",
+        "Let a folder's .ollm/config.toml count, which can only tighten, and send its instructions (AGENTS.md, also in "
+        "folders below, .ollm/instructions.md) to the model. As they are now.",
+    )
     parser.add_argument("directory", nargs="?", type=Path, metavar="DIR", help="the folder; else the workspace")
     given = parse(parser, argv)
     folder = (given.directory or given.workspace or Path.cwd()).resolve()
@@ -35,10 +42,21 @@ def run_trust(argv: list[str]) -> int:
         raise UsageError(f"{folder} is not a folder.")
     try:
         state = TrustStore.of_user().trust(folder)
+        files = _trust_instructions(folder)
     except (OSError, ValueError) as error:
         raise UsageError(str(error)) from None
-    if state is TrustState.NO_FILE:
-        say(f"{folder} has no {REPOSITORY_CONFIG}: there is nothing to trust.")
+    names = [str(REPOSITORY_CONFIG)] if state is not TrustState.NO_FILE else []
+    for name in (*names, *files):
+        say(f"trusted: {visible(str(folder / name))}. When it changes, it counts again only after another trust.")
+    if not names and not files:
+        say(f"{folder} has no {REPOSITORY_CONFIG} and no instructions that are not trusted: there is nothing to trust.")
         return ExitCode.FAILED
-    say(f"trusted: {folder / REPOSITORY_CONFIG}. When it changes, it counts again only after another trust.")
     return ExitCode.DONE
+
+
+def _trust_instructions(folder: Path) -> list[str]:
+    """Trust the folder's instructions; return the names of those that were not trusted."""
+    store, workspace = TrustStore.of_user(), Workspace(folder)
+    files = {file.name: file.content for file in untrusted_instructions(workspace, store)}
+    changed = trust_instructions(workspace, store, files)
+    return [name for name in files if name not in changed]

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from ollm_tui.agent.events import (
     AssistantMessageEvent,
+    AttachedEvent,
     ConfirmationSettledEvent,
     ErrorEvent,
     Event,
@@ -137,7 +138,7 @@ def _as_text() -> Callable[[Event], None]:
                 say(f"  {visible(result.error.message if result.error else result.return_display.split(chr(10))[0])}")
             case ConfirmationSettledEvent(outcome=outcome, by=by):
                 say(f"  {outcome} by {by}")
-            case MemoryRecalledEvent():
+            case MemoryRecalledEvent() | AttachedEvent():
                 say(event.summary)
             case NoticeEvent(text=text):
                 say(visible(text))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ollm_tui.agent.events import Event, NoticeEvent
 from ollm_tui.agent.guard import TurnLimits
+from ollm_tui.agent.instructions import MAX_CHARACTERS, Instructions
 from ollm_tui.agent.loop import Agent
 from ollm_tui.agent.providers.provider import Provider
 from ollm_tui.agent.recall import MemoryRecall
@@ -30,6 +31,10 @@ from ollm_tui.runtime.recorded_session import RecordedSession, SessionError, Ses
 
 OUTPUT = "output"
 """The folder beside a session's log with the full texts of outputs."""
+
+CHARACTERS_PER_TOKEN = 4
+INSTRUCTIONS_WINDOW_SHARE = 8
+"""A file of instructions takes at most about this part of a known context window."""
 
 RECALL_WINDOW_SHARE = 8
 """Recalled notes take at most this part of a known context window."""
@@ -138,6 +143,7 @@ async def open_runtime(
             stream,
             limits=TurnLimits(limits.max_rounds, limits.max_tokens, limits.max_seconds),
             recall=_recall(chosen.provider, core),
+            instructions=_instructions(chosen.provider, core),
             on_first_message=core.todos.archive_when_done,  # a new task begins with an empty list
             on_turn_end=lambda: _sync(core, log),
         )
@@ -146,6 +152,16 @@ async def open_runtime(
         runtime = Runtime(core, stream, agent, session, tuple(notices), broken_off)
         runtime.restore()
         yield runtime
+
+
+def _instructions(provider: Provider, core: Core) -> Instructions | None:
+    """Return what sends the workspace's instructions; None where no model reads them."""
+    described = provider.describe()
+    if described.provider == "offline":
+        return None
+    window = described.context_window
+    limit = MAX_CHARACTERS if window is None else window * CHARACTERS_PER_TOKEN // INSTRUCTIONS_WINDOW_SHARE
+    return Instructions(lambda: core.executor.workspace, limit)
 
 
 def _recall(provider: Provider, core: Core) -> MemoryRecall | None:

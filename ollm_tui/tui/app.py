@@ -205,7 +205,9 @@ class DashboardApp(App[int]):
             SlashCommand("retry", "Send the last message again", lambda _: self.holder.handle(RetryTurn())),
             SlashCommand("theme", "Change the theme", self._choose_theme, "[NAME]", lambda: self.available_themes),
             SlashCommand(
-                "trust", "Look at this folder's own config file, and let it count", lambda _: show.action_trust()
+                "trust",
+                "Look at this folder's own config file and instructions, and let them count",
+                lambda _: show.action_trust(),
             ),
         )
 

@@ -174,3 +174,15 @@ async def test_the_palette_looks_too_and_without_a_file_there_is_nothing_to_trus
         await here.pilot.press("enter")
         await here.wait_for("there is nothing to trust")
         assert here.app.screen is here.app.dashboard
+
+
+async def test_instructions_are_shown_with_the_config_file_and_go_along_once_trusted(workspace: Path) -> None:
+    (workspace / "AGENTS.md").write_text("Use [red]tabs[/red].")
+    async with open_dashboard(workspace, [{"text": "Done."}]) as here:
+        await look(here)
+        assert "Trust .ollm/config.toml and 1 more?" in here.text and "=== AGENTS.md ===" in here.text
+        assert "Use [red]tabs[/red]." in here.text and "They allow nothing" in here.text
+        await here.decide("y")
+        await here.wait_for("AGENTS.md goes along from your next message")
+        await here.send("go")
+        await here.wait_for("Instructions: AGENTS.md")

@@ -111,7 +111,7 @@ def summary(results: list[ToolMessage]) -> str:
 
 def last_sentence(messages: tuple[Message, ...]) -> str:
     """Return what the person wrote last."""
-    return next((message.text for message in reversed(messages) if isinstance(message, UserMessage)), "")
+    return next((each.text for each in reversed(messages) if isinstance(each, UserMessage) and each.text), "")
 
 
 def results_since_last_sentence(messages: tuple[Message, ...]) -> list[ToolMessage]:

@@ -41,12 +41,16 @@ class UserMessage:
 
     text: str
     preface: str = ""
-    """Notes from memory, which the person did not write; the offline provider ignores them."""
+    """What the person did not write: notes from memory, instructions, attached files. Not for the offline provider."""
+
+    def behind(self, text: str) -> UserMessage:
+        """Return the message with a further text before what the person wrote."""
+        return UserMessage(self.text, f"{self.preface}\n\n{text}" if self.preface else text)
 
     @property
     def whole(self) -> str:
         """The text as a model reads it."""
-        return f"{self.preface}\n\n{self.text}" if self.preface else self.text
+        return "\n\n".join(part for part in (self.preface, self.text) if part)
 
 
 @dataclass(frozen=True)

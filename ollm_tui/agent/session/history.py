@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ollm_tui.agent.events import (
     AssistantMessageEvent,
+    AttachedEvent,
     CompactedEvent,
     ConfirmationRequestedEvent,
     ConfirmationSettledEvent,
@@ -77,6 +78,8 @@ class _History:
                 self.messages.append((event.id, UserMessage(text)))
             case MemoryRecalledEvent(text=text):
                 self._put_before_first(text)
+            case AttachedEvent():
+                self._attach(event)
             case AssistantMessageEvent():
                 self._take_answer(event)
             case CompactedEvent():
@@ -143,10 +146,19 @@ class _History:
         summary = [] if event.summary is None else [(event.id, UserMessage(event.summary))]
         self.messages = [*summary, *kept]
 
+    def _attach(self, event: AttachedEvent) -> None:
+        if event.place == "conversation":
+            self._end_reply()
+            self.messages.append((event.id, UserMessage("", event.text)))
+        elif event.place == "message" and self.messages:
+            event_id, message = self.messages[-1]
+            if isinstance(message, UserMessage):
+                self.messages[-1] = (event_id, message.behind(event.text))
+
     def _put_before_first(self, text: str) -> None:
         for at, (event_id, message) in enumerate(self.messages):
             if isinstance(message, UserMessage):
-                self.messages[at] = (event_id, replace(message, preface=text))
+                self.messages[at] = (event_id, message.behind(text))
                 return
 
 

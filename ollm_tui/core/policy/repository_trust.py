@@ -68,9 +68,23 @@ class TrustStore:
             return TrustState.NO_FILE
         if shown is not None and content != shown:
             return TrustState.CHANGED
-        record = {**self._read(), str(workspace): _hash(content)}
-        replace_text(self.path, json.dumps(record, indent=2, sort_keys=True) + "\n")
+        self._save({str(workspace): _hash(content)})
         return TrustState.TRUSTED
+
+    def state_of(self, path: Path, content: bytes) -> TrustState:
+        """Return whether a file is trusted with this content. Raises ValueError for a bad record."""
+        known = self._read().get(str(path))
+        if known is None:
+            return TrustState.UNTRUSTED
+        return TrustState.TRUSTED if known == _hash(content) else TrustState.CHANGED
+
+    def trust_content(self, path: Path, content: bytes) -> None:
+        """Trust a file as long as it has this content. Raises OSError, ValueError."""
+        self._save({str(path): _hash(content)})
+
+    def _save(self, entries: dict[str, str]) -> None:
+        record = {**self._read(), **entries}
+        replace_text(self.path, json.dumps(record, indent=2, sort_keys=True) + "\n")
 
     def _read(self) -> dict[str, str]:
         try:

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from ollm_tui.agent.events import (
     AssistantMessageEvent,
+    AttachedEvent,
     ConfirmationRequestedEvent,
     ConfirmationSettledEvent,
     ErrorEvent,
@@ -88,7 +89,7 @@ class ConversationController:
                 return self._asked(event, ordinal)
             case UsageEvent():
                 return self._used(event)
-            case MemoryRecalledEvent() | NoticeEvent() | ErrorEvent():
+            case MemoryRecalledEvent() | AttachedEvent() | NoticeEvent() | ErrorEvent():
                 return [self._fold_note(event)]
             case TurnFinishedEvent():
                 return self._turn_over(event.status)
@@ -124,8 +125,10 @@ class ConversationController:
             case ConfirmationSettledEvent():
                 return self._answered(event)
 
-    def _fold_note(self, event: MemoryRecalledEvent | NoticeEvent | ErrorEvent) -> EntriesChanged:
+    def _fold_note(self, event: MemoryRecalledEvent | AttachedEvent | NoticeEvent | ErrorEvent) -> EntriesChanged:
         match event:
+            case AttachedEvent():
+                return _changed(NoteEntry(self._new_id("note"), event.summary, body=event.text))
             case MemoryRecalledEvent():
                 return _changed(NoteEntry(self._new_id("note"), f"{event.summary} (^N to read)", body=event.text))
             case NoticeEvent():

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ollm_tui.core.policy.engine import PolicyEngine
+from ollm_tui.core.policy.instruction_files import trust_instructions, untrusted_instructions
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, TrustState, TrustStore
 from ollm_tui.runtime import Configuration, ConfigurationError, Core, configure, with_approvals_since
 from ollm_tui.tui.protocol import PostUpdate, intents, updates
 from ollm_tui.tui.values import EntriesChanged, NoteEntry
 
-NOTHING = f"There is no {REPOSITORY_CONFIG} here that can be read: there is nothing to trust."
-CHANGED = f"{REPOSITORY_CONFIG} has changed since it was shown: it does not count. /trust shows it anew."
+NOTHING = f"No {REPOSITORY_CONFIG}, AGENTS.md or .ollm/instructions.md waits here: there is nothing to trust."
+CHANGED = "has changed since it was shown: it does not count. /trust shows it anew."
 COUNTS = (
     f"{REPOSITORY_CONFIG} counts from now on, its policy and protected files at once, other settings from the next"
     " start. What you approved for this session stays approved where the file does not stand against it."
@@ -43,44 +44,53 @@ class TrustController:
         return [NoteEntry("trust", f"{REPOSITORY_CONFIG} {how}: /trust shows it and asks whether it may.")]
 
     async def handle(self, intent: intents.TrustIntent) -> None:
-        """Show the file with the question, or trust it."""
+        """Show the files with the question, or trust them."""
         match intent:
             case intents.AskForTrust():
                 await self._ask()
-            case intents.TrustConfig(shown):
-                await self._trust(shown)
+            case intents.TrustFiles(shown):
+                await self._trust(dict(shown))
             case _:
                 pass
 
     async def _ask(self) -> None:
-        """Show the file and ask; apply it if it is trusted already."""
+        """Show what is not trusted yet and ask; apply a config file that is trusted already."""
+        store = TrustStore.of_user()
         try:
-            own = await asyncio.to_thread(TrustStore.of_user().check, self._workspace)
+            own = await asyncio.to_thread(store.check, self._workspace)
+            others = await asyncio.to_thread(untrusted_instructions, self._executor.workspace, store)
         except ValueError as error:
             self._post(updates.ToastUpdate(str(error), failed=True))
             return
-        match own.trust:
-            case TrustState.NO_FILE:
-                self._post(updates.ToastUpdate(NOTHING))
-            case TrustState.TRUSTED:
-                await self._read_again()
-            case TrustState.UNTRUSTED | TrustState.CHANGED:
-                self._post(updates.TrustQuestionUpdate(str(REPOSITORY_CONFIG), own.content))
+        files = [(file.name, file.content) for file in others]
+        if own.trust in (TrustState.UNTRUSTED, TrustState.CHANGED):
+            files.insert(0, (str(REPOSITORY_CONFIG), own.content))
+        if files:
+            self._post(updates.TrustQuestionUpdate(tuple(files)))
+        elif own.trust is TrustState.TRUSTED:
+            await self._read_again()
+        else:
+            self._post(updates.ToastUpdate(NOTHING))
 
-    async def _trust(self, shown: bytes) -> None:
-        """Trust the file if it is as shown, and apply it."""
+    async def _trust(self, shown: dict[str, bytes]) -> None:
+        """Trust each file that is as shown, and apply it."""
+        config = shown.pop(str(REPOSITORY_CONFIG), None)
+        store = TrustStore.of_user()
         try:
-            state = await asyncio.to_thread(TrustStore.of_user().trust, self._workspace, shown)
+            state = None if config is None else await asyncio.to_thread(store.trust, self._workspace, config)
+            changed = await asyncio.to_thread(trust_instructions, self._executor.workspace, store, shown)
         except (OSError, ValueError) as error:
-            self._post(updates.ToastUpdate(f"{REPOSITORY_CONFIG} is not trusted: {error}", failed=True))
+            self._post(updates.ToastUpdate(f"Nothing is trusted: {error}", failed=True))
             return
-        match state:
-            case TrustState.TRUSTED:
-                await self._read_again()
-            case TrustState.NO_FILE:
-                self._post(updates.ToastUpdate(NOTHING, failed=True))
-            case TrustState.CHANGED | TrustState.UNTRUSTED:
-                self._post(updates.ToastUpdate(CHANGED, failed=True))
+        for name in changed:
+            self._post(updates.ToastUpdate(f"{name} {CHANGED}", failed=True))
+        for name in shown.keys() - set(changed):
+            words = f"{name} goes along from your next message."
+            self._post(updates.ConversationUpdate(EntriesChanged((NoteEntry(f"trust-{name}", words),))))
+        if state is TrustState.TRUSTED:
+            await self._read_again()
+        elif state is not None:
+            self._post(updates.ToastUpdate(f"{REPOSITORY_CONFIG} {CHANGED}", failed=True))
 
     async def _read_again(self) -> None:
         options = replace(self._configuration.options, workspace=self._workspace)
@@ -106,7 +116,7 @@ class TrustController:
 
     def _report(self, fresh: Configuration) -> None:
         if fresh.trust is not TrustState.TRUSTED:
-            self._post(updates.ToastUpdate(CHANGED, failed=True))
+            self._post(updates.ToastUpdate(f"{REPOSITORY_CONFIG} {CHANGED}", failed=True))
         elif fresh.policy_error is None:
             self._post(updates.ToastUpdate(f"{REPOSITORY_CONFIG} counts from now on."))
             self._post(updates.ConversationUpdate(EntriesChanged((NoteEntry("trust", COUNTS),))))

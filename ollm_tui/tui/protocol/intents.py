@@ -106,18 +106,18 @@ class ChangeMode(Intent):
 
 
 class TrustIntent(Intent):
-    """Base of the intents about the workspace's own config file."""
+    """Base of the intents about the workspace's own config file and instructions."""
 
 
 class AskForTrust(TrustIntent):
-    """Show the workspace's own config file and ask whether to trust it."""
+    """Show the workspace's own config file and instructions, and ask whether to trust them."""
 
 
 @dataclass
-class TrustConfig(TrustIntent):
-    """Trust the file as long as it says just what was shown."""
+class TrustFiles(TrustIntent):
+    """Trust each file as long as it says just what was shown."""
 
-    shown: bytes
+    shown: tuple[tuple[str, bytes], ...]
 
 
 # -- confirmations -----------------------------------------------------------------------------------------------------

@@ -126,10 +126,9 @@ class JobsUpdate(Update):
 
 @dataclass
 class TrustQuestionUpdate(Update):
-    """Ask whether to trust the workspace's own config file as it is now."""
+    """Ask whether to trust files of the workspace as they are now: names and contents."""
 
-    path: str
-    content: bytes
+    files: tuple[tuple[str, bytes], ...]
 
 
 class MemoryUpdate(Update):

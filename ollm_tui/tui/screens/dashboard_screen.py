@@ -142,8 +142,8 @@ class Dashboard(TerminalFocusScreen):
                 self.go_to_prompt()
             case updates.FoundUpdate(words, entry_id):
                 self.chat.show_found(words, entry_id)
-            case updates.TrustQuestionUpdate(path, content):
-                self._ask_for_trust(path, content)
+            case updates.TrustQuestionUpdate(files):
+                self._ask_for_trust(files)
             case updates.ConfigErrorsUpdate(errors):
                 # Several would cover half the screen; each is a note in the chat as well.
                 text = str(errors[0]) if len(errors) == 1 else f"{len(errors)} errors in your files: see the chat."
@@ -266,14 +266,14 @@ class Dashboard(TerminalFocusScreen):
         app_of(self).push_screen(YesNoScreen("Mode yolo?", facts, "let it run", self.presses), settle)
 
     def action_trust(self) -> None:
-        """Show the workspace's own config file and ask whether to trust it."""
+        """Show the workspace's own config file and instructions, and ask whether to trust them."""
         self.post_message(AskForTrust())
 
-    def _ask_for_trust(self, path: str, content: bytes) -> None:
+    def _ask_for_trust(self, files: tuple[tuple[str, bytes], ...]) -> None:
         from ollm_tui.tui.screens.question_screens import TrustScreen
 
         if self.is_current:  # else it would get keys meant for the open screen
-            app_of(self).push_screen(TrustScreen(path, content, self.presses))
+            app_of(self).push_screen(TrustScreen(files, self.presses))
         else:
             self.notify("Something else is open. Close it, then /trust again.", markup=False)
 

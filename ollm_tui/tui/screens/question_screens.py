@@ -13,11 +13,12 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from ollm_tui.core.base.escape import visible, visible_block
+from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG
 from ollm_tui.core.shell.status import CommandStatus
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import DecisionGuard, KeyPresses, Readiness
 from ollm_tui.tui.durations import exact_age
-from ollm_tui.tui.protocol.intents import TrustConfig
+from ollm_tui.tui.protocol.intents import TrustFiles
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line, lines_of, spread
 from ollm_tui.tui.values import UnfinishedWork
 from ollm_tui.tui.widgets.line_view import LineView
@@ -80,10 +81,13 @@ class YesNoScreen(GuardedScreen[bool]):
             self.dismiss(yes)
 
 
-TRUST_MEANING = (
-    "Trusted, it can only tighten: its asks and denies count beside yours, nothing in it can allow.",
-    "A yes is for this text alone: once the file changes, it no longer counts.",
+CONFIG_MEANING = (
+    "Trusted, a config file can only tighten: its asks and denies count beside yours, nothing in it can allow."
 )
+INSTRUCTIONS_MEANING = (
+    "Trusted instructions go to the model with your messages. They allow nothing: every call is judged as before."
+)
+TRUST_MEANING = "A yes is for this text alone: once a file changes, it no longer counts."
 
 
 class TrustScreen(GuardedScreen[None]):
@@ -91,24 +95,27 @@ class TrustScreen(GuardedScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = YesNoScreen.BINDINGS
 
-    def __init__(self, path: str, content: bytes, presses: KeyPresses) -> None:
+    def __init__(self, files: tuple[tuple[str, bytes], ...], presses: KeyPresses) -> None:
         super().__init__(presses)
-        self._path, self._content = path, content
+        self._files = files
         self._text = LineView("trust-text")
         self._words = TextBox("trust-words")
 
     def compose(self) -> ComposeResult:
         """Compose the file and the question."""
         with Vertical(id="trust-box") as box:
-            box.border_title = Content(f"Trust {visible(self._path)}?")
+            first, *others = [visible(name) for name, _ in self._files]
+            box.border_title = Content(f"Trust {first}{f' and {len(others)} more' if others else ''}?")
             box.border_subtitle = "PgUp/PgDn scroll"
             yield self._text
             yield self._words
 
     def on_mount(self) -> None:
         """Show the text and focus it."""
-        text = self._content.decode("utf-8", "backslashreplace")
-        self._text.show_lines(lines_of(visible_block(text)))
+        texts = [content.decode("utf-8", "backslashreplace") for _, content in self._files]
+        if len(texts) > 1:
+            texts = [f"=== {visible(name)} ===\n{text}" for (name, _), text in zip(self._files, texts, strict=True)]
+        self._text.show_lines(lines_of(visible_block("\n\n".join(texts))))
         self._text.focus()
         self._draw_words()
 
@@ -131,9 +138,14 @@ class TrustScreen(GuardedScreen[None]):
                     " not now",
                 ),
                 line(),
-                *(line(words, prose=True) for words in TRUST_MEANING),
+                *(line(words, prose=True) for words in self._meaning()),
             ]
         )
+
+    def _meaning(self) -> list[str]:
+        config = [CONFIG_MEANING] if any(name == str(REPOSITORY_CONFIG) for name, _ in self._files) else []
+        instructions = [INSTRUCTIONS_MEANING] if len(self._files) > len(config) else []
+        return [*config, *instructions, TRUST_MEANING]
 
     def action_answer(self, yes: bool) -> None:
         """Answer; an approval that comes too early is ignored."""
@@ -142,7 +154,7 @@ class TrustScreen(GuardedScreen[None]):
         if yes:
             if not self.may("trust", whole=True):
                 return
-            self.post_message(TrustConfig(self._content))
+            self.post_message(TrustFiles(self._files))
         self.dismiss()
 
 

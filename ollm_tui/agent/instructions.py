@@ -1,0 +1,106 @@
+"""Send the workspace's trusted instructions: those of its root first, nested ones once their folder is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from ollm_tui.core.base.escape import visible, visible_block
+from ollm_tui.core.base.output import OutputFormatter, TruncationConfig
+from ollm_tui.core.base.results import JsonObject
+from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.policy.instruction_files import ROOT_FILES, InstructionFile, names_on_the_way_to, read_instructions
+from ollm_tui.core.policy.repository_trust import TrustState, TrustStore
+
+MAX_CHARACTERS = 16_000
+"""Most characters of one file; a known window takes at most an eighth of itself."""
+
+PATH_ARGUMENTS = ("path", "paths", "from", "to", "directory", "cwd")
+
+_HOW = "/trust, or `ollm-tui trust`, shows it and lets it count."
+
+
+@dataclass
+class InstructionsFound:
+    """Texts that go to the model, and what the person should know about others."""
+
+    texts: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """Name and text."""
+    notices: list[str] = field(default_factory=list[str])
+
+
+class Instructions:
+    """Reads each file once, and again where it changed; what is not trusted is named once, and not sent."""
+
+    def __init__(self, workspace: Callable[[], Workspace], limit: int = MAX_CHARACTERS) -> None:
+        self._workspace = workspace
+        self._limit = min(limit, MAX_CHARACTERS)
+        self._sent: dict[str, bytes] = {}
+        self._told: set[tuple[str, str]] = set()
+
+    def of_root(self) -> InstructionsFound:
+        """Return the root's files that were not sent as they are. Blocking."""
+        return self._read(ROOT_FILES)
+
+    def on_the_way_to(self, calls: Iterable[JsonObject]) -> InstructionsFound:
+        """Return nested files that calls with these arguments have come by, and that were not sent yet. Blocking."""
+        workspace = self._workspace()
+        names: dict[str, None] = {}
+        for path in _paths(calls):
+            names |= dict.fromkeys(names_on_the_way_to(workspace, path))
+        return self._read(name for name in names if name not in self._sent)
+
+    def forget(self) -> None:
+        """Send all files again: another conversation begins."""
+        self._sent.clear()
+
+    def forget_nested(self) -> None:
+        """Send nested files again when their folder is touched: the conversation was compacted."""
+        self._sent = {name: content for name, content in self._sent.items() if name in ROOT_FILES}
+
+    def _read(self, names: Iterable[str]) -> InstructionsFound:
+        found = InstructionsFound()
+        store = TrustStore.of_user()
+        for name in names:
+            try:
+                file = read_instructions(self._workspace(), name, store)
+            except ValueError as error:
+                self._tell(found, name, str(error))
+                continue
+            if file is not None:
+                self._take(file, found)
+        return found
+
+    def _take(self, file: InstructionFile, found: InstructionsFound) -> None:
+        name = visible(file.name)
+        if file.refusal:
+            self._tell(found, file.name, f"Instructions are left out: {visible(file.refusal)}")
+        elif file.trust is TrustState.UNTRUSTED:
+            self._tell(found, file.name, f"{name} does not count yet as instructions: {_HOW}")
+        elif file.trust is TrustState.CHANGED:
+            self._tell(found, file.name, f"{name} has changed since you trusted it, and is left out: {_HOW}")
+        elif file.content.strip() and self._sent.get(file.name) != file.content:
+            self._sent[file.name] = file.content
+            found.texts.append((name, self._framed(name, file.content)))
+
+    def _framed(self, name: str, content: bytes) -> str:
+        text = visible_block(content.decode("utf-8", "backslashreplace").removeprefix("\ufeff")).strip()
+        bounds = TruncationConfig(max_chars=self._limit)
+        text = OutputFormatter.excerpt(text, bounds).content
+        return f"[Instructions of this workspace, from {name}:]\n{text}\n[End of {name}]"
+
+    def _tell(self, found: InstructionsFound, name: str, words: str) -> None:
+        if (name, words) not in self._told:
+            self._told.add((name, words))
+            found.notices.append(words)
+
+
+def _paths(calls: Iterable[JsonObject]) -> list[str]:
+    values: list[JsonValue] = []
+    for arguments in calls:
+        for key in PATH_ARGUMENTS:
+            value = arguments.get(key)
+            values += value if isinstance(value, list) else [value]
+    return [value for value in values if isinstance(value, str)]
