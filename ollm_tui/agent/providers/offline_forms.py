@@ -73,7 +73,7 @@ class Form:
 
 
 _ORDER = {"path": -1, "directory": 1}
-_PATHS = ("path", "more", "directory", "from", "to")
+_PATHS = ("path", "paths", "more", "directory", "from", "to")
 
 
 def _argument(name: str, text: str) -> str | int:
@@ -95,6 +95,8 @@ def _grouped(given: dict[str, str | int]) -> JsonObject:
     arguments: JsonObject = dict(given)
     if "startLine" in given:
         arguments.setdefault("endLine", given["startLine"])
+    if "paths" in given:
+        arguments["paths"] = [given["paths"]]
     if "target" in given:
         arguments["edits"] = [{name: arguments.pop(name) for name in ("target", "replacement")}]
     return arguments
@@ -220,6 +222,21 @@ FORMS: tuple[Form, ...] = (
         rf"in {_THE_FILE}(?P<path>{_PATH}),? (?:replace|change) (?P<target>{_TEXT}) (?:with|by|to)"
         rf" (?P<replacement>{_TEXT})",
     ),
+    _form("git status", "git_status", r"(?:show )?(?:the )?(?:git )?status|what (?:has )?changed"),
+    _form("git diff [FILE]", "git_diff", rf"(?:show )?(?:the )?(?:git )?diff(?: (?:of |in )?(?P<paths>{_PATH}))?"),
+    _form("git log", "git_log", r"git log|(?:show |list )?(?:the )?(?:last |recent )?commits"),
+    _form("git show REVISION", "git_show", r"(?:git show|show (?:the )?commit) (?P<revision>[^\s:]+)"),
+    _form("git blame FILE", "git_blame", rf"(?:git )?blame {_THE_FILE}(?P<path>{_PATH})"),
+    _form("git branches", "git_branch", r"(?:git |list |show )?(?:the )?(?:branches|branch)", action="list"),
+    _form("git add FILE", "git_add", rf"(?:git add|stage) {_THE_FILE}(?P<paths>{_PATH})"),
+    _form(
+        "git commit MESSAGE",
+        "git_commit",
+        r"git commit (?:-m )?(?P<message>.+)",
+        r"commit (?:-m|with (?:the )?message:?) (?P<message>.+)",
+        verbatim=True,
+    ),
+    _form("search code WORDS", "search_code", r"(?:search (?:the )?code|code search)(?: for)?:?\s+(?P<query>.+)"),
     _form(
         "delete folder FOLDER",
         "delete_file",
