@@ -7,15 +7,17 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from threading import Event
 from typing import TypeVar
 
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.execution.calls import CallContext
+from ollm_tui.core.execution.command_journal import CommandJournal
 from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.files.journal import Change, Entry, EntryState, Journal, change_between, with_state
 from ollm_tui.core.files.journal_states import ABSENT, NOTHING, FileKind, Place, Sighting, look_at
-from ollm_tui.core.tools.base import AnyInvocation
+from ollm_tui.core.tools.base import AnyInvocation, Effect
 
 log = logging.getLogger(__name__)
 
@@ -36,11 +38,14 @@ class CallJournal:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
+        self._commands = CommandJournal(journal)
 
     async def around(
         self, context: CallContext, invocation: AnyInvocation, run: Callable[[], Awaitable[ToolResult]]
     ) -> ToolResult:
         """Run the call between two looks at what it touches; a note says where that failed."""
+        if invocation.tool.effect is Effect.RUNS and invocation.touched_paths():
+            return await (run() if invocation.looks else self._around_command(context, invocation, run))
         places = _written_places(invocation)
         if not places:
             return await run()
@@ -55,6 +60,28 @@ class CallJournal:
         finally:
             await _guarded(context, lambda: self._finish(watched, trash or ""))
 
+    async def _around_command(
+        self, context: CallContext, invocation: AnyInvocation, run: Callable[[], Awaitable[ToolResult]]
+    ) -> ToolResult:
+        fence = invocation.context.workspace
+        roots = () if fence is None else tuple(map(str, fence.roots))
+        looked = await _guarded(context, lambda: self._commands.look(roots))
+        if looked is None:
+            return await run()
+        over = Event()
+        keeping = asyncio.ensure_future(_guarded(context, lambda: self._commands.keep_more(looked, over)))
+        note = ""
+        try:
+            result = await run()
+            note = _note_on(result)
+            return result
+        finally:
+            over.set()
+            await keeping
+            title = invocation.get_description()
+            call, tool = context.call_id, invocation.tool.name
+            await _guarded(context, lambda: self._commands.record(looked, call, tool, title, note))
+
     def _begin(self, context: CallContext, invocation: AnyInvocation, places: list[Place]) -> _Watched:
         by_inode = len(places) > 1  # a move: whatever happens in a directory later moves back with it
         before = {place: look_at(place, by_inode=by_inode) for place in places}
@@ -68,6 +95,12 @@ class CallJournal:
         changes = list(_changes(watched.before, after, trash))
         contents = [each.content for each in after.values() if each.content is not None]
         self._journal.save(with_state(watched.entry, EntryState.DONE, changes), contents)
+
+
+def _note_on(result: ToolResult) -> str:
+    """Return the entry's note about a command that still runs."""
+    goes_on = getattr(result.data, "exit_code", 0) is None and getattr(result.data, "timed_out", None) is False
+    return "it went on in the background: what it changed after that is not recorded" if goes_on else ""
 
 
 async def _guarded(context: CallContext, work: Callable[[], T]) -> T | None:

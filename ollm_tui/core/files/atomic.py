@@ -44,12 +44,14 @@ def replace_file(
     like: os.stat_result | None = None,
     mode: int | None = None,
     before_commit: Callable[[], object] | None = None,
+    sync: bool = True,
 ) -> os.stat_result:
     """Put `pieces`, one after the other, in the place of `name`; returns the status of the new file.
 
     `like` is the status of the file that is replaced: its permissions and, where that is permitted, its owner
     and extended attributes are kept. Without it the file is new, gets what the umask leaves, and must not exist.
-    `mode` are other permissions for it, which it has from its first moment on.
+    `mode` are other permissions for it, which it has from its first moment on. Without `sync` the caller brings
+    it to the disk, with others at once.
     `before_commit` is called when all is written and may raise to leave everything as it was.
     Raises OSError: FileExistsError when a new file's name is taken; the old content then stays.
     """
@@ -62,7 +64,8 @@ def replace_file(
             _take_after(descriptor, directory, name, like)
             if mode is not None:
                 os.fchmod(descriptor, mode)
-        os.fsync(descriptor)
+        if sync:
+            os.fsync(descriptor)
         written = os.fstat(descriptor)
         if before_commit is not None:
             before_commit()
@@ -76,7 +79,8 @@ def replace_file(
         raise
     finally:
         os.close(descriptor)
-    sync_directory(directory)
+    if sync:
+        sync_directory(directory)
     return written
 
 

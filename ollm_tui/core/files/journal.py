@@ -6,6 +6,7 @@ It lies outside the workspace, for this user alone: a secret that a call changed
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -140,24 +141,22 @@ class Journal:
         if self._stored > _PRUNED_EVERY:
             self.prune()
 
-    def note_known(self, root: str, found: Mapping[str, tuple[Signature, bytes]]) -> None:
-        """Keep what files hold, so that what a command does to them can be undone."""
-        rows = [
-            (root.encode("utf-8", "surrogateescape"), path.encode("utf-8", "surrogateescape"), _joined(signature), text)
-            for path, (signature, content) in found.items()
-            if (text := digest_of(content))
-        ]
+    def note_known(
+        self, root: str, found: Mapping[bytes, tuple[Signature, bytes]]
+    ) -> dict[bytes, tuple[Signature, str]]:
+        """Keep what files hold, so that what a command does to them can be undone; return signature and digest."""
+        known = {path: (signature, digest_of(content)) for path, (signature, content) in found.items()}
+        rows = [(os.fsencode(root), path, _joined(signature), digest) for path, (signature, digest) in known.items()]
         with self.store.write(SCHEMA) as db:
-            self._keep(db, (content for _, content in found.values()))
+            self._keep(db, [content for _, content in found.values()])
             db.executemany("INSERT OR REPLACE INTO known VALUES(?, ?, ?, ?)", rows)
+        return known
 
-    def known(self, root: str) -> dict[str, tuple[Signature, str]]:
+    def known(self, root: str) -> dict[bytes, tuple[Signature, str]]:
         """Return signature and digest of the files whose content is kept, by path below the root."""
         with self.store.read(SCHEMA) as db:
-            rows = db.execute(
-                "SELECT path, signature, digest FROM known WHERE root = ?", (root.encode("utf-8", "surrogateescape"),)
-            )
-            return {path.decode("utf-8", "surrogateescape"): (_split(signed), digest) for path, signed, digest in rows}
+            rows = db.execute("SELECT path, signature, digest FROM known WHERE root = ?", (os.fsencode(root),))
+            return {path: (_split(signature), digest) for path, signature, digest in rows}
 
     def _keep(self, db: sqlite3.Connection, contents: Iterable[bytes]) -> None:
         for content in contents:
@@ -293,6 +292,6 @@ def undone(entries: Sequence[Entry]) -> frozenset[tuple[int, int]]:
     return frozenset(taken)
 
 
-def with_state(entry: Entry, state: EntryState, changes: Sequence[Change] | None = None) -> Entry:
+def with_state(entry: Entry, state: EntryState, changes: Sequence[Change], note: str = "") -> Entry:
     """Return the entry in another state."""
-    return replace(entry, state=state, changes=entry.changes if changes is None else tuple(changes))
+    return replace(entry, state=state, changes=tuple(changes), note=note or entry.note)

@@ -81,6 +81,14 @@ def signature_of(status: os.stat_result) -> Signature:
     return status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns
 
 
+def state_of(status: os.stat_result, digest: str) -> FileState:
+    """Return the state of a file or link whose content or target is known from elsewhere."""
+    if stat.S_ISLNK(status.st_mode):
+        return FileState(FileKind.LINK, 0, digest)
+    kind = FileKind.FILE if stat.S_ISREG(status.st_mode) else FileKind.OTHER
+    return FileState(kind, stat.S_IMODE(status.st_mode), digest, status.st_size)
+
+
 def digest_of(content: bytes) -> str:
     """Return the name of a content in the journal."""
     return hashlib.blake2b(content, digest_size=32).hexdigest()

@@ -11,7 +11,7 @@ import os
 import secrets
 import stat
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -153,6 +153,7 @@ class Undo:
                 except OSError as error:
                     result = replace(step, outcome=Outcome.IMPOSSIBLE, why=error.strerror or str(error))
             went.append(result)
+        _bring_to_disk(done)
         entry = with_state(entry, EntryState.DONE, done)
         self.journal.save(entry)
         return entry, went
@@ -207,8 +208,6 @@ class Undo:
         with opened_parent(change.place) as (directory, name), opened_parent(change.origin) as (above, origin):
             _require(directory, name, change.after)
             rename_without_replacing(directory, name, above, origin)
-            sync_directory(above)
-            sync_directory(directory)
         moved = Change(change.origin, ABSENT, change.after, origin=change.place, undoes=reference)
         if change.before.kind is FileKind.ABSENT:
             return [*made, moved]
@@ -233,7 +232,6 @@ class Undo:
                     self._make(directory, name, replace(change, after=ABSENT))
             else:
                 self._make(directory, name, change)
-            sync_directory(directory)
         return _as_it_is(change, inverse)
 
     def _is_kept(self, state: FileState) -> bool:
@@ -258,6 +256,7 @@ class Undo:
                 like=like,
                 mode=before.mode & 0o1777,
                 before_commit=None if like is None else lambda: _require(directory, name, change.after),
+                sync=False,
             )
         elif before.kind is FileKind.LINK:
             temporary = f".ollm-undo-{secrets.token_hex(8)}.tmp"
@@ -358,6 +357,24 @@ def _made_parents(place: Place) -> list[Change]:
     """Make the directories above a path that are missing."""
     made = make_directories(place.root, place.relative.rpartition("/")[0])
     return [Change(at, ABSENT, look_at(at).state) for at in (Place(place.root, relative) for relative in made)]
+
+
+def _bring_to_disk(changes: Sequence[Change]) -> None:
+    """Sync files and directories together: one by one, as each is written, takes ten times as long."""
+    directories: dict[str, Place] = {}
+    for change in changes:
+        for place in filter(None, (change.place, change.origin)):
+            directories[os.path.dirname(place.path)] = place
+        with suppress(OSError), opened_parent(change.place) as (directory, name):
+            if change.after.kind is FileKind.FILE:
+                file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+                try:
+                    os.fsync(file)
+                finally:
+                    os.close(file)
+    for place in directories.values():
+        with suppress(OSError), opened_parent(place) as (directory, _):
+            sync_directory(directory)
 
 
 def _change_mode(directory: int, name: str, mode: int) -> None:

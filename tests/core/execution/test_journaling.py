@@ -251,12 +251,82 @@ def killed_in_the_middle(room: Recorded, steps: Sequence[Step]) -> None:
     os._exit(0)
 
 
+async def test_what_a_command_changed_is_undone_and_redone(tmp_path: Path) -> None:
+    async with recorded(tmp_path) as room:
+        (room.root / "d").mkdir()
+        for name in ("a", "b", "c", "d/e", "run.sh"):
+            (room.root / name).write_text(f"old {name}")
+        (room.root / "link").symlink_to("a")
+        before = tree(room.root)
+        await room.call(
+            "shell",
+            command="echo new > a; rm b; mv c f; mv d g; chmod +x run.sh; ln -sf b link; mkdir -p x/y; touch x/y/z",
+        )
+        after = tree(room.root)
+        assert before != after
+        assert set(outcomes(room.apply("u1"))) == {Outcome.UNDO}
+        assert tree(room.root) == before
+        assert set(outcomes(room.apply("u2"))) == {Outcome.UNDO}
+        assert tree(room.root) == after
+
+
+async def test_commands_that_change_nothing_leave_no_entry(tmp_path: Path) -> None:
+    async with recorded(tmp_path) as room:
+        (room.root / "a").write_text("x")
+        await room.call("shell", command="cat a; touch a; ls")
+        assert room.entries == []
+
+
+async def test_what_has_no_known_before_is_listed_and_left_alone(tmp_path: Path) -> None:
+    async with recorded(tmp_path) as room:
+        (room.root / ".gitignore").write_text("build/\n*.o\n")
+        (room.root / "build").mkdir()
+        for name in ("big", "moved", "copied"):
+            (room.root / name).write_bytes(os.urandom(1_100_000 + len(name)))
+        (room.root / "m.o").write_text("x")
+        (room.root / ".env").write_text("KEY=1")
+        moved, copied = (room.root / "moved").read_bytes(), (room.root / "copied").read_bytes()
+        await room.call(
+            "shell",
+            command="rm -r build m.o; echo > big; echo > .env; mv moved m; cp copied c; rm copied; echo x > new",
+        )
+        steps = {step.change.place.relative: (step.outcome, step.why) for step in room.apply("u1")}
+        unknown = (Outcome.IMPOSSIBLE, "no earlier content is known")
+        assert steps == {
+            "big": unknown,
+            ".env": unknown,
+            "copied": unknown,
+            "c": (Outcome.IMPOSSIBLE, "it may hold what is gone under another name, and may be its only copy"),
+            "m": (Outcome.UNDO, ""),
+            "new": (Outcome.UNDO, ""),
+            "build": (Outcome.IMPOSSIBLE, "ignore rules leave it out: what it held is not known"),
+            "m.o": (Outcome.IMPOSSIBLE, "ignore rules leave it out: what it held is not known"),
+        }
+        assert ((room.root / "moved").read_bytes(), (room.root / "c").read_bytes()) == (moved, copied)
+
+
+async def test_names_that_are_no_text_are_recorded_as_they_are(tmp_path: Path) -> None:
+    async with recorded(tmp_path) as room:
+        odd = room.root / os.fsdecode(b"\xff\n")
+        odd.write_text("old")
+        await room.call("shell", command='for f in *; do echo new > "$f"; done')
+        room.apply("u1")
+        assert odd.read_text() == "old"
+
+
 NAMES = st.sampled_from(["a", "b", "d/a", "d/b", "d/e/c", "\udcff"])
 TEXTS = st.sampled_from(["", "1\n", "2\n", "long " * 50])
 ACTIONS = st.one_of(
     st.tuples(st.just("write_file"), NAMES, TEXTS),
     st.tuples(st.just("move_file"), st.one_of(NAMES, st.just("d")), st.one_of(NAMES, st.sampled_from(["m", "m/n"]))),
     st.tuples(st.just("delete_file"), st.one_of(NAMES, st.sampled_from(["d", "m"])), st.just("")),
+    st.tuples(
+        st.just("shell"),
+        st.sampled_from(
+            ["echo 3 > {}", "rm -f {}", "chmod u+x {}", "mv {} z", "mkdir -p n/o; cp {} n/o", "rm -rf d", "mv d k"]
+        ),
+        NAMES,
+    ),
 )
 
 
@@ -285,6 +355,8 @@ async def there_and_back(base: Path, actions: list[tuple[str, str, str]], start:
                     await room.call(tool, path=one, content=other, overwrite=True)
                 case "move_file":
                     await room.call(tool, from_=one, to=other, overwrite=True)
+                case "shell":
+                    await room.call(tool, command=one.format(f"./{other}" if other.isascii() else "$'\\xff'"))
                 case _:
                     await room.call(tool, path=one, recursive=True)
         after = tree(room.root)
