@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from ollm_tui.agent.events import (
     AttachedEvent,
@@ -23,6 +24,7 @@ from ollm_tui.agent.message_queue import MessageQueue
 from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.providers.json_values import well_formed
 from ollm_tui.agent.recall import MemoryRecall
+from ollm_tui.agent.references import ReferenceReader
 from ollm_tui.agent.reply import Reply, collect_reply
 from ollm_tui.agent.reply_calls import CallRunner, tool_message
 from ollm_tui.agent.stream import EventStream
@@ -59,6 +61,17 @@ _EMPTY_ONCE = "The model answered nothing. It is asked once more."
 _EMPTY_TWICE = "The model answered nothing again. Word it in another way, or choose another model."
 
 
+@dataclass(frozen=True)
+class Sources:
+    """What is sent beside what the person writes."""
+
+    recall: MemoryRecall | None = None
+    """Chooses what goes before the session's first message."""
+    instructions: Instructions | None = None
+    references: ReferenceReader | None = None
+    """Reads what messages refer to; None for one without a window to mind."""
+
+
 class Agent:
     """A conversation of person, model and tools; one turn at a time, published as events."""
 
@@ -69,12 +82,11 @@ class Agent:
         stream: EventStream,
         *,
         limits: TurnLimits = TurnLimits(),  # noqa: B008  # frozen
-        recall: MemoryRecall | None = None,
-        instructions: Instructions | None = None,
+        sources: Sources = Sources(),  # frozen
         on_first_message: Callable[[], object] | None = None,
         on_turn_end: Callable[[], None] | None = None,
     ) -> None:
-        """`recall` chooses what goes before the session's first message; `on_first_message` runs then, in a thread."""
+        """`on_first_message` runs before the session's first message, in a thread."""
         self.provider = provider
         self.executor = executor
         self.stream = stream
@@ -82,11 +94,14 @@ class Agent:
         self._limits = limits
         self.queue = MessageQueue()
         """Messages for the running turn's next request, or for the next turn."""
-        self._recall = recall
-        self._instructions = instructions
+        self._recall = sources.recall
+        self._instructions = sources.instructions
+        self._references = sources.references or ReferenceReader(executor)
+        self._unread = ""
+        """The newest message, until what it refers to was read."""
         self._instructed = False
         """Whether the system prompt holds the root's instructions; later ones come with a message."""
-        if instructions is not None:
+        if self._instructions is not None:
             stream.subscribe(self._forget_compacted)
         self._on_first_message = on_first_message
         self._on_turn_end = on_turn_end
@@ -151,6 +166,7 @@ class Agent:
         text = well_formed(text)
         self.stream.publish(UserMessageEvent(text=text))
         self._history.append(wire.UserMessage(text))
+        self._unread = text
 
     async def _finish_turn(self) -> TurnStatus:
         assert self._controller is not None, "a turn begins with _begin"
@@ -231,8 +247,17 @@ class Agent:
 
     def _told(self, found: InstructionsFound) -> InstructionsFound:
         for words in found.notices:
-            self.stream.publish(NoticeEvent(text=words))
+            self._tell(words)
         return found
+
+    def _tell(self, words: str) -> None:
+        self.stream.publish(NoticeEvent(text=words))
+
+    async def _attach_references(self, signal: AbortSignal) -> None:
+        """Attach what the newest message refers to, once."""
+        text, self._unread = self._unread, ""
+        if "@" in text:
+            await self._references.read(text, signal, self._attach, self._tell)
 
     def _attach(self, name: str, text: str) -> None:
         """Add a text that the person did not write, before their newest message where that is the last."""
@@ -247,6 +272,7 @@ class Agent:
     async def _rounds(self, signal: AbortSignal) -> TurnStatus:
         await self._begin_session(signal)
         await self._instruct(signal)
+        await self._attach_references(signal)
         meter = TurnMeter(self._limits)
         calls, self._waiting = self._waiting, []
         while True:
@@ -259,6 +285,7 @@ class Agent:
             calls = []
             for message in self.queue.take_all():
                 self._say(message.text)
+                await self._attach_references(signal)
 
     async def _reply(self, meter: TurnMeter, signal: AbortSignal) -> Reply:
         """Return the model's reply; one without a word or a call is asked for once more."""

@@ -12,9 +12,10 @@ from pathlib import Path
 from ollm_tui.agent.events import Event, NoticeEvent
 from ollm_tui.agent.guard import TurnLimits
 from ollm_tui.agent.instructions import MAX_CHARACTERS, Instructions
-from ollm_tui.agent.loop import Agent
+from ollm_tui.agent.loop import Agent, Sources
 from ollm_tui.agent.providers.provider import Provider
 from ollm_tui.agent.recall import MemoryRecall
+from ollm_tui.agent.references import ReferenceReader
 from ollm_tui.agent.session.catalogue import BrokenOff, take_broken_off
 from ollm_tui.agent.session.log import OutputDirectory, SessionLog, sessions_folder
 from ollm_tui.agent.session.recording import TerminalRecorder
@@ -35,6 +36,9 @@ OUTPUT = "output"
 CHARACTERS_PER_TOKEN = 4
 INSTRUCTIONS_WINDOW_SHARE = 8
 """A file of instructions takes at most about this part of a known context window."""
+
+REFERENCE_WINDOW_SHARE = 4
+"""What one reference names takes at most about this part of a known context window."""
 
 RECALL_WINDOW_SHARE = 8
 """Recalled notes take at most this part of a known context window."""
@@ -142,8 +146,11 @@ async def open_runtime(
             core.executor,
             stream,
             limits=TurnLimits(limits.max_rounds, limits.max_tokens, limits.max_seconds),
-            recall=_recall(chosen.provider, core),
-            instructions=_instructions(chosen.provider, core),
+            sources=Sources(
+                _recall(chosen.provider, core),
+                _instructions(chosen.provider, core),
+                _references(chosen.provider, core),
+            ),
             on_first_message=core.todos.archive_when_done,  # a new task begins with an empty list
             on_turn_end=lambda: _sync(core, log),
         )
@@ -162,6 +169,12 @@ def _instructions(provider: Provider, core: Core) -> Instructions | None:
     window = described.context_window
     limit = MAX_CHARACTERS if window is None else window * CHARACTERS_PER_TOKEN // INSTRUCTIONS_WINDOW_SHARE
     return Instructions(lambda: core.executor.workspace, limit)
+
+
+def _references(provider: Provider, core: Core) -> ReferenceReader:
+    window = provider.describe().context_window
+    limit = None if window is None else window * CHARACTERS_PER_TOKEN // REFERENCE_WINDOW_SHARE
+    return ReferenceReader(core.executor) if limit is None else ReferenceReader(core.executor, limit)
 
 
 def _recall(provider: Provider, core: Core) -> MemoryRecall | None:
