@@ -27,6 +27,7 @@ class LandlockCage(WorkCage):
 
     name = "landlock"
     dishonours = frozenset({"cpu_percent", "image", "network", "pids", "tmp_mb"})
+    ends_alone = False
 
     def __init__(self, program: str, grant: WorkGrant) -> None:
         super().__init__(program, grant)

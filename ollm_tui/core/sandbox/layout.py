@@ -62,7 +62,7 @@ class CageLimits:
     """Bounds of a cage (`[sandbox]`)."""
 
     memory_mb: int = 2048
-    """Private memory of each process; what is shared counts against `tmp_mb`."""
+    """Private memory of each process; shared memory in /dev/shm counts against `tmp_mb`."""
     pids: int = 256
     tmp_mb: int = 256
     file_mb: int = 4096

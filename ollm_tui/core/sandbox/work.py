@@ -45,6 +45,8 @@ class WorkCage(ABC):
     """Of the engine's program; empty where the kernel alone is the engine."""
     dishonours: ClassVar[frozenset[str]] = frozenset({"cpu_percent", "image"})
     """Keys of `[sandbox]` that it cannot honour."""
+    ends_alone: ClassVar[bool] = True
+    """Whether all that the command started ends with it."""
 
     def __init__(self, program: str, grant: WorkGrant) -> None:
         """`program` is the engine's path."""

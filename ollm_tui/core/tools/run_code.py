@@ -30,6 +30,8 @@ from ollm_tui.core.fence.protected_paths import judge_writing
 from ollm_tui.core.fence.secrets import command_environment, own_environment
 from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.sandbox.work import WorkCage
+from ollm_tui.core.shell.process_tree import ProcessTree
+from ollm_tui.core.shell.termination import Termination
 from ollm_tui.core.tools.base import CallFacts, Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
 
 MOST_ARTIFACTS = 100
@@ -138,7 +140,7 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
             cage.close()
             raise
         try:
-            outcome = await self._run(child, signal)
+            outcome = await self._run(child, signal, ends_alone=cage.ends_alone)
             outcome.notes = await asyncio.to_thread(cage.after)
             return outcome
         finally:
@@ -149,7 +151,8 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
             path = Path(folder, "code")
             path.write_text(self.params.code, "utf-8", errors="replace")
             environment = {**self._environment(), **(self.params.env or {})}
-            return await self._run(self._start(self._argv(str(path)), None, environment), signal)
+            child = self._start(self._argv(str(path)), None, environment)
+            return await self._run(child, signal, ends_alone=False)
 
     def _argv(self, path: str) -> list[str]:
         given = self.params.args or []
@@ -159,8 +162,12 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
         return [str(own) if own.exists() else _python(), "-I", "-X", "utf8", path, *given]
 
     def _environment(self) -> dict[str, str]:
-        mark = secrets.token_hex(8)
-        return command_environment(own_environment(), attended=False, cwd=str(self.context.fence.root), mark=mark)
+        root = str(self.context.fence.root)
+        return command_environment(own_environment(), attended=False, cwd=root, mark=self._mark)
+
+    @cached_property
+    def _mark(self) -> str:
+        return secrets.token_hex(8)
 
     def _start(
         self, argv: Sequence[str], cage: WorkCage | None, environment: Mapping[str, str]
@@ -176,8 +183,12 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
             pass_fds=() if cage is None else cage.passed,
         )
 
-    async def _run(self, child: subprocess.Popen[bytes], signal: AbortSignal) -> _Outcome:
-        """Read it to its end, or to that of its time; what it started ends with it."""
+    async def _run(self, child: subprocess.Popen[bytes], signal: AbortSignal, *, ends_alone: bool) -> _Outcome:
+        """Read it to its end, or to that of its time; what it started ends with it.
+
+        With `ends_alone` the system sees to that.
+        """
+        tree = None if ends_alone else ProcessTree(child.pid, self._mark)
         limits = self.context.limits
         outcome = _Outcome(*(ExcerptBuffer(limits.result_chars // 2, limits.result_lines // 2) for _ in range(2)))
         streams = [await _reader(pipe) for pipe in (child.stdout, child.stderr) if pipe is not None]
@@ -202,6 +213,9 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
             with suppress(ProcessLookupError):
                 os.killpg(child.pid, signals.SIGKILL)
             await ended
+            if tree is not None:
+                tree.leader_ended()
+                await asyncio.to_thread(Termination(tree, (signals.SIGKILL,), grace=0).run_to_end)
             for _, transport in streams:
                 transport.close()
         return outcome
