@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from enum import IntFlag
 from functools import lru_cache
@@ -100,9 +100,10 @@ def _handled(version: int) -> FileRights:
 
 
 def _grant(ruleset: int, descriptor: int, access: FileRights) -> None:
-    if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+    if access & ~_OF_FILES and not stat.S_ISDIR(os.fstat(descriptor).st_mode):
         access &= _OF_FILES
-    _checked(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", access, descriptor), 0)
+    if _fast_syscall()(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", access, descriptor), 0) < 0:
+        raise _error(f"landlock ({_ADD_RULE})")
 
 
 def _checked(number: int, *arguments: bytes | int | None) -> int:
@@ -125,6 +126,17 @@ def _syscall(number: int, *arguments: bytes | int | None) -> int:
     # Every argument of a system call is as wide as a pointer; ctypes would pass an int as 32 bits.
     wide = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
     return int(_libc().syscall(ctypes.c_long(number), *wide))
+
+
+@lru_cache(maxsize=1)
+def _fast_syscall() -> Callable[[int, int, int, bytes, int], int]:
+    """Return `syscall` for the call that is made for every path: known types are converted in half the time."""
+    import ctypes
+
+    syscall = ctypes.CDLL(None, use_errno=True).syscall
+    syscall.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_long)
+    syscall.restype = ctypes.c_long
+    return syscall
 
 
 @lru_cache(maxsize=1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -12,7 +11,7 @@ from pathlib import Path
 from ollm_tui.core.fence.protected_paths import ProtectedPatterns
 from ollm_tui.core.sandbox.covers import Covers, hidden_in_home, masked_git_configuration
 from ollm_tui.core.sandbox.landlock import FileRights
-from ollm_tui.core.sandbox.look import ETC_NAMES, SYSTEM_FOLDERS, program_folders, repository_paths, toolchains_of
+from ollm_tui.core.sandbox.look import ETC_NAMES, SYSTEM_FOLDERS, program_paths, repository_paths
 
 GIT_CONFIGURATION = (
     *("config", "config.worktree", "commondir", "hooks", "info", "modules", "worktrees"),
@@ -98,7 +97,7 @@ def mounts(grant: WorkGrant, environment: Mapping[str, str]) -> Iterator[Mount]:
         yield Mount(MountKind.PRIVATE, folder)
     for name, content in grant.files.items():
         yield Mount(MountKind.DATA, f"{RUN}/{name}", content=content)
-    own = list(_read_only(_programs(environment)))
+    own = list(_read_only(program_paths(environment)))
     yield from own
     yield from _read_only(map(str, grant.readable))
     for root in grant.writable:
@@ -145,17 +144,6 @@ def _system() -> Iterator[Mount]:
             yield _same(MountKind.READ, path)
         elif os.access(path, os.R_OK):
             yield Mount(MountKind.COPY, path, path)
-
-
-def _programs(environment: Mapping[str, str]) -> list[str]:
-    """Return where interpreters and the programs of PATH are, unless the system's directories hold them."""
-    tools = toolchains_of(environment.get("HOME", "")).values()
-    found: list[str] = []
-    for path in sorted({sys.prefix, sys.base_prefix, *tools, *map(str, program_folders(environment))}):
-        held = any(path == each or path.startswith(f"{each}/") for each in (*SYSTEM_FOLDERS, *found))
-        if not held and not (os.path.islink(path) and os.path.realpath(path).startswith("/usr/")):
-            found.append(path)
-    return found
 
 
 def _read_only(paths: Iterable[str]) -> Iterator[Mount]:

@@ -141,10 +141,7 @@ class LookCage:
         }
         paths = [
             *system_paths(),
-            *(
-                (str(path), FileRights.READ)
-                for path in (*self.readable, *toolchains.values(), *program_folders(environment))
-            ),
+            *((str(path), FileRights.READ) for path in (*self.readable, *program_paths(environment))),
             *chain.from_iterable(map(repository_paths, self.readable)),
             (private, _PRIVATE),
             *(() if terminal is None else ((terminal, TERMINAL),)),
@@ -196,9 +193,8 @@ def works() -> bool:
 def system_paths() -> tuple[tuple[str, FileRights], ...]:
     """Return what every cage may read of the system, with how."""
     etc = (f"/etc/{name}" for name in ETC_NAMES.split())
-    prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix}
     return (
-        *((path, FileRights.READ) for path in (*SYSTEM_FOLDERS, *prefixes, *etc) if os.path.lexists(path)),
+        *((path, FileRights.READ) for path in (*SYSTEM_FOLDERS, *etc) if os.path.lexists(path)),
         *kernel_paths(),
     )
 
@@ -208,10 +204,29 @@ def kernel_paths() -> tuple[tuple[str, FileRights], ...]:
     return (*((f"/proc/{name}", FileRights.READ_FILE | FileRights.READ_DIR) for name in _PROC), *_DEVICES.items())
 
 
-def program_folders(environment: Mapping[str, str]) -> tuple[Path, ...]:
+def program_paths(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return where interpreters and the programs of PATH are, unless the system's directories hold them."""
+    home = environment.get("HOME", "")
+    tools = tuple(toolchains_of(home).values())
+    return _program_paths(
+        environment.get("PATH", ""), home or "/", tools, (sys.prefix, sys.base_prefix, sys.exec_prefix)
+    )
+
+
+@lru_cache(maxsize=16)
+def _program_paths(path: str, home: str, tools: Sequence[str], prefixes: Sequence[str]) -> tuple[str, ...]:
+    found: list[str] = []
+    for each in sorted({*prefixes, *tools, *map(str, _program_folders(path, home))}):
+        held = any(each == folder or each.startswith(f"{folder}/") for folder in (*SYSTEM_FOLDERS, *found))
+        if not held and not (os.path.islink(each) and os.path.realpath(each).startswith("/usr/")):
+            found.append(each)
+    return tuple(found)
+
+
+def _program_folders(path: str, home_name: str) -> tuple[Path, ...]:
     """Return the directories of PATH, and the libraries that lie beside them."""
-    home, found = Path(environment.get("HOME", "/")), dict[Path, None]()
-    for name in environment.get("PATH", "").split(os.pathsep):
+    home, found = Path(home_name), dict[Path, None]()
+    for name in path.split(os.pathsep):
         folder = Path(name)
         if not folder.is_absolute() or folder == home or folder in home.parents:
             continue
@@ -223,7 +238,7 @@ def program_folders(environment: Mapping[str, str]) -> tuple[Path, ...]:
 
 def toolchains_of(home: str) -> dict[str, str]:
     """Return the toolchains of a home directory, by the variable that leads there."""
-    return {name: f"{home}/{folder}" for folder, name in _TOOLCHAINS.items() if home and Path(home, folder).is_dir()}
+    return {name: path for folder, name in _TOOLCHAINS.items() if home and os.path.isdir(path := f"{home}/{folder}")}
 
 
 def repository_paths(folder: Path) -> Iterator[tuple[str, FileRights]]:
