@@ -80,6 +80,29 @@ def test_an_ignore_file_that_puts_hidden_credentials_back_makes_the_search_ask(
     assert not allowed(judge, "rg x src"), "what lies above counts for what lies below"
 
 
+@pytest.mark.parametrize("line", ["grep -r x .docker", "rg x .docker", "rg x src/.docker"])
+def test_credentials_known_by_the_directory_they_lie_in_count_where_that_is_searched(
+    judge: Judge, tmp_path: Path, line: str
+) -> None:
+    folders = (tmp_path / ".docker", tmp_path / "src" / ".docker")
+    for folder in folders:
+        folder.mkdir()
+    assert allowed(judge, line)
+    for folder in folders:
+        (folder / "config.json").write_text('{"auths": {}}')
+    assert "config.json" in judge(line).reason
+
+
+def test_what_is_known_of_a_directory_counts_as_long_as_it_does_not_change(
+    judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ollm_tui.core.fence.dir_handle.SETTLED", 0)
+    assert allowed(judge, "grep -r x src") and allowed(judge, "grep -r x src")
+    (tmp_path / "src" / ".env").write_text("TOKEN=1")
+    os.utime(tmp_path / "src", (1, 1))  # another time than before, however coarse the file system's clock is
+    assert not allowed(judge, "grep -r x src")
+
+
 def test_an_ignore_file_too_large_to_read_puts_everything_back(judge: Judge, tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("TOKEN=1")
     (tmp_path / ".ignore").write_text("#" * 70_000 + "\n!.env\n")
