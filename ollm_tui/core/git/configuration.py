@@ -30,6 +30,13 @@ _RUN_WHILE_LOOKING = re.compile(
     r"diff\.external|diff\..*\.(?:command|textconv)|filter\..*\.(?:clean|process)|include(?:if\..*)?\.path|core\.worktree",
     re.DOTALL,
 )
+_CONTINUED_COMMENT = re.compile(r"[#;][^\n]*\\\r?$", re.MULTILINE)
+_LARGE_FILES = frozenset(
+    f"git-lfs {each}"
+    for each in ("clean -- %f", "smudge -- %f", "smudge --skip -- %f", "filter-process", "filter-process --skip")
+)
+"""What `git lfs install` writes."""
+
 _RUN_WHILE_FETCHING = re.compile(
     r"core\.(?:sshcommand|gitproxy)|remote\..*\.(?:uploadpack|vcs)|protocol\..*", re.DOTALL
 )
@@ -161,6 +168,8 @@ def _settings(text: str) -> dict[str, str]:
     """Return keys in lower case with last values; raises ValueError where git would refuse."""
     found: dict[str, str] = {}
     section = ""
+    if _CONTINUED_COMMENT.search(text):  # a comment ends with its line, whatever ends that
+        raise ValueError("a comment in its configuration ends in a backslash")
     for line in text.removeprefix("\ufeff").replace("\\\r\n", "").replace("\\\n", "").splitlines():
         rest = line.strip()
         while (header := _SECTION.match(rest)) is not None:
@@ -180,13 +189,16 @@ def _settings(text: str) -> dict[str, str]:
 def _suspicious(settings: dict[str, str], folder: Path, repository: Path) -> str | None:
     fetches = any(_FETCHES_WHILE_LOOKING.fullmatch(key) for key in settings)
     for key, value in settings.items():
-        large_files = key.startswith("filter.lfs.") and value.startswith("git-lfs ")  # what `git lfs install` writes
+        large_files = key.startswith("filter.lfs.") and value in _LARGE_FILES
         monitor = key == "core.fsmonitor" and value.lower() not in _BUILT_IN
-        signatures = key == "log.showsignature" or (key.startswith("pretty.") and "%G" in value)
+        signatures = key == "log.showsignature" or (
+            (key.startswith("pretty.") or key == "format.pretty") and "%" in value and "G" in value
+        )
         network = fetches and _RUN_WHILE_FETCHING.fullmatch(key) is not None
         own_tree = key == "core.worktree" and _lies_within(folder / value, repository)  # every sub-module has it
         runs = _RUN_WHILE_LOOKING.fullmatch(key) is not None and not (large_files or own_tree)
-        if monitor or signatures or network or runs:
+        quoted = key in ("core.hookspath", "core.worktree") and not {'"', "\\"}.isdisjoint(value)
+        if monitor or signatures or network or runs or quoted:
             return key
     hooks = repository / settings["core.hookspath"] if "core.hookspath" in settings else folder / "hooks"
     return "the hook post-index-change" if os.access(hooks / "post-index-change", os.X_OK) else None

@@ -60,7 +60,10 @@ class PartVerdict(NamedTuple):
     rule: CompiledRule | None = None
     approval: ApprovalPattern | None = None
     listed: bool = False
-    """It is allowed by the read-only list."""
+    """It is on the read-only list: allowed, or asked about only for what git is configured to start.
+
+    Where a mode allows it then, it runs in the cage all the same.
+    """
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ class CommandVerdict:
 
     @property
     def looks(self) -> bool:
-        """Whether the read-only list alone allows the line."""
+        """Whether all of the line is on the read-only list, so that it runs in the cage where it is allowed."""
         return bool(self.parts) and all(verdict.listed for verdict in self.parts)
 
     @property
@@ -253,9 +256,8 @@ class _LineJudge:
                 reason = f"the approval {pattern.text!r} covers it"
                 foreign = self._foreign_repository(part, listed.directories)
                 if foreign is not None:
-                    return PartVerdict(
-                        part.text, self._policy.on_miss, f"{reason} in the workspace's repository; {foreign}"
-                    )
+                    reason = f"{reason} in the workspace's repository; {foreign}"
+                    return PartVerdict(part.text, self._policy.on_miss, reason, listed=listed.covered and cage_works())
                 return PartVerdict(part.text, Decision.ALLOW, reason, approval=pattern)
         return self._by_read_only_list(part, listed)
 
@@ -279,6 +281,9 @@ class _LineJudge:
         if part.name not in UNCAGED and not cage_works():
             reason = f"no approval covers {part.text!r}: this system has no cage for commands that only read"
             return PartVerdict(part.text, miss, reason)
+        program = self._configured_program(listed)
+        if program is not None:
+            return PartVerdict(part.text, miss, f"no approval covers {part.text!r}: {program}", listed=True)
         return PartVerdict(part.text, Decision.ALLOW, "it only reads", listed=True)
 
     def _obstacle(self, name: str, verdict: ReadOnlyVerdict) -> str | None:
@@ -297,6 +302,12 @@ class _LineJudge:
                 return f"{path}: {reason}"
         if verdict.prints_tracked and (secret := self._paths.tracked_credentials()) is not None:
             return f"{secret} is tracked and may hold credentials, which it would print"
+        return None
+
+    def _configured_program(self, verdict: ReadOnlyVerdict) -> str | None:
+        """Return why git could start a program where it runs."""
+        if self._paths is None:
+            return None
         for directory in verdict.repositories:
             reason = self._paths.reason_to_ask_for_git(directory)
             if reason is not None:

@@ -313,7 +313,10 @@ def test_an_ordinary_repository_is_looked_at_unasked(judge: Judge, repository: P
         ("include.path", "../other"),
         ("includeIf.gitdir:/.path", "../other"),
         ("log.showSignature", "true"),
+        ("filter.lfs.clean", "git-lfs x; ./x"),
         ("pretty.mine", "%h %G?"),
+        ("pretty.mine", "%h %+GK"),
+        ("format.pretty", "% GK"),
         ("core.worktree", "/etc"),
     ],
 )
@@ -405,7 +408,8 @@ def test_a_repository_within_the_repository_is_looked_into(judge: Judge, reposit
     "text",
     ["[core] fsmonitor = ./x\n", "[CORE]\nFsMonitor=./x", "\ufeff[core]\r\n\tfsmonitor = ./x\r\n", "[core]\nfsmonitor = ./\\\nx\n",
      '[diff "a\\"b"]\n textconv = ./x', "[diff.a]\ntextconv = ./x", '[core "x"][core]fsmonitor = ./x',
-     "[core]\nfsmonitor = true\nfsmonitor = ./x\n", "[core]\n; fsmonitor = true\nfsmonitor = \"./x\"\n", "nothing", "[core]\n= x\n"],
+     "[core]\nfsmonitor = true\nfsmonitor = ./x\n", "[core]\n; fsmonitor = true\nfsmonitor = \"./x\"\n", "nothing", "[core]\n= x\n",
+     "# x \\\n[core] fsmonitor = ./x\n", "[a]\nb = 1 ; \\\n[core]\nfsmonitor = ./x\n", '[core]\nhooksPath = ev"il"\n'],
 )  # fmt: skip
 def test_configuration_is_read_as_git_reads_it_or_not_at_all(repository: Path, text: str) -> None:
     (repository / ".git" / "config").write_bytes(text.encode())
