@@ -26,7 +26,7 @@ from ollm_tui.core.policy.shell.shell_line import (
     reads_bytes_alike,
 )
 from ollm_tui.core.policy.shell.words import SimpleCommand
-from ollm_tui.core.sandbox.look import works as cage_works
+from ollm_tui.core.sandbox.engines import look_works as cage_works
 
 SHELL = "shell"
 

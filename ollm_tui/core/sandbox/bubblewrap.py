@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
 
-from ollm_tui.core.sandbox.layout import Mount, MountKind, mounts
-from ollm_tui.core.sandbox.seccomp import work_filter
+from ollm_tui.core.sandbox.landlock import FileRights
+from ollm_tui.core.sandbox.layout import Mount, MountKind, WorkGrant, mounts
+from ollm_tui.core.sandbox.look import GIT_ENVIRONMENT, repository_paths, toolchains_of
+from ollm_tui.core.sandbox.seccomp import look_filter, work_filter
 from ollm_tui.core.sandbox.work import WITH_LIMITS, Enforcement, WorkCage
+
+Started = TypeVar("Started")
 
 _PROC = ("sys", "irq", "bus", "sysrq-trigger")
 """Below /proc, what root could change for the whole machine; bubblewrap covers it for other users alone."""
@@ -30,6 +36,10 @@ class BubblewrapCage(WorkCage):
             "cpu": Enforcement.NO,
         }
 
+    @property
+    def _filter(self) -> bytes:
+        return work_filter()
+
     def _command(self, argv: Sequence[str], environment: Mapping[str, str]) -> Sequence[str]:
         options = (*self._namespaces(), *self._root(environment))
         shell = ("/bin/sh", "-c", WITH_LIMITS, "sh", *self.bounds())
@@ -37,7 +47,7 @@ class BubblewrapCage(WorkCage):
 
     def _namespaces(self) -> Iterator[str]:
         yield from ("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL", "--die-with-parent")
-        yield from ("--seccomp", str(self.pass_on(work_filter())))
+        yield from ("--seccomp", str(self.pass_on(self._filter)))
         if self.grant.network:
             yield "--share-net"
         for name, value in self.grant.variables.items():
@@ -74,3 +84,27 @@ class BubblewrapCage(WorkCage):
     def _private(self, path: str) -> tuple[str, ...]:
         size = str(self.grant.limits.tmp_mb * 1024 * 1024)
         return ("--size", size, "--perms", "1777", "--tmpfs", path)
+
+
+class BubblewrapLookCage(BubblewrapCage):
+    """The cage of what only looks, where the kernel has no landlock: nothing of this machine can be written."""
+
+    def __init__(self, program: str, readable: Sequence[Path]) -> None:
+        repositories = [
+            Path(path)
+            for folder in readable
+            for path, rights in repository_paths(folder)
+            if rights is not FileRights.READ_DIR
+        ]
+        super().__init__(program, WorkGrant((), [*readable, *repositories]))
+
+    @property
+    def _filter(self) -> bytes:
+        return look_filter(signals=True)
+
+    def start(
+        self, start: Callable[[Mapping[str, str]], Started], environment: Mapping[str, str], terminal: str | None
+    ) -> Started:
+        """Call `start` with the environment of the cage, in which git starts nothing."""
+        tools = toolchains_of(environment.get("HOME", ""))
+        return super().start(start, {**tools, **environment, **GIT_ENVIRONMENT}, terminal)

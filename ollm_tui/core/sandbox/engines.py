@@ -15,7 +15,7 @@ from pathlib import Path
 from ollm_tui.core.base.errors import SandboxUnavailable
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.sandbox import look
-from ollm_tui.core.sandbox.bubblewrap import BubblewrapCage
+from ollm_tui.core.sandbox.bubblewrap import BubblewrapCage, BubblewrapLookCage
 from ollm_tui.core.sandbox.landlock import abi
 from ollm_tui.core.sandbox.landlock_work import LandlockCage
 from ollm_tui.core.sandbox.layout import CageLimits, WorkGrant
@@ -143,6 +143,18 @@ class Sandbox:
                     return engine
                 problems.append(problem)
         return "; ".join(problems)
+
+
+def look_works() -> bool:
+    """Return whether there is a cage for commands that only read; the first call tries it."""
+    return look.works() or not bubblewrap().problem
+
+
+def look_cage(readable: Sequence[Path]) -> look.LookCage | BubblewrapLookCage:
+    """Return the cage for one command that only reads; where none works starting it fails."""
+    if look.works() or bubblewrap().problem:
+        return look.LookCage(readable)
+    return BubblewrapLookCage(_program(BubblewrapCage) or "", readable)
 
 
 def engines() -> tuple[EngineReport, ...]:

@@ -27,8 +27,9 @@ from ollm_tui.core.base.results import Artifact, ToolData, ToolError, ToolResult
 from ollm_tui.core.bus.confirmation import CommandPreview, Preview
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access
+from ollm_tui.core.sandbox.engines import look_cage
+from ollm_tui.core.sandbox.engines import look_works as cage_works
 from ollm_tui.core.sandbox.look import LookCage
-from ollm_tui.core.sandbox.look import works as cage_works
 from ollm_tui.core.sandbox.work import WorkCage
 from ollm_tui.core.shell.hub import CommandRequest
 from ollm_tui.core.shell.pty_process import StartError
@@ -166,7 +167,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         """Return what holds it. Raises SandboxUnavailable where the settings ask for what does not work here."""
         fence = self.context.fence
         if self._caged:
-            return LookCage((*fence.roots, *fence.readable_roots))
+            return look_cage((*fence.roots, *fence.readable_roots))
         sandbox = self.context.sandbox
         return sandbox.work_cage(fence) if sandbox.holds_commands else None
 

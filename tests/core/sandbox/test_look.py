@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core.sandbox import look
+from ollm_tui.core.sandbox.engines import bubblewrap, look_cage, look_works
 from ollm_tui.core.sandbox.landlock import LandlockError, abi
 from ollm_tui.core.sandbox.look import LookCage, in_restricted_thread
 from ollm_tui.core.sandbox.seccomp import look_filter
@@ -43,18 +44,19 @@ class Room:
         return self.root / "outside"
 
     def run(self, command: str, *, caged: bool) -> tuple[int, str]:
-        line = ["bash", "--noprofile", "--norc", "-c", command]
+        line: Sequence[str] = ["bash", "--noprofile", "--norc", "-c", command]
         variables = {**os.environ, "OUTSIDE": str(self.outside), "PYTHON": sys.executable}
         variables |= {name: str(value) for name, value in self.facts.items()}
-        cage = LookCage([self.workspace])
+        cage = look_cage([self.workspace])
 
         def start(environment: Mapping[str, str]) -> subprocess.Popen[str]:
             return subprocess.Popen(
-                line, cwd=self.workspace, env=environment, text=True, start_new_session=True,
+                line, cwd=self.workspace, env=environment, text=True, start_new_session=True, pass_fds=cage.passed,
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             )  # fmt: skip
 
         try:
+            line = cage.command(line, variables) if caged else line
             with cage.start(start, variables, None) if caged else start(variables) as process:
                 out = process.communicate(timeout=60)[0]
             return process.returncode, out
@@ -346,3 +348,32 @@ def test_a_folder_of_a_repository_is_read_by_git_and_the_files_beside_it_by_nobo
     assert room.run("git log --format=%s; git status --short", caged=True)[1].startswith("second\nfirst\n")
     assert room.run("cat own", caged=True) == (0, "mine\n")
     assert "not committed" not in room.run("cat ../file", caged=True)[1]
+
+
+@pytest.fixture
+def without_landlock(monkeypatch: pytest.MonkeyPatch) -> None:
+    if bubblewrap().problem:
+        pytest.skip(bubblewrap().problem)
+    monkeypatch.setattr(look, "works", lambda: False)
+
+
+@pytest.mark.usefixtures("without_landlock")
+@pytest.mark.parametrize("command", [
+    *(command for name, command in WRITES.items() if name != "/tmp"),  # its /tmp is its own
+    'cat "$OUTSIDE/secret"', 'kill -0 "$OTHER"', 'test -d "/proc/$OTHER/fd"', "unshare -U true",
+    '"$PYTHON" -c "import socket; socket.socket()"',
+])  # fmt: skip
+def test_without_landlock_bubblewrap_holds_what_only_reads(room: Room, command: str) -> None:
+    before = listing(room.root)
+    code, out = room.run(command, caged=True)
+    assert look_works() and code != 0 and "hidden words" not in out
+    assert listing(room.root) == before
+
+
+@pytest.mark.usefixtures("without_landlock")
+@pytest.mark.parametrize("command", [
+    "cat file | grep two", "git status --short && git log --oneline", "cd /tmp && echo x > y && cat y", "ls -l && head -1 file",
+])  # fmt: skip
+def test_without_landlock_what_reads_works(room: Room, command: str) -> None:
+    code, out = room.run(command, caged=True)
+    assert code == 0, out
