@@ -74,8 +74,11 @@ async def _run(options: Options, prompt: str, output: str) -> int:
     try:
         configuration = valid_configuration(options)
         async with open_runtime(options, Attendance.NOBODY, configuration=configuration, report=say) as runtime:
-            for notice in runtime.notices:
+            for notice in (*runtime.notices, *runtime.session.now.notices):
                 say(notice)
+            if (broken_off := runtime.broken_off) is not None:
+                hint = f" `--resume {broken_off.session_id}` goes on with it." if broken_off.session_id else ""
+                say(f"{broken_off.text}{hint}")
             summary = _Summary()
             runtime.stream.subscribe(summary.take)
             runtime.stream.subscribe(_until_closed(_WRITERS[output](), runtime.agent))

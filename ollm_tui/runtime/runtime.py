@@ -131,9 +131,6 @@ async def open_runtime(
         stack.callback(stream.close)
         notices = [*core.notices]
         broken_off = await asyncio.to_thread(take_broken_off, session.sessions, root)
-        if broken_off:
-            notices.append(broken_off.text)
-        notices += session.now.notices
         stream.subscribe(log.write)
         if log.error:
             notices.append(log.error)

@@ -29,6 +29,7 @@ from ollm_tui.tui.protocol import Backend, OpenBackend, updates
 from ollm_tui.tui.protocol.intents import Intent, InterruptTurn, ReportFocus, RetryTurn, SendMessage
 from ollm_tui.tui.screens import load_all
 from ollm_tui.tui.screens.dashboard_screen import Dashboard
+from ollm_tui.tui.session_commands import SessionCommands
 from ollm_tui.tui.signals import leave_on_signals
 from ollm_tui.tui.slash_commands import SlashCommand, SlashCommands
 from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
@@ -70,6 +71,7 @@ class DashboardApp(App[int]):
             ("f1", "help", "Help", "app.help", "All keys"),
             ("ctrl+p", "command_palette", "Palette", "app.palette", "Find and run any action"),
             ("ctrl+n", "memory", "Memory", "app.memory", "Read, edit and delete what is remembered"),
+            ("ctrl+s", "sessions", "Sessions", "session.pick", "Go on with an earlier session, or begin a new one"),
             priority=True,
         ),
         *key_bindings(("ctrl+c", "copy_or_stop", "Copy", "app.copy", "Copy what is selected; else stop the turn")),
@@ -92,6 +94,7 @@ class DashboardApp(App[int]):
         self._first = first_frame(options)
         self.dashboard = Dashboard(self.clock.monotonic, blink=blink and not self._first.reduced_motion)
         self.dashboard.prompt.folder = options.workspace or Path()
+        self.sessions = SessionCommands(self, self.dashboard)
         self.commands = self._slash_commands()
         self.dashboard.prompt.commands = self.commands.words
         self.animation_level = "none"
@@ -185,6 +188,7 @@ class DashboardApp(App[int]):
         """Return the commands of the prompt; each also stands in the help, and in the palette where no key does."""
         show = self.dashboard
         return SlashCommands(
+            *self.sessions.slash_commands(),
             SlashCommand("exit", "Quit", lambda _: self.action_leave(), in_palette=False),
             SlashCommand(
                 "fold", "Fold or unfold everything in the conversation", lambda _: show.action_fold(), in_palette=False
@@ -286,10 +290,10 @@ class DashboardApp(App[int]):
         """Return whether a key works now."""
         # Textual asks priority bindings before the focused widget: a program in the terminal must get its keys.
         if self.screen is self.dashboard and self.dashboard.term.captures_keys:
-            return action not in ("help", "memory", "command_palette", "leave", "copy_or_stop")
+            return action not in ("help", "memory", "sessions", "command_palette", "leave", "copy_or_stop")
         if action == "help":
             return self.screen.name != "help"
-        if action == "memory":
+        if action in ("memory", "sessions"):
             return self.screen is self.dashboard
         return super().check_action(action, parameters)
 
@@ -299,6 +303,10 @@ class DashboardApp(App[int]):
 
         self.push_screen(HelpScreen(self.commands))
 
+    def action_sessions(self) -> None:
+        """Open the list of sessions."""
+        self.sessions.browse()
+
     def action_memory(self, containing: str = "") -> None:
         """Open the memory, narrowed to what contains the text."""
         from ollm_tui.tui.screens.memory_screen import MemoryScreen
@@ -307,7 +315,8 @@ class DashboardApp(App[int]):
         self.push_screen(self._memory)
 
     @on(updates.Update)
-    def _show_in_memory(self, message: updates.Update) -> None:
+    def _show_in_screen(self, message: updates.Update) -> None:
+        self.sessions.take(message)
         if self._memory is not None and self._memory.is_attached:
             self._memory.take(message)
 

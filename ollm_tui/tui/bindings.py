@@ -42,6 +42,7 @@ class KeyGroup(Enum):
     GROUP = "Similar questions"
     LISTS = "Queue and todos"
     MEMORY = "Memory"
+    SESSIONS = "Sessions"
     PREFIX = "In the terminal after ctrl+]"
     TERMINAL = "Terminal tabs"
     READING = "Reading the terminal (F5)"

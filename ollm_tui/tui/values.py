@@ -103,6 +103,36 @@ class SessionStatus:
     tokens_limit: int | None = None
     recorded: bool = True
     """False while the session log cannot be written."""
+    broken_off: str = ""
+    """The session that ended unexpectedly, while it is offered to go on with."""
+
+
+@dataclass(frozen=True)
+class SessionRow:
+    """One session in the list; ages are in words."""
+
+    id: str
+    title: str
+    workspace: str
+    age: str
+    size: int
+    facts: str = ""
+    """When it was changed, and its model."""
+    state: str = ""
+    """Whether it is this one, is open elsewhere, or broke off."""
+    excerpt: str = ""
+    """Where the text that is searched for stands."""
+    here: bool = True
+    """Whether it worked in this workspace."""
+
+
+@dataclass(frozen=True)
+class RequestRow:
+    """A message of the person, by the id of its event."""
+
+    event_id: int
+    time: str
+    text: str
 
 
 @dataclass(frozen=True)

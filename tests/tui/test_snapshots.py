@@ -35,6 +35,7 @@ from ollm_tui.tui.values import (
     CallEntry,
     EntriesChanged,
     Entry,
+    SessionRow,
     SessionStatus,
     UnfinishedWork,
     UserEntry,
@@ -440,6 +441,32 @@ def test_jobs_are_listed_with_what_they_take_and_where_they_listen(camera: Camer
     same = camera.take(size, play)
     assert camera.shows("Jobs  4 running", "LEFT RUNNING", "npm run dev", "localhost:5173 [::1]:9229", "113 %", "INPUT")
     assert camera.shows("exit 2", "OVER, NOT GONE", "Enter open", "x end")
+    assert same
+
+
+SESSIONS = (
+    SessionRow("20260131-090000-41c2aa", "Add JSON export to the CLI", "", "5m", 41_200, "2026-01-31 09:40  qwen3:8b",
+        "broken off"),
+    SessionRow("20260130-170000-0b7e19", "Why do the tests of the parser fail on Windows only, and since when?", "", "1d",
+        8_000, "2026-01-30 17:10  qwen3:8b", "open"),
+    SessionRow("20260129-111500-9d0c33", "Where is the port set?", "/srv/other", "2d", 900, "2026-01-29 11:15  llama3.2",
+        excerpt="...listens on port 8080 unless PORT is set in the...", here=False),
+)  # fmt: skip
+
+
+@BOTH
+def test_sessions_are_listed_with_what_was_said_in_the_marked_one(camera: Camera, size: Size) -> None:
+    async def play(here: Stage) -> None:
+        await begin_work(here)
+        await here.press("ctrl+s")
+        said = (
+            "YOU\nAdd JSON export to the CLI\n\n> read_file cli/export.py\n\nANSWER\nDone: `--json` writes one object."
+        )
+        await here.post(updates.SessionsUpdate("", SESSIONS), updates.SessionPreviewUpdate(SESSIONS[0].id, said))
+
+    same = camera.take(size, play)
+    assert camera.shows("Sessions  3 kept", "broken off  5m", "open  1d", "port 8080")
+    assert camera.shows("> read_file cli/export.py", "Enter go on", "d delete")
     assert same
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -144,21 +144,32 @@ class Hit:
 
 def search_sessions(sessions: Path, text: str) -> Iterator[Hit]:
     """Yield where the text stands in what was said and done, the last changed session first; case does not count."""
+    for session in list_sessions(sessions):
+        with suppress(OSError):
+            yield from search_session(session, text)
+
+
+def search_session(session: StoredSession, text: str) -> Iterator[Hit]:
+    """Yield where the text stands in one session. Raises OSError."""
     wanted = text.casefold()
     plain = text.lower().encode("utf-8", "replace")
     as_in_log = text.isascii() and json.dumps(text) == f'"{text}"'
-    for session in list_sessions(sessions):
-        try:
-            lines = session.path.read_bytes().split(b"\n")
-        except OSError:
-            continue
-        for line in lines:
+    with session.path.open("rb") as file:
+        for line in file:
             # Only lines that may have it are read; letters beyond ASCII have cases that bytes do not know.
             if as_in_log and plain not in line.lower():
                 continue
             event = event_in(line)
             if not isinstance(event, bool) and (at := (said := words_of(event)).casefold().find(wanted)) >= 0:
                 yield Hit(session, event.id, event.time, event.type, _around(said, at))
+
+
+def first_hit(session: StoredSession, text: str) -> Hit | None:
+    """Return where the text stands first; None where it does not, or the log is gone."""
+    try:
+        return next(search_session(session, text), None)
+    except OSError:
+        return None
 
 
 def words_of(event: Event) -> str:
@@ -189,6 +200,7 @@ class BrokenOff:
     """A session that ended unexpectedly, and a sentence about it for the person."""
 
     session_id: str
+    """Empty where nothing was asked in it, so that there is nothing to go on with."""
     text: str
 
 
@@ -201,8 +213,10 @@ def take_broken_off(sessions: Path, workspace: Path) -> BrokenOff | None:
                 continue  # it runs, or ended just now
             log_path = mark.with_name(EVENTS)
             try:
-                if read_opening(log_path).workspace == str(workspace):
-                    broken_off.append(BrokenOff(mark.parent.name, how_it_broke_off(log_path)))
+                opening = read_opening(log_path)
+                if opening.workspace == str(workspace):
+                    session_id = mark.parent.name if opening.request else ""
+                    broken_off.append(BrokenOff(session_id, how_it_broke_off(log_path)))
                     mark.unlink()
             except OSError:
                 continue
@@ -228,11 +242,16 @@ def _locked(mark: Path) -> Generator[bool | None]:
         os.close(descriptor)
 
 
-def how_it_broke_off(path: Path) -> str:
-    """Return a sentence about the end of a log: when, what was running, the last words. Raises OSError."""
+def last_events(path: Path) -> list[Event]:
+    """Return the events in the last part of a log. Raises OSError."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - READ_BACK))
-        events = [event for line in file if not isinstance(event := event_in(line), bool)]
+        return [event for line in file if not isinstance(event := event_in(line), bool)]
+
+
+def how_it_broke_off(path: Path) -> str:
+    """Return a sentence about the end of a log: when, what was running, the last words. Raises OSError."""
+    events = last_events(path)
     busy, time, last = "nothing was running", "", ""
     calls: dict[str, str] = {}
     waiting: set[str] = set()

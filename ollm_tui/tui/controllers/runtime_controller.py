@@ -16,6 +16,7 @@ from ollm_tui.agent.events import (
     TodosChangedEvent,
     ToolResultEvent,
     UsageEvent,
+    UserMessageEvent,
 )
 from ollm_tui.config import ConfigError
 from ollm_tui.core.base.clock import Clock
@@ -29,13 +30,22 @@ from ollm_tui.tui.controllers.confirmations_controller import ConfirmationsContr
 from ollm_tui.tui.controllers.conversation_controller import ConversationController
 from ollm_tui.tui.controllers.jobs_controller import JobsController
 from ollm_tui.tui.controllers.memory_controller import MemoryController
+from ollm_tui.tui.controllers.sessions_controller import SessionsController
 from ollm_tui.tui.controllers.stored_entries import StoredEntriesController
 from ollm_tui.tui.controllers.todos_controller import StoreWatcher, TodosController
 from ollm_tui.tui.controllers.trust_controller import TrustController
 from ollm_tui.tui.controllers.turns_controller import TurnsController
 from ollm_tui.tui.protocol import Backend, PostUpdate, intents, updates
 from ollm_tui.tui.themes import load_themes
-from ollm_tui.tui.values import ConversationCleared, EntriesChanged, NoteEntry, NoteKind, SessionStatus, UnfinishedWork
+from ollm_tui.tui.values import (
+    Activity,
+    ConversationCleared,
+    EntriesChanged,
+    NoteEntry,
+    NoteKind,
+    SessionStatus,
+    UnfinishedWork,
+)
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +73,7 @@ class RuntimeController:
         self._post = post
         self._core = core = runtime.core
         self._tasks: set[asyncio.Task[None]] = set()
-        self._conversation = ConversationController(recorded=lambda: not runtime.log.error)
+        self._conversation = self._new_conversation()
         self._stored = StoredEntriesController(lambda: runtime.log.path, post)
         self._turns = TurnsController(runtime.agent, post, clock.monotonic)
         self._confirmations = ConfirmationsController(core.bus, core.executor, post, self._start)
@@ -74,10 +84,10 @@ class RuntimeController:
         self._commands = CommandsController(core.hub, detached, core.configuration.workspace.root, post, self._start)
         self._jobs = JobsController(core.hub, core.jobs, detached, post, clock)
         self._trust = TrustController(core, post, self._policy_changed)
+        self._sessions = SessionsController(runtime, post, clock, self._session_switched)
         self._status = StatusController(runtime, post)
         self._closing_lines = closing_lines
         self._still_running: tuple[str, ...] = ()
-        self._conversation.model = self._status.now.model
         self._unsubscribe = runtime.stream.subscribe(self._on_event)
 
     async def begin(self) -> None:
@@ -110,9 +120,22 @@ class RuntimeController:
         entries = await asyncio.to_thread(self._conversation.replay, opened.earlier.events)
         if entries:
             self._post(updates.ConversationUpdate(ConversationCleared(entries)))
+        self._note(*(NoteEntry(f"opened-{at}", text) for at, text in enumerate(opened.notices)))
         self._runtime.begin()
         if opened.history.waiting:
             self._turns.handle(intents.RetryTurn())  # what waited for an answer is asked again
+
+    def _new_conversation(self) -> ConversationController:
+        described = self._runtime.agent.provider.describe()
+        return ConversationController(described.model or described.provider, lambda: not self._runtime.log.error)
+
+    async def _session_switched(self) -> None:
+        """Show the session that took the place of the one before."""
+        self._conversation = self._new_conversation()
+        self._post(updates.ConversationUpdate(ConversationCleared()))
+        self._post(updates.ActivityUpdate(Activity.IDLE))
+        self._status.session_switched()
+        await self._begin_session()
 
     async def close(self) -> None:
         """Stop the turn and all subscriptions."""
@@ -170,6 +193,8 @@ class RuntimeController:
                 self._start(self._memory.handle(intent))
             case intents.TrustIntent():
                 self._start(self._trust.handle(intent))
+            case intents.SessionIntent():
+                self._start(self._sessions.handle(intent))
             case intents.ChangeMode(mode):
                 self._status.change_mode(mode)
             case intents.ReportFocus(focused):
@@ -189,6 +214,8 @@ class RuntimeController:
                     self._start(self._todos.load())
             case ToolResultEvent() if self._memory.open:
                 self._start(self._memory.changed())
+            case UserMessageEvent():
+                self._status.offer_nothing()
             case UsageEvent():
                 self._status.tokens_used((event.prompt_tokens or 0) + (event.completion_tokens or 0))
             case _:
@@ -227,6 +254,9 @@ class RuntimeController:
         greeting = self._runtime.agent.provider.describe().greeting
         notes = [NoteEntry("greeting", greeting, NoteKind.GREETING)] if greeting else []
         notes += [NoteEntry(f"first-{at}", text) for at, text in enumerate(self._runtime.notices)]
+        if (broken_off := self._runtime.broken_off) is not None:
+            offer = " F2 goes on with it." if broken_off.session_id else ""
+            notes.append(NoteEntry("broken-off", f"{broken_off.text}{offer}"))
         notes += self._trust.first_notes()
         error = self._core.configuration.policy_error
         if error is not None:
@@ -255,7 +285,9 @@ class StatusController:
             offline=described.provider == "offline",
             denied_because=configuration.policy_error or "",
             recorded=not runtime.log.error,
+            broken_off=runtime.broken_off.session_id if runtime.broken_off is not None else "",
         )
+        self._log = runtime.log
 
     def post(self) -> None:
         """Post the status as it is now."""
@@ -264,6 +296,15 @@ class StatusController:
     def tokens_used(self, count: int) -> None:
         """Set the usage that the server reported; 0 means not reported."""
         self._change(replace(self.now, tokens_used=count or self.now.tokens_used))
+
+    def session_switched(self) -> None:
+        """Forget what was measured in the session before."""
+        self._change(replace(self.now, tokens_used=None, recorded=not self._log.error, broken_off=""))
+
+    def offer_nothing(self) -> None:
+        """Take back the offer to go on with the session that broke off: the person goes on with this one."""
+        if self.now.broken_off:
+            self._change(replace(self.now, broken_off=""))
 
     def policy_read(self, error: str | None) -> None:
         """Set the state of the policy; with an error everything is denied."""

@@ -95,6 +95,50 @@ class FindEntry(EntryIntent):
     otherwise: str = ""
 
 
+# -- sessions ----------------------------------------------------------------------------------------------------------
+
+
+class SessionIntent(Intent):
+    """Base of the intents about sessions."""
+
+
+@dataclass
+class ListSessions(SessionIntent):
+    """List the sessions in which this was said, or all."""
+
+    containing: str = ""
+
+
+@dataclass
+class PreviewSession(SessionIntent):
+    """Show the last of what was said in a session."""
+
+    session_id: str
+
+
+@dataclass
+class OpenSession(SessionIntent):
+    """Go on with a session, a new one where none is named.
+
+    With `fork` in a copy of it; of this session, up to an event, where `before` is given.
+    """
+
+    session_id: str | None = None
+    fork: bool = False
+    before: int | None = None
+
+
+@dataclass
+class DeleteSession(SessionIntent):
+    """Delete a session with its outputs."""
+
+    session_id: str
+
+
+class ListRequests(SessionIntent):
+    """List the person's messages of this session, to go back to one."""
+
+
 # -- mode and trust ----------------------------------------------------------------------------------------------------
 
 

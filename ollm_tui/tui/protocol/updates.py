@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         MemoryName,
         MemoryOutcome,
         MemoryText,
+        RequestRow,
+        SessionRow,
         SessionStatus,
     )
 
@@ -157,6 +159,36 @@ class MemoryChangeUpdate(MemoryUpdate):
     message: str = ""
     name: MemoryName | None = None
     stored: str | None = None
+
+
+class SessionUpdate(Update):
+    """Base of the updates for the sessions screen."""
+
+
+@dataclass
+class SessionsUpdate(SessionUpdate):
+    """The sessions in which `containing` was said, as they are now."""
+
+    containing: str
+    rows: tuple[SessionRow, ...]
+    complete: bool = True
+    """False while their texts are still searched."""
+
+
+@dataclass
+class SessionPreviewUpdate(SessionUpdate):
+    """The last of what was said in a session."""
+
+    session_id: str
+    text: str
+
+
+@dataclass
+class RequestsUpdate(SessionUpdate):
+    """The person's messages of a session, the first one first."""
+
+    session_id: str
+    requests: tuple[RequestRow, ...]
 
 
 @dataclass

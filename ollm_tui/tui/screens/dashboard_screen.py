@@ -15,7 +15,7 @@ from ollm_tui.tui.layout import Pane
 from ollm_tui.tui.panes.confirmations_pane import QueuePane
 from ollm_tui.tui.panes.terminal_prefix import TerminalPrefix
 from ollm_tui.tui.protocol import updates
-from ollm_tui.tui.protocol.intents import AskForTrust, ChangeMode, Intent, InterruptTurn, WatchJobs
+from ollm_tui.tui.protocol.intents import AskForTrust, ChangeMode, Intent, InterruptTurn, OpenSession, WatchJobs
 from ollm_tui.tui.screens.confirmation_review import ConfirmationReview
 from ollm_tui.tui.screens.pane_screen import TerminalFocusScreen
 from ollm_tui.tui.styled_text import app_of
@@ -43,6 +43,7 @@ class Dashboard(TerminalFocusScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         *key_bindings(
             ("f2", "messages", "Messages", "messages.go", "Go to the messages that wait: edit, reorder, drop"),
+            ("f2", "go_on", "Go on", "session.go_on", "Go on with the session that ended unexpectedly"),
             ("f3", "jobs", "Jobs", "jobs.list", "List the jobs: age, CPU, ports; end one"),
             ("f4", "mode", "Mode", "app.mode", "Next policy mode: ask, auto-edit, plan"),
             ("f6", "pane(1)", "Next pane", "pane.next", "Go to the next pane"),
@@ -181,6 +182,7 @@ class Dashboard(TerminalFocusScreen):
         self.status.session = status
         self.queue.policy = status.mode if not status.denied_because else "everything is denied"
         model = [] if not status.model else [f"Model: {status.model}{'  (offline)' if status.offline else ''}"]
+        self.refresh_bindings()
         self.chat.welcome([*model, f"Workspace: {status.workspace}", f"Policy: {status.mode}"])
 
     def _show_messages(self, messages: tuple[QueuedMessage, ...], *, held: bool) -> None:
@@ -233,6 +235,8 @@ class Dashboard(TerminalFocusScreen):
                 return bool(self.reviewing.queue.pending) and not isinstance(self.focused, TerminalPrefix)
             case "messages":
                 return self.messages.display and not self.messages.has_focus_within
+            case "go_on":
+                return bool(self.status.session.broken_off) and not self.messages.display
             case "leave_terminal":
                 return self.term.has_focus_within
             case "send_selection":
@@ -243,6 +247,10 @@ class Dashboard(TerminalFocusScreen):
                 return self.status.activity not in (Activity.IDLE, Activity.FAILED)
             case _:
                 return True
+
+    def action_go_on(self) -> None:
+        """Go on with the session that ended unexpectedly."""
+        self.post_message(OpenSession(self.status.session.broken_off))
 
     def action_mode(self) -> None:
         """Change to the next policy mode."""

@@ -17,6 +17,7 @@ ORDER = (
     "app.help",
     "pane.next",
     "messages.go",
+    "session.go_on",
     "queue.review",
     "terminal.send_selection",
     "terminal.find",
@@ -24,10 +25,10 @@ ORDER = (
     "terminal.done",
     "layout.zoom",
     "app.palette",
-    "session.pick",
     "pane.prompt",
     "turn.interrupt",
     "terminal.leave",
+    "session.pick",
     "app.quit",
 )
 """Binding ids from the left; those that do not fit are dropped before the last, never Help or Quit."""

@@ -145,7 +145,7 @@ async def test_damage_is_left_out_and_counted(tmp_path: Path, line: bytes, damag
     assert restore_history(logged.events, ask_again=True).messages == history[1:]
     async with runtime_of(tmp_path, [], resume=path.parent.name) as (runtime, _):
         assert runtime.agent.history[1:] == history[1:]
-        told = [text for text in runtime.notices if "damaged and left out" in text]
+        told = [text for text in runtime.session.now.notices if "damaged and left out" in text]
         assert len(told) == bool(damaged) and all(str(path) in text for text in told)
 
 
@@ -220,7 +220,9 @@ async def test_a_question_that_waited_is_asked_again_and_its_call_answered_once(
     killed = await at_a_question(tmp_path)
     script: list[JsonObject] = [{"expect": {"lastToolResultContains": "a.txt"}, "text": "It is gone."}]
     async with runtime_of(tmp_path, script, resume=killed) as (runtime, events):
-        assert any("ended unexpectedly" in text and "delete_file waited" in text for text in runtime.notices)
+        assert any(
+            "ended unexpectedly" in text and "delete_file waited" in text for text in runtime.session.now.notices
+        )
         assert not [event for event in events if event.type == "tool_result"]
         answer_confirmations(runtime.core.bus, Answer())
         assert await runtime.agent.retry() is TurnStatus.COMPLETED
@@ -305,10 +307,10 @@ async def test_another_workspaces_session_says_where_it_worked(tmp_path: Path) -
     path, _ = await recorded(tmp_path)
     (tmp_path / "ws").rename(tmp_path / "elsewhere")
     async with runtime_of(tmp_path, [], resume=path.parent.name) as (runtime, _):
-        assert not any("paths in it may mean" in text for text in runtime.notices)
+        assert not any("paths in it may mean" in text for text in runtime.session.now.notices)
     path.write_text(path.read_text().replace(str(tmp_path / "ws"), "/home/ann/project"))
     async with runtime_of(tmp_path, [], resume=path.parent.name) as (runtime, _):
-        assert any("It worked in /home/ann/project and goes on in" in text for text in runtime.notices)
+        assert any("It worked in /home/ann/project and goes on in" in text for text in runtime.session.now.notices)
     with pytest.raises(ConfigurationError, match="no earlier session in"):
         async with runtime_of(tmp_path, [], continue_last=True):
             pass

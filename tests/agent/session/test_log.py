@@ -163,7 +163,7 @@ def test_a_session_without_an_end_is_named_once_with_what_was_running(
     log.close(ended=False)
     assert not take_broken_off(tmp_path, tmp_path / "elsewhere")
     found = take_broken_off(tmp_path, tmp_path / "ws")
-    assert found is not None and found.session_id == "one"
+    assert found is not None and found.session_id == ("one" if events else ""), "there is nothing to go on with"
     moment = datetime.fromisoformat(MOMENT).astimezone()
     assert f"ended unexpectedly at {moment:%Y-%m-%d %H:%M:%S}: {words}." in found.text
     assert (' Its last line: "x".' in found.text) is bool(events)

@@ -1,0 +1,311 @@
+"""Sessions screen: list, search, preview, go on, fork and delete; and the messages to go back to."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from ollm_tui.core.base.escape import visible
+from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
+from ollm_tui.tui.decisions import KeyPresses
+from ollm_tui.tui.layout import WIDE_COLUMNS
+from ollm_tui.tui.protocol import updates
+from ollm_tui.tui.protocol.intents import DeleteSession, ListRequests, ListSessions, OpenSession, PreviewSession
+from ollm_tui.tui.screens.memory_browser import KeyHint, MemoryRows, key_lines, size_words
+from ollm_tui.tui.screens.question_screens import YesNoScreen
+from ollm_tui.tui.styled_text import TextRole, app_of, line
+from ollm_tui.tui.values import RequestRow, SessionRow
+from ollm_tui.tui.widgets.line_view import LongText
+from ollm_tui.tui.widgets.row_list import ListRow, RowList
+from ollm_tui.tui.widgets.text_box import TextBox
+
+LOOKING = "Looking ..."
+NOTHING_KEPT = "No session yet in which something was asked. This one will be here once you ask."
+NOTHING_FOUND = "No session has that in its title or text. Esc shows all again."
+OPEN = "It is open in another window. Go on there, or f goes on in a copy of it here."
+KEYS = (
+    KeyHint("Enter", "go on", "go_on"),
+    KeyHint("f", "fork", "fork"),
+    KeyHint("n", "new", "new"),
+    KeyHint("d", "delete", "delete"),
+    KeyHint("/", "search", "search"),
+    KeyHint("Tab", "read", "read"),
+    KeyHint("Esc", "close", "back"),
+)
+BACK_KEYS = (KeyHint("Enter", "go back to before it", "go_back"), KeyHint("Esc", "close", "back"))
+
+
+@register_keys(KeyGroup.SESSIONS)
+class SessionsScreen(ModalScreen[None]):
+    """Posts what to do with a session, and closes when another one is to be opened."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *key_bindings(
+            ("escape", "back", "Close", "sessions.back", "Leave the search, then the sessions"),
+            ("ctrl+s", "close", "Close", "sessions.close", "Close the sessions"),
+            priority=True,
+        ),
+        *key_bindings(
+            ("slash", "search", "Search", "sessions.search", "Search titles and texts"),
+            ("f", "fork", "Fork", "sessions.fork", "Go on in a copy of the marked session"),
+            ("n", "new", "New", "sessions.new", "Begin a new session"),
+            ("d,delete", "delete", "Delete", "sessions.delete", "Delete the marked session, after a question"),
+            ("tab", "read", "Read", "sessions.read", "From the list to the text, and back"),
+        ),
+    ]
+
+    def __init__(self, presses: KeyPresses, containing: str = "") -> None:
+        super().__init__(name="sessions")
+        self._presses = presses
+        self._listed: tuple[SessionRow, ...] = ()
+        self._containing = containing
+        self._search = Input(containing, placeholder="Search titles and texts", id="session-search", compact=True)
+        self._search.cursor_blink = False
+        self._rows = MemoryRows("session-rows")
+        self._shown = LongText("session-text")
+        self._side = Vertical(self._shown, id="session-side")
+        self._said = TextBox("session-said")
+        self._keys = TextBox("session-keys")
+        self._box = Vertical(id="session-box")
+        self._box.border_title = "Sessions"
+
+    def compose(self) -> ComposeResult:
+        """Compose search, list, text and keys."""
+        with self._box:
+            yield self._search
+            with Horizontal(id="session-body"):
+                yield self._rows
+                yield self._side
+            yield self._said
+            yield self._keys
+
+    def on_mount(self) -> None:
+        """Ask for the sessions."""
+        self._rows.focus()
+        self._say("")
+        self._shown.show_text(LOOKING, role=TextRole.MUTED)
+        self.post_message(ListSessions(self._containing))
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Adapt to the width."""
+        self.set_class(event.size.width < WIDE_COLUMNS, "-narrow")
+        self.call_after_refresh(lambda: self._keys.show_lines(*key_lines(KEYS, max(20, self._keys.size.width))))
+
+    def take(self, message: updates.Update) -> None:
+        """Show an update that concerns the sessions."""
+        match message:
+            case updates.SessionsUpdate(containing, rows, complete) if containing == self._containing:
+                self._show_sessions(rows, complete=complete)
+            case updates.SessionPreviewUpdate(session_id, text):
+                if session_id == self._rows.chosen_id:
+                    self._shown.show_text(text or "(nothing)", role=TextRole.PLAIN if text else TextRole.MUTED)
+            case _:
+                pass
+
+    def _show_sessions(self, rows: tuple[SessionRow, ...], *, complete: bool) -> None:
+        before = self._rows.chosen_id
+        self._listed = rows
+        self._rows.show_rows([_list_row(row) for row in rows])
+        what = f"{len(rows)} found" if self._containing else f"{len(rows)} kept"
+        self._box.border_title = Content(f"Sessions  {what}{'' if complete else ', searching ...'}")
+        if not rows:
+            empty = LOOKING if not complete else NOTHING_FOUND if self._containing else NOTHING_KEPT
+            self._shown.show_text(empty, role=TextRole.MUTED)
+            self._side.border_title = ""
+        elif self._rows.chosen_id != before:
+            self._marked_another()
+        else:
+            self._draw_title()
+
+    # -- moving ------------------------------------------------------------------------------------------------------
+
+    @on(Input.Changed, "#session-search")
+    def _searched(self, event: Input.Changed) -> None:
+        if event.value != self._containing:
+            self._containing = event.value
+            self.post_message(ListSessions(event.value))
+
+    @on(Input.Submitted, "#session-search")
+    def _search_done(self) -> None:
+        self._rows.focus()
+
+    @on(RowList.Moved)
+    def _marked_another(self) -> None:
+        row = self._chosen
+        self._say("")
+        self._draw_title()
+        if row is not None:
+            self._shown.show_text(LOOKING, role=TextRole.MUTED)
+            self.post_message(PreviewSession(row.id))
+
+    @on(RowList.Opened)
+    def _opened(self, event: RowList.Opened) -> None:
+        event.stop()
+        self.action_go_on()
+
+    # -- actions -----------------------------------------------------------------------------------------------------
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return whether a key works now."""
+        return action in ("back", "close") or not self._search.has_focus
+
+    def action_search(self) -> None:
+        """Focus the search."""
+        self._search.focus()
+
+    def action_read(self) -> None:
+        """Go to the text, or back to the list."""
+        (self._rows if self._shown.has_focus else self._shown).focus()
+
+    def action_go_on(self) -> None:
+        """Go on with the marked session."""
+        row = self._chosen
+        if row is None:
+            return
+        if row.state == "this one":
+            self._leave(None)
+        elif row.state == "open":
+            self._say(OPEN)
+        else:
+            self._leave(OpenSession(row.id))
+
+    def action_fork(self) -> None:
+        """Go on in a copy of the marked session."""
+        if (row := self._chosen) is not None:
+            self._leave(OpenSession(row.id, fork=True))
+
+    def action_new(self) -> None:
+        """Begin a new session."""
+        self._leave(OpenSession())
+
+    def action_delete(self) -> None:
+        """Delete the marked session after asking."""
+        row = self._chosen
+        if row is None or not self.is_current:
+            return
+
+        def settle(yes: bool | None) -> None:
+            if yes:
+                self.post_message(DeleteSession(row.id))
+
+        facts = (f"{row.title} ({row.id})", "Its log, outputs and recordings are deleted for good.")
+        app_of(self).push_screen(YesNoScreen("Delete this session?", facts, "delete it", self._presses), settle)
+
+    def action_back(self) -> None:
+        """Leave the search, then the screen."""
+        if self._search.value:
+            self._search.value = ""
+            self._rows.focus()
+        elif self._search.has_focus or self._shown.has_focus:
+            self._rows.focus()
+        else:
+            self.action_close()
+
+    def action_close(self) -> None:
+        """Close the sessions."""
+        self._leave(None)
+
+    # -- helpers -----------------------------------------------------------------------------------------------------
+
+    def _leave(self, intent: OpenSession | None) -> None:
+        if self.is_current:
+            if intent is not None:
+                app_of(self).post_message(intent)
+            self.dismiss()
+
+    @property
+    def _chosen(self) -> SessionRow | None:
+        return next((row for row in self._listed if row.id == self._rows.chosen_id), None)
+
+    def _draw_title(self) -> None:
+        row = self._chosen
+        words = "" if row is None else f"{row.id}  {size_words(row.size)}"
+        self._side.border_title = Content(words)
+        self._side.border_subtitle = Content("" if row is None or row.here else f"worked in {visible(row.workspace)}")
+
+    def _say(self, words: str) -> None:
+        self._said.show_lines([line((words, TextRole.WARNING), prose=True)] if words else [])
+        self._said.display = bool(words)
+
+
+def _list_row(row: SessionRow) -> ListRow:
+    """Return the two lines of a session in the list."""
+    state = "" if not row.state else f"{row.state}  "
+    second = row.excerpt or f"{row.facts}{'' if row.here else f'  {visible(row.workspace)}'}"
+    role = TextRole.WARNING if row.state == "broken off" else TextRole.ACCENT
+    beside = line((state, role), (row.age, TextRole.MUTED))
+    return ListRow(row.id, (line((visible(row.title), TextRole.STRONG)), line((f"  {second}", TextRole.MUTED))), beside)
+
+
+@register_keys(KeyGroup.SESSIONS, 1)
+class RewindScreen(ModalScreen[RequestRow | None]):
+    """Dismissed with the message to go back to before."""
+
+    BINDINGS: ClassVar[list[BindingType]] = key_bindings(
+        ("escape,q", "back", "Close", "rewind.close", "Stay where you are"),
+    )
+
+    def __init__(self) -> None:
+        super().__init__(name="rewind")
+        self._requests: tuple[RequestRow, ...] = ()
+        self._rows = MemoryRows("rewind-rows")
+        self._words = TextBox("rewind-words")
+        self._keys = TextBox("rewind-keys")
+
+    def compose(self) -> ComposeResult:
+        """Compose the messages and what going back does."""
+        with Vertical(id="rewind-box") as box:
+            box.border_title = "Go back to before which message?"
+            yield self._rows
+            yield self._words
+            yield self._keys
+
+    def on_mount(self) -> None:
+        """Ask for the messages."""
+        self._words.show_lines([line((LOOKING, TextRole.MUTED))])
+        self._keys.show_lines(*key_lines(BACK_KEYS, 60))
+        self._rows.focus()
+        self.post_message(ListRequests())
+
+    def take(self, message: updates.Update) -> None:
+        """Show the messages, the last one marked."""
+        if isinstance(message, updates.RequestsUpdate):
+            self._requests = message.requests
+            self._rows.show_rows([_request_row(row) for row in message.requests])
+            if message.requests:
+                self._rows.choose(str(message.requests[-1].event_id))
+            nothing = "Nothing has been asked in this session yet."
+            what = "The conversation goes on in a fork, from before the message, which comes back into the prompt."
+            kept = "Nothing is deleted: this session stays in the list. Files stay as they are."
+            shown = (what, kept) if message.requests else (nothing,)
+            self._words.show_lines([line((words, TextRole.MUTED), prose=True) for words in shown])
+
+    @on(RowList.Opened)
+    def _opened(self, event: RowList.Opened) -> None:
+        event.stop()
+        self.action_go_back()
+
+    def action_go_back(self) -> None:
+        """Close with the marked message."""
+        chosen = next((row for row in self._requests if str(row.event_id) == self._rows.chosen_id), None)
+        if chosen is not None and self.is_current:
+            self.dismiss(chosen)
+
+    def action_back(self) -> None:
+        """Close without a choice."""
+        if self.is_current:
+            self.dismiss(None)
+
+
+def _request_row(row: RequestRow) -> ListRow:
+    lines = row.text.strip().splitlines() or [""]
+    more = f"  +{len(lines) - 1} lines" if len(lines) > 1 else ""
+    beside = line((f"{more}  {row.time:>5}", TextRole.MUTED))
+    return ListRow(str(row.event_id), (line(visible(lines[0])),), beside)

@@ -1,0 +1,69 @@
+"""What the prompt and the keys do with sessions: list, resume, begin anew, go back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ollm_tui.tui.protocol.intents import OpenSession
+from ollm_tui.tui.slash_commands import SlashCommand
+from ollm_tui.tui.values import Activity
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+    from ollm_tui.tui.protocol.updates import Update
+    from ollm_tui.tui.screens.dashboard_screen import Dashboard
+    from ollm_tui.tui.screens.sessions_screen import RewindScreen, SessionsScreen
+    from ollm_tui.tui.values import RequestRow
+
+
+class SessionCommands:
+    """Opens the screens about sessions over the dashboard; they are imported when they are first opened."""
+
+    def __init__(self, app: App[int], dashboard: Dashboard) -> None:
+        self._app = app
+        self._dashboard = dashboard
+        self._open: SessionsScreen | RewindScreen | None = None
+
+    def slash_commands(self) -> Iterator[SlashCommand]:
+        """Yield the commands of the prompt."""
+        yield SlashCommand("new", "Begin a new session; this one stays in the list", lambda _: self.begin())
+        yield SlashCommand(
+            "resume", "Go on with an earlier session, narrowed to what has the words in it", self.browse, "[WORDS]"
+        )
+        yield SlashCommand("rewind", "Go back to before one of your messages, in a fork", lambda _: self.rewind())
+
+    def take(self, update: Update) -> None:
+        """Hand an update to the open screen."""
+        if self._open is not None and self._open.is_attached:
+            self._open.take(update)
+
+    def browse(self, containing: str = "") -> None:
+        """Open the list of sessions."""
+        from ollm_tui.tui.screens.sessions_screen import SessionsScreen
+
+        self._open = screen = SessionsScreen(self._dashboard.presses, containing)
+        self._app.push_screen(screen)
+
+    def begin(self) -> None:
+        """Begin a new session."""
+        self._app.post_message(OpenSession())
+
+    def rewind(self) -> None:
+        """Ask for a message, and go on in a fork from before it."""
+        from ollm_tui.tui.screens.sessions_screen import RewindScreen
+
+        if self._dashboard.status.activity not in (Activity.IDLE, Activity.FAILED):
+            self._app.notify("A turn is running. Stop it first (Esc twice), then /rewind.", markup=False)
+            return
+
+        def go_back(row: RequestRow | None) -> None:
+            if row is not None:
+                self._app.post_message(OpenSession(before=row.event_id))
+                prompt = self._dashboard.prompt
+                prompt.text = row.text if not prompt.text.strip() else f"{prompt.text}\n{row.text}"
+                prompt.move_cursor(prompt.document.end)
+
+        self._open = screen = RewindScreen()
+        self._app.push_screen(screen, go_back)
