@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from ollm_tui.agent.session.log import OutputDirectory, prune_loose_outputs
+from ollm_tui.agent.session.log import OutputDirectory, prune_loose_outputs, sessions_folder
 from ollm_tui.core.base.app_dirs import data_dir, state_dir
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import StorageFailed
@@ -43,6 +43,7 @@ from ollm_tui.core.web.search_providers import ProviderName as SearchName
 from ollm_tui.core.web.search_providers import SearchSettings
 from ollm_tui.core.web.search_providers import choose_provider as choose_search
 from ollm_tui.runtime.configuration import Configuration
+from ollm_tui.runtime.disk_bounds import OutputBound, bound_sessions
 from ollm_tui.runtime.plugins import load_registry
 
 log = logging.getLogger(__name__)
@@ -115,11 +116,13 @@ async def open_core(
     configuration = configuration.with_readable(outputs.folder)
     root = configuration.workspace.root
     store = Store(data_dir() / "ollm.db", clock=clock)
-    notices = [] if judging_only else await asyncio.to_thread(_prepare_disk, store, clock)
+    jobs = JobRecords(state_dir() / "jobs", root, clock=clock)
+    bound = OutputBound(state_dir(), jobs)
+    notices = [] if judging_only else await asyncio.to_thread(_prepare_disk, store, clock, bound)
     registry, plugin_errors = load_registry()
     bus = MessageBus(clock)
-    jobs = JobRecords(state_dir() / "jobs", root, clock=clock)
-    hub = CommandHub(outputs.folder, passed=configuration.settings.shell.pass_env, records=jobs)
+    passed = configuration.settings.shell.pass_env
+    hub = CommandHub(outputs.folder, passed=passed, records=jobs, make_room=bound.make_room)
     todos = TodoList(store, root, clock=clock, on_change=_todos_publisher(bus))
     memory = Memory(store, root, clock=clock, embedder=installed_embedder())
     audit = AuditWriter(AuditLog(store, clock=clock, end_file=EndFile.of_store(store.path)), clock=clock)
@@ -229,8 +232,8 @@ def _executor(
     )
 
 
-def _prepare_disk(store: Store, clock: Clock) -> list[str]:
-    """Open the store and prune old outputs; return what a person should know about that."""
+def _prepare_disk(store: Store, clock: Clock, bound: OutputBound) -> list[str]:
+    """Open the store and prune old outputs and sessions; return what a person should know about that."""
     notices: list[str] = []
     try:
         damaged = store.open()
@@ -239,7 +242,9 @@ def _prepare_disk(store: Store, clock: Clock) -> list[str]:
     except StorageFailed as failure:
         notices.append(failure.message)
     prune_loose_outputs(state_dir() / "outputs", clock)
-    return notices
+    bound.make_room(0)
+    pruned = bound_sessions(sessions_folder())
+    return [*notices, pruned] if pruned else notices
 
 
 def _prepare_undo(undo: Undo) -> list[str]:

@@ -27,11 +27,9 @@ from ollm_tui.core.tools.memory import MEMORY_GET
 from ollm_tui.options import Options
 from ollm_tui.runtime.configuration import Configuration, ConfigurationError, configure
 from ollm_tui.runtime.core import Attendance, Core, begin_session, open_core
+from ollm_tui.runtime.disk_bounds import OUTPUT
 from ollm_tui.runtime.model_provider import choose_provider
 from ollm_tui.runtime.recorded_session import RecordedSession, SessionError, SessionWish
-
-OUTPUT = "output"
-"""The folder beside a session's log with the full texts of outputs."""
 
 CHARACTERS_PER_TOKEN = 4
 INSTRUCTIONS_WINDOW_SHARE = 8

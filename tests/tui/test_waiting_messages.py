@@ -12,6 +12,7 @@ from ollm_tui.agent.message_queue import MessageQueue, QueuedMessage
 from ollm_tui.core.base.clock import SystemClock
 from ollm_tui.options import Options
 from ollm_tui.tui.controllers.runtime_controller import RuntimeController, open_backend
+from ollm_tui.tui.controllers.turns_controller import MAX_QUEUED
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import (
     DropQueued,
@@ -119,3 +120,12 @@ async def test_stopping_a_turn_keeps_what_waits_until_the_person_sends_again(tmp
         opened.handle(SendMessage("last"))
         await until(lambda: said() == ["go", "kept", "last"] and not opened.unfinished().facts)
         assert queues()[-1].messages == ()
+
+
+async def test_a_message_too_many_goes_back_into_the_prompt(tmp_path: Path) -> None:
+    async with backend(tmp_path) as (opened, posted):
+        for number in range(MAX_QUEUED + 2):
+            opened.handle(SendMessage(f"message {number}"))
+        drafts = [update.text for update in posted if isinstance(update, updates.DraftUpdate)]
+        assert drafts == [f"message {MAX_QUEUED + 1}"]
+        assert any(isinstance(update, updates.ToastUpdate) and "Not sent" in update.text for update in posted)

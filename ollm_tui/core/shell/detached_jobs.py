@@ -135,6 +135,10 @@ class JobRecords:
                 found.append(DetachedJob(record, tuple(ProcessName(one.pid, one.name) for one in members)))
         return sorted(found, key=lambda job: job.record.started)
 
+    def logs(self) -> set[Path]:
+        """Return the files that the output of recorded jobs goes to."""
+        return {Path(record.log) for record in self._records() if record.log is not None}
+
     def process_tree(self, record: JobRecord) -> ProcessTree:
         """Return the processes of an earlier job, to be looked for in one thread."""
         return ProcessTree.of_earlier_process(record.pid, record.born, record.mark)

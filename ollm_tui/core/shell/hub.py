@@ -18,7 +18,7 @@ from typing import TypeVar
 from ollm_tui.core.fence.secrets import command_environment, own_environment, person_environment
 from ollm_tui.core.shell.command import RunningCommand
 from ollm_tui.core.shell.detached_jobs import JobRecord, JobRecords
-from ollm_tui.core.shell.output_log import OnBytes, OutputLog
+from ollm_tui.core.shell.output_log import MAX_LOG_BYTES, OnBytes, OutputLog
 from ollm_tui.core.shell.process_tree import ProcessTree
 from ollm_tui.core.shell.pty_process import (
     Cage,
@@ -71,7 +71,8 @@ class CommandHub:
     """All commands of this process. Belongs to one event loop.
 
     `folder` takes long logs; the default is temporary. `passed` names variables that commands get although they
-    look like secrets. With `records` jobs are recorded and can be detached.
+    look like secrets. With `records` jobs are recorded and can be detached. `make_room` is called before a log is
+    begun, with its largest size and the logs in use.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class CommandHub:
         environment: Mapping[str, str] | None = None,
         passed: Collection[str] = (),
         records: JobRecords | None = None,
+        make_room: Callable[[int, Collection[Path]], None] | None = None,
         keep: int = MAX_ENDED,
         grace: float = GRACE,
     ) -> None:
@@ -89,6 +91,7 @@ class CommandHub:
         self._environment = environment
         self._passed = tuple(passed)
         self._records = records
+        self._make_room = make_room
         self._keep = keep
         self._grace = grace
         self._commands: dict[str, RunningCommand] = {}
@@ -286,6 +289,9 @@ class CommandHub:
         if self._folder is None:
             return self._scratch_folder()
         self._folder.mkdir(parents=True, exist_ok=True)
+        if self._make_room is not None:
+            logs = (command.output.path for command in tuple(self._commands.values()))
+            self._make_room(MAX_LOG_BYTES, [path for path in logs if path is not None])
         return self._folder
 
     def _scratch_folder(self) -> Path:

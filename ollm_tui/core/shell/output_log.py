@@ -111,6 +111,11 @@ class OutputLog:
         self._lock = threading.Lock()
         self._listeners: tuple[OnBytes, ...] = () if listener is None else (listener,)
 
+    @property
+    def path(self) -> Path | None:
+        """Its file; None while all of it is in memory."""
+        return self._file.path
+
     def attach(self, listener: OnBytes) -> Callable[[], None]:
         """Hand `listener` the last bytes now and every further one as it comes; return how to stop.
 

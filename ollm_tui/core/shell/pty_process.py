@@ -10,6 +10,7 @@ import errno
 import os
 import pty
 import pwd
+import resource
 import subprocess
 import termios
 from abc import ABC, abstractmethod
@@ -24,6 +25,12 @@ COLUMNS, LINES = 120, 40
 """Size of the terminals that commands are given before anybody looks at them."""
 
 BASH = "/bin/bash"
+
+FILE_BYTES = 16 << 30
+"""The largest file that a command may write, where no cage sets less."""
+
+MORE_TASKS = 4096
+"""Processes and threads that a command may add to those that run now; the system does not count root's."""
 
 _OUTPUT_MODES = 1
 """Where termios.tcgetattr keeps the flag word that has OPOST."""
@@ -227,6 +234,7 @@ def _popen(
         )
 
     try:
+        _bound_children()
         return start(environment) if cage is None else cage.start(start, environment, terminal)
     except ValueError as error:
         # A NUL, or a lone surrogate: nothing that can stand in an argument.
@@ -239,6 +247,34 @@ def _popen(
             ) from None
         reason = error.strerror or str(error)
         raise StartError(f"{error.filename or argv[0]}: {reason}. The command was not started.") from None
+
+
+def _bound_children() -> None:
+    """Set this process's soft limits, which its children inherit: no core dumps, bounded files and processes.
+
+    None of them is felt here. Set in the child they would need Python code between fork and exec, or a shell that
+    drops variables; set from here once it runs, they come too late for what it starts first.
+    """
+    bounds = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: FILE_BYTES}
+    with suppress(OSError, ValueError, IndexError):  # elsewhere than on Linux
+        running = int(Path("/proc/loadavg").read_text().split()[3].split("/")[1])
+        bounds[resource.RLIMIT_NPROC] = running + MORE_TASKS
+    for kind, most in bounds.items():
+        soft, hard = _limits_before.setdefault(kind, resource.getrlimit(kind))
+        with suppress(OSError, ValueError):
+            resource.setrlimit(kind, (most if soft == resource.RLIM_INFINITY else min(most, soft), hard))
+
+
+_limits_before: dict[int, tuple[int, int]] = {}
+"""The limits this process was started with, which the person's own shell gets."""
+
+
+def _prepare_shell(cwd: Path) -> None:
+    """Go to the shell's directory, with the limits the person had; runs in the child."""
+    os.chdir(cwd)
+    for kind, limits in _limits_before.items():
+        with suppress(OSError, ValueError):
+            resource.setrlimit(kind, limits)
 
 
 # The person's own shell. Marks: OSC 133 (prompt A, command line B, output C, end with exit code D), OSC 7 (directory).
@@ -340,7 +376,7 @@ def start_person_shell(
             env=environment,
             dimensions=(lines, columns),
             # Its own `cwd` lets a child that can not go there run on as a copy of this process.
-            preexec_fn=lambda: os.chdir(cwd),
+            preexec_fn=lambda: _prepare_shell(cwd),
         )
     except (OSError, ValueError) as error:
         raise StartError(f"{shell}: {error}. The shell was not started.") from None

@@ -23,9 +23,12 @@ from ollm_tui.agent.loop import Agent
 from ollm_tui.core.base.log_file import unexpected
 from ollm_tui.core.bus.states import ConfirmationState
 from ollm_tui.tui.protocol import PostUpdate, intents
-from ollm_tui.tui.protocol.updates import ActivityUpdate, DraftUpdate, MessagesUpdate
+from ollm_tui.tui.protocol.updates import ActivityUpdate, DraftUpdate, MessagesUpdate, ToastUpdate
 from ollm_tui.tui.terminal_references import with_references
 from ollm_tui.tui.values import Activity
+
+MAX_QUEUED = 100
+"""Messages that may wait to be sent."""
 
 RATE_SECONDS = 1.0
 CHARACTERS_PER_TOKEN = 4
@@ -54,8 +57,12 @@ class TurnsController:
         """Send, retry or interrupt."""
         match intent:
             case intents.SendMessage(text, references):
-                self._queue.add(with_references(text, references), text)
-                self._send_queued()
+                if len(self._queue.messages) >= MAX_QUEUED:
+                    self._post(DraftUpdate(text))
+                    self._post(ToastUpdate(f"Not sent: {MAX_QUEUED} messages wait already.", failed=True))
+                else:
+                    self._queue.add(with_references(text, references), text)
+                    self._send_queued()
             case intents.RetryTurn():
                 if self._task is None:
                     self._run(self._agent.retry())

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ollm_tui.core.fence.secrets import NOBODY_ANSWERS, cleaned, command_environment, is_never_passed
 from ollm_tui.core.shell.hub import CommandHub, CommandRequest, awaitable_of
+from ollm_tui.core.shell.pty_process import FILE_BYTES, MORE_TASKS
 from tests.core.shell.conftest import Bench, bench_in, data_of
 
 SECRET_NAMES = [
@@ -225,3 +226,14 @@ def test_no_variable_of_the_never_lists_reaches_a_child(
 def test_each_command_has_a_mark_of_its_own() -> None:
     first = command_environment({"RUN_BY_OLLM_TUI": "outer"}, attended=False, cwd="/", mark="a")
     assert first["RUN_BY_OLLM_TUI"] == "a"
+
+
+@pytest.mark.parametrize("attended", [False, True])
+async def test_a_command_leaves_no_core_and_its_files_and_processes_are_bounded(bench: Bench, attended: bool) -> None:
+    there = bench.attended() if attended else bench
+    result = await there.shell("ulimit -c; ulimit -f; ulimit -u; kill -SEGV $$")
+    core, size, processes, *_ = result.llm_content.split("Output:\n")[1].split()
+    assert core == "0"
+    assert int(size) == FILE_BYTES >> 10
+    assert MORE_TASKS < int(processes) < 100 * MORE_TASKS
+    assert list(bench.root.iterdir()) == []

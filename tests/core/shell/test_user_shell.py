@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.core.shell.hub import CommandHub
+from ollm_tui.core.shell.hub import CommandHub, CommandRequest, awaitable_of
+from ollm_tui.core.shell.pty_process import FILE_BYTES
 from ollm_tui.tui.terminal.emulator.osc import directory_from
 from tests.core.shell.conftest import until
 
@@ -96,3 +97,21 @@ async def test_what_the_prompt_itself_asks_is_still_the_commands_exit_code(tmp_p
     async with shell_in(tmp_path, "/bin/bash", "PROMPT_COMMAND='PS1=\"code-$? > \"'", home) as terminal:
         await terminal.run("(exit 3)")
         assert b"code-3 >" in terminal.data
+
+
+async def test_the_persons_own_shell_keeps_their_limits_though_commands_are_bounded(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    hub = CommandHub(tmp_path / "logs", grace=0.5)
+    before = await _output(hub, "ulimit -Sf", tmp_path)
+    assert before == str(FILE_BYTES >> 10)
+    async with shell_in(tmp_path, "/bin/bash", "PS1='> '", home) as terminal:
+        await terminal.run("echo limits-$(ulimit -Sf)")
+        assert b"limits-unlimited" in terminal.data
+    await hub.close()
+
+
+async def _output(hub: CommandHub, line: str, folder: Path) -> str:
+    command = await hub.start(CommandRequest(line, folder))
+    await awaitable_of(command.done)
+    return b"".join(command.output.pieces(0)).decode().strip()
