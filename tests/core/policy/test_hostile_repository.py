@@ -38,7 +38,17 @@ git shortlog -s HEAD|git for-each-ref|git worktree list|git submodule status|git
 git count-objects -v|git ls-tree -r HEAD|git range-diff HEAD~1 HEAD HEAD|git whatchanged -1|git fsck|git ls-remote
 git verify-commit HEAD|git rev-list --all|git merge-base HEAD HEAD~1|git show-branch|git name-rev HEAD|git -p log -1
 """.replace("\n", "|")
-PLACES = ("cd n && git status", "cd b && git status", "cd b/sub && git status", "cd b && git log", "cd n && git diff")
+PLACES = (
+    "cd n && git status",
+    "cd b && git status",
+    "cd b/sub && git status",
+    "cd b && git log",
+    "cd n && git diff",
+    "git -C n status",
+    "git -C b/sub status",
+    "git -C b -C sub log",
+    "cd b && git -C sub status",
+)
 OTHER_COMMANDS = (
     "ls -la|cat a.txt|find . -name '*.txt'|rg x|grep -rn x .|file a.txt|tree|python3 --version|npm --version"
 )

@@ -69,10 +69,24 @@ def read_only(command: SimpleCommand) -> ReadOnlyVerdict:
         return ReadOnlyVerdict(True)
     if spec is None:
         return ReadOnlyVerdict(False, f"{name} is not on the read-only list")
+    if name == "git" and command.argv[1:2] == ("-C",) and len(command.words) > 3:
+        return _in_directory(command)
     try:
         return _judge(command, spec)
     except NotReadOnlyError as reason:
         return ReadOnlyVerdict(False, f"{name}: {reason}")
+
+
+def _in_directory(command: SimpleCommand) -> ReadOnlyVerdict:
+    """Judge `git -C DIRECTORY ...` as git behind a `cd` that cannot fail."""
+    program, _, directory, *rest = command.words
+    if directory.glob or directory.variable or not directory.text:
+        return ReadOnlyVerdict(False, f"git: {directory.shown} stands for a directory that is not known here")
+    inner = read_only(SimpleCommand((program, *rest), command.source))
+    if not inner.covered:
+        return inner
+    there = _from_directories(inner, [directory.text])
+    return there._replace(paths=(directory.text, *there.paths), directories=inner.directories)
 
 
 def read_only_parts(line: ShellLine) -> tuple[ReadOnlyVerdict, ...]:
@@ -116,12 +130,16 @@ def _behind_unknown_cd(line: ShellLine, verdicts: list[ReadOnlyVerdict]) -> tupl
 
 
 def _from_directories(verdict: ReadOnlyVerdict, directories: list[str]) -> ReadOnlyVerdict:
+    def below(names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([_joined(base, name) for base in directories for name in names]))
+
     return verdict._replace(
-        paths=tuple(dict.fromkeys([posixpath.join(base, path) if base != "." else path
-                                   for base in directories for path in verdict.paths])),
-        repositories=tuple(directories) if verdict.repositories else (),
-        directories=tuple(directories),
-    )  # fmt: skip
+        paths=below(verdict.paths), repositories=below(verdict.repositories), directories=tuple(directories)
+    )
+
+
+def _joined(base: str, name: str) -> str:
+    return name if base == "." else base if name == "." else posixpath.join(base, name)
 
 
 def _moved(directories: list[str], target: str) -> list[str] | None:
