@@ -30,7 +30,7 @@ from ollm_tui.core.policy.repository_trust import TrustState, TrustStore
 from ollm_tui.core.policy.rule_set import RuleSet
 from ollm_tui.core.policy.rules import Decision, ExecMode, PolicyRule, RuleSource, ToolPolicy, strictest
 from ollm_tui.core.sandbox.engines import SandboxMode, SandboxSettings
-from ollm_tui.core.sandbox.layout import CageLimits
+from ollm_tui.core.sandbox.layout import IMAGE, CageLimits
 from ollm_tui.options import Options
 
 _EXEC_STRICTNESS = {ExecMode.FULL: 0, ExecMode.ALLOWLIST: 1, ExecMode.DENY: 2}
@@ -224,7 +224,7 @@ def _sandbox(tables: list[SandboxPolicy]) -> SandboxSettings:
     given: dict[str, JsonValue] = {}
     for table in reversed(tables):
         given |= table.model_dump(exclude_none=True)
-    limits = {name: given[name] for name in ("memory_mb", "pids", "tmp_mb") if name in given}
+    limits = {name: given[name] for name in ("memory_mb", "pids", "tmp_mb", "cpu_percent") if name in given}
     merged = SandboxPolicy.model_validate(given)
     return SandboxSettings(
         mode=merged.mode or SandboxMode.OFF,
@@ -232,6 +232,7 @@ def _sandbox(tables: list[SandboxPolicy]) -> SandboxSettings:
         git_writable=merged.git == "rw",
         bind=tuple(merged.bind or ()),
         limits=replace(CageLimits(), **limits),
+        image=merged.image or IMAGE,
     )
 
 

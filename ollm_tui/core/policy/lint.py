@@ -93,14 +93,14 @@ class _Linter:
             yield from self._shadowed(rule, where, rules[:index])
 
     def _sandbox(self) -> Iterator[LintFinding]:
-        """Yield keys that no engine of the mode can honour; network = false is what every engine holds."""
+        """Yield keys that the mode's engine, else the first choice, cannot honour; network = false holds in all."""
         table = self._loaded.document.sandbox
-        engines = [engine for engine in WORK_ENGINES if engine.name == table.mode] or WORK_ENGINES
-        nowhere = {key for key in engines[0].dishonours if all(key in engine.dishonours for engine in engines)}
-        whose = f"{engines[0].name} cannot" if len(engines) == 1 else "no engine of this version can"
-        for key in sorted(table.model_fields_set & nowhere):
+        engine = next((each for each in WORK_ENGINES if each.name == table.mode), WORK_ENGINES[0])
+        for key in sorted(table.model_fields_set & engine.dishonours):
             if key != "network" or table.network:
-                yield self._found(LintFindingKind.NO_EFFECT, f"[sandbox] {key}: {whose} honour it. Take it out.")
+                others = " or ".join(each.name for each in WORK_ENGINES if key not in each.dishonours)
+                message = f"[sandbox] {key}: {engine.name} cannot honour it. Take it out, or set mode to {others}."
+                yield self._found(LintFindingKind.NO_EFFECT, message)
 
     # -- names -------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,19 +15,17 @@ from ollm_tui.core.base.errors import SandboxUnavailable
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.sandbox import look
 from ollm_tui.core.sandbox.bubblewrap import BubblewrapCage, BubblewrapLookCage
+from ollm_tui.core.sandbox.docker import DockerCage
 from ollm_tui.core.sandbox.landlock import abi
 from ollm_tui.core.sandbox.landlock_work import LandlockCage
-from ollm_tui.core.sandbox.layout import CageLimits, WorkGrant
+from ollm_tui.core.sandbox.layout import IMAGE, CageLimits, WorkGrant
 from ollm_tui.core.sandbox.nsjail import NsjailCage
 from ollm_tui.core.sandbox.work import Enforcement, WorkCage
 
 PROBE_SECONDS = 5.0
 
-WORK_ENGINES: tuple[type[WorkCage], ...] = (BubblewrapCage, NsjailCage, LandlockCage)
+WORK_ENGINES: tuple[type[WorkCage], ...] = (BubblewrapCage, NsjailCage, LandlockCage, DockerCage)
 """The engines for work, best first."""
-
-_PROGRAM_FOLDERS = "/usr/bin:/usr/local/bin:/bin:/run/current-system/sw/bin"
-"""Of the system alone: a program of that name in the workspace must never be the cage."""
 
 
 class SandboxMode(StrEnum):
@@ -39,6 +36,7 @@ class SandboxMode(StrEnum):
     BUBBLEWRAP = "bubblewrap"
     NSJAIL = "nsjail"
     LANDLOCK = "landlock"
+    DOCKER = "docker"
 
 
 @dataclass(frozen=True)
@@ -64,6 +62,8 @@ class SandboxSettings:
     bind: tuple[str, ...] = ()
     """Further directories of this machine, `path` or `path:ro`."""
     limits: CageLimits = field(default_factory=CageLimits)
+    image: str = IMAGE
+    """What a container is made of."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,12 @@ class Sandbox:
     def works(self) -> bool:
         """Return whether there is an engine for work; the first call runs its probe."""
         return not isinstance(self._engine(), str)
+
+    @property
+    def hint(self) -> str:
+        """What the model should know of the engine for work."""
+        engine = self._engine()
+        return "" if isinstance(engine, str) else engine.hint
 
     def work_cage(
         self,
@@ -128,16 +134,17 @@ class Sandbox:
             read_only=read_only,
             secrets_hidden=secrets_hidden,
             own_protection=fence.own_protection,
+            image=settings.image,
         )
-        return engine(_program(engine) or "", grant)
+        return engine(engine.locate(), grant)
 
     def _engine(self) -> type[WorkCage] | str:
         """Return the first engine of the mode that works and can honour the network, else why none does."""
-        mode, problems = self.settings.mode, list[str]()
+        settings, problems = self.settings, list[str]()
         for engine in WORK_ENGINES:
-            if mode in (SandboxMode.OFF, SandboxMode.AUTO, engine.name):
-                problem = work_report(engine).problem
-                if not problem and self.settings.network and "network" in engine.dishonours:
+            if settings.mode in (SandboxMode.OFF, SandboxMode.AUTO, engine.name):
+                problem = work_report(engine, settings.image).problem
+                if not problem and settings.network and "network" in engine.dishonours:
                     problem = f"{engine.name} cannot give a network"
                 if not problem:
                     return engine
@@ -154,7 +161,7 @@ def look_cage(readable: Sequence[Path]) -> look.LookCage | BubblewrapLookCage:
     """Return the cage for one command that only reads; where none works starting it fails."""
     if look.works() or bubblewrap().problem:
         return look.LookCage(readable)
-    return BubblewrapLookCage(_program(BubblewrapCage) or "", readable)
+    return BubblewrapLookCage(BubblewrapCage.locate(), readable)
 
 
 def engines() -> tuple[EngineReport, ...]:
@@ -179,15 +186,13 @@ def bubblewrap() -> EngineReport:
     return work_report(BubblewrapCage)
 
 
-def work_report(engine: type[WorkCage], *, with_version: bool = False) -> EngineReport:
+def work_report(engine: type[WorkCage], image: str = IMAGE, *, with_version: bool = False) -> EngineReport:
     """Return what an engine holds, tried once for each program, kernel and user."""
-    program, changed = "", 0
-    if engine.program_name:
-        program = _program(engine) or ""
-        if not program:
-            return EngineReport(engine.name, "work", problem=f"{engine.program_name} is not installed")
-        changed = os.stat(program).st_mtime_ns
-    problem = _probe(engine, program, changed, os.uname().release, os.getuid())
+    program = engine.locate()
+    if not program:
+        return EngineReport(engine.name, "work", problem=engine.missing())
+    changed = os.stat(program).st_mtime_ns if os.path.exists(program) else 0
+    problem = _probe(engine, program, image, changed, os.uname().release, os.getuid())
     if problem:
         return EngineReport(
             engine.name, "work", problem=f"{engine.program_name or engine.name} does not run: {problem}"
@@ -195,17 +200,13 @@ def work_report(engine: type[WorkCage], *, with_version: bool = False) -> Engine
     return EngineReport(engine.name, "work", engine.version(program) if with_version else "", engine.limits())
 
 
-def _program(engine: type[WorkCage]) -> str | None:
-    return shutil.which(engine.program_name, path=_PROGRAM_FOLDERS) if engine.program_name else None
-
-
 @lru_cache(maxsize=16)
-def _probe(engine: type[WorkCage], program: str, _changed: int, _kernel: str, _user: int) -> str:
+def _probe(engine: type[WorkCage], program: str, image: str, _changed: int, _kernel: str, _user: int) -> str:
     """Return why the engine does not hold a command that writes inside and outside, empty where it does."""
     with tempfile.TemporaryDirectory(prefix="ollm-probe-") as folder:
         workspace, outside = Path(os.path.realpath(folder), "workspace"), Path(folder, "outside")
         workspace.mkdir()
-        cage = engine(program, WorkGrant([workspace]))
+        cage = engine(program, WorkGrant([workspace], image=image))
         environment = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
         try:
             argv = cage.command(["/bin/sh", "-c", 'echo x > made; echo x > "$0"; :', str(outside)], environment)

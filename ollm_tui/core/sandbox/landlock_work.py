@@ -28,6 +28,12 @@ class LandlockCage(WorkCage):
     name = "landlock"
     dishonours = frozenset({"cpu_percent", "image", "network", "pids", "tmp_mb"})
     ends_alone = False
+    hint = "Nothing new can be made in a directory that holds .git or protected files: make it in another one."
+
+    @classmethod
+    def locate(cls) -> str:
+        """Return the kernel's name: there is no program."""
+        return "linux"
 
     def __init__(self, program: str, grant: WorkGrant) -> None:
         super().__init__(program, grant)

@@ -22,6 +22,8 @@ GIT_CONFIGURATION = (
 EMPTY_FILE = str(Path(__file__).parents[2] / "py.typed")
 """A file of ours that is empty, to lie over others."""
 
+IMAGE = "python:3.12-slim"
+
 RUN = "/run"
 """Where the cage's own files are."""
 
@@ -66,6 +68,8 @@ class CageLimits:
     tmp_mb: int = 256
     file_mb: int = 4096
     """The largest file."""
+    cpu_percent: int = 200
+    """Of one processor."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,8 @@ class WorkGrant:
     """What the person protects besides."""
     secrets_hidden: bool = False
     """What asks before it is read is empty."""
+    image: str = IMAGE
+    """What a container is made of."""
 
 
 def mounts(grant: WorkGrant, environment: Mapping[str, str]) -> Iterator[Mount]:

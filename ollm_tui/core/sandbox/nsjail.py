@@ -81,9 +81,7 @@ class NsjailCage(WorkCage):
             case MountKind.LINK:
                 return ("--symlink", f"{mount.source}:{mount.path}")
             case MountKind.DATA:
-                kept = self.private / str(len(list(self.private.iterdir())))
-                kept.write_bytes(mount.content)
-                return ("--bindmount_ro", f"{kept}:{mount.path}")
+                return ("--bindmount_ro", f"{self.keep(mount.content)}:{mount.path}")
             case MountKind.PRIVATE:
                 return self._private(mount.path)
             case MountKind.EMPTY_FOLDER:

@@ -44,6 +44,23 @@ def sweep(folder: str) -> None:
                 _remove_unlocked(entry)
 
 
+def is_left(path: str) -> bool:
+    """Return whether no process uses a private directory any more, or it is gone."""
+    try:
+        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(lock)
+    return True
+
+
 @lru_cache(maxsize=4)
 def _sweep(folder: str) -> None:
     # Once for a process and directory: what is left later is for the next one.

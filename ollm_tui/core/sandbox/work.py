@@ -6,6 +6,7 @@ Of this machine only the workspace can be written, and what git and we are confi
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import threading
 from abc import ABC, abstractmethod
@@ -20,6 +21,9 @@ from ollm_tui.core.sandbox.layout import RUN, WorkGrant
 from ollm_tui.core.sandbox.private_folder import PrivateFolder
 
 Started = TypeVar("Started")
+
+PROGRAM_FOLDERS = "/usr/bin:/usr/local/bin:/bin:/run/current-system/sw/bin"
+"""Of the system alone: a program of an engine's name in the workspace must never be the cage."""
 
 VERSION_SECONDS = 5.0
 
@@ -59,6 +63,19 @@ class WorkCage(ABC):
         self._notes: list[str] = []
         self._lock = threading.Lock()
 
+    hint: ClassVar[str] = ""
+    """What the model should know of it besides."""
+
+    @classmethod
+    def locate(cls) -> str:
+        """Return the engine's program, empty where it is not there."""
+        return shutil.which(cls.program_name, path=PROGRAM_FOLDERS) or ""
+
+    @classmethod
+    def missing(cls) -> str:
+        """Return why there is none."""
+        return f"{cls.program_name} is not installed"
+
     @classmethod
     @abstractmethod
     def limits(cls) -> dict[str, Enforcement]:
@@ -74,6 +91,16 @@ class WorkCage(ABC):
     def file(self, name: str) -> str:
         """Return where a file of the grant is in the cage."""
         return f"{RUN}/{name}"
+
+    def python(self, path: str) -> str:
+        """Return the interpreter there for one of this machine."""
+        return path
+
+    def keep(self, content: bytes) -> Path:
+        """Return a file in the private directory with these bytes. Raises OSError."""
+        kept = self.private / str(len(list(self.private.iterdir())))
+        kept.write_bytes(content)
+        return kept
 
     def command(self, argv: Sequence[str], environment: Mapping[str, str]) -> Sequence[str]:
         """Return what runs `argv` in the cage. Raises OSError where the workspace cannot be covered."""

@@ -131,7 +131,7 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
             secrets_hidden=True,  # nobody was asked whether the model may read them
         )
         try:
-            argv = await signal.in_thread(cage.command, self._argv(cage.file(name)), environment)
+            argv = await signal.in_thread(cage.command, self._argv(cage.file(name), cage), environment)
             child = await signal.in_thread(cage.start, partial(self._start, argv, cage), environment, None)
         except OSError as error:
             cage.close()
@@ -151,15 +151,16 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
             path = Path(folder, "code")
             path.write_text(self.params.code, "utf-8", errors="replace")
             environment = {**self._environment(), **(self.params.env or {})}
-            child = self._start(self._argv(str(path)), None, environment)
+            child = self._start(self._argv(str(path), None), None, environment)
             return await self._run(child, signal, ends_alone=False)
 
-    def _argv(self, path: str) -> list[str]:
+    def _argv(self, path: str, cage: WorkCage | None) -> list[str]:
         given = self.params.args or []
         if self.params.language is CodeLanguage.BASH:
             return ["/bin/bash", "--noprofile", "--norc", path, *given]
         own = self.context.fence.root / ".venv" / "bin" / "python"
-        return [str(own) if own.exists() else _python(), "-I", "-X", "utf8", path, *given]
+        python = str(own) if own.exists() else _python()
+        return [python if cage is None else cage.python(python), "-I", "-X", "utf8", path, *given]
 
     def _environment(self) -> dict[str, str]:
         root = str(self.context.fence.root)
@@ -244,6 +245,7 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
             notes.append('the workspace\'s own modules can be imported after: import sys; sys.path.insert(0, ".")')
         if failure is not None and self._caged:
             notes.append("it ran in a cage: only the workspace can be written, .git cannot, and there is no network")
+            notes += [hint] if (hint := self.context.sandbox.hint) else []
         return ToolResult(
             llm_content=content,
             return_display=text,

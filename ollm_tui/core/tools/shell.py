@@ -290,7 +290,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
             if notes:
                 self.context.command_hub.refused_lines.add(self._line)
         elif code and self.context.sandbox.holds_commands:
-            notes = _refusals(text, _WORKED)
+            notes = _refusals(text, f"{_WORKED} {self.context.sandbox.hint}".rstrip())
         content = f"Exit code: {'none' if code is None else code}\n\nOutput:\n{text}"
         if error is not None and (timed_out or outcome.status.ending is CommandEnding.NEEDS_INPUT):
             content = "\n\n".join((content.removesuffix("\n"), f"{error.type}: {error.message}"))

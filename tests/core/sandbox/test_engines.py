@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,7 +14,6 @@ from ollm_tui.core.base.errors import SandboxUnavailable
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.lint import lint
 from ollm_tui.core.policy.policy_file import load_policy
-from ollm_tui.core.sandbox import engines
 from ollm_tui.core.sandbox.engines import WORK_ENGINES, Sandbox, SandboxMode, SandboxSettings, work_report
 from ollm_tui.core.sandbox.landlock_work import LandlockCage
 from ollm_tui.core.sandbox.layout import WorkGrant
@@ -139,7 +139,7 @@ def test_a_program_that_holds_nothing_is_no_engine(tmp_path: Path, monkeypatch: 
     def which(name: str, path: str | None = None) -> str:
         return str(loose)
 
-    monkeypatch.setattr(engines.shutil, "which", which)
+    monkeypatch.setattr(shutil, "which", which)
     assert "wrote outside" in work_report(NsjailCage).problem
     with pytest.raises(SandboxUnavailable, match="wrote outside"):
         Sandbox(SandboxSettings(SandboxMode.NSJAIL)).work_cage(Workspace(tmp_path))
@@ -148,6 +148,7 @@ def test_a_program_that_holds_nothing_is_no_engine(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(("table", "keys"), [
     ('mode = "landlock"\nnetwork = true\npids = 99\ntmp_mb = 9', ["network", "pids", "tmp_mb"]),
     ('mode = "landlock"\nnetwork = false', []),
+    ('mode = "docker"\nnetwork = true\npids = 99\ncpu_percent = 9\nimage = "x"', []),
     ('mode = "nsjail"\nnetwork = true\npids = 99\ncpu_percent = 9', ["cpu_percent"]),
 ])  # fmt: skip
 def test_lint_says_what_the_engine_of_the_mode_cannot_honour(table: str, keys: list[str]) -> None:

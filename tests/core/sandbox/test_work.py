@@ -23,7 +23,6 @@ from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.lint import lint
 from ollm_tui.core.policy.policy_file import load_policy
-from ollm_tui.core.sandbox import engines
 from ollm_tui.core.sandbox.bubblewrap import BubblewrapCage
 from ollm_tui.core.sandbox.engines import Sandbox, SandboxMode, SandboxSettings, bubblewrap
 from ollm_tui.core.sandbox.layout import CageLimits, WorkGrant
@@ -132,7 +131,7 @@ def test_without_an_engine_nothing_runs(
     def which(name: str, path: str | None = None) -> str | None:
         return found
 
-    monkeypatch.setattr(engines.shutil, "which", which)
+    monkeypatch.setattr(shutil, "which", which)
     sandbox = Sandbox(SandboxSettings(mode=SandboxMode.BUBBLEWRAP))
     assert not sandbox.works
     with pytest.raises(SandboxUnavailable, match="installed" if found is None else "no permission"):
