@@ -251,6 +251,12 @@ class UsageEvent(_Event):
     type: Literal["usage"] = "usage"
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    context_used: int | None = None
+    """Tokens of the conversation so far."""
+    context_limit: int | None = None
+    """The window of the model in tokens, where known."""
+    estimated: bool = False
+    """Whether `context_used` is our estimate."""
 
 
 class CompactedEvent(_Event):

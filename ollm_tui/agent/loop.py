@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from ollm_tui.agent.context import ContextKeeper, ContextPart
 from ollm_tui.agent.events import (
     AttachedEvent,
     CompactedEvent,
@@ -91,6 +92,8 @@ class Agent:
         self.executor = executor
         self.stream = stream
         self._calls = CallRunner(executor, stream)
+        self.context = ContextKeeper(lambda: self.provider, stream)
+        """How full the window is, and what gives way."""
         self._limits = limits
         self.queue = MessageQueue()
         """Messages for the running turn's next request, or for the next turn."""
@@ -164,8 +167,8 @@ class Agent:
     def _say(self, text: str) -> None:
         """Add a message of the person."""
         text = well_formed(text)
-        self.stream.publish(UserMessageEvent(text=text))
-        self._history.append(wire.UserMessage(text))
+        event = self.stream.publish(UserMessageEvent(text=text))
+        self._history.append(wire.UserMessage(text, event_id=event.id))
         self._unread = text
 
     async def _finish_turn(self) -> TurnStatus:
@@ -266,8 +269,8 @@ class Agent:
             self._history[-1] = last.behind(text)
             self.stream.publish(AttachedEvent(name=name, text=text, place="message"))
         else:
-            self._history.append(wire.UserMessage("", text))
-            self.stream.publish(AttachedEvent(name=name, text=text, place="conversation"))
+            event = self.stream.publish(AttachedEvent(name=name, text=text, place="conversation"))
+            self._history.append(wire.UserMessage("", text, event.id))
 
     async def _rounds(self, signal: AbortSignal) -> TurnStatus:
         await self._begin_session(signal)
@@ -291,24 +294,62 @@ class Agent:
         """Return the model's reply; one without a word or a call is asked for once more."""
         for again in (True, False):
             meter.begin_round()
-            reply = await collect_reply(self.provider, self._chat_request(), self.stream, signal, self._keep)
+            try:
+                reply = await self._request(signal)
+            except wire.ProviderError as error:
+                if error.kind is not wire.ProviderErrorKind.CONTEXT_OVERFLOW or not await self._shorten(error, signal):
+                    raise
+                reply = await self._request(signal)
             meter.used(reply.usage)
+            self.context.answered(reply.usage, reply.message())
             if not reply.empty:
                 return reply
             self.stream.publish(NoticeEvent(text=_EMPTY_ONCE if again else _EMPTY_TWICE))
         return reply
 
+    async def _request(self, signal: AbortSignal) -> Reply:
+        """Send one request that fits into the window."""
+        tools = self._offered()
+        size = await self.context.make_room(self._history, tools, signal)
+        request = wire.ChatRequest(messages=tuple(self._history), tools=tools, estimated_tokens=size)
+        return await collect_reply(self.provider, request, self.stream, signal, self._keep)
+
+    async def _shorten(self, error: wire.ProviderError, signal: AbortSignal) -> bool:
+        """Make room after the server found a request too large; return whether there was something to shorten."""
+        self.context.refused(error)
+        return await self.context.compact(self._history, self._offered(), signal)
+
+    async def compact(self, hint: str = "") -> bool:
+        """Sum up the earlier conversation between two turns; return whether there was anything to sum up.
+
+        Raises:
+            RuntimeError: A turn is running.
+        """
+        self._begin()
+        assert self._controller is not None, "it was just made"
+        try:
+            return await self.context.compact(self._history, self._offered(), self._controller.signal, hint)
+        except OperationCancelled:
+            return False
+        finally:
+            self._controller = None
+
+    def context_parts(self) -> list[ContextPart]:
+        """Return what the next request is made of, the largest first."""
+        return self.context.parts(self._history, self._offered())
+
     def _keep(self, reply: Reply) -> None:
         if (message := reply.message()) is not None:
             self._history.append(message)
 
-    def _chat_request(self) -> wire.ChatRequest:
-        offered = tuple(
-            wire.ToolSchema(name=str(schema["name"]), description=str(schema["description"]), parameters=parameters)
-            for schema in self.executor.offered_schemas()
-            if isinstance(parameters := schema["parameters"], dict)
+    def _offered(self) -> tuple[wire.ToolSchema, ...]:
+        return self.context.affordable(
+            tuple(
+                wire.ToolSchema(name=str(schema["name"]), description=str(schema["description"]), parameters=parameters)
+                for schema in self.executor.offered_schemas()
+                if isinstance(parameters := schema["parameters"], dict)
+            )
         )
-        return wire.ChatRequest(messages=tuple(self._history), tools=offered)
 
     async def _answer_calls(self, calls: list[wire.ToolCall], meter: TurnMeter, signal: AbortSignal) -> None:
         """Run the calls and add their results to the history."""

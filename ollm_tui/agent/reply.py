@@ -11,7 +11,6 @@ from ollm_tui.agent.events import (
     ProposedCall,
     ReasoningDeltaEvent,
     TextDeltaEvent,
-    UsageEvent,
 )
 from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.providers.json_values import MAX_ARGUMENT_CHARACTERS, presentable, well_formed
@@ -89,6 +88,8 @@ class Reply:
     calls: list[wire.ToolCall] = field(default_factory=list[wire.ToolCall])
     usage: wire.UsageReported | None = None
     end: wire.FinishReason | None = None
+    event_id: int = 0
+    """The event that tells of it, once it is published."""
     _unchecked: int = 0
     """Characters since the last look for repetition."""
 
@@ -142,7 +143,7 @@ class Reply:
         """Return the reply for the history; None where there is nothing in it."""
         if not self.text and not self.calls:
             return None
-        return wire.AssistantMessage(self.text, tuple(self.calls), self.reasoning)
+        return wire.AssistantMessage(self.text, tuple(self.calls), self.reasoning, self.event_id)
 
     def publish(self, *, partial: bool) -> None:
         """Publish the whole message with its calls, its usage, and why it ended early."""
@@ -150,13 +151,10 @@ class Reply:
             ProposedCall(id=call.id, name=call.name, arguments=call.arguments, origin=call.origin)
             for call in self.calls
         )
-        self.stream.publish(
+        published = self.stream.publish(
             AssistantMessageEvent(text=self.text, tool_calls=proposed, reasoning=self.reasoning, partial=partial)
         )
-        if self.usage is not None:
-            self.stream.publish(
-                UsageEvent(prompt_tokens=self.usage.prompt_tokens, completion_tokens=self.usage.completion_tokens)
-            )
+        self.event_id = published.id
         if len(self.calls) > MAX_CALLS:
             count = f"{len(self.calls) - MAX_CALLS} of the {len(self.calls)} calls in one reply are not run"
             self.stream.publish(NoticeEvent(text=f"{count}: {MAX_CALLS} are the most."))

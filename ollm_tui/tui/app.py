@@ -31,7 +31,7 @@ from ollm_tui.tui.screens import load_all
 from ollm_tui.tui.screens.dashboard_screen import Dashboard
 from ollm_tui.tui.session_commands import SessionCommands
 from ollm_tui.tui.signals import leave_on_signals
-from ollm_tui.tui.slash_commands import SlashCommand, SlashCommands
+from ollm_tui.tui.slash_commands import SlashCommand, SlashCommands, conversation_commands
 from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
 from ollm_tui.tui.themes import packaged_theme
 from ollm_tui.tui.values import Activity
@@ -189,6 +189,7 @@ class DashboardApp(App[int]):
         show = self.dashboard
         return SlashCommands(
             *self.sessions.slash_commands(),
+            *conversation_commands(self.holder.handle),
             SlashCommand("exit", "Quit", lambda _: self.action_leave(), in_palette=False),
             SlashCommand(
                 "fold", "Fold or unfold everything in the conversation", lambda _: show.action_fold(), in_palette=False
@@ -206,7 +207,6 @@ class DashboardApp(App[int]):
                 "mode", "Change the policy mode", self._choose_mode, "|".join(MODES), lambda: MODES, in_palette=False
             ),
             SlashCommand("quit", "Quit; asks while something is live", lambda _: self.action_leave(), in_palette=False),
-            SlashCommand("retry", "Send the last message again", lambda _: self.holder.handle(RetryTurn())),
             SlashCommand("theme", "Change the theme", self._choose_theme, "[NAME]", lambda: self.available_themes),
             SlashCommand(
                 "trust",

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from inspect import isawaitable
 
+from ollm_tui.tui.protocol.intents import CompactConversation, Intent, RetryTurn, ShowContext
+
 Words = Callable[[], Iterable[str]]
 
 
@@ -65,3 +67,17 @@ class SlashCommands:
         if isawaitable(done):
             await done
         return None
+
+
+def conversation_commands(handle: Callable[[Intent], object]) -> tuple[SlashCommand, ...]:
+    """Return the commands about the conversation with the model, which the backend carries out."""
+    return (
+        SlashCommand(
+            "compact",
+            "Sum up the earlier conversation to make room; WORDS say what to keep",
+            lambda hint: handle(CompactConversation(hint)),
+            "[WORDS]",
+        ),
+        SlashCommand("context", "What fills the model's window", lambda _: handle(ShowContext())),
+        SlashCommand("retry", "Send the last message again", lambda _: handle(RetryTurn())),
+    )

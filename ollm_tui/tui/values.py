@@ -101,6 +101,7 @@ class SessionStatus:
     """Not empty when an invalid policy denies everything."""
     tokens_used: int | None = None
     tokens_limit: int | None = None
+    tokens_estimated: bool = False
     recorded: bool = True
     """False while the session log cannot be written."""
     broken_off: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
@@ -42,10 +42,12 @@ class UserMessage:
     text: str
     preface: str = ""
     """What the person did not write: notes from memory, instructions, attached files. Not for the offline provider."""
+    event_id: int = field(default=0, compare=False)
+    """The event that tells of it; 0 where none does."""
 
     def behind(self, text: str) -> UserMessage:
         """Return the message with a further text before what the person wrote."""
-        return UserMessage(self.text, f"{self.preface}\n\n{text}" if self.preface else text)
+        return replace(self, preface=f"{self.preface}\n\n{text}" if self.preface else text)
 
     @property
     def whole(self) -> str:
@@ -61,6 +63,8 @@ class AssistantMessage:
     tool_calls: tuple[ToolCall, ...] = ()
     reasoning: str = ""
     """Its thinking, sent back only within the running tool loop."""
+    event_id: int = field(default=0, compare=False)
+    """The event that tells of it; 0 where none does."""
 
 
 class ToolOutcome(StrEnum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ollm_tui.agent.events import (
     AssistantMessageEvent,
@@ -102,7 +102,7 @@ class _History:
         if self.turn_open and not waiting:
             closing.append(TurnFinishedEvent(status=TurnStatus.INTERRUPTED))
         self._end_reply(leaving_out=kept)
-        return RestoredHistory(tuple(message for _, message in self.messages), waiting, tuple(closing))
+        return RestoredHistory(tuple(_with_id(*one) for one in self.messages), waiting, tuple(closing))
 
     def _take_answer(self, event: AssistantMessageEvent) -> None:
         self._end_reply()
@@ -143,7 +143,8 @@ class _History:
         self._end_reply()
         first = self.last_id + 1 if event.kept_from is None else event.kept_from
         kept = [(event_id, message) for event_id, message in self.messages if event_id >= first]
-        summary = [] if event.summary is None else [(event.id, UserMessage(event.summary))]
+        # A later compaction always stands for this summary as well.
+        summary = [] if event.summary is None else [(0, UserMessage(event.summary))]
         self.messages = [*summary, *kept]
 
     def _attach(self, event: AttachedEvent) -> None:
@@ -160,6 +161,10 @@ class _History:
             if isinstance(message, UserMessage):
                 self.messages[at] = (event_id, message.behind(text))
                 return
+
+
+def _with_id(event_id: int, message: Message) -> Message:
+    return replace(message, event_id=event_id) if isinstance(message, UserMessage | AssistantMessage) else message
 
 
 def _for_model(call: ToolCall, result: LoggedResult) -> ToolMessage:

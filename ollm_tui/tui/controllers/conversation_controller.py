@@ -11,6 +11,7 @@ from datetime import datetime
 from ollm_tui.agent.events import (
     AssistantMessageEvent,
     AttachedEvent,
+    CompactedEvent,
     ConfirmationRequestedEvent,
     ConfirmationSettledEvent,
     ErrorEvent,
@@ -89,7 +90,7 @@ class ConversationController:
                 return self._asked(event, ordinal)
             case UsageEvent():
                 return self._used(event)
-            case MemoryRecalledEvent() | AttachedEvent() | NoticeEvent() | ErrorEvent():
+            case MemoryRecalledEvent() | AttachedEvent() | CompactedEvent() | NoticeEvent() | ErrorEvent():
                 return [self._fold_note(event)]
             case TurnFinishedEvent():
                 return self._turn_over(event.status)
@@ -125,8 +126,13 @@ class ConversationController:
             case ConfirmationSettledEvent():
                 return self._answered(event)
 
-    def _fold_note(self, event: MemoryRecalledEvent | AttachedEvent | NoticeEvent | ErrorEvent) -> EntriesChanged:
+    def _fold_note(
+        self, event: MemoryRecalledEvent | AttachedEvent | CompactedEvent | NoticeEvent | ErrorEvent
+    ) -> EntriesChanged:
         match event:
+            case CompactedEvent():
+                words = f"Earlier messages were summed up: {event.before:,} -> {event.after:,} tokens"
+                return _changed(NoteEntry(self._new_id("note"), words, body=event.summary or ""))
             case AttachedEvent():
                 return _changed(NoteEntry(self._new_id("note"), event.summary, body=event.text))
             case MemoryRecalledEvent():

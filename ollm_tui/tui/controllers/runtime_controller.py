@@ -217,7 +217,7 @@ class RuntimeController:
             case UserMessageEvent():
                 self._status.offer_nothing()
             case UsageEvent():
-                self._status.tokens_used((event.prompt_tokens or 0) + (event.completion_tokens or 0))
+                self._status.tokens_used(event)
             case _:
                 pass
         for change in self._conversation.fold(event, ordinal):
@@ -293,9 +293,17 @@ class StatusController:
         """Post the status as it is now."""
         self._post(updates.StatusUpdate(self.now))
 
-    def tokens_used(self, count: int) -> None:
-        """Set the usage that the server reported; 0 means not reported."""
-        self._change(replace(self.now, tokens_used=count or self.now.tokens_used))
+    def tokens_used(self, event: UsageEvent) -> None:
+        """Set how full the window is."""
+        used = event.context_used or (event.prompt_tokens or 0) + (event.completion_tokens or 0)
+        self._change(
+            replace(
+                self.now,
+                tokens_used=used or self.now.tokens_used,
+                tokens_limit=event.context_limit or self.now.tokens_limit,
+                tokens_estimated=event.estimated,
+            )
+        )
 
     def session_switched(self) -> None:
         """Forget what was measured in the session before."""

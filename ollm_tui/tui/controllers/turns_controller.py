@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 
 from ollm_tui.agent.events import (
     AssistantMessageEvent,
     ConfirmationSettledEvent,
     ErrorEvent,
     Event,
+    NoticeEvent,
     ReasoningDeltaEvent,
     TextDeltaEvent,
     ToolCallEvent,
@@ -69,6 +70,13 @@ class TurnsController:
             case intents.InterruptTurn():
                 if self._interrupt():
                     self._post_activity(self._activity.stopping())
+            case intents.CompactConversation(hint):
+                if self._task is None:
+                    self._task = asyncio.get_running_loop().create_task(self._finish(self._compact(hint)))
+                else:
+                    self._post(ToastUpdate("A turn is running: /compact works between turns.", failed=True))
+            case intents.ShowContext():
+                self._agent.stream.publish(NoticeEvent(text="\n".join(self._context_lines())))
             case _:
                 self._change_queue(intent)
 
@@ -85,6 +93,21 @@ class TurnsController:
                 self._send_queued()
             case _:
                 pass
+
+    async def _compact(self, hint: str) -> None:
+        self._post(ActivityUpdate(Activity.THINKING, detail="summing up"))
+        try:
+            if not await self._agent.compact(hint):
+                self._post(ToastUpdate("There is nothing to sum up yet."))
+        finally:
+            self._post(ActivityUpdate(Activity.IDLE))
+
+    def _context_lines(self) -> Iterator[str]:
+        parts, limit = self._agent.context_parts(), self._agent.context.limit
+        whole = sum(part.tokens for part in parts)
+        window = f" of {limit:,} ({100 * whole // limit}%)" if limit else ""
+        yield f"The next request takes about {whole:,}{window} tokens:"
+        yield from (f"{part.tokens:>8,}  {part.name}" for part in parts)
 
     def follow(self, event: Event) -> None:
         """Post the activity when an event changes it."""
@@ -114,7 +137,7 @@ class TurnsController:
     def _run(self, turn: Coroutine[None, None, TurnStatus]) -> None:
         self._task = asyncio.get_running_loop().create_task(self._finish(turn))
 
-    async def _finish(self, turn: Coroutine[None, None, TurnStatus]) -> None:
+    async def _finish(self, turn: Coroutine[None, None, object]) -> None:
         try:
             await turn
         except Exception as error:  # a bug of ours ends the turn, not the screen

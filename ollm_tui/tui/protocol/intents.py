@@ -71,6 +71,17 @@ class RetryTurn(TurnIntent):
     """Send the last message again."""
 
 
+@dataclass(frozen=True)
+class CompactConversation(TurnIntent):
+    """Sum up the earlier conversation; `hint` says what to keep above all."""
+
+    hint: str = ""
+
+
+class ShowContext(TurnIntent):
+    """Tell what fills the model's window."""
+
+
 class InterruptTurn(TurnIntent):
     """Stop the running turn."""
 

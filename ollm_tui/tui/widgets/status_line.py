@@ -68,7 +68,7 @@ class StatusLine(OneRow):
             facts.append("OFFLINE")
         if width >= SMALL:
             if session.tokens_used is not None:
-                facts.append(_tokens(session.tokens_used, session.tokens_limit, short=width < WIDE))
+                facts.append(_tokens(session, short=width < WIDE))
             if session.workspace:
                 facts.append(visible(session.workspace))
         policy = "policy: DENIES ALL" if session.denied_because else f"policy: {visible(session.mode)}"
@@ -84,12 +84,14 @@ class StatusLine(OneRow):
         return line(*parts).cut(width)
 
 
-def _tokens(used: int, limit: int | None, *, short: bool) -> str:
+def _tokens(session: SessionStatus, *, short: bool) -> str:
+    """Return how full the window is, as `3.1k/8k 38%`; `~` marks our own estimate."""
+    used, limit, mark = session.tokens_used or 0, session.tokens_limit, "~" if session.tokens_estimated else ""
     if not limit:
-        return f"ctx {_thousands(used)}"
+        return f"ctx {mark}{_thousands(used)}"
     if short:
-        return f"ctx {100 * used // limit}%"
-    return f"ctx {_thousands(used)}/{_thousands(limit)} {100 * used // limit}%"
+        return f"ctx {mark}{100 * used // limit}%"
+    return f"ctx {mark}{_thousands(used)}/{_thousands(limit)} {100 * used // limit}%"
 
 
 def _thousands(count: int) -> str:
