@@ -25,6 +25,8 @@ RESERVE_SHARE, MOST_RESERVE = 8, 1_024
 
 TOOLS_SHARE = 0.35
 """The most of the window that the tools may take; with less room the model is offered the few that it needs most."""
+LEAST_SAVED = 100
+"""Tokens that a summary must save to be worth it."""
 FEW_TOOLS = ("read_file", "ls", "grep", "glob", "write_file", "edit_file", "shell")
 
 BYTES_PER_TOKEN = 3.6
@@ -159,10 +161,10 @@ class ContextKeeper:
         """Put a summary in the place of the earlier messages; return whether there was anything to shorten."""
         at = self._first_kept(history)
         earlier = history[1:at]
-        if not earlier or (len(earlier) == 1 and not hint):
+        facts = summary_by_rule(earlier)
+        if self.estimate(earlier) <= self.estimate([wire.UserMessage(facts)]) + LEAST_SAVED:
             return False
         before = self.estimate(history, tools)
-        facts = summary_by_rule(earlier)
         told = await self._told_by_model(earlier, hint, signal)
         summary = f"{facts}\n\n## What happened, in the model's words\n{told}" if told else facts
         kept = history[at] if at < len(history) else None

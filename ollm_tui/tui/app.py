@@ -94,12 +94,12 @@ class DashboardApp(App[int]):
         self._first = first_frame(options)
         self.dashboard = Dashboard(self.clock.monotonic, blink=blink and not self._first.reduced_motion)
         self.dashboard.prompt.folder = options.workspace or Path()
+        self.holder = BackendHolder(self.post_update)
         self.sessions = SessionCommands(self, self.dashboard)
         self.commands = self._slash_commands()
         self.dashboard.prompt.commands = self.commands.words
         self.animation_level = "none"
         self._open_backend = open_backend
-        self.holder = BackendHolder(self.post_update)
         self._memory: MemoryScreen | None = None
 
     def get_default_screen(self) -> Screen[None]:

@@ -71,7 +71,7 @@ class RetryTurn(TurnIntent):
     """Send the last message again."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class CompactConversation(TurnIntent):
     """Sum up the earlier conversation; `hint` says what to keep above all."""
 
