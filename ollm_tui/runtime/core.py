@@ -34,6 +34,7 @@ from ollm_tui.core.sandbox.engines import Sandbox, bubblewrap
 from ollm_tui.core.shell.detached_jobs import JobRecords
 from ollm_tui.core.shell.hub import CommandHub
 from ollm_tui.core.shell.status import CommandKind
+from ollm_tui.core.shell.termination import GRACE
 from ollm_tui.core.storage.store import Store
 from ollm_tui.core.todos.todo_list import Todo, TodoList
 from ollm_tui.core.tools.context import Limits, ToolContext
@@ -49,6 +50,9 @@ from ollm_tui.runtime.plugins import load_registry
 log = logging.getLogger(__name__)
 
 UNATTENDED_CONFIRM_SECONDS = 60.0
+
+UNATTENDED_GRACE = 1.0
+"""Seconds between asking a command to end and forcing it: a signal ends `run` and `tool call` within two."""
 
 CLOSING_SECONDS = 5.0
 """How long a closing program waits for the store in all."""
@@ -122,7 +126,8 @@ async def open_core(
     registry, plugin_errors = load_registry()
     bus = MessageBus(clock)
     passed = configuration.settings.shell.pass_env
-    hub = CommandHub(outputs.folder, passed=passed, records=jobs, make_room=bound.make_room)
+    grace = GRACE if attendance is Attendance.PERSON else UNATTENDED_GRACE
+    hub = CommandHub(outputs.folder, passed=passed, records=jobs, grace=grace, make_room=bound.make_room)
     todos = TodoList(store, root, clock=clock, on_change=_todos_publisher(bus))
     memory = Memory(store, root, clock=clock, embedder=installed_embedder())
     audit = AuditWriter(AuditLog(store, clock=clock, end_file=EndFile.of_store(store.path)), clock=clock)

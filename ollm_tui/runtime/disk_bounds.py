@@ -11,13 +11,14 @@ from pathlib import Path
 
 from ollm_tui.agent.session.catalogue import delete_session, list_sessions
 from ollm_tui.agent.session.log import SessionInUseError
+from ollm_tui.agent.session.recording import TERMINALS
 from ollm_tui.core.shell.detached_jobs import JobRecords
 
 OUTPUT = "output"
 """The folder beside a session's log with the full texts of outputs."""
 
 OUTPUT_BYTES = 1_000_000_000
-"""Full texts of outputs, of all sessions together."""
+"""Full texts of outputs and recordings of commands, of all sessions together."""
 
 SESSIONS = 1_000
 SESSION_BYTES = 4_000_000_000
@@ -44,7 +45,8 @@ class OutputBound:
 
     def _make_room(self, needed: int, in_use: Collection[Path]) -> None:
         files: list[tuple[float, int, Path]] = []
-        for folder in (self.state / "outputs", *self.state.glob(f"sessions/*/{OUTPUT}")):
+        kept = (each for name in (OUTPUT, TERMINALS) for each in self.state.glob(f"sessions/*/{name}"))
+        for folder in (self.state / "outputs", *kept):
             try:
                 with os.scandir(folder) as entries:
                     stats = [(Path(one.path), one.stat(follow_symlinks=False)) for one in entries]

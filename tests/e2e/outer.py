@@ -13,7 +13,7 @@ from ptyprocess import PtyProcess, PtyProcessError
 
 PROGRAM = Path(sys.executable).parent / "ollm-tui"
 
-KEYS = {"enter": "\r", "esc": "\x1b", "tab": "\t", "f3": "\x1bOR", "f6": "\x1b[17~", "f7": "\x1b[18~", "f8": "\x1b[19~", "f10": "\x1b[21~", "pgdn": "\x1b[6~", "^q": "\x11", "^s": "\x13", "^t": "\x14", "^]": "\x1d"}  # fmt: skip
+KEYS = {"enter": "\r", "esc": "\x1b", "tab": "\t", "f2": "\x1bOQ", "f3": "\x1bOR", "f6": "\x1b[17~", "f7": "\x1b[18~", "f8": "\x1b[19~", "f10": "\x1b[21~", "pgdn": "\x1b[6~", "^q": "\x11", "^s": "\x13", "^t": "\x14", "^]": "\x1d"}  # fmt: skip
 
 
 class TolerantScreen(pyte.Screen):

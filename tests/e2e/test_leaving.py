@@ -128,7 +128,7 @@ async def test_the_list_of_jobs_by_keys(folder: Path, columns: int, lines: int) 
     await terminal.close()
 
 
-async def test_after_kill_9_with_a_question_open_the_next_start_says_so_once(tmp_path: Path) -> None:
+async def test_after_kill_9_with_a_question_open_the_next_start_says_so_once_and_goes_on(tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     call = {"name": "shell", "arguments": {"command": "touch made"}}
     script.write_text(json.dumps([{"toolCalls": [call]}]))
@@ -141,12 +141,19 @@ async def test_after_kill_9_with_a_question_open_the_next_start_says_so_once(tmp
     second = OuterTerminal.start("--provider", "offline", cwd=folder, columns=200)
     await second.sees("The last session ended unexpectedly at 20")
     await second.sees("shell waited for your answer and did not run")
+    await second.type("f2")
+    await second.sees("WAITING")
+    assert not (folder / "made").exists()
     third = OuterTerminal.start("--provider", "offline", cwd=folder, columns=200)
     await third.sees("OFFLINE")
-    for terminal in (second, third):
-        await terminal.type("^q")
-        assert await terminal.ends() == 0
+    await third.type("^q")
+    assert await third.ends() == 0
     assert "unexpectedly" not in third.text
+    await second.type("^q")
+    await second.sees("quitting denies")
+    await asyncio.sleep(QUIET)
+    await second.type("y")
+    assert await second.ends() == 0
     assert not [*(state_dir() / "sessions").glob("*/running")]
     for terminal in (second, third):
         await terminal.close()
