@@ -311,7 +311,7 @@ def test_a_rule_is_named_by_file_and_line(tmp_path: Path) -> None:
     ("[[rules]\n", ":1"),
     ('[[rules]]\ntool = "ls"\naction = "deny"\nconditions = [{ param = "p", operator = "like", value = "x" }]\n', "rule 1"),
     ('[[rules]]\ntool = "ls"\naction = "deny"\nconditions = [{ param = "p", operator = "matches", value = "(" }]\n', "does not compile"),
-    ('[sandbox]\nmode = "docker"\n', "not available in this version"),
+    ('[sandbox]\nmode = "podman"\n', "not available in this version"),
     ('[exec]\napprovals = [{ pattern = "" }]\n', "exec.approvals"),
 ])  # fmt: skip
 def test_a_faulty_policy_allows_nothing_and_says_where(tmp_path: Path, text: str, said: str) -> None:
