@@ -34,6 +34,18 @@ def lines(text: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+@pytest.mark.parametrize("arguments", [("tool", "list"), ("run", "hello", "--provider", "offline"), ("doctor",)])
+def test_too_little_memory_is_a_sentence_and_no_traceback(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    script = f'ulimit -v 51200; exec "{sys.executable}" -m ollm_tui "$@"'
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert "there is not enough memory" in done.stderr
+
+
 def test_a_workspace_brings_no_modules_of_its_own(tmp_path: Path) -> None:
     for name in ("httpx", "tomlkit", "tree_sitter_bash", "readability"):
         (tmp_path / f"{name}.py").write_text("open('ran', 'w').close()\n")

@@ -164,6 +164,7 @@ class CommandLoop:
             self._last_output = time.monotonic()
             self._active(self._last_output)
             self._state.output.publish(b"".join(pieces))
+            self._state.disk_failed(self._state.output.error)
 
     def _end_of_output(self) -> None:
         self._at_end_of_output = True

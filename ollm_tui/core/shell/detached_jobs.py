@@ -94,8 +94,8 @@ class JobRecords:
 
     # Of this process
 
-    def update(self, status: CommandStatus, mark: str) -> None:
-        """Record a running agent's command, or remove it once it is over; disk errors are logged."""
+    def update(self, status: CommandStatus, mark: str) -> str:
+        """Record a running agent's command, or remove it once it is over; return why that failed, if it did."""
         unfinished = status.kind is CommandKind.AGENT and status.unfinished and bool(status.pid)
         try:
             if unfinished and mark not in self._recorded:
@@ -104,6 +104,9 @@ class JobRecords:
                 self.remove(mark)
         except OSError as error:
             log.warning("Command %s is not recorded: %s", status.id, error)
+            why = f"{self._folder}: {error.strerror or error}"
+            return f"its record cannot be written, so that after a crash nothing would know of it: {why}"
+        return ""
 
     def mark_detached(self, status: CommandStatus, mark: str, output: Path | None) -> JobRecord:
         """Record a job as detached on purpose. Raises OSError."""

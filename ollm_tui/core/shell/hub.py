@@ -245,7 +245,9 @@ class CommandHub:
         def publish(status: CommandStatus) -> None:
             # Called in the command's thread; the loop may be gone when the last command ends.
             if self._records is not None:
-                self._records.update(status, mark)
+                error = self._records.update(status, mark)
+                if status.background:  # others end with this process, or with their call
+                    command.disk_failed(error)
             try:
                 loop.call_soon_threadsafe(self._changed, status)
             except RuntimeError:

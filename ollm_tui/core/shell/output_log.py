@@ -37,6 +37,8 @@ class OutputFile:
         self._failed = False
         self.path: Path | None = None
         self.size = 0
+        self.error = ""
+        """Why it ends early, as a clause."""
 
     def write(self, data: bytes) -> None:
         """Append as much as fits."""
@@ -52,6 +54,8 @@ class OutputFile:
         except OSError as error:
             log.warning("The log of a command ends early: %s", error)
             self._failed = True
+            where = self.path or error.filename
+            self.error = f"its output beyond the last {BACKLOG} bytes is lost: {where}: {error.strerror or error}"
 
     def read(self, start: int, length: int) -> bytes:
         """Return bytes from `start`; fewer at the end, none where the file is gone."""
@@ -115,6 +119,11 @@ class OutputLog:
     def path(self) -> Path | None:
         """Its file; None while all of it is in memory."""
         return self._file.path
+
+    @property
+    def error(self) -> str:
+        """Why what is on disk ends early; empty where it does not."""
+        return self._file.error
 
     def attach(self, listener: OnBytes) -> Callable[[], None]:
         """Hand `listener` the last bytes now and every further one as it comes; return how to stop.

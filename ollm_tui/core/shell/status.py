@@ -129,6 +129,8 @@ class CommandStatus:
     """False where the system gave no terminal and output comes through a pipe."""
     leftovers: tuple[ProcessName, ...] = ()
     """Processes that went on when the command, or the dashboard that started it, was over."""
+    disk_errors: tuple[str, ...] = ()
+    """What could not be written about it, in clauses that begin with "its"."""
     user_input: UserInput = NO_USER_INPUT
     """What the person did at an agent's command."""
     usage: ProcessUsage | None = None

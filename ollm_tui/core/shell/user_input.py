@@ -187,6 +187,11 @@ class CommandState:
             self.status = status = replace(self.status, **changes)
         self._on_status(status)
 
+    def disk_failed(self, error: str) -> None:
+        """Tell once what could not be written; nothing where `error` is empty."""
+        if error and error not in self.status.disk_errors:
+            self.change(disk_errors=(*self.status.disk_errors, error))
+
     def change_user_input(self, change: Callable[[UserInput], UserInput]) -> None:
         """Record what the person did; another key in a line is not published."""
         with self.lock:

@@ -313,6 +313,7 @@ def _notes(outcome: CommandOutcome) -> tuple[str, ...]:
         notes.append("the system gave no terminal; the output came through a pipe")
     if state.running and state.waiting_for_input:
         notes.append("it waits for input; the person can type into its terminal")
+    notes += state.disk_errors
     if state.ending is CommandEnding.KILLED:
         notes.append("it was ended from outside before it was done")
     elif state.signal is not None and state.ending is None:

@@ -71,7 +71,7 @@ class ShellOutputInvocation(ToolInvocation[ShellOutputParameters]):
 
 def _notes(state: CommandStatus) -> tuple[str, ...]:
     waits = ("it waits for input; the person can type into its terminal",) if state.waiting_for_input else ()
-    return (*state.user_input.for_model(), *waits)
+    return (*state.user_input.for_model(), *waits, *state.disk_errors)
 
 
 def _agents_command(context: ToolContext, command_id: str) -> CommandStatus:

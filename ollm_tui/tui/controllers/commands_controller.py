@@ -42,8 +42,16 @@ class CommandsController:
         self._post = post
         self._start = start
         self._attached: dict[str, Callable[[], None]] = {}
-        self._unsubscribe = hub.subscribe(lambda _: self._post_commands())
+        self._told: set[str] = set()
+        self._unsubscribe = hub.subscribe(self._changed)
         detached.on_change = self._post_commands
+
+    def _changed(self, status: CommandStatus) -> None:
+        for error in status.disk_errors:
+            if error not in self._told:
+                self._told.add(error)
+                self._post(updates.ToastUpdate(f"{status.id}: {error}", failed=True))
+        self._post_commands()
 
     def close(self) -> None:
         """Stop listening; the commands go on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,10 +14,12 @@ from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import InvalidArguments, OperationCancelled
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.shell import shell_service
+from ollm_tui.core.shell.detached_jobs import JobRecords
 from ollm_tui.core.shell.folded_text import FoldedText
+from ollm_tui.core.shell.hub import CommandHub
 from ollm_tui.core.shell.status import CommandPhase
 from ollm_tui.core.tools.shell_jobs import ShellKillData, ShellOutputData
-from tests.core.shell.conftest import Bench, alive, data_of, in_session, until
+from tests.core.shell.conftest import Bench, alive, bench_in, data_of, in_session, until
 
 
 async def output(bench: Bench, **arguments: object) -> ShellOutputData:
@@ -264,3 +267,17 @@ async def test_moving_to_the_background_loses_no_byte(bench: Bench, monkeypatch:
         rest = await output(bench, id=command)
         assert rest.output
         assert data_of(moved).output + rest.output == numbers
+
+
+async def test_a_job_says_what_of_it_could_not_be_written(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    hub = CommandHub(tmp_path / "file", records=JobRecords(tmp_path / "file" / "jobs", tmp_path), grace=0.5)
+    broken = bench_in(bench.root, hub)
+    started = await job(broken, "seq 1 90000; sleep 60")
+    assert any(note.startswith("its record cannot be written, so that after a crash") for note in started.notes)
+    await until(lambda: len(hub.list()[0].disk_errors) == 2)
+    read = await broken.call("shell_output", {"id": "j1"})
+    assert any(note.startswith("its output beyond the last 262144 bytes is lost: ") for note in read.notes)
+    quiet = await broken.shell("echo fine")
+    assert not any("record" in note for note in quiet.notes)
+    await hub.close()
