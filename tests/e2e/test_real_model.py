@@ -31,17 +31,17 @@ def brief_server(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def few_tools(tmp_path: Path) -> Path:
-    """The model's window is small: it is offered one tool."""
+def no_tools(tmp_path: Path) -> Path:
+    """The model's window is small, and this is about its words."""
     policy = tmp_path / "policy.toml"
-    policy.write_text('[tools]\nallow = ["ls"]\n')
+    policy.write_text('[tools]\nallow = ["browser"]\n')
     return policy
 
 
-async def test_a_turn_streams_and_reports_usage(brief_server: str, few_tools: Path, tmp_path: Path) -> None:
+async def test_a_turn_streams_and_reports_usage(brief_server: str, no_tools: Path, tmp_path: Path) -> None:
     arguments = ["run", "Say hello.", "--provider", "openai", "--base-url", brief_server]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "ollm_tui", *arguments, "--policy", str(few_tools), "--output", "jsonl",
+        sys.executable, "-m", "ollm_tui", *arguments, "--policy", str(no_tools), "--output", "jsonl",
         cwd=tmp_path, stdout=asyncio.subprocess.PIPE, env={**os.environ, "OLLM_PROBE": "0"},
     )  # fmt: skip
     out, _ = await asyncio.wait_for(process.communicate(), 110)
@@ -57,9 +57,9 @@ async def test_a_turn_streams_and_reports_usage(brief_server: str, few_tools: Pa
     assert (events[-1]["type"], events[-1]["status"]) == ("turn_finished", "completed")
 
 
-async def test_escape_stops_the_model_and_keeps_what_it_said(server: str, few_tools: Path, tmp_path: Path) -> None:
+async def test_escape_stops_the_model_and_keeps_what_it_said(server: str, no_tools: Path, tmp_path: Path) -> None:
     terminal = OuterTerminal.start(
-        "--provider", "openai", "--base-url", server, "--policy", str(few_tools), cwd=tmp_path
+        "--provider", "openai", "--base-url", server, "--policy", str(no_tools), cwd=tmp_path
     )
     try:
         await terminal.sees("IDLE")

@@ -8,12 +8,14 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from enum import StrEnum
 from typing import ClassVar
 
 from pydantic import JsonValue
 
 from ollm_tui.agent.providers.http_connection import HttpConnection, bad_reply, cut_off, stalled
 from ollm_tui.agent.providers.json_values import as_count, parse_json
+from ollm_tui.agent.providers.prompted_calls import prompted_request, reply_schema
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     ChatRequest,
@@ -42,6 +44,23 @@ NO_RESULT = "[no result: the call was interrupted]"
 
 _OPENING_BYTES = 64
 _NO_CHAT = re.compile(r"embed|rerank|whisper|tts|moderation|dall-e|\bbert", re.IGNORECASE)
+
+
+_NO_SCHEMA = re.compile(r"schema|response_format|grammar|\bformat\b", re.IGNORECASE)
+
+
+class ToolsMode(StrEnum):
+    """How a model is offered tools."""
+
+    NATIVE = "native"
+    PROMPTED = "prompted"
+    """In words, its reply held to a schema where the server can."""
+    NONE = "none"
+
+
+def prompted_notice(model: str) -> str:
+    """Return the words for a model that is asked for its calls in words."""
+    return f"{model} has no tools of its own: it is told of them in words, and its calls that change something ask."
 
 
 class ServerReplyReader(ReplyReader):
@@ -144,10 +163,15 @@ class HttpProvider(ABC):
 
     chat_path: str
 
-    def __init__(self, connection: HttpConnection, model: str | None) -> None:
+    def __init__(self, connection: HttpConnection, model: str | None, tools: ToolsMode | None = None) -> None:
+        """`tools` says how every model is offered tools; None finds out."""
         self._connection = connection
         self._model: str | None = model or None
-        self._without_tools: set[str] = set()
+        self._tools = tools
+        self._prompted: set[str] = set()
+        """Models without tools of their own, which are told of them in words."""
+        self._unconstrained: set[str] = set()
+        """Models whose server takes no schema for the reply."""
 
     @property
     def model(self) -> str | None:
@@ -173,21 +197,45 @@ class HttpProvider(ABC):
         for notice in await signal.guard(self._settle(model, request)):
             yield ProviderNotice(notice)
         while True:
-            offered = replace(request, tools=() if model in self._without_tools else request.tools)
+            offered = replace(request, tools=()) if self._tools is ToolsMode.NONE else request
             reader = self._reader(offered, model)
             try:
-                async with aclosing(self._reply(self._body(offered, model), model, reader, signal)) as events:
+                body = self._body_for(offered, model, reader)
+                async with aclosing(self._reply(body, model, reader, signal)) as events:
                     async for event in events:
                         yield event
                 return
             except (OperationCancelled, ProviderError) as error:
-                notice = self._leave_out(error, offered, model) if isinstance(error, ProviderError) else None
+                notice = self._do_without(error, offered, model) if isinstance(error, ProviderError) else None
                 if notice is None:
                     for event in reader.cut_off():
                         yield event
                     raise
             if notice:
                 yield ProviderNotice(notice)
+
+    def _body_for(self, request: ChatRequest, model: str, reader: ServerReplyReader) -> JsonObject:
+        """Return the JSON of a request, with the tools in the way that the model takes them."""
+        if not request.tools or not (self._tools is ToolsMode.PROMPTED or model in self._prompted):
+            return self._body(request, model)
+        reader.expect_prompted(request)
+        body = self._body(prompted_request(request, ordered(request.messages)), model)
+        if model not in self._unconstrained:
+            self._constrain(body, reply_schema(request.tools))
+        return body
+
+    def _do_without(self, error: ProviderError, request: ChatRequest, model: str) -> str | None:
+        """Return a notice, maybe empty, where the request can be sent again in another way; None to give up."""
+        native = self._tools is not ToolsMode.PROMPTED and model not in self._prompted
+        if error.kind is ProviderErrorKind.NO_TOOLS and request.tools and native:
+            if self._tools is ToolsMode.NATIVE:
+                return None
+            self._prompted.add(model)
+            return prompted_notice(model)
+        if not native and model not in self._unconstrained and _NO_SCHEMA.search(error.message):
+            self._unconstrained.add(model)
+            return f"The server holds {model} to no schema ({shown(error.message)}): its calls may be malformed."
+        return self._leave_out(error, request, model)
 
     async def _reply(
         self, body: JsonObject, model: str, reader: ServerReplyReader, signal: AbortSignal
@@ -228,6 +276,10 @@ class HttpProvider(ABC):
     @abstractmethod
     def _body(self, request: ChatRequest, model: str) -> JsonObject:
         """Return the JSON of a request, its keys always in the same order."""
+
+    @abstractmethod
+    def _constrain(self, body: JsonObject, schema: JsonObject) -> None:
+        """Add to the JSON of a request what holds the reply to a schema."""
 
     @abstractmethod
     def _reader(self, request: ChatRequest, model: str) -> ServerReplyReader: ...

@@ -14,8 +14,10 @@ from ollm_tui.agent.providers.http_connection import HttpConnection, Timeouts, b
 from ollm_tui.agent.providers.http_provider import (
     HttpProvider,
     ServerReplyReader,
+    ToolsMode,
     function_schema,
     ordered,
+    prompted_notice,
     without_old_reasoning,
 )
 from ollm_tui.agent.providers.json_values import as_count, as_list, as_object, as_text, member
@@ -83,6 +85,7 @@ class OllamaProvider(HttpProvider):
         *,
         api_key: str | None = None,
         keep_alive: str = "30m",
+        tools: ToolsMode | None = None,
         timeouts: Timeouts | None = None,
         retries: RetryPolicy | None = None,
     ) -> None:
@@ -93,7 +96,7 @@ class OllamaProvider(HttpProvider):
             retries=retries,
             remedy="Start Ollama (`ollama serve`), or set OLLAMA_HOST to where it runs.",
         )
-        super().__init__(connection, model)
+        super().__init__(connection, model, tools)
         self._asked_window = num_ctx
         self._keep_alive = keep_alive
         self._facts: dict[str, ModelDetails] = {}
@@ -138,9 +141,9 @@ class OllamaProvider(HttpProvider):
         window = min(wanted, facts.longest_window or wanted)
         if self._asked_window and window < self._asked_window:
             notices.append(f"{model} has a window of {window:,} tokens; the {wanted:,} that were asked for do not fit.")
-        if facts.lacks("tools") and request.tools:
-            self._without_tools.add(model)
-            notices.append(_no_tools(model))
+        if facts.lacks("tools") and request.tools and self._tools is None:
+            self._prompted.add(model)
+            notices.append(prompted_notice(model))
         if facts.lacks("thinking"):
             self._without_thinking.add(model)
         self._windows[model] = window
@@ -150,15 +153,15 @@ class OllamaProvider(HttpProvider):
         think = None if model in self._without_thinking else request.think
         return request_body(request, model, self._windows[model], think, self._keep_alive)
 
+    def _constrain(self, body: JsonObject, schema: JsonObject) -> None:
+        body["format"] = schema
+
     def _reader(self, request: ChatRequest, model: str) -> OllamaReplyReader:
         return OllamaReplyReader(request, self._connection, model, self._windows[model])
 
     def _leave_out(self, error: ProviderError, request: ChatRequest, model: str) -> str | None:
         if error.status != 400:
             return None
-        if error.kind is ProviderErrorKind.NO_TOOLS and request.tools:
-            self._without_tools.add(model)
-            return _no_tools(model)
         if "does not support thinking" in error.message and request.think is not None:
             if model in self._without_thinking:
                 return None
@@ -228,10 +231,6 @@ class OllamaReplyReader(ServerReplyReader):
         estimate = self._request.estimated_tokens
         reserve = self._request.max_tokens or self._window // 4
         return estimate is not None and prompt < 0.6 * estimate and prompt + reserve >= 0.9 * self._window
-
-
-def _no_tools(model: str) -> str:
-    return f"{model} cannot call tools: it can talk, but do nothing. Choose another with --model."
 
 
 def request_body(request: ChatRequest, model: str, window: int, think: bool | None, keep_alive: str) -> JsonObject:

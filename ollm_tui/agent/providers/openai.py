@@ -10,7 +10,14 @@ from pydantic import JsonValue
 
 from ollm_tui.agent.providers.call_assembly import read_fragment
 from ollm_tui.agent.providers.http_connection import HttpConnection, Timeouts, bad_reply, cut_off
-from ollm_tui.agent.providers.http_provider import HttpProvider, ServerReplyReader, function_schema, ordered
+from ollm_tui.agent.providers.http_provider import (
+    HttpProvider,
+    ServerReplyReader,
+    ToolsMode,
+    function_schema,
+    ordered,
+    prompted_notice,
+)
 from ollm_tui.agent.providers.json_values import as_count, as_list, as_object, as_text, member, parse_json
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
@@ -53,6 +60,7 @@ class OpenAIProvider(HttpProvider):
         api_key: str | None = None,
         *,
         context_window: int | None = None,
+        tools: ToolsMode | None = None,
         timeouts: Timeouts | None = None,
         retries: RetryPolicy | None = None,
     ) -> None:
@@ -63,10 +71,12 @@ class OpenAIProvider(HttpProvider):
             retries=retries,
             remedy="Start the server, or set base_url to where it is.",
         )
-        super().__init__(connection, model)
+        super().__init__(connection, model, tools)
         self._given_window = context_window
         self._windows: dict[str, int | None] = {}
         self._no_stream_options = False
+        self._is_llama = False
+        self._settled: set[str] = set()
 
     def describe(self) -> ProviderDescription:
         """Return name, model, address and window."""
@@ -84,6 +94,7 @@ class OpenAIProvider(HttpProvider):
         models = tuple(
             ModelInfo(name, context_window=_window(row)) for row in rows if (name := as_text(member(row, "id")))
         )
+        self._is_llama = any(member(row, "owned_by") == "llamacpp" for row in rows)
         self._windows.update({model.name: model.context_window for model in models})
         if self._model and len(models) == 1:
             # servers of a single model answer to any name
@@ -91,20 +102,36 @@ class OpenAIProvider(HttpProvider):
         return models
 
     async def _settle(self, model: str, request: ChatRequest) -> list[str]:
-        """Ask once for the window, which some (llama.cpp, vLLM) tell in their list of models."""
-        if self._given_window or model in self._windows:
+        """Ask once for the window, which some (llama.cpp, vLLM) tell in their list of models, and about tools."""
+        if model in self._settled:
             return []
-        try:
-            await self.list_models()
-        except ProviderError as error:
-            # a server without a list is good enough; one that is not there is not asked twice
-            if error.kind is ProviderErrorKind.UNREACHABLE:
-                raise
+        if not self._given_window and model not in self._windows:
+            try:
+                await self.list_models()
+            except ProviderError as error:
+                # a server without a list is good enough; one that is not there is not asked twice
+                if error.kind is ProviderErrorKind.UNREACHABLE:
+                    raise
         self._windows.setdefault(model, None)
+        self._settled.add(model)
+        if self._tools is None and self._is_llama and request.tools and not await self._template_has_tools():
+            self._prompted.add(model)
+            return [prompted_notice(model)]
         return []
+
+    async def _template_has_tools(self) -> bool:
+        """Ask llama.cpp whether the model's chat template knows tools: those it does not know it drops in silence."""
+        try:
+            answer = await self._connection.query("../props")
+        except ProviderError:
+            return True
+        return member(member(answer, "chat_template_caps"), "supports_tools") is not False
 
     def _body(self, request: ChatRequest, model: str) -> JsonObject:
         return request_body(request, model, stream_options=not self._no_stream_options)
+
+    def _constrain(self, body: JsonObject, schema: JsonObject) -> None:
+        body["response_format"] = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
 
     def _reader(self, request: ChatRequest, model: str) -> OpenAIReplyReader:
         return OpenAIReplyReader(request, self._connection, model)
@@ -115,9 +142,6 @@ class OpenAIProvider(HttpProvider):
         if "stream_options" in error.message and not self._no_stream_options:
             self._no_stream_options = True
             return ""
-        if error.kind is ProviderErrorKind.NO_TOOLS and request.tools:
-            self._without_tools.add(model)
-            return f"{error.message} Going on without tools: {model} can talk, but do nothing."
         return None
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ollm_tui.agent.providers.call_assembly import CallAssembler, CallFragment, CallIds
 from ollm_tui.agent.providers.json_values import well_formed
+from ollm_tui.agent.providers.prompted_calls import PromptedHoldback
 from ollm_tui.agent.providers.provider import (
     ChatRequest,
     FinishReason,
@@ -208,8 +209,12 @@ class ReplyReader:
         self._calls = CallAssembler(self._ids)
         self._tags = ThinkTags()
         self._text_repair, self._thought_repair = SurrogateRepair(), SurrogateRepair()
-        self._hold = TextHoldback(tool.name for tool in request.tools)
+        self._hold: TextHoldback | PromptedHoldback = TextHoldback(tool.name for tool in request.tools)
         self._reported: dict[str, int] = {}
+
+    def expect_prompted(self, request: ChatRequest) -> None:
+        """Read the reply as one to a prompt with the written protocol."""
+        self._hold = PromptedHoldback(tool.name for tool in request.tools)
 
     def text(self, piece: str) -> Iterator[StreamEvent]:
         """Add text of the answer."""

@@ -53,7 +53,7 @@ class TextHoldback:
     """Passes text on, holding back the part that could still become a call."""
 
     def __init__(self, tool_names: Iterable[str]) -> None:
-        self._names = {_folded(name): name for name in tool_names}
+        self._names = folded_names(tool_names)
         self._held = ""
         self._line_start = True
 
@@ -91,6 +91,11 @@ class TextHoldback:
             if _begins_like_call(held[at : at + _HEAD_CHARACTERS], line_start) and _still_open_or_last(held[at:]):
                 return at
         return len(held)
+
+
+def folded_names(tool_names: Iterable[str]) -> dict[str, str]:
+    """Return the names by their folded form, in which near-misses of a model are the same."""
+    return {_folded(name): name for name in tool_names}
 
 
 def find_calls(text: str, names: Mapping[str, str]) -> tuple[TextToolCall, ...]:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from ollm_tui.agent.providers.json_values import as_object
 from ollm_tui.agent.providers.openai import OpenAIProvider
 from ollm_tui.agent.providers.provider import (
     ChatRequest,
@@ -23,10 +24,14 @@ from ollm_tui.agent.providers.provider import (
     ProviderErrorKind,
     SystemMessage,
     TextDelta,
+    ToolSchema,
     UserMessage,
 )
+from ollm_tui.core import builtin_tools
 from ollm_tui.core.base.abort import AbortController, AbortSignal
 from ollm_tui.core.base.errors import OperationCancelled
+from ollm_tui.core.bus.states import Origin
+from ollm_tui.core.tools.schema import function_schema
 from ollm_tui.runtime.model_provider import ProbeTarget, ServerKind, probe_servers
 from tests.agent.providers.collecting import asking, collect
 
@@ -92,7 +97,7 @@ def first_line(child: subprocess.Popen[bytes], log: Path) -> str:
 
 async def test_text_is_streamed_with_usage_and_the_model_is_found_by_itself(llama_server: str):
     provider = OpenAIProvider(llama_server)
-    got = await collect(provider, asking("Tell me about the sea.", max_tokens=12, temperature=0.0))
+    got = await collect(provider, asking("Tell me about the sea.", tools=(), max_tokens=12, temperature=0.0))
     assert got.failure is None
     assert len([event for event in got.events if isinstance(event, TextDelta)]) >= 2
     [(prompt, completion)] = got.usage
@@ -164,3 +169,32 @@ async def test_a_server_that_dies_while_answering_leaves_its_part_and_a_failure(
         assert again.failure is not None
         assert again.failure.kind is ProviderErrorKind.UNREACHABLE
         await provider.aclose()
+
+
+async def test_a_model_without_tools_writes_well_formed_calls_of_every_tool_it_is_told_of(llama_server: str):
+    """What a 135M model calls makes little sense; that each reply is a whole call or an answer is the server's work."""
+    schemas = [function_schema(tool) for tool in builtin_tools()]
+    known = {tool.name: tool for tool in builtin_tools()}
+    parsed = [
+        ToolSchema(str(each["name"]), str(each["description"]), as_object(each["parameters"])) for each in schemas
+    ]
+    provider = OpenAIProvider(llama_server)
+    asks = ("List the folder src.", "Remember that tea is nice.")
+    for at, ask in enumerate(asks):
+        tools = tuple(parsed[at::5][:4])
+        request = asking(ask, tools=tools, temperature=0.0, max_tokens=60)
+        got = await collect(provider, request)
+        assert got.failure is None
+        assert got.calls or got.finish is FinishReason.LENGTH or got.text
+        if got.finish is FinishReason.STOP:
+            assert "{" not in got.text, "a call is never shown as prose"
+        for call in got.calls:
+            assert call.error is None and call.origin is Origin.SALVAGED
+            assert call.name in {tool.name for tool in tools} & known.keys()
+            assert set(call.arguments) <= as_object(parsed_of(parsed, call.name).parameters["properties"]).keys()
+    assert provider.model is not None
+    await provider.aclose()
+
+
+def parsed_of(tools: list[ToolSchema], name: str) -> ToolSchema:
+    return next(tool for tool in tools if tool.name == name)

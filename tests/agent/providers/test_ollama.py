@@ -138,12 +138,12 @@ async def test_a_prompt_cut_in_silence_is_noticed(count: int, estimate: int | No
         assert any("probably cut" in notice for notice in got.notices) == cut
 
 
-async def test_a_model_that_cannot_call_tools_is_not_offered_any():
+async def test_a_model_that_cannot_call_tools_is_told_of_them_in_words():
     async with connected() as (server, provider):
         server.always("/api/show", json_reply({"capabilities": ["completion"]}))
         server.reply(CHAT, HELLO, HELLO)
         got = await collect(provider, asking(think=True))
-        assert "cannot call tools" in got.notices[0]
+        assert "told of them in words" in got.notices[0]
         body = server.bodies(CHAT)[0]
         assert "tools" not in body
         assert "think" not in body
@@ -158,7 +158,7 @@ async def test_a_server_that_only_says_so_in_an_error_is_asked_once_more_without
         )
         got = await collect(provider, asking(think=True))
         assert got.text == "Hello"
-        assert ["cannot think" in got.notices[0], "cannot call tools" in got.notices[1]] == [True, True]
+        assert ["cannot think" in got.notices[0], "told of them in words" in got.notices[1]] == [True, True]
         await collect(provider, asking(think=True))
         sent = [("think" in body, "tools" in body) for body in server.bodies(CHAT)]
         assert sent == [(True, True), (False, True), (False, False), (False, False)]

@@ -132,12 +132,12 @@ async def test_stream_options_are_left_out_once_a_server_refuses_them():
         assert ["stream_options" in body for body in server.bodies(CHAT)] == [True, False, False]
 
 
-async def test_a_server_that_takes_no_tools_is_asked_once_more_without_and_the_person_is_told():
+async def test_a_server_that_takes_no_tools_is_asked_once_more_in_words_and_the_person_is_told():
     async with connected() as (server, provider):
         server.reply(CHAT, wire_fixture("vllm_400_tool_choice.json"), HELLO, HELLO)
         got = await collect(provider, asking())
         assert got.text == "Hello"
-        assert "without tools" in got.notices[0]
+        assert "told of them in words" in got.notices[0]
         assert (await collect(provider, asking())).notices == []
         assert ["tools" in body for body in server.bodies(CHAT)] == [True, False, False]
 
@@ -331,8 +331,8 @@ async def test_the_window_is_known_where_the_list_of_models_tells_it(row: dict[s
 async def test_what_a_model_writes_is_no_call_when_it_was_offered_no_tools():
     async with connected() as (server, provider):
         text = '{"name": "shell", "arguments": {"path": "x"}}'
-        server.reply(CHAT, wire_fixture("vllm_400_tool_choice.json"), sse(said(text, "stop"), "[DONE]"))
-        got = await collect(provider, asking())
+        server.reply(CHAT, sse(said(text, "stop"), "[DONE]"))
+        got = await collect(provider, asking(tools=()))
         assert (got.text, got.calls) == (text, [])
 
 
