@@ -108,9 +108,8 @@ def _apply(undo: Undo, wanted: str, *, dry_run: bool, as_json: bool) -> int:
         for step in steps:
             why = f": {step.why}" if step.why else ""
             print(f"{step.entry.name} {step.outcome}{why}: {line_of(undo.journal, step.change)}")
-        tense = "would be: " if dry_run else ""
         again = f". Take it back with: ollm-tui undo apply {entry.name}" if entry else ""
-        say(f"{tense}{summary_of(steps)}{again}")
+        say(f"{summary_of(steps, ahead=dry_run)}{again}")
     return ExitCode.DONE if _all_back(steps) else ExitCode.FAILED
 
 

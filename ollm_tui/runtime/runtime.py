@@ -8,8 +8,9 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from secrets import token_hex
 
-from ollm_tui.agent.events import Event, NoticeEvent
+from ollm_tui.agent.events import Event, NoticeEvent, TurnFinishedEvent
 from ollm_tui.agent.guard import TurnLimits
 from ollm_tui.agent.instructions import MAX_CHARACTERS, Instructions
 from ollm_tui.agent.loop import Agent, Sources
@@ -130,6 +131,7 @@ async def open_runtime(
         notices = [*core.notices]
         broken_off = await asyncio.to_thread(take_broken_off, session.sessions, root)
         stream.subscribe(log.write)
+        stream.subscribe(_numbering_turns(core))
         if log.error:
             notices.append(log.error)
         log.subscribe(lambda change: _later(stream.publish, NoticeEvent(text=change)))
@@ -201,6 +203,18 @@ def _closing(log: SessionLog) -> Callable[[type[BaseException] | None, object, o
         log.close(ended=kind is None or not issubclass(kind, Exception))
 
     return close
+
+
+def _numbering_turns(core: Core) -> Callable[[Event], None]:
+    """Return a listener that gives each turn an id in the journal, by which it can be undone as a whole."""
+    journal = core.undo.journal
+    journal.turn = f"t{token_hex(3)}"
+
+    def follow(event: Event) -> None:
+        if isinstance(event, TurnFinishedEvent):
+            journal.turn = f"t{token_hex(3)}"
+
+    return follow
 
 
 def _later(publish: Callable[[Event], object], event: Event) -> None:

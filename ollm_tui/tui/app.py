@@ -213,6 +213,7 @@ class DashboardApp(App[int]):
                 "Look at this folder's own config file and instructions, and let them count",
                 lambda _: show.action_trust(),
             ),
+            SlashCommand("undo", "What calls changed, and the way back", lambda _: show.action_undo()),
         )
 
     def _choose_mode(self, mode: str) -> None:

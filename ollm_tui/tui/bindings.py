@@ -47,6 +47,7 @@ class KeyGroup(Enum):
     TERMINAL = "Terminal tabs"
     READING = "Reading the terminal (F5)"
     JOBS = "Jobs"
+    UNDO = "Undo"
     DIALOGS = "Dialogues"
 
 

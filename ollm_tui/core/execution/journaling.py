@@ -30,7 +30,6 @@ class _Watched:
 
     entry: Entry
     before: Mapping[Place, Sighting]
-    by_inode: bool
 
 
 class CallJournal:
@@ -83,15 +82,14 @@ class CallJournal:
             await _guarded(context, lambda: self._commands.record(looked, call, tool, title, note))
 
     def _begin(self, context: CallContext, invocation: AnyInvocation, places: list[Place]) -> _Watched:
-        by_inode = len(places) > 1  # a move: whatever happens in a directory later moves back with it
-        before = {place: look_at(place, by_inode=by_inode) for place in places}
+        before = {place: look_at(place) for place in places}
         parents = {parent: NOTHING for place in places if before[place] is NOTHING for parent in _missing_above(place)}
         contents = [each.content for each in before.values() if each.content is not None]
         entry = self._journal.begin(context.call_id, invocation.tool.name, invocation.get_description(), contents)
-        return _Watched(entry, {**parents, **before}, by_inode)
+        return _Watched(entry, {**parents, **before})
 
     def _finish(self, watched: _Watched, trash: str) -> None:
-        after = {place: look_at(place, by_inode=watched.by_inode) for place in watched.before}
+        after = {place: look_at(place) for place in watched.before}
         changes = list(_changes(watched.before, after, trash))
         contents = [each.content for each in after.values() if each.content is not None]
         self._journal.save(with_state(watched.entry, EntryState.DONE, changes), contents)

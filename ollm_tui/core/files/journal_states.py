@@ -31,7 +31,11 @@ class FileKind(StrEnum):
 
 @dataclass(frozen=True)
 class FileState:
-    """A path at one moment. `digest` is of the content, a link's target, or a moved directory's inode."""
+    """A path at one moment. `digest` is of the content, or a link's target.
+
+    Of a directory it is the inode where it may go to the trash whole; else any directory counts as the same, as
+    whatever lies in it by now moves back with it.
+    """
 
     kind: FileKind = FileKind.ABSENT
     mode: int = 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.escape import quote_name
-from ollm_tui.core.files.diff import diff_texts
+from ollm_tui.core.files.diff import FileDiff, diff_texts
 from ollm_tui.core.files.journal import Change, Entry, Journal
 from ollm_tui.core.files.journal_states import FileKind, FileState, Place, look_at
 from ollm_tui.core.files.journal_undo import Outcome, Step
@@ -55,10 +55,16 @@ def status_of(entry: Entry, taken: frozenset[tuple[int, int]]) -> str:
     return "cannot be undone" if stuck == len(entry.changes) else f"partly: {stuck} cannot be undone"
 
 
-def diff_of(journal: Journal, change: Change, *, back: bool = False) -> str:
+def compared(journal: Journal, change: Change, *, back: bool = False) -> FileDiff | str:
     """Return what the change did to the text, or with `back` what undoing it does; words where it is no text."""
     old, new = (change.after, change.before) if back else (change.before, change.after)
     return _diff(journal, path_of(journal, change.place), old, new)
+
+
+def diff_of(journal: Journal, change: Change) -> str:
+    """Return what the change did, as text."""
+    found = compared(journal, change)
+    return found.as_text() if isinstance(found, FileDiff) else found
 
 
 def changes_since(journal: Journal, change: Change) -> str:
@@ -74,11 +80,11 @@ def changes_since(journal: Journal, change: Change) -> str:
     return diff_texts(path_of(journal, change.place), then, now).as_text()
 
 
-def summary_of(steps: Sequence[Step]) -> str:
-    """Return in one line what an undo does or did."""
+def summary_of(steps: Sequence[Step], *, ahead: bool = False) -> str:
+    """Return in one line what an undo did, or would do."""
     counts = Counter(step.outcome for step in steps)
     words = {
-        Outcome.UNDO: "undone",
+        Outcome.UNDO: "would be undone" if ahead else "undone",
         Outcome.DONE: "as before already",
         Outcome.CHANGED: "changed since, left alone",
         Outcome.IMPOSSIBLE: "cannot be undone",
@@ -93,13 +99,13 @@ def title_of(steps: Sequence[Step]) -> str:
     return f"Undo {few}{f' and {len(names) - 5} more' if len(names) > 5 else ''}"
 
 
-def _diff(journal: Journal, path: str, old: FileState, new: FileState) -> str:
+def _diff(journal: Journal, path: str, old: FileState, new: FileState) -> FileDiff | str:
     before, after = (_text(_content(journal, state), state) for state in (old, new))
     if before is None or after is None or FileKind.DIRECTORY in (old.kind, new.kind):
         return f"{_in_words(old)} → {_in_words(new)}"
     if before == after:
         return f"permissions {old.mode:o} → {new.mode:o}" if old.mode != new.mode else ""
-    return diff_texts(path, before, after).as_text()
+    return diff_texts(path, before, after)
 
 
 def _content(journal: Journal, state: FileState) -> bytes | None:

@@ -13,6 +13,7 @@ from ollm_tui.agent.events import (
     ConfirmationRequestedEvent,
     ConfirmationSettledEvent,
     Event,
+    NoticeEvent,
     TodosChangedEvent,
     ToolResultEvent,
     UsageEvent,
@@ -35,7 +36,9 @@ from ollm_tui.tui.controllers.stored_entries import StoredEntriesController
 from ollm_tui.tui.controllers.todos_controller import StoreWatcher, TodosController
 from ollm_tui.tui.controllers.trust_controller import TrustController
 from ollm_tui.tui.controllers.turns_controller import TurnsController
+from ollm_tui.tui.controllers.undo_controller import UndoController
 from ollm_tui.tui.protocol import Backend, PostUpdate, intents, updates
+from ollm_tui.tui.protocol.undo import UndoIntent
 from ollm_tui.tui.themes import load_themes
 from ollm_tui.tui.values import (
     Activity,
@@ -83,6 +86,7 @@ class RuntimeController:
         detached = DetachedJobs(core.jobs, clock)
         self._commands = CommandsController(core.hub, detached, core.configuration.workspace.root, post, self._start)
         self._jobs = JobsController(core.hub, core.jobs, detached, post, clock)
+        self._undo = UndoController(core.undo, post, lambda text: runtime.stream.publish(NoticeEvent(text=text)))
         self._trust = TrustController(core, post, self._policy_changed)
         self._sessions = SessionsController(runtime, post, clock, self._session_switched)
         self._status = StatusController(runtime, post)
@@ -179,14 +183,25 @@ class RuntimeController:
         match intent:
             case intents.TurnIntent():
                 self._turns.handle(intent)
-            case intents.EntryIntent():
-                self._start(self._stored.handle(intent))
             case intents.ConfirmationIntent():
                 self._confirmations.handle(intent)
             case intents.CommandIntent():
                 self._commands.handle(intent)
+            case intents.ChangeMode(mode):
+                self._status.change_mode(mode)
+            case intents.ReportFocus(focused):
+                self._watcher.focused = focused
+            case _:
+                self._handle_in_task(intent)
+
+    def _handle_in_task(self, intent: intents.Intent) -> None:
+        match intent:
+            case intents.EntryIntent():
+                self._start(self._stored.handle(intent))
             case intents.JobIntent():
                 self._start(self._jobs.handle(intent))
+            case UndoIntent():
+                self._start(self._undo.handle(intent))
             case intents.TodoIntent():
                 self._start(self._todos.handle(intent))
             case intents.MemoryIntent():
@@ -195,10 +210,6 @@ class RuntimeController:
                 self._start(self._trust.handle(intent))
             case intents.SessionIntent():
                 self._start(self._sessions.handle(intent))
-            case intents.ChangeMode(mode):
-                self._status.change_mode(mode)
-            case intents.ReportFocus(focused):
-                self._watcher.focused = focused
             case _:
                 log.warning("no controller takes %s", type(intent).__name__)
 

@@ -16,6 +16,7 @@ from ollm_tui.tui.panes.confirmations_pane import QueuePane
 from ollm_tui.tui.panes.terminal_prefix import TerminalPrefix
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import AskForTrust, ChangeMode, Intent, InterruptTurn, OpenSession, WatchJobs
+from ollm_tui.tui.protocol.undo import UndoUpdate
 from ollm_tui.tui.screens.confirmation_review import ConfirmationReview
 from ollm_tui.tui.screens.pane_screen import TerminalFocusScreen
 from ollm_tui.tui.styled_text import app_of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ollm_tui.agent.message_queue import QueuedMessage
     from ollm_tui.core.shell.status import CommandStatus
     from ollm_tui.tui.screens.jobs_screen import JobsScreen
+    from ollm_tui.tui.screens.undo_screen import UndoScreen
 
 ESCAPE_SECONDS = 1.5
 """Within this time a second Esc stops the turn."""
@@ -98,6 +100,7 @@ class Dashboard(TerminalFocusScreen):
         self._activity_detail = ""
         self._ticker: Timer | None = None
         self._jobs: JobsScreen | None = None
+        self._undo: UndoScreen | None = None
 
     def on_mount(self) -> None:
         """Arrange the panes for the size."""
@@ -143,6 +146,9 @@ class Dashboard(TerminalFocusScreen):
                 self.go_to_prompt()
             case updates.FoundUpdate(words, entry_id):
                 self.chat.show_found(words, entry_id)
+            case UndoUpdate():
+                if self._undo is not None and self._undo.is_attached:
+                    self._undo.take(update)
             case updates.TrustQuestionUpdate(files):
                 self._ask_for_trust(files)
             case updates.ConfigErrorsUpdate(errors):
@@ -300,6 +306,18 @@ class Dashboard(TerminalFocusScreen):
         if job_id is not None:
             self.term.choose(job_id)
             self.go_to(Pane.TERM)
+
+    def action_undo(self, call_id: str = "") -> None:
+        """Open the list of what calls changed, one of them marked."""
+        from ollm_tui.tui.screens.undo_screen import UndoScreen
+
+        if self.is_current:
+            self._undo = UndoScreen(self.presses, call_id)
+            app_of(self).push_screen(self._undo)
+
+    @on(Transcript.UndoAsked)
+    def _undo_asked(self, event: Transcript.UndoAsked) -> None:
+        self.action_undo(event.call_id)
 
     def action_messages(self) -> None:
         """Go to the messages that wait for the model."""

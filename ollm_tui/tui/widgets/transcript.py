@@ -44,6 +44,7 @@ class Transcript(ScrollSurface):
         Binding("k,up", "choose(-1)", "Previous", id="chat.previous", tooltip="Mark the previous entry", show=False),
         Binding("enter,space", "fold", "Fold", id="chat.toggle", tooltip="Open or fold the marked entry", show=False),
         Binding("c", "copy", "Copy", id="chat.copy", tooltip="Copy the marked entry to the clipboard", show=False),
+        Binding("u", "undo", "Undo", id="chat.undo", tooltip="Show what the marked call changed; undo it", show=False),
         Binding("g,home", "top", "Top", id="chat.top", tooltip="Go to the beginning", show=False),
         Binding("G,end", "follow", "End", id="chat.end", tooltip="Go to the end and follow it", show=False),
         Binding("pageup", "page(-1)", "Page up", id="chat.page_up", tooltip="Scroll one page up", show=False),
@@ -56,6 +57,13 @@ class Transcript(ScrollSurface):
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
+
+    class UndoAsked(Message):
+        """The person wants to see what a call changed, to undo it."""
+
+        def __init__(self, call_id: str) -> None:
+            super().__init__()
+            self.call_id = call_id
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._composer = EntryComposer(now)
@@ -164,6 +172,17 @@ class Transcript(ScrollSurface):
         entry = self.chosen_entry or (self.document.items[-1].entry if self.document.items else None)
         if entry is not None:
             self.post_message(self.CopyAsked(source_of(entry)))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return whether a key works now: only a finished call can be undone."""
+        entry = self.chosen_entry
+        return action != "undo" or (isinstance(entry, CallEntry) and entry.outcome is not None)
+
+    def action_undo(self) -> None:
+        """Show what the marked call changed."""
+        entry = self.chosen_entry
+        if isinstance(entry, CallEntry):
+            self.post_message(self.UndoAsked(entry.id))
 
     def action_top(self) -> None:
         """Go to the beginning."""
