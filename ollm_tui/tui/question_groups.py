@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -68,6 +69,21 @@ def group_questions(items: Iterable[Confirmation]) -> tuple[QuestionGroup, ...]:
             alike.append(draft := _Draft(item))
             drafts.append(draft)
     return tuple(QuestionGroup(tuple(draft.items), draft.pattern) for draft in drafts)
+
+
+def rule_wording(group: QuestionGroup) -> str:
+    """Return the rule that would allow just what the group's pattern says; a person may change it."""
+    pattern, tool = group.pattern, group.oldest.details.tool_name
+    if _is_command(group.oldest):
+        return pattern.text
+    if not pattern.varies:
+        return f"{tool} where path = {json.dumps(pattern.before, ensure_ascii=False)}"
+    conditions: list[str] = []
+    if pattern.before or not pattern.after:
+        conditions.append(f"path startsWith {json.dumps(pattern.before, ensure_ascii=False)}")
+    if pattern.after:
+        conditions.append(f"path matches {json.dumps(re.escape(pattern.after) + '$', ensure_ascii=False)}")
+    return f"{tool} where {' and '.join(conditions)}"
 
 
 def kind_of(item: Confirmation) -> Hashable:

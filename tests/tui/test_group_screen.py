@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
+from textual.widgets import Input
 
 from ollm_tui.core.bus.notices import Confirmation
 from ollm_tui.core.bus.states import ConfirmationState, Risk
@@ -13,6 +15,7 @@ from ollm_tui.testing import Reply
 from ollm_tui.testing.dashboard_harness import DashboardHarness, open_dashboard
 from ollm_tui.tui.protocol.intents import DecideGroup, HoldGroup
 from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
+from ollm_tui.tui.screens.group_rule import RuleForm
 from ollm_tui.tui.screens.group_screen import GroupScreen
 from tests.tui.pilot import Stage, command_question, stage
 
@@ -189,7 +192,9 @@ async def test_the_list_closes_once_all_are_settled_and_enter_opens_one_alone() 
 
 # -- with the real executor, bus and shell -----------------------------------------------------------------------------
 
-CALLS = [{"name": "shell", "arguments": {"command": f"touch target-{number}"}} for number in range(1, 39)]
+CALLS: list[JsonValue] = [
+    {"name": "shell", "arguments": {"command": f"touch target-{number}"}} for number in range(1, 39)
+]
 
 
 @pytest.fixture
@@ -202,10 +207,11 @@ def workspace(tmp_path: Path, own_folders: Path) -> Path:
     return folder
 
 
-async def open_list(here: DashboardHarness) -> GroupScreen:
-    """The list of the 38 questions, read to its end."""
-    await here.send("go")
-    await here.wait_for("38 x")
+async def open_list(here: DashboardHarness, *, asked: bool = False, count: int = 38) -> GroupScreen:
+    """The list of the questions, read to its end."""
+    if not asked:
+        await here.send("go")
+    await here.wait_for(f"{count} x")
     await here.press("f6", "f6")
     await here.wait_until(lambda: here.app.dashboard.queue.has_focus_within)
     await here.press("enter")
@@ -270,4 +276,61 @@ async def test_questions_withdrawn_with_their_turn_run_nothing(workspace: Path) 
         assert screen.targets == ()
         await here.press("y", "escape")
         await here.wait_for_idle()
+        assert list(workspace.iterdir()) == []
+
+
+async def open_rule(here: DashboardHarness) -> None:
+    """The form for a rule about the 38 questions, with its effect."""
+    screen = await open_list(here)
+    await here.decide("A")
+    await here.wait_until(lambda: screen.query_one(RuleForm).can_be_saved)
+    await here.wait_for("Allows 38 of these 38")
+
+
+async def test_a_rule_shows_its_effect_then_allows_the_questions_and_what_comes_later(workspace: Path) -> None:
+    earlier: list[JsonValue] = [{"name": "shell", "arguments": {"command": "touch other"}}]
+    later: list[JsonValue] = [{"name": "shell", "arguments": {"command": "touch target-99"}}]
+    script: list[Reply] = [
+        {"toolCalls": earlier},
+        {"toolCalls": CALLS[:4]},
+        {"toolCalls": later},
+        {"text": "All done."},
+        {"text": "And more."},
+    ]
+    async with open_dashboard(workspace, script) as here:
+        await here.send("before")
+        await here.wait_for("Queue (1)")
+        await here.press("f8")
+        await here.decide("n")
+        screen = await open_list(here, asked=True, count=4)
+        await here.decide("A")
+        await here.wait_for("Allows 4 of these 4")
+        await here.wait_for("Of the last 1 other calls it would have let 0 run")
+        screen.query_one("#group-rule", Input).value = "touch *"
+        await here.wait_for("let 1 run that asked: touch other")
+        screen.query_one("#group-rule", Input).value = "make *"
+        await here.wait_for("would not have allowed this call")
+        screen.query_one("#group-rule", Input).value = "touch target-*"
+        await here.wait_for("let 0 run")
+        await here.press("tab")
+        await here.wait_for("this workspace")
+        await here.decide("ctrl+s")
+        await here.wait_for("All done.")
+        assert made(workspace) == [*(f"target-{number}" for number in range(1, 5)), "target-99"]
+        assert "It allowed 4 of 4 questions" in here.text or not here.app.dashboard.reviewing.queue.pending
+
+
+async def test_a_refused_rule_is_not_saved(workspace: Path) -> None:
+    async with open_dashboard(workspace, [{"toolCalls": CALLS}, {"text": "All done."}]) as here:
+        await open_rule(here)
+        screen = here.app.screen
+        assert isinstance(screen, GroupScreen)
+        screen.query_one("#group-rule", Input).value = "make *"
+        await here.wait_for("would not have allowed this call")
+        await here.decide("ctrl+s")
+        assert screen.query_one(RuleForm).display and len(screen.open_ids) == 38
+        await here.press("escape")
+        await here.decide("n")
+        await here.decide("n")
+        await here.wait_for("All done.")
         assert list(workspace.iterdir()) == []

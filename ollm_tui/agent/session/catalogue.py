@@ -27,12 +27,20 @@ from ollm_tui.agent.events import (
 from ollm_tui.agent.session.log import EVENTS, RUNNING, SessionInUseError
 from ollm_tui.agent.session.reading import Opening, event_in, read_opening
 from ollm_tui.core.base.escape import visible
+from ollm_tui.core.execution.calls import ProposedCall
 
 TITLE_CHARACTERS = 72
 EXCERPT_CHARACTERS = 120
 
 READ_BACK = 1_000_000
 """Bytes at the end of a log that tell what was running."""
+
+
+RECENT_CALLS = 200
+RECENT_BYTES = 4_000_000
+"""How far back in a log calls are looked for."""
+RECENT_SESSIONS = 20
+"""Number of sessions they are looked for in."""
 
 
 class SessionNotFoundError(Exception):
@@ -114,6 +122,25 @@ def last_session(sessions: Path, workspace: Path) -> StoredSession:
         if one.opening.workspace == str(workspace) and one.title:
             return one
     raise SessionNotFoundError(f"There is no earlier session in {workspace}; `ollm-tui sessions list` shows all.")
+
+
+def recent_calls(folder: Path) -> list[ProposedCall]:
+    """Return the last RECENT_CALLS calls of the session and others of its workspace, newest first. Blocks."""
+    sessions = list_sessions(folder.parent)
+    workspace = next((one.opening.workspace for one in sessions if one.folder == folder), "")
+    found: list[ProposedCall] = []
+    for session in sessions[:RECENT_SESSIONS]:
+        if not workspace or session.opening.workspace != workspace:
+            continue
+        with suppress(OSError), session.path.open("rb") as file:
+            file.seek(max(0, session.size - RECENT_BYTES))
+            for line in reversed(file.read().splitlines()):
+                event = event_in(line) if b'"tool_call"' in line else False
+                if isinstance(event, ToolCallEvent):
+                    found.append(ProposedCall(event.name, event.arguments, event.origin, event.call_id))
+                    if len(found) == RECENT_CALLS:
+                        return found
+    return found
 
 
 def _some(sessions: list[StoredSession]) -> str:

@@ -104,6 +104,15 @@ class CallReview:
     """Of all that was reviewed; an approval of changed arguments that carries it holds for exactly that."""
 
 
+class ProposedCall(NamedTuple):
+    """A call as it was sent, to be judged anew."""
+
+    name: str
+    arguments: JsonObject
+    origin: Origin
+    call_id: str = ""
+
+
 class CallRecord(NamedTuple):
     """What the audit keeps of a call when it was judged, answered, or ended; never its arguments themselves."""
 

@@ -23,7 +23,15 @@ from ollm_tui.core.base.output import OutputStore
 from ollm_tui.core.base.results import JsonObject, ToolResult
 from ollm_tui.core.bus.confirmation import Preview
 from ollm_tui.core.bus.states import Origin, RememberScope, Risk
-from ollm_tui.core.execution.calls import CallContext, CallRecord, CallReview, Transition, canonical, digest_of
+from ollm_tui.core.execution.calls import (
+    CallContext,
+    CallRecord,
+    CallReview,
+    ProposedCall,
+    Transition,
+    canonical,
+    digest_of,
+)
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.files.journal import Journal
 from ollm_tui.core.policy.approvals import ApprovalStore, RememberOffer
@@ -154,6 +162,21 @@ class CallJudge:
             digest=digest,
         )
 
+    async def judge_proposed(self, call: ProposedCall) -> Judged:
+        """Judge a call that is only proposed, or was made before. Raises ToolFailure."""
+        invocation, _ = self._prepare(call.name, call.arguments)
+        return await self._judge(invocation, call.origin, AbortSignal())
+
+    async def save_rule(self, judged: Judged, scope: RememberScope, wording: str | None) -> str:
+        """Save a rule that allows this call, and judge by it; return what was saved. Raises ValueError."""
+        if self.approvals is None:
+            raise ValueError("rules are not kept here")
+        async with self._remembering:
+            self.policy, note = await asyncio.to_thread(
+                self.approvals.remember, self.policy, judged.call, judged.explanation, scope, wording
+            )
+        return note
+
     # -- on the way of a call ----------------------------------------------------------------------------------------
 
     async def validate_and_judge(self, context: CallContext, name: str, arguments: JsonValue) -> Judged:
@@ -204,10 +227,7 @@ class CallJudge:
         if self.approvals is None:
             return
         try:
-            async with self._remembering:
-                self.policy, note = await asyncio.to_thread(
-                    self.approvals.remember, self.policy, judged.call, judged.explanation, scope, pattern
-                )
+            note = await self.save_rule(judged, scope, pattern)
         except ValueError as refusal:
             note = f"the approval was not remembered: {refusal}"
         context.notes.append(note)

@@ -186,6 +186,35 @@ class ApprovalStore:
 
         Raises ValueError where the rule would not have allowed this call or cannot be saved; nothing is, then.
         """
+        offer, changed = self._changed(engine, call, explanation, scope, wording)
+        if scope is not RememberScope.SESSION:
+            self._save(scope, offer)
+        self._saved_rules += offer.rule is not None
+        if self.on_saved is not None:
+            self.on_saved(scope, offer.text)
+        return changed, f"remembered for this {scope.value}: {offer.text}"
+
+    def newly_allowed(
+        self,
+        engine: PolicyEngine,
+        call: JudgedCall,
+        explanation: Explanation,
+        wording: str,
+        others: Sequence[JudgedCall],
+    ) -> list[bool]:
+        """Return which other calls a rule would allow that now ask; raises ValueError as `remember`. Blocks."""
+        _, changed = self._changed(engine, call, explanation, RememberScope.SESSION, wording)
+        return [not _would_allow(engine, other) and _would_allow(changed, other) for other in others]
+
+    def _changed(
+        self,
+        engine: PolicyEngine,
+        call: JudgedCall,
+        explanation: Explanation,
+        scope: RememberScope,
+        wording: str | None,
+    ) -> tuple[RememberOffer, PolicyEngine]:
+        """Return the offer in this wording with the engine that knows it; raises ValueError."""
         offer = self._proposal(engine, call, explanation)
         if offer is None:
             raise ValueError("calls like this one are asked every time")
@@ -195,12 +224,7 @@ class ApprovalStore:
         again = changed.explain(call, Mode.ASK)
         if again.decision is not Decision.ALLOW:
             raise ValueError(f"{offer.text!r} would not have allowed this call: {again.reason}")
-        if scope is not RememberScope.SESSION:
-            self._save(scope, offer)
-        self._saved_rules += offer.rule is not None
-        if self.on_saved is not None:
-            self.on_saved(scope, offer.text)
-        return changed, f"remembered for this {scope.value}: {offer.text}"
+        return offer, changed
 
     def _with(self, sources: PolicySources, offer: RememberOffer, scope: RememberScope) -> PolicyEngine:
         """Return an engine with the offer among the scope's rules."""

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 
 from ollm_tui.agent.events import ConfirmationRequestedEvent, ConfirmationSettledEvent
+from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.confirmation import ConfirmationResponse
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import Confirmation
 from ollm_tui.core.bus.states import ConfirmationState, Origin
+from ollm_tui.core.execution.calls import ProposedCall
 from ollm_tui.core.execution.executor import ToolExecutor
+from ollm_tui.core.execution.rule_effects import rule_effect
+from ollm_tui.core.policy.rules import Decision
 from ollm_tui.tui.protocol import PostUpdate, intents, updates
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
 
@@ -33,8 +38,14 @@ class ConfirmationsController:
         executor: ToolExecutor,
         post: PostUpdate,
         start: Callable[[Coroutine[None, None, None]], None],
+        past_calls: Callable[[], Sequence[ProposedCall]] = tuple,
     ) -> None:
-        """`start` runs a coroutine in a task."""
+        """`start` runs a coroutine in a task; `past_calls` reads the last calls, newest first, and may block."""
+        self._past_calls = past_calls
+        self._previewed: intents.PreviewRule | None = None
+        self._previewing = asyncio.Lock()
+        self._past: tuple[tuple[str, ...], Sequence[ProposedCall]] | None = None
+        """The last calls, read once for the questions that a rule is made from."""
         self._bus = bus
         self._executor = executor
         self._post = post
@@ -56,6 +67,10 @@ class ConfirmationsController:
                     self._bus.respond_to_confirmation(ConfirmationResponse(id=item_id, approved=False))
             case intents.DecideGroup():
                 self._decide_group(intent)
+            case intents.PreviewRule():
+                self._start(self._preview_rule(intent))
+            case intents.SaveRule():
+                self._start(self._save_rule(intent))
             case intents.HoldGroup(item_ids, on):
                 for item_id in item_ids:
                     (self._bus.hold if on else self._bus.release)(item_id)
@@ -147,6 +162,48 @@ class ConfirmationsController:
             self._post(updates.ToastUpdate(words, failed=True))
             self.post_soon()
 
+    def _proposed(self, item_ids: Sequence[str]) -> dict[str, ProposedCall]:
+        """Return the calls of those of these confirmations that are open."""
+        found = (self._bus.find(item_id) for item_id in item_ids)
+        return {
+            item.id: ProposedCall(item.details.tool_name, item.details.args, item.request.origin, item.call_id)
+            for item in found
+            if item is not None
+        }
+
+    async def _preview_rule(self, intent: intents.PreviewRule) -> None:
+        """Tell what the rule would do; while words are typed, only the last ones count."""
+        self._previewed = intent
+        async with self._previewing:
+            calls = self._proposed(intent.item_ids)
+            if not calls or self._previewed is not intent:
+                return
+            if self._past is None or self._past[0] != intent.item_ids:
+                self._past = intent.item_ids, await asyncio.to_thread(self._past_calls)
+            past = _without_these(self._past[1], calls.values())
+            effect = await rule_effect(self._executor, tuple(calls.values()), past, intent.wording)
+            self._post(updates.RuleEffectUpdate(tuple(calls), effect))
+
+    async def _save_rule(self, intent: intents.SaveRule) -> None:
+        """Save the rule; then each question that the policy now allows is approved by its own id."""
+        calls = self._proposed(intent.item_ids)
+        if not calls:
+            self._post(updates.ToastUpdate("Those questions were settled before the rule was saved.", failed=True))
+            return
+        try:
+            judged = await self._executor.judge_proposed(next(iter(calls.values())))
+            note = await self._executor.save_rule(judged, intent.scope, intent.wording)
+        except (ToolFailure, ValueError) as refusal:
+            self._post(updates.ToastUpdate(f"The rule was not saved: {refusal}", failed=True))
+            return
+        allowed = 0
+        for item_id, call in calls.items():
+            with suppress(ToolFailure):
+                judged = await self._executor.explain(call.name, call.arguments, origin=call.origin)
+                if judged.decision is Decision.ALLOW:
+                    allowed += self._bus.respond_to_confirmation(ConfirmationResponse(id=item_id, approved=True))
+        self._post(updates.ToastUpdate(f"{note}. It allowed {allowed} of {len(calls)} questions."))
+
     async def _review(self, item_id: str, arguments: JsonObject | None) -> None:
         confirmation = self._bus.find(item_id)
         if confirmation is not None:
@@ -165,3 +222,15 @@ class ConfirmationsController:
 async def _load_lexers() -> None:
     """Import in a thread what colours a diff: on the event loop it would take 0.2 s before the first one."""
     await asyncio.to_thread(import_module, "pygments.lexers")
+
+
+def _without_these(past: Iterable[ProposedCall], calls: Iterable[ProposedCall]) -> list[ProposedCall]:
+    """Return the past calls without the ones that are asked about now, which are the newest of their ids."""
+    asked = {call.call_id for call in calls}
+    found: list[ProposedCall] = []
+    for one in past:
+        if one.call_id in asked:
+            asked.discard(one.call_id)  # another session may have used the same id
+        else:
+            found.append(one)
+    return found

@@ -19,6 +19,7 @@ from ollm_tui.agent.events import (
     UsageEvent,
     UserMessageEvent,
 )
+from ollm_tui.agent.session.catalogue import recent_calls
 from ollm_tui.config import ConfigError
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.log_file import unexpected
@@ -79,7 +80,9 @@ class RuntimeController:
         self._conversation = self._new_conversation()
         self._stored = StoredEntriesController(lambda: runtime.log.path, post)
         self._turns = TurnsController(runtime.agent, post, clock.monotonic)
-        self._confirmations = ConfirmationsController(core.bus, core.executor, post, self._start)
+        self._confirmations = ConfirmationsController(
+            core.bus, core.executor, post, self._start, lambda: recent_calls(runtime.log.folder)
+        )
         self._todos = TodosController(core.todos, post)
         self._memory = MemoryController(core.memory, post, clock)
         self._watcher = StoreWatcher(core.store, core.todos, self._memory.changed)

@@ -213,6 +213,23 @@ class DecideGroup(ConfirmationIntent):
 
 
 @dataclass
+class PreviewRule(ConfirmationIntent):
+    """Show what a rule would do to these confirmations and to the last calls."""
+
+    item_ids: tuple[str, ...]
+    wording: str
+
+
+@dataclass
+class SaveRule(ConfirmationIntent):
+    """Save a rule, and approve those of these confirmations that it allows."""
+
+    item_ids: tuple[str, ...]
+    wording: str
+    scope: RememberScope
+
+
+@dataclass
 class HoldGroup(ConfirmationIntent):
     """Stop the clocks of confirmations that are shown together; with `on` false they go on."""
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ollm_tui.config import ConfigError
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.execution.calls import CallReview
+    from ollm_tui.core.execution.rule_effects import RuleEffect
     from ollm_tui.core.shell.status import CommandStatus
     from ollm_tui.core.todos.todo import Todo
     from ollm_tui.tui.values import (
@@ -64,6 +65,14 @@ class ReviewUpdate(Update):
     item_id: str
     review: CallReview
     arguments: JsonObject | None = None
+
+
+@dataclass
+class RuleEffectUpdate(Update):
+    """What a rule would do to these confirmations and to the last calls."""
+
+    item_ids: tuple[str, ...]
+    effect: RuleEffect
 
 
 @dataclass

@@ -16,6 +16,7 @@ from ollm_tui.tui.values import ConfirmationQueueSnapshot
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.execution.calls import CallReview
+    from ollm_tui.core.execution.rule_effects import RuleEffect
     from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
     from ollm_tui.tui.screens.group_screen import GroupScreen
     from ollm_tui.tui.screens.pane_screen import PaneScreen
@@ -49,6 +50,13 @@ class ConfirmationReview:
         """Hand a review to the confirmation screen."""
         if self._open is not None:
             self._open.show_review(item_id, review, arguments)
+
+    def show_effect(self, item_ids: tuple[str, ...], effect: RuleEffect) -> None:
+        """Hand the effect of a rule to the list of similar questions."""
+        from ollm_tui.tui.screens.group_screen import GroupScreen
+
+        if isinstance(self._open, GroupScreen):
+            self._open.show_effect(item_ids, effect)
 
     def tick(self) -> None:
         """Redraw the clocks."""

@@ -149,6 +149,8 @@ class Dashboard(TerminalFocusScreen):
             case UndoUpdate():
                 if self._undo is not None and self._undo.is_attached:
                     self._undo.take(update)
+            case updates.RuleEffectUpdate(item_ids, effect):
+                self.reviewing.show_effect(item_ids, effect)
             case updates.TrustQuestionUpdate(files):
                 self._ask_for_trust(files)
             case updates.ConfigErrorsUpdate(errors):

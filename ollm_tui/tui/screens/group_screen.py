@@ -20,7 +20,8 @@ from ollm_tui.core.bus.states import ConfirmationState, Risk
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import QUIET_SECONDS, DecisionGuard, KeyPresses, Readiness
 from ollm_tui.tui.protocol.intents import DecideGroup, HoldGroup
-from ollm_tui.tui.question_groups import group_questions
+from ollm_tui.tui.question_groups import group_questions, rule_wording
+from ollm_tui.tui.screens.group_rule import RuleForm
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
 from ollm_tui.tui.widgets.question_list import QuestionList, question_row
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.bus.notices import Confirmation
     from ollm_tui.core.execution.calls import CallReview
+    from ollm_tui.core.execution.rule_effects import RuleEffect
 
 HEAD_CHARACTERS = 300
 """So much of a fact fits into the head; the list has every question whole."""
@@ -55,6 +57,9 @@ class GroupScreen(ModalScreen[str | None]):
         ("y", "approve", "Approve", "group.approve", "Approve all shown, or the chosen ones; several take it twice"),
         ("n", "deny", "Deny", "group.deny", "Deny all shown, or the chosen ones; several take it twice"),
         ("r", "reason", "Deny, why", "group.reason", "Deny them and tell the model why"),
+        ("A", "rule", "Make a rule", "group.rule", "Make a rule that allows them; its effect is shown first"),
+        ("ctrl+s", "save_rule", "Save", "group.save_rule", "Save the rule that is shown"),
+        ("tab", "scope", "How far", "group.scope", "How far the rule reaches: session, workspace, every workspace"),
         ("m", "take_newer", "Take newer", "group.newer", "Add the similar questions that came since"),
         ("escape", "back", "Later", "group.later", "Decide later; the questions stay"),
         priority=True,
@@ -70,12 +75,15 @@ class GroupScreen(ModalScreen[str | None]):
         self._first = next(iter(self._shown.values()))
         self._marked: set[str] = set()
         self._sent: set[str] = set()
+        self._answered = False
+        """Something was decided here: the list closes once nothing of it waits."""
         self._denying: tuple[str, ...] = ()
         """The questions that the reason being typed is about."""
         self.guard = DecisionGuard(presses)
         self._timer: Timer | None = None
         self._head = TextBox("group-head")
         self._list = QuestionList("group-list")
+        self._rule = RuleForm()
         self._reason = Input(id="group-reason", compact=True, placeholder="why not; the model reads this")
         self._keys = TextBox("group-keys")
         self._box = Vertical(id="group-box")
@@ -86,11 +94,12 @@ class GroupScreen(ModalScreen[str | None]):
             yield self._head
             yield self._list
             yield self._reason
+            yield self._rule
             yield self._keys
 
     def on_mount(self) -> None:
         """Show the questions and stop their clocks."""
-        self._reason.display = False
+        self._reason.display = self._rule.display = False
         self._box.set_class(self._first.details.risk is Risk.HIGH, "-high")
         self.post_message(HoldGroup(tuple(self._shown), on=True))
         self._list.focus()
@@ -141,9 +150,11 @@ class GroupScreen(ModalScreen[str | None]):
         for item_id, shown in self._shown.items():
             gone = replace(shown, state=ConfirmationState.CANCELLED) if shown.pending else shown
             self._shown[item_id] = queue.find(item_id) or gone
-        if self._sent and not any(item.pending for item in self._shown.values()):
+        if self._answered and not any(item.pending for item in self._shown.values()):
             self._close()
         elif self.open_ids != before:
+            if self._rule.display:
+                self._rule.begin(self._rule.wording, self._denying, self.open_ids)
             self.rearm()
         else:
             self.draw()
@@ -189,10 +200,44 @@ class GroupScreen(ModalScreen[str | None]):
             self._reason.focus()
         self.draw()
 
+    def action_rule(self) -> None:
+        """Write a rule that would allow the targets; its effect is shown before it is saved."""
+        if self.targets and self._may("make a rule", twice=False):
+            self._denying = self.targets
+            groups = group_questions(item for item_id, item in self._asked.items() if item_id in self.targets)
+            self._rule.display = True
+            self._rule.begin(rule_wording(groups[0]), self.targets, self.open_ids)
+            self.rearm()
+
+    def show_effect(self, item_ids: tuple[str, ...], effect: RuleEffect) -> None:
+        """Show what the rule would do."""
+        self._rule.show_effect(item_ids, effect)
+        self.rearm()
+
+    @on(Input.Changed, "#group-rule")
+    def _rule_changed(self) -> None:
+        self._rule.judge()
+        self.rearm()
+
+    def action_save_rule(self) -> None:
+        """Save the rule as its effect is shown; the questions it allows are approved."""
+        ready = self.guard.press(("rule", self._rule.shown), whole=True) is Readiness.READY
+        if self._rule.display and self._rule.can_be_saved and ready:
+            self._answered = True
+            self._rule.save()
+            self._leave_form()
+        self.rearm()
+
+    def action_scope(self) -> None:
+        """Change how far the rule reaches; one about HIGH risk ends with the session."""
+        if self._rule.display and self._first.details.risk is not Risk.HIGH:
+            self._rule.widen()
+            self.rearm()
+
     def action_take_newer(self) -> None:
         """Add the similar questions that came since to the list."""
         newer = {item.id: item for item in self.newer}
-        if newer and not self._reason.display:
+        if newer and not self._reason.display and not self._rule.display:
             self._shown |= newer
             self._asked |= newer
             self.post_message(HoldGroup(tuple(newer), on=True))
@@ -200,8 +245,8 @@ class GroupScreen(ModalScreen[str | None]):
 
     def action_back(self) -> None:
         """Leave the reason, or close the list and keep the questions."""
-        if self._reason.display:
-            self._leave_reason()
+        if self._reason.display or self._rule.display:
+            self._leave_form()
             self.rearm()
         else:
             self._close()
@@ -217,7 +262,7 @@ class GroupScreen(ModalScreen[str | None]):
         event.stop()
         left = tuple(item_id for item_id in self._denying if item_id in self.open_ids)
         if left and self.guard.press(("deny with a reason", left)) is Readiness.READY:
-            self._leave_reason()
+            self._leave_form()
             self._decide(left, approved=False, reason=event.value.strip() or None)
         self.draw()
 
@@ -227,21 +272,22 @@ class GroupScreen(ModalScreen[str | None]):
         return (verb, self.targets)
 
     def _may(self, verb: str, *, twice: bool | None = None) -> bool:
-        if not self.targets or self._reason.display:
+        if not self.targets or self._reason.display or self._rule.display:
             return False
         if twice is None:
             twice = len(self.targets) > 1 or (verb == "approve" and self._first.details.risk is Risk.HIGH)
         return self.guard.press(self._decision(verb), whole=True, twice=twice) is Readiness.READY
 
     def _decide(self, item_ids: tuple[str, ...], *, approved: bool, reason: str | None = None) -> None:
+        self._answered = True
         self._sent.update(item_ids)
         self._marked.difference_update(item_ids)
         self.post_message(DecideGroup(item_ids, approved, reason))
         self.rearm()
 
-    def _leave_reason(self) -> None:
+    def _leave_form(self) -> None:
         self._denying = ()
-        self._reason.display = False
+        self._reason.display = self._rule.display = False
         self._list.focus()
 
     def _close(self, item_id: str | None = None) -> None:
@@ -288,6 +334,7 @@ class GroupScreen(ModalScreen[str | None]):
         """Limit the list so that head and keys stay visible."""
         width = min(WIDTH, self.size.width) - 4
         around = self._head.rows_at(width) + self._keys.rows_at(width) + (1 if self._reason.display else 0)
+        around += self._rule.rows_at(width) if self._rule.display else 0
         self._list.styles.max_height = max(3, int(self.size.height * SHARE_OF_HEIGHT) - BORDERS - around)
 
     def _head_lines(self) -> list[StyledLine]:
@@ -309,6 +356,8 @@ class GroupScreen(ModalScreen[str | None]):
             if not left:
                 return [line("These questions have ended: what you type decides nothing.   ", ESC, " back")]
             return [line(("Enter", TextRole.ACCENT), f" denies {_questions(left)} with this reason   ", ESC, " back")]
+        if self._rule.display:
+            return [self._rule.key_line(ready=self.guard.readiness(whole=True) is Readiness.READY)]
         if not self.open_ids:
             return [line("Nothing here waits any more.   ", ESC, " close")]
         targets = len(self.targets)
@@ -334,7 +383,9 @@ class GroupScreen(ModalScreen[str | None]):
                 ("n", role),
                 " deny  ",
                 ("r", role),
-                " deny, why  ",
+                " why  ",
+                ("A", role),
+                " rule  ",
                 ("space", TextRole.ACCENT),
                 " choose  ",
                 *((("m", TextRole.ACCENT), f" {newer} more since  ") if newer else ()),

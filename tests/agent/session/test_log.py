@@ -26,7 +26,7 @@ from ollm_tui.agent.events import (
     UserMessageEvent,
     read_event,
 )
-from ollm_tui.agent.session.catalogue import take_broken_off
+from ollm_tui.agent.session.catalogue import RECENT_CALLS, recent_calls, take_broken_off
 from ollm_tui.agent.session.log import SessionLog
 from ollm_tui.core.bus.states import Origin
 
@@ -183,3 +183,21 @@ def test_a_session_that_ended_is_not_named_and_a_damaged_log_does_no_harm(tmp_pa
     os.truncate(cut.path, cut.path.stat().st_size - 5)
     found = take_broken_off(tmp_path, tmp_path)
     assert found is not None and "a turn was running" in found.text
+
+
+def test_recent_calls_are_those_of_the_workspace_newest_first(tmp_path: Path) -> None:
+    def session(name: str, workspace: str, *commands: str) -> Path:
+        log = begun(tmp_path, name, Path(workspace))
+        for command in commands:
+            log.write(ToolCallEvent(call_id="c", name="shell", arguments={"command": command}, origin=Origin.MODEL))
+        log.close()
+        with log.path.open("ab") as file:
+            file.write(b'{"type": "tool_call", "id": 99, "cut')
+        os.utime(log.path, (int(name), int(name)))
+        return log.path.parent
+
+    session("1", "/ws", *(f"make {number}" for number in range(RECENT_CALLS)))
+    session("2", "/other", "make elsewhere")
+    found = recent_calls(session("3", "/ws", "make a", "make b"))
+    assert [call.arguments["command"] for call in found[:3]] == ["make b", "make a", f"make {RECENT_CALLS - 1}"]
+    assert len(found) == RECENT_CALLS
