@@ -21,10 +21,8 @@ from ollm_tui.core.files.journal_states import (
     signature_of,
     state_of,
 )
-from ollm_tui.core.search.workspace_scan import MOST_SCANNED, Scan, scan_workspace
+from ollm_tui.core.search.workspace_scan import KEPT_BYTES, MOST_SCANNED, Scan, scan_workspace
 
-KEPT_BYTES = 1_000_000
-"""Files up to this size are kept before a command may change them."""
 FIRST_SECONDS = 0.1
 """How long a command waits for that; the newest files come first, and the rest is kept while it runs."""
 _AT_ONCE = 4_000_000

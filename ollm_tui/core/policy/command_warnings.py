@@ -12,6 +12,7 @@ from ollm_tui.core.policy.shell.program_table import program_key, tables
 from ollm_tui.core.policy.shell.read_only import path_in
 from ollm_tui.core.policy.shell.shell_line import ShellLine, analyse, last_program
 from ollm_tui.core.policy.shell.words import SimpleCommand
+from ollm_tui.core.search.workspace_scan import not_kept
 from ollm_tui.core.tools.context import CommandFacts
 from ollm_tui.core.tools.file_changes import git_status
 
@@ -139,24 +140,29 @@ def _sensitive_paths(line: ShellLine, paths: CommandPaths) -> list[str]:
 def _deleted_files(line: ShellLine, paths: CommandPaths) -> list[str]:
     """Name the files that would be deleted, their size, and whether git still has them."""
     known = tables()
-    files: list[Path] = []
-    total = 0
+    found: list[tuple[Path, int]] = []
     for command in line.all_commands:
         if program_key(command.name) not in known.deleting or command.name == "kill":
             continue
         for word in command.words[1:]:
             if word.literal and not word.text.startswith("-"):
-                for path, size in _files_at(paths.location(word.text)):
-                    files.append(path)
-                    total += size
-    if not files:
+                found += _files_at(paths.location(word.text))
+    if not found:
         return []
+    files, total = [path for path, _ in found], sum(size for _, size in found)
     more = " or more" if len(files) >= MAX_DELETED else ""
     shown = _named(tuple(paths.workspace.shown(path) for path in files), quoted=True)
     git = git_status(files)
     noun = "file" if len(files) == 1 else "files"
     deletes = f"Deletes {len(files):,}{more} {noun} ({total:,} bytes): {shown}"
-    return [f"{deletes}; {git}" if git else deletes]
+    return [f"{deletes}; {git}" if git else deletes, *_lost(found, paths.workspace)]
+
+
+def _lost(files: list[tuple[Path, int]], workspace: Workspace) -> list[str]:
+    """Say how many files `ollm-tui undo` could not bring back."""
+    lost = not_kept(map(str, workspace.roots), ((os.fsencode(path), size) for path, size in files))
+    which = "it" if lost == len(files) == 1 else f"{lost:,} of them"
+    return [f"Undo cannot bring {which} back (ignored by git, larger than 1 MB, or credentials)"] if lost else []
 
 
 def _files_at(path: Path | None) -> list[tuple[Path, int]]:

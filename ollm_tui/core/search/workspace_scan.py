@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from ollm_tui.core.base.app_dirs import config_dir, data_dir, state_dir
 from ollm_tui.core.fence.dir_handle import DirHandle
+from ollm_tui.core.fence.protected_paths import holds_credentials
 from ollm_tui.core.search.listing import ListedDirectory, Listing, ListingOptions, directory_cache
 from ollm_tui.core.search.listing_scope import with_slash
 
 MOST_SCANNED = 50_000
 """Files looked at; of a larger workspace only so many are compared, and the entry says so."""
+KEPT_BYTES = 1_000_000
+"""Files up to this size are kept before a command may change them, but for credentials."""
 _COARSE_NS = 12_000_000
 """Nanoseconds in which some kernels give two changes the same time."""
 
@@ -47,12 +51,30 @@ def is_changed(before: os.stat_result, after: os.stat_result) -> bool:
     return (before.st_ino, before.st_size) != (after.st_ino, after.st_size)
 
 
+def not_kept(roots: Iterable[str], files: Iterable[tuple[bytes, int]]) -> int:
+    """Return how many files, by real path and size, undo could not bring back once a command has deleted them."""
+    kept: set[bytes] = set()
+    for root in roots:
+        start, listing = _listing(root)
+        kept.update(start + path for path in listing.files(links=True))
+    return sum(
+        size > KEPT_BYTES or path not in kept or holds_credentials(os.fsdecode(path).split("/")) for path, size in files
+    )
+
+
+def _listing(root: str) -> tuple[bytes, Listing]:
+    start = with_slash(os.fsencode(root))
+    own = [with_slash(os.fsencode(os.path.realpath(each))) for each in (config_dir(), data_dir(), state_dir())]
+    options = ListingOptions(include_hidden=True, off_limits=own)  # a home directory as workspace holds them
+    return start, Listing(DirHandle.at(start), start, options)
+
+
 def scan_workspace(root: str) -> Scan:
     """Return what lies below the root now. Blocks. Raises OSError where the root cannot be read."""
     scan = Scan()
-    start = with_slash(os.fsencode(root))
-    handle = DirHandle.at(start)
-    for directory in Listing(handle, start, ListingOptions(include_hidden=True)).directories():
+    start, listing = _listing(root)
+    handle = listing.handle
+    for directory in listing.directories():
         relative = directory.path[len(start) :]
         try:
             descriptor = handle.directory(relative or b".")

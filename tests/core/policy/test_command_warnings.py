@@ -86,6 +86,14 @@ def test_a_deletion_says_what_git_still_has(root: Path) -> None:
     assert warnings(root, "rm -r src")[0].endswith("; 1 tracked by git, 1 not")
 
 
+def test_a_deletion_says_what_undo_could_not_bring_back(root: Path) -> None:
+    (root / ".gitignore").write_text("b.py\n")
+    lost = "(ignored by git, larger than 1 MB, or credentials)"
+    assert warnings(root, "rm -r src")[1:] == (f"Undo cannot bring 1 of them back {lost}",)
+    assert warnings(root, "rm src/b.py")[1:] == (f"Undo cannot bring it back {lost}",)
+    assert warnings(root, "rm src/a.py")[1:] == ()
+
+
 def test_the_parts_are_named_as_they_were_understood() -> None:
     assert ShellCommandReader().facts("ls   -l; 'git' status | head").parts == ("ls -l", "git status", "head")
 
