@@ -1,8 +1,12 @@
 """The command line; this file is all that `--version` loads."""
 
+import resource
 import sys
 
 from ollm_tui import __version__
+
+LEAST_MEMORY = 96 << 20
+"""Bytes of address space without which nothing is tried: libraries in Rust abort where an allocation fails."""
 
 OUT_OF_MEMORY = ("can't start new thread", "failed to map segment", "cannot allocate memory")
 """What errors other than MemoryError say when memory is short, lower-case."""
@@ -15,6 +19,8 @@ def main(argv: list[str] | None = None) -> int:
         print(f"ollm-tui {__version__}")
         return 0
     try:
+        if 0 <= resource.getrlimit(resource.RLIMIT_AS)[0] < LEAST_MEMORY:  # -1 is no limit
+            raise MemoryError
         from ollm_tui.cli.command_line import dispatch, hide_environment, replace_closed_streams, restore_signals
 
         if argv is None:
