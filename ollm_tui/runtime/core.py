@@ -30,7 +30,7 @@ from ollm_tui.core.policy.approvals import ApprovalStore, ApprovalUses
 from ollm_tui.core.policy.audit import AuditEntry, AuditEvent, AuditLog, AuditWriter, with_decision
 from ollm_tui.core.policy.audit_chain import EndFile
 from ollm_tui.core.policy.engine import PolicyEngine
-from ollm_tui.core.sandbox.engines import Sandbox, bubblewrap
+from ollm_tui.core.sandbox.engines import Sandbox
 from ollm_tui.core.shell.detached_jobs import JobRecords
 from ollm_tui.core.shell.hub import CommandHub
 from ollm_tui.core.shell.status import CommandKind
@@ -150,7 +150,7 @@ async def open_core(
     )
     if context.attended:
         # The probe runs a program: whoever judges the first call must not wait for it.
-        asyncio.get_running_loop().run_in_executor(None, bubblewrap)
+        asyncio.get_running_loop().run_in_executor(None, lambda: context.sandbox.works)
     undo = open_undo(state_dir(), root, clock)
     if not judging_only:
         notices += await asyncio.to_thread(_prepare_undo, undo)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,11 +21,12 @@ from ollm_tui.core.sandbox.landlock import abi
 from ollm_tui.core.sandbox.landlock_work import LandlockCage
 from ollm_tui.core.sandbox.layout import IMAGE, CageLimits, WorkGrant
 from ollm_tui.core.sandbox.nsjail import NsjailCage
+from ollm_tui.core.sandbox.seatbelt import SeatbeltCage
 from ollm_tui.core.sandbox.work import Enforcement, WorkCage
 
 PROBE_SECONDS = 5.0
 
-WORK_ENGINES: tuple[type[WorkCage], ...] = (BubblewrapCage, NsjailCage, LandlockCage, DockerCage)
+WORK_ENGINES: tuple[type[WorkCage], ...] = (BubblewrapCage, NsjailCage, LandlockCage, SeatbeltCage, DockerCage)
 """The engines for work, best first."""
 
 
@@ -37,6 +39,7 @@ class SandboxMode(StrEnum):
     NSJAIL = "nsjail"
     LANDLOCK = "landlock"
     DOCKER = "docker"
+    SANDBOX_EXEC = "sandbox-exec"
 
 
 @dataclass(frozen=True)
@@ -172,7 +175,7 @@ def engines() -> tuple[EngineReport, ...]:
 @lru_cache(maxsize=1)
 def landlock() -> EngineReport:
     """Return what holds commands that only read, tried once."""
-    version = abi()
+    version = abi() if sys.platform == "linux" else 0  # elsewhere the number is that of another system call
     problem = "" if look.works() else "the kernel offers no landlock with seccomp"
     scoped = version >= look.SCOPED_SIGNALS
     limits: dict[str, Enforcement] = dict.fromkeys(("files", "metadata", "network", "sockets"), Enforcement.ENFORCED)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
@@ -33,7 +34,12 @@ class LandlockCage(WorkCage):
     @classmethod
     def locate(cls) -> str:
         """Return the kernel's name: there is no program."""
-        return "linux"
+        return "linux" if sys.platform == "linux" else ""
+
+    @classmethod
+    def missing(cls) -> str:
+        """Return why there is none."""
+        return "landlock is a part of Linux"
 
     def __init__(self, program: str, grant: WorkGrant) -> None:
         super().__init__(program, grant)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 import shutil
+import sys
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,6 +20,7 @@ from ollm_tui.core.sandbox.engines import WORK_ENGINES, Sandbox, SandboxMode, Sa
 from ollm_tui.core.sandbox.landlock_work import LandlockCage
 from ollm_tui.core.sandbox.layout import WorkGrant
 from ollm_tui.core.sandbox.nsjail import NsjailCage
+from ollm_tui.core.sandbox.seatbelt import SeatbeltCage
 from tests.core.sandbox.work_room import IDENTITY, TCP, Room
 
 IMPOSSIBLE = {
@@ -129,6 +132,31 @@ def test_nsjail_is_told_the_same_layout(room: Room) -> None:
     colon.mkdir()
     with pytest.raises(OSError, match="colon"):
         NsjailCage("/usr/bin/nsjail", WorkGrant([colon])).command(["true"], {})
+
+
+def test_the_profile_for_macos_says_the_same_layout(room: Room) -> None:
+    grant = WorkGrant([room.workspace], files={"code.sh": b"exit"}, secrets_hidden=True)
+    cage = SeatbeltCage("/usr/bin/sandbox-exec", grant)
+    try:
+        argv = cage.command(["run", "it"], {"HOME": str(room.home), "PATH": "/usr/bin"})
+        rules = argv[2].splitlines()
+        root = json.dumps(str(room.workspace))[:-1]
+
+        def place(rule: str) -> int:
+            return rules.index(f"({rule})")
+
+        writes = place(f'allow file-read* file-write* (subpath {root}")')
+        assert place(f"deny file-read* (subpath {json.dumps(str(room.home))})") < writes
+        assert place(f'deny file-write* (subpath {root}/.git")') > writes
+        assert place(f'deny file-read* file-write* (subpath {root}/.env")') > writes
+        assert place(f'deny file-write-unlink (literal {root}/sub")') > writes
+        assert "(deny default)" in rules and not any("network" in rule for rule in rules)
+        assert list(argv[-2:]) == ["run", "it"] and argv[1] == "-p"
+        assert Path(cage.file("code.sh")).read_bytes() == b"exit"
+    finally:
+        cage.close()
+    if sys.platform != "darwin":
+        assert "macOS" in work_report(SeatbeltCage).problem
 
 
 def test_a_program_that_holds_nothing_is_no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
