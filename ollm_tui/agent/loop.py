@@ -136,6 +136,11 @@ class Agent:
             self._instructions.forget()
         self._instructed = False
 
+    def use(self, provider: wire.Provider) -> None:
+        """Go on with another model, between two turns; what was learned of the last one's window is forgotten."""
+        self.provider = provider
+        self.context = ContextKeeper(lambda: self.provider, self.stream)
+
     async def run_turn(self, text: str) -> TurnStatus:
         """Answer the person; raise RuntimeError while a turn runs, every other error is an event."""
         self._begin()

@@ -28,11 +28,12 @@ COMMANDS = {
     "undo": "undo:run_command",
     "memory": "data:run_memory",
     "sandbox": "sandbox:run_command",
+    "models": "models:run_command",
     "help": "command_line:run_help",
 }
 """Command words, and the module of this package and its function that run each; imported only when it runs."""
 COMMANDS_HELP = (
-    "Further commands: run, tool, policy, doctor, config, trust, sessions, trash, undo, memory, sandbox, help;"
+    "Further commands: run, tool, policy, doctor, config, trust, sessions, trash, undo, memory, sandbox, models, help;"
     " each takes --help."
 )
 MODES = ("ask", "auto-edit", "plan", "yolo")

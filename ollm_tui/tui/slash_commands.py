@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from inspect import isawaitable
 
-from ollm_tui.tui.protocol.intents import CompactConversation, Intent, RetryTurn, ShowContext
+from ollm_tui.tui.protocol.intents import ChooseModel, CompactConversation, Connect, Intent, RetryTurn, ShowContext
 
 Words = Callable[[], Iterable[str]]
 
@@ -79,5 +79,7 @@ def conversation_commands(handle: Callable[[Intent], object]) -> tuple[SlashComm
             "[WORDS]",
         ),
         SlashCommand("context", "What fills the model's window", lambda _: handle(ShowContext())),
+        SlashCommand("connect", "Look for model servers again", lambda _: handle(Connect())),
+        SlashCommand("model", "The models there are, or another one", lambda name: handle(ChooseModel(name)), "[NAME]"),
         SlashCommand("retry", "Send the last message again", lambda _: handle(RetryTurn())),
     )

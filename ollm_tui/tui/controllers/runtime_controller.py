@@ -32,6 +32,7 @@ from ollm_tui.tui.controllers.confirmations_controller import ConfirmationsContr
 from ollm_tui.tui.controllers.conversation_controller import ConversationController
 from ollm_tui.tui.controllers.jobs_controller import JobsController
 from ollm_tui.tui.controllers.memory_controller import MemoryController
+from ollm_tui.tui.controllers.models_controller import ModelsController
 from ollm_tui.tui.controllers.sessions_controller import SessionsController
 from ollm_tui.tui.controllers.stored_entries import StoredEntriesController
 from ollm_tui.tui.controllers.todos_controller import StoreWatcher, TodosController
@@ -93,6 +94,7 @@ class RuntimeController:
         self._trust = TrustController(core, post, self._policy_changed)
         self._sessions = SessionsController(runtime, post, clock, self._session_switched)
         self._status = StatusController(runtime, post)
+        self._models = ModelsController(runtime, post, self._model_switched)
         self._closing_lines = closing_lines
         self._still_running: tuple[str, ...] = ()
         self._unsubscribe = runtime.stream.subscribe(self._on_event)
@@ -135,6 +137,12 @@ class RuntimeController:
     def _new_conversation(self) -> ConversationController:
         described = self._runtime.agent.provider.describe()
         return ConversationController(described.model or described.provider, lambda: not self._runtime.log.error)
+
+    def _model_switched(self) -> None:
+        """Show the model that is in use from now on."""
+        described = self._runtime.agent.provider.describe()
+        self._conversation.model = described.model or described.provider
+        self._status.model_switched()
 
     async def _session_switched(self) -> None:
         """Show the session that took the place of the one before."""
@@ -213,6 +221,8 @@ class RuntimeController:
                 self._start(self._trust.handle(intent))
             case intents.SessionIntent():
                 self._start(self._sessions.handle(intent))
+            case intents.ModelIntent():
+                self._start(self._models.handle(intent))
             case _:
                 log.warning("no controller takes %s", type(intent).__name__)
 
@@ -286,6 +296,7 @@ class StatusController:
     """Status of the session, posted whole after each change."""
 
     def __init__(self, runtime: Runtime, post: PostUpdate) -> None:
+        self._runtime = runtime
         self._executor = runtime.core.executor
         self._post = post
         configuration = runtime.core.configuration
@@ -327,6 +338,19 @@ class StatusController:
         """Take back the offer to go on with the session that broke off: the person goes on with this one."""
         if self.now.broken_off:
             self._change(replace(self.now, broken_off=""))
+
+    def model_switched(self) -> None:
+        """Name the model that is in use, of which nothing was used yet."""
+        described = self._runtime.agent.provider.describe()
+        self._change(
+            replace(
+                self.now,
+                model=described.model or described.provider,
+                tokens_used=None,
+                tokens_limit=described.context_window,
+                offline=described.provider == "offline",
+            )
+        )
 
     def policy_read(self, error: str | None) -> None:
         """Set the state of the policy; with an error everything is denied."""

@@ -82,6 +82,21 @@ class ShowContext(TurnIntent):
     """Tell what fills the model's window."""
 
 
+class ModelIntent(Intent):
+    """Base of the intents about models."""
+
+
+@dataclass
+class ChooseModel(ModelIntent):
+    """Take another model for the session; without a name list them."""
+
+    name: str = ""
+
+
+class Connect(ModelIntent):
+    """Look for model servers again."""
+
+
 class InterruptTurn(TurnIntent):
     """Stop the running turn."""
 

@@ -1,0 +1,152 @@
+"""The models of all servers that can be reached: listing them, and taking one for the session (contract section 10)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ollm_tui.agent.events import NoticeEvent
+from ollm_tui.agent.providers.http_connection import HttpConnection
+from ollm_tui.agent.providers.json_values import as_text, member
+from ollm_tui.agent.providers.ollama import OllamaProvider
+from ollm_tui.agent.providers.openai import OpenAIProvider
+from ollm_tui.agent.providers.provider import ModelInfo, Provider, ProviderError
+from ollm_tui.agent.providers.server_address import ServerAddress, ollama_address, openai_address
+from ollm_tui.config import Settings
+from ollm_tui.runtime.model_provider import (
+    USUAL_TARGETS,
+    FoundServer,
+    ProbeTarget,
+    ServerKind,
+    ollama_host,
+    probe_servers,
+    probe_targets,
+    probing_allowed,
+)
+from ollm_tui.runtime.runtime import Runtime
+
+LOOKED_AT = 40
+"""Models of a server whose window and abilities are asked for one by one."""
+
+
+class ModelNotFoundError(Exception):
+    """No model, or more than one, has the name; the message says which there are."""
+
+
+@dataclass(frozen=True)
+class OfferedModel:
+    """A model of a server; None is what the server did not tell."""
+
+    server: FoundServer
+    info: ModelInfo
+    calls_tools: bool | None = None
+    loaded: bool = False
+    """Whether it is in memory now."""
+
+    def __str__(self) -> str:
+        """Return it on one line: name, size, window, what it cannot do, where it is."""
+        facts = [self.info.parameter_size or "", _gigabytes(self.info.size), _window(self.info.context_window)]
+        facts += ["no tools" if self.calls_tools is False else "", "loaded" if self.loaded else ""]
+        return "  ".join(filter(None, [self.info.name, *facts, f"({self.server.label} at {self.server.base_url})"]))
+
+
+async def offered_models(settings: Settings, usual: Sequence[ProbeTarget] = USUAL_TARGETS) -> tuple[OfferedModel, ...]:
+    """Return the models of the servers that answer: the one that is set, OLLAMA_HOST and the usual ports."""
+    targets = probe_targets(ollama_host(), usual if probing_allowed() else ())
+    if settings.base_url is not None:
+        kind = ServerKind.OLLAMA if settings.provider == "ollama" else ServerKind.OPENAI
+        own = ProbeTarget("your server", kind, given=_address(kind, settings.base_url))
+        targets = (own, *(target for target in targets if target.address.url != own.address.url))
+    servers = await probe_servers(targets=targets)
+    found = await asyncio.gather(*(_models_of(server, settings) for server in servers))
+    return tuple(model for models in found for model in models)
+
+
+def choose(models: Sequence[OfferedModel], name: str) -> OfferedModel:
+    """Return the one model of that name, or whose name begins so. Raises ModelNotFoundError."""
+    found = [model for model in models if model.info.name == name]
+    found = found or [model for model in models if model.info.name.startswith(name)]
+    if not found:
+        there = ", ".join(model.info.name for model in models[:8]) or "no server answers"
+        raise ModelNotFoundError(f"There is no model {name}: {there}.")
+    if len({model.info.name for model in found}) > 1:
+        names = ", ".join(model.info.name for model in found)
+        raise ModelNotFoundError(f"Several models begin with {name}: {names}. Write more of the name.")
+    return found[0]
+
+
+async def switch_model(runtime: Runtime, model: OfferedModel) -> None:
+    """Take another model for the session, between two turns. Raises RuntimeError while one runs."""
+    if runtime.agent.busy:
+        raise RuntimeError("A turn is running. Stop it first (Esc twice), then choose the model.")
+    before = runtime.agent.provider
+    runtime.agent.use(_provider(model.server, runtime.core.configuration.settings, model.info.name))
+    await before.aclose()
+    words = f"The model is now {model.info.name} ({model.server.label} at {model.server.base_url})."
+    if model.calls_tools is False:
+        words += " It cannot call tools: it can talk, but do nothing."
+    runtime.stream.publish(NoticeEvent(text=words))
+
+
+async def _models_of(server: FoundServer, settings: Settings) -> list[OfferedModel]:
+    provider = _provider(server, settings, None)
+    try:
+        infos = await provider.list_models()
+        if not isinstance(provider, OllamaProvider):
+            return [OfferedModel(server, info) for info in infos]
+        facts = await asyncio.gather(*(_with_facts(provider, server, info) for info in infos[:LOOKED_AT]))
+        loaded = await _loaded(server)
+        rest = [OfferedModel(server, info) for info in infos[LOOKED_AT:]]
+        return [replace(model, loaded=model.info.name in loaded) for model in (*facts, *rest)]
+    except ProviderError:
+        return []  # it answered a moment ago
+    finally:
+        await provider.aclose()
+
+
+async def _with_facts(provider: OllamaProvider, server: FoundServer, info: ModelInfo) -> OfferedModel:
+    try:
+        facts = await provider.model_facts(info.name)
+    except ProviderError:
+        return OfferedModel(server, info)
+    window = facts.own_window or facts.longest_window
+    able = None if facts.capabilities is None else not facts.lacks("tools")
+    return OfferedModel(server, replace(info, context_window=window), able)
+
+
+async def _loaded(server: FoundServer) -> frozenset[str]:
+    connection = HttpConnection(_address(server.kind, server.base_url))
+    try:
+        rows = member(await connection.query("api/ps"), "models")
+    except ProviderError:
+        return frozenset()
+    finally:
+        await connection.aclose()
+    if not isinstance(rows, list):
+        return frozenset()
+    return frozenset(name for row in rows if (name := as_text(member(row, "name"))))
+
+
+def _address(kind: ServerKind, url: str) -> ServerAddress:
+    return ollama_address(url) if kind is ServerKind.OLLAMA else openai_address(url)
+
+
+def _provider(server: FoundServer, settings: Settings, model: str | None) -> Provider:
+    """Return the provider of a server; the person's key goes to the server they named alone."""
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    given = None if settings.base_url is None else _address(server.kind, settings.base_url).url
+    own_key = key if given == server.base_url else None
+    if server.kind is ServerKind.OLLAMA:
+        host = ollama_host()
+        address = host if host and ollama_address(host).url == server.base_url else server.base_url
+        return OllamaProvider(address, model, settings.num_ctx, api_key=own_key)
+    return OpenAIProvider(server.base_url, model, own_key, context_window=settings.num_ctx)
+
+
+def _gigabytes(size: int | None) -> str:
+    return "" if size is None else f"{size / 1e9:.1f} GB"
+
+
+def _window(tokens: int | None) -> str:
+    return "" if tokens is None else f"{tokens // 1024}k window" if tokens >= 1024 else f"{tokens} tokens window"
