@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ollm_tui.core.bus.states import CallState
 from ollm_tui.tui.values import AnswerEntry, CallEntry, Entry, NoteEntry, UserEntry
+
+if TYPE_CHECKING:
+    from ollm_tui.core.base.results import JsonObject
 
 KEPT_CHARACTERS = 400
 """A shorter text stays in memory: reading it back costs more than it takes."""
@@ -58,3 +63,14 @@ def without_text(entry: Entry) -> Entry:
             return replace(entry, arguments="", output="", preview=None, stored=True)
         case CallEntry():
             return entry
+
+
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def arguments_text(arguments: JsonObject) -> str:
+    """Return a call's arguments as JSON, one a line."""
+    if any(isinstance(value, dict | list) for value in arguments.values()) or not arguments:
+        return json.dumps(arguments, indent=2, ensure_ascii=False)
+    # Indenting is Python's slow encoder, and thousands of calls come at once where a session is gone on with.
+    return "{\n" + ",\n".join(f"  {_encode(name)}: {_encode(value)}" for name, value in arguments.items()) + "\n}"

@@ -31,6 +31,7 @@ from ollm_tui.agent.events import (
 )
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.states import CallOutcome, CallState, ConfirmationState
+from ollm_tui.tui.entry_texts import arguments_text
 from ollm_tui.tui.values import (
     AnswerEntry,
     AnswerGrew,
@@ -171,7 +172,7 @@ class ConversationController:
         return [_changed(self._last)]
 
     def _begun(self, event: ToolCallEvent) -> CallEntry:
-        arguments = json.dumps(event.arguments, indent=2, ensure_ascii=False)
+        arguments = arguments_text(event.arguments)
         summary = summary_of(event.arguments)
         return CallEntry(event.call_id, event.name, summary, arguments=arguments, logged=self._at(event))
 

@@ -54,6 +54,9 @@ from ollm_tui.tui.values import (
 
 log = logging.getLogger(__name__)
 
+PIECE = 250
+"""Entries of an earlier conversation that are shown at once, so that keys are taken in between."""
+
 
 @asynccontextmanager
 async def open_backend(options: Options, post: PostUpdate, clock: Clock) -> AsyncGenerator[Backend]:
@@ -128,7 +131,9 @@ class RuntimeController:
         opened = self._runtime.session.now
         entries = await asyncio.to_thread(self._conversation.replay, opened.earlier.events)
         if entries:
-            self._post(updates.ConversationUpdate(ConversationCleared(entries)))
+            self._post(updates.ConversationUpdate(ConversationCleared(entries[:PIECE])))
+        for at in range(PIECE, len(entries), PIECE):
+            self._post(updates.ConversationUpdate(EntriesChanged(entries[at : at + PIECE])))
         self._note(*(NoteEntry(f"opened-{at}", text) for at, text in enumerate(opened.notices)))
         self._runtime.begin()
         if opened.history.waiting:

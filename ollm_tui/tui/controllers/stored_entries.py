@@ -18,7 +18,7 @@ from ollm_tui.agent.events import (
     UserMessageEvent,
 )
 from ollm_tui.agent.session.reading import MAX_LINE, event_in
-from ollm_tui.tui.entry_texts import has_words
+from ollm_tui.tui.entry_texts import arguments_text, has_words
 from ollm_tui.tui.protocol import PostUpdate, intents
 from ollm_tui.tui.protocol.updates import ConversationUpdate, FoundUpdate
 from ollm_tui.tui.values import AnswerEntry, CallEntry, EntriesRead, Entry, NoteEntry, UserEntry
@@ -89,8 +89,7 @@ def _with_text(entry: Entry, event: Event) -> Entry:
         case AnswerEntry(), AssistantMessageEvent():
             return replace(entry, text=event.text, reasoning=event.reasoning, stored=False)
         case CallEntry(), ToolCallEvent():
-            arguments = json.dumps(event.arguments, indent=2, ensure_ascii=False)
-            return replace(entry, arguments=arguments, stored=False)
+            return replace(entry, arguments=arguments_text(event.arguments), stored=False)
         case CallEntry(), ConfirmationRequestedEvent():
             return replace(entry, preview=event.request.details.preview, stored=False)
         case CallEntry(), ToolResultEvent():
