@@ -71,8 +71,10 @@ def repair(tool: AnyTool, arguments: JsonValue) -> RepairedArguments:
 def _repair_object(arguments: JsonObject, schema: JsonObject, notes: list[str], where: str) -> JsonObject:
     properties = _objects(schema.get("properties"))
     required = _required(schema)
-    wire_names = {to_snake(name): name for name in properties}
-    named = {wire_names.get(key, key): value for key, value in arguments.items()}
+    named = dict(arguments)
+    if not named.keys() <= properties.keys():
+        wire_names = {to_snake(name): name for name in properties}
+        named = {wire_names.get(key, key): value for key, value in arguments.items()}
     for name in properties:
         if name not in named and (name in required or name in DIRECTORY_NAMES):
             stray = _near_miss(name, named, properties, optional=name not in required)

@@ -30,6 +30,9 @@ SKIPPED_BELOW = frozenset({".git", "node_modules", ".venv", "__pycache__"})
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_.,@%+=: -][A-Za-z0-9_./,@%+=:~ -]*")
 
 
+_BARE = ("objects", "commondir")
+"""With HEAD, what makes git take a directory for a repository: the second says where the rest lies."""
+
 IGNORE_FILES = frozenset({".gitignore", ".ignore", ".rgignore"})
 MAX_IGNORE_BYTES = 65_536
 
@@ -115,7 +118,7 @@ class CommandPaths:
             real = self._resolve(directory).real
         except ToolFailure:
             return "it lies outside the workspace"
-        if all((real / name).exists() for name in ("HEAD", "objects", "refs")):
+        if self._lies_in_bare_repository(real):
             return "it looks like a bare repository, whose configuration git would follow"
         if self._repository_of(real) != self._repository_of(self.workspace.root):
             return "it belongs to another repository than the workspace"
@@ -175,6 +178,16 @@ class CommandPaths:
             return False
         real = Path(os.path.realpath(program))
         return any(real.is_relative_to(root) for root in self.workspace.roots)
+
+    def _lies_in_bare_repository(self, folder: Path) -> bool:
+        """Return whether git takes the directory, or one above up to its repository, for a repository itself."""
+        repository = self._repository_of(folder)
+        for each in (folder, *folder.parents):
+            if os.path.lexists(f"{each}/HEAD") and any(os.path.exists(f"{each}/{name}") for name in _BARE):
+                return True
+            if each == repository:
+                break
+        return False
 
     def _repository_of(self, folder: Path) -> Path | None:
         """Return the directory around this one in which git finds its repository."""

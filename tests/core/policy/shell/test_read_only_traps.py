@@ -200,7 +200,11 @@ def test_an_approved_git_command_keeps_to_the_repository_of_the_workspace(
     (tmp_path / "src").mkdir()
     (tmp_path / "bare" / "objects").mkdir(parents=True)
     (tmp_path / "bare" / "refs").mkdir()
-    (tmp_path / "bare" / "HEAD").write_text("ref: refs/heads/main\n")
+    (tmp_path / "bare" / "sub").mkdir()
+    (tmp_path / "bare" / "HEAD").symlink_to("refs/heads/main")
+    (tmp_path / "split" / "sub").mkdir(parents=True)
+    (tmp_path / "split" / "HEAD").write_text("ref: refs/heads/main\n")
+    (tmp_path / "split" / "commondir").write_text("../bare\n")
     sources = configure(Options(workspace=tmp_path)).sources
     patterns = tuple(map(ApprovalPattern.parse, ("git status *", "git add *", "cd *", "make *")))
     engine = PolicyEngine(replace(sources, commands=replace(sources.commands, approvals=patterns)))
@@ -216,7 +220,10 @@ def test_an_approved_git_command_keeps_to_the_repository_of_the_workspace(
     assert "another repository" in reason("git status", cwd="nested")
     assert "another repository" in reason("cd nested && git status")
     assert "another repository" in reason("cd nested && git add a && make")
-    assert "bare repository" in reason("cd bare && git add a")
+    for folder in ("bare", "bare/sub", "split", "split/sub"):
+        assert "bare repository" in reason(f"cd {folder} && git add a")
+        assert "bare repository" in reason("git status", cwd=folder)
+        assert "bare repository" in reason(f"cd {folder} && git log && make"), "not in the cage, as make is approved"
     assert "outside the workspace" in reason(f"cd {outside} && git status")
     assert "not known" in reason("cd $X && git status")
 
