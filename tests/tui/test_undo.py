@@ -87,7 +87,11 @@ async def test_u_on_a_finished_call_shows_that_call(workspace: Path) -> None:
         await here.wait_for("Done.")
         transcript = here.app.dashboard.chat.transcript
         transcript.focus()
-        await here.press("g", "j", "j", "u")
+        await here.press("g", "j")
+        assert "u Undo" not in here.text
+        await here.press("j")
+        await here.wait_for("u Undo")
+        await here.press("u")
         await opened(here)
         await here.wait_for("Undoing u1")
         await here.press("escape")

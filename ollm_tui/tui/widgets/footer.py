@@ -19,6 +19,7 @@ ORDER = (
     "messages.go",
     "session.go_on",
     "queue.review",
+    "chat.undo",
     "terminal.send_selection",
     "terminal.find",
     "terminal.mark",

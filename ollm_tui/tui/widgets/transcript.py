@@ -44,7 +44,7 @@ class Transcript(ScrollSurface):
         Binding("k,up", "choose(-1)", "Previous", id="chat.previous", tooltip="Mark the previous entry", show=False),
         Binding("enter,space", "fold", "Fold", id="chat.toggle", tooltip="Open or fold the marked entry", show=False),
         Binding("c", "copy", "Copy", id="chat.copy", tooltip="Copy the marked entry to the clipboard", show=False),
-        Binding("u", "undo", "Undo", id="chat.undo", tooltip="Show what the marked call changed; undo it", show=False),
+        Binding("u", "undo", "Undo", id="chat.undo", tooltip="Show what the marked call changed; undo it"),
         Binding("g,home", "top", "Top", id="chat.top", tooltip="Go to the beginning", show=False),
         Binding("G,end", "follow", "End", id="chat.end", tooltip="Go to the end and follow it", show=False),
         Binding("pageup", "page(-1)", "Page up", id="chat.page_up", tooltip="Scroll one page up", show=False),
@@ -151,6 +151,7 @@ class Transcript(ScrollSurface):
         else:
             self.chosen = max(0, min(count - 1, self.chosen + step))
         self.reveal(self.chosen)
+        self.refresh_bindings()
 
     def action_fold(self) -> None:
         """Fold or open the marked entry."""
