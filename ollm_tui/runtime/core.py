@@ -188,6 +188,7 @@ async def open_core(
 async def begin_session(core: Core, outputs: Path) -> None:
     """Keep outputs in another folder, and forget what was approved for the session before."""
     core.outputs.folder = outputs
+    core.executor.plan = None
     core.hub.keep_logs_in(outputs)
     given = core.configuration.sources.commands.approvals
     workspace = core.executor.workspace.varied(readable=(outputs,))

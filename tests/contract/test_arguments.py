@@ -45,6 +45,7 @@ CALLS: dict[str, dict[str, JsonValue]] = {
     "memory_get": {"key": "k"},
     "memory_search": {"query": "k"},
     "write_todos": {"action": "add", "task": "t"},
+    "propose_plan": {"steps": [{"task": "t", "paths": ["a.txt"]}]},
     "exec": {"command": "true", "workdir": ".", "timeout": 5},
     "file_read": {"path": "a.txt", "startLine": 1},
     "file_write": {"path": "a.txt", "content": "y"},

@@ -43,6 +43,7 @@ ARGUMENTS: dict[str, dict[str, object]] = {
     "web_search": {"query": "one"},
     "write_file": {"path": "new/a.txt", "content": "one\n"},
     "write_todos": {"action": "add", "task": "one"},
+    "propose_plan": {"steps": [{"task": "one", "commands": ["echo *"]}]},
 }
 ALIASES = ("exec", "file_read", "file_write", "file_search", "list_directory")
 

@@ -50,6 +50,7 @@ class ToolExecutor(CallJudge):
         context = options.context or ToolContext(bus=bus)
         reader = context.command_reader or ShellCommandReader()
         context = replace(context, bus=bus, workspace=workspace, attended=attended, command_reader=reader)
+        context = replace(context, adopt_plan=self.adopt_plan)
         super().__init__(registry, policy, workspace, context, options)
         self.bus = bus
         self.attended = attended

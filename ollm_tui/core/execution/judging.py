@@ -37,10 +37,13 @@ from ollm_tui.core.files.journal import Journal
 from ollm_tui.core.policy.approvals import ApprovalStore, RememberOffer
 from ollm_tui.core.policy.audit import AuditEvent
 from ollm_tui.core.policy.engine import Explanation, Floor, JudgedCall, PolicyEngine
+from ollm_tui.core.policy.plan import NOT_IN_THE_PLAN, ApprovedPlan
 from ollm_tui.core.policy.rules import Decision, Mode
 from ollm_tui.core.tools.argument_repair import repair
 from ollm_tui.core.tools.base import AnyInvocation, Effect, Question, SessionOffer
 from ollm_tui.core.tools.context import ToolContext
+from ollm_tui.core.tools.plan_grants import PlanGrant
+from ollm_tui.core.tools.propose_plan import PROPOSE_PLAN
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.core.tools.schema import function_schema
 
@@ -106,6 +109,8 @@ class CallJudge:
         self.policy = policy
         self.workspace = workspace
         self.mode = options.mode
+        self.plan: ApprovedPlan | None = None
+        """The plan that the person approved in this session."""
         self.approvals = options.approvals
         self._context = context
         self._forgiving = options.forgiving
@@ -113,8 +118,10 @@ class CallJudge:
         self._remembering = asyncio.Lock()
 
     def offered_schemas(self) -> list[JsonObject]:
-        """Return the schemas of all tools that the policy lets exist, sorted by name."""
-        return [function_schema(tool) for tool in self.registry.list() if self.policy.is_available(tool)]
+        """Return the schemas of all tools that the policy lets exist, sorted by name; a plan's in mode plan alone."""
+        tools = [tool for tool in self.registry.list() if self.policy.is_available(tool)]
+        planning = self.mode is Mode.PLAN
+        return [function_schema(tool) for tool in tools if planning or tool.name != PROPOSE_PLAN.name]
 
     async def change_policy(self, change: Callable[[PolicyEngine], PolicyEngine], workspace: Workspace) -> None:
         """Go on under what `change` makes of the policy, in this workspace; never while an approval is saved."""
@@ -261,10 +268,29 @@ class CallJudge:
         call = await self._call_to_judge(invocation, origin, signal)
         if question:
             call = replace(call, floors=(*call.floors, Floor(Decision.ASK, question)))
+        if self.plan is not None and self.plan.concerns(call):
+            return Judged(invocation, *await signal.in_thread(self._judge_by_plan, self.plan, call))
         if call.tool.effect is Effect.RUNS:
             # A command line is parsed, and looked at by bash itself, before it may be allowed: not on the event loop.
             return Judged(invocation, call, await signal.in_thread(self.policy.explain, call, self.mode))
         return Judged(invocation, call, self.policy.explain(call, self.mode))
+
+    def _judge_by_plan(self, plan: ApprovedPlan, call: JudgedCall) -> tuple[JudgedCall, Explanation]:
+        """Judge a call that changes something: in the plan it may run where it would ask, outside it asks."""
+        sources = self.policy.sources
+        if not plan.covers(call, sources):
+            call = replace(call, floors=(*call.floors, Floor(Decision.ASK, NOT_IN_THE_PLAN)))
+            return call, self.policy.explain(call, self.mode)
+        explanation = self.policy.explain(call, self.mode)
+        if explanation.decision is Decision.ASK:
+            explanation = plan.widened(call, sources).explain(call, self.mode)
+        return call, explanation
+
+    def adopt_plan(self, grants: tuple[PlanGrant, ...]) -> None:
+        """Let an approved plan bind from now on, and leave plan mode."""
+        self.plan = ApprovedPlan(grants)
+        if self.mode is Mode.PLAN:
+            self.mode = Mode.ASK
 
     async def _call_to_judge(self, invocation: AnyInvocation, origin: Origin, signal: AbortSignal) -> JudgedCall:
         """Return the call with its floors; raises InvalidPath for a path outside, whatever the policy says."""

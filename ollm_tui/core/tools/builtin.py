@@ -13,6 +13,7 @@ from ollm_tui.core.tools.grep import GREP
 from ollm_tui.core.tools.ls import LS
 from ollm_tui.core.tools.memory import MEMORY, MEMORY_GET, MEMORY_SEARCH
 from ollm_tui.core.tools.move_file import MOVE_FILE
+from ollm_tui.core.tools.propose_plan import PROPOSE_PLAN
 from ollm_tui.core.tools.read_file import READ_FILE
 from ollm_tui.core.tools.read_many_files import READ_MANY_FILES
 from ollm_tui.core.tools.run_code import RUN_CODE
@@ -28,6 +29,7 @@ BUILTIN_TOOLS: tuple[AnyTool, ...] = (
     *(GIT_ADD, GIT_BLAME, GIT_BRANCH, GIT_CHECKOUT, GIT_COMMIT, GIT_DIFF, GIT_LOG, GIT_PUSH, GIT_SHOW, GIT_STATUS),
     *(DELETE_FILE, EDIT_FILE, GLOB, GREP, HTTP_FETCH, LS, MEMORY, MEMORY_GET, MEMORY_SEARCH, MOVE_FILE),
     *(
+        PROPOSE_PLAN,
         READ_FILE,
         READ_MANY_FILES,
         RUN_CODE,

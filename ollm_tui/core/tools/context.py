@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ollm_tui.core.shell.hub import CommandHub
     from ollm_tui.core.storage.store import Store
     from ollm_tui.core.todos.todo_list import TodoList
+    from ollm_tui.core.tools.plan_grants import PlanGrant
     from ollm_tui.core.web.client import WebAccess
 
 
@@ -93,6 +95,8 @@ class ToolContext:
     seen: SeenFiles = field(default_factory=SeenFiles)
     strict_edits: bool = False
     sandbox: Sandbox = field(default_factory=Sandbox)
+    adopt_plan: Callable[[tuple[PlanGrant, ...]], None] | None = None
+    """Lets an approved plan bind; the executor sets it."""
     attended: bool = False
     """A person is at the dashboard and can answer and type."""
     call_id: str = ""

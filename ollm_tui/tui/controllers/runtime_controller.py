@@ -233,6 +233,8 @@ class RuntimeController:
 
     def _on_event(self, event: Event) -> None:
         ordinal: int | None = None
+        if isinstance(event, ToolResultEvent):
+            self._status.mode_read()
         match event:
             case ConfirmationRequestedEvent():
                 ordinal = self._confirmations.requested(event, self._conversation.last_sentence)
@@ -361,6 +363,11 @@ class StatusController:
         """Set the state of the policy; with an error everything is denied."""
         self._change(replace(self.now, denied_because=error or ""))
 
+    def mode_read(self) -> None:
+        """Show the mode where a call changed it: an approved plan ends plan mode."""
+        if self.now.mode != self._executor.mode.value:
+            self._change(replace(self.now, mode=self._executor.mode.value))
+
     def change_mode(self, name: str | None) -> None:
         """Change to the mode of that name, or to the next."""
         if name is None:
@@ -368,6 +375,8 @@ class StatusController:
             self._executor.mode = MODE_CYCLE[(at + 1) % len(MODE_CYCLE)]
         else:
             self._executor.mode = Mode(name)
+        if self._executor.mode is Mode.PLAN:
+            self._executor.plan = None  # another one is made
         self._change(replace(self.now, mode=self._executor.mode.value))
 
     def _change(self, status: SessionStatus) -> None:

@@ -55,6 +55,7 @@ CALLS: list[tuple[str, JsonObject]] = [
     ("memory_search", {"query": "k"}),
     ("write_todos", {"action": "add", "task": "t"}),
     ("delete_file", {"path": "b.txt"}),
+    ("propose_plan", {"steps": [{"task": "t"}]}),
 ]
 
 
