@@ -23,6 +23,7 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.fence.openat import make_directories
 from ollm_tui.core.files.atomic import rename_without_replacing, replace_file, sync_directory
 from ollm_tui.core.files.journal import UNDO, Change, Entry, EntryState, Journal, undone, with_state
+from ollm_tui.core.files.journal_foresight import Foresight
 from ollm_tui.core.files.journal_states import (
     ABSENT,
     FileKind,
@@ -100,7 +101,7 @@ class Undo:
         taken = undone(self.journal.entries()) if taken is None else taken
         ordered = sorted(chosen, key=lambda one: (one[0].id, one[1]), reverse=True)
         kept = self.journal.keeps(entry.changes[number].before.digest for entry, number in ordered)
-        view = _Foresight(self._trash)
+        view = Foresight(self._trash)
         steps: list[Step] = []
         for entry, number in ordered:
             change = entry.changes[number]
@@ -158,7 +159,7 @@ class Undo:
         self.journal.save(entry)
         return entry, went
 
-    def _judge(self, change: Change, view: _Foresight, kept: frozenset[str]) -> tuple[Outcome, str]:
+    def _judge(self, change: Change, view: Foresight, kept: frozenset[str]) -> tuple[Outcome, str]:
         if change.reason:
             return Outcome.IMPOSSIBLE, change.reason
         now = view.state(change.place, change.after)
@@ -196,7 +197,7 @@ class Undo:
     def _take_back(self, step: Step) -> list[Change]:
         """Take one change back; return the changes that this makes. Raises _LeftAloneError and OSError."""
         change, reference = step.change, (step.entry.id, step.number)
-        outcome, why = self._judge(change, _Foresight(self._trash), self.journal.keeps([change.before.digest]))
+        outcome, why = self._judge(change, Foresight(self._trash), self.journal.keeps([change.before.digest]))
         if outcome is Outcome.DONE:  # by an undo that was cut short
             return [_as_it_is(change, _inverse(change, reference))]
         if outcome is not Outcome.UNDO:
@@ -281,51 +282,6 @@ class Undo:
             yield
         finally:
             os.close(descriptor)
-
-
-class _Foresight:
-    """Paths as they will be once the steps planned so far are taken."""
-
-    def __init__(self, trash: Trash) -> None:
-        self._trash = trash
-        self._known: dict[Place, FileState] = {}
-        self._moves: list[tuple[Place, Place]] = []
-
-    def state(self, place: Place, expected: FileState) -> FileState:
-        """Return what will lie there, as far as it can be compared with `expected`."""
-        if place in self._known:
-            return self._known[place]
-        for source, target in reversed(self._moves):
-            if place == source or _below(place, source) is not None:
-                return ABSENT
-            if (rest := _below(place, target)) is not None:
-                place = Place(source.root, source.relative + rest)
-        by_inode = expected.kind is FileKind.DIRECTORY and bool(expected.digest)
-        return look_at(place, by_inode=by_inode).state
-
-    def take_back(self, change: Change) -> None:
-        """Go on as if the change were undone."""
-        if change.origin is not None:
-            self._forget_below(change.origin)
-            for place in list(self._known):
-                if (rest := _below(place, change.place)) is not None:
-                    self._known[Place(change.origin.root, change.origin.relative + rest)] = self._known.pop(place)
-            self._moves.append((change.place, change.origin))
-            self._known[change.origin] = change.after
-        elif change.trash:
-            self._forget_below(change.place)
-            content = self._trash.content_of(change.trash)
-            self._moves.append((Place(str(content.parent), content.name), change.place))
-        self._known[change.place] = change.before
-
-    def _forget_below(self, directory: Place) -> None:
-        for place in [each for each in self._known if _below(each, directory) is not None]:
-            del self._known[place]
-
-
-def _below(place: Place, above: Place) -> str | None:
-    inside = place.root == above.root and place.relative.startswith(above.relative + "/")
-    return place.relative[len(above.relative) :] if inside else None
 
 
 def _inverse(change: Change, reference: tuple[int, int]) -> Change:
