@@ -1,4 +1,4 @@
-"""What fits into the model's window: how full it is, and what gives way when it gets full (contract section 10)."""
+"""What fits into the model's window: how full it is, and what gives way when it gets full."""
 
 from __future__ import annotations
 

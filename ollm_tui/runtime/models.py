@@ -1,4 +1,4 @@
-"""The models of all servers that can be reached: listing them, and taking one for the session (contract section 10)."""
+"""The models of all servers that can be reached: listing them, and taking one for the session."""
 
 from __future__ import annotations
 
