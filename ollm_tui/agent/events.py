@@ -184,6 +184,8 @@ class LoggedResult(Wire):
     notes: tuple[str, ...] = ()
     exit_code: int | None = None
     truncated: bool = False
+    place: str | None = None
+    """Where its programs ran, in words; see `ExecutionPlace`."""
     duration_ms: int = 0
     waited_ms: int = 0
     artifacts: tuple[JsonObject, ...] = ()

@@ -93,6 +93,8 @@ def _shown(line: AuditLine) -> str:
         parts.append(f"[{entry.layer.value}{rule}{location}]")
     if entry.latency_ms is not None:
         parts.append(f"{entry.latency_ms} ms")
+    if entry.place is not None:
+        parts.append(entry.place.value)
     return "  ".join([*parts, entry.call_id])
 
 

@@ -317,6 +317,7 @@ def audit_entry(record: CallRecord) -> AuditEntry:
         outcome=outcome,
         by=record.by if record.event is not AuditEvent.DECIDED else None,
         latency_ms=latency,
+        place=record.place,
     )
     return with_decision(entry, record.explanation)
 

@@ -121,7 +121,7 @@ def _place(preview: Preview | None) -> Hashable:
         return None
     match preview.kind:
         case "command":
-            return (preview.kind, preview.cwd)
+            return (preview.kind, preview.cwd, preview.place)
         case "url":
             return (preview.kind, preview.method, preview.scheme, preview.host)
         case _:

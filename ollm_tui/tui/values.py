@@ -261,6 +261,8 @@ class CallEntry:
     """The number of the question it waits for."""
     duration_ms: int | None = None
     exit_code: int | None = None
+    place: str | None = None
+    """Where its programs ran, in words."""
     notes: tuple[str, ...] = ()
     verdict: str = ""
     """How it was allowed or refused, in words."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 from typing import TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SerializeAsAny
@@ -58,6 +59,14 @@ class ToolData(Wire):
     """Base of what a tool reports to programs as `data`; each tool has its own model."""
 
 
+class ExecutionPlace(StrEnum):
+    """Where a call's programs run, as a person reads it (contract section 8)."""
+
+    READING_CAGE = "caged, reads only"
+    WORK_CAGE = "caged, writes in the workspace"
+    THIS_MACHINE = "on this machine"
+
+
 class ToolResult(Wire):
     """The outcome of one call, for the model (`llm_content`), the screen (`return_display`) and programs (`data`)."""
 
@@ -69,6 +78,8 @@ class ToolResult(Wire):
     exit_code: int | None = None
     artifacts: tuple[Artifact, ...] = ()
     truncated: bool = False
+    place: ExecutionPlace | None = None
+    """Where its programs ran; None where it started none."""
     duration_ms: int = 0
     waited_ms: int = 0
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ollm_tui.core.base.results import JsonObject, Wire
+from ollm_tui.core.base.results import ExecutionPlace, JsonObject, Wire
 from ollm_tui.core.bus.states import Origin, RememberScope, Risk
 from ollm_tui.core.files.diff import FileDiff
 
@@ -17,6 +17,7 @@ class CommandPreview(Wire):
     kind: Literal["command"] = "command"
     command: str
     cwd: str
+    place: ExecutionPlace = ExecutionPlace.THIS_MACHINE
     parts: tuple[str, ...] = ()
     """The simple commands found in it."""
     warnings: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.results import JsonObject, UpdateOutput
+from ollm_tui.core.base.results import ExecutionPlace, JsonObject, UpdateOutput
 from ollm_tui.core.bus.confirmation import Preview
 from ollm_tui.core.bus.states import CallState, Origin, Risk
 from ollm_tui.core.policy.approvals import RememberOffer
@@ -129,6 +129,8 @@ class CallRecord(NamedTuple):
     error_type: str | None
     waited_ms: int
     duration_ms: int
+    place: ExecutionPlace | None = None
+    """Where its programs ran; None until it runs."""
 
 
 class CallOrder:
@@ -198,6 +200,8 @@ class CallContext:
     explanation: Explanation | None = None
     answer: str | None = None
     answered_by: str | None = None
+    place: ExecutionPlace | None = None
+    """Where its programs run, once it does."""
     waited: float = 0.0
     """Seconds for a person."""
     ran: float = 0.0
@@ -228,6 +232,7 @@ class CallContext:
             error_type=error_type,
             waited_ms=round((self.waited if waited is None else waited) * 1000),
             duration_ms=round(self.ran * 1000),
+            place=self.place,
         )
 
 

@@ -90,6 +90,7 @@ class ResultLimits:
         changes: dict[str, object] = {
             "duration_ms": round(context.ran * 1000),
             "waited_ms": round(context.waited * 1000),
+            "place": context.place,
         }
         notes = (*context.notes, *result.notes)
         if tool is None or not tool.cuts_itself:  # one that does knows which of its text counts

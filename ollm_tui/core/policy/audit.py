@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from ollm_tui.core.base.clock import Clock, SystemClock, iso_time
 from ollm_tui.core.base.errors import StorageFailed
-from ollm_tui.core.base.results import Wire
+from ollm_tui.core.base.results import ExecutionPlace, Wire
 from ollm_tui.core.bus.states import Origin
 from ollm_tui.core.policy.audit_chain import (
     IS_GAP,
@@ -93,6 +93,8 @@ class AuditEntry(Wire):
     """Who settled it: `user`, `timeout`, `signal`, ..."""
     latency_ms: int | None = None
     """From the question to its answer for a settlement; the whole call for a finished one."""
+    place: ExecutionPlace | None = None
+    """Where the programs of a finished call ran."""
     process: int | None = None
     """The process that took the call on: where a line about its end is missing, whether it can still come."""
 

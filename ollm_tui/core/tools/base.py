@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import InvalidArguments, ToolFailure
-from ollm_tui.core.base.results import JsonObject, ToolData, ToolResult, UpdateOutput
+from ollm_tui.core.base.results import ExecutionPlace, JsonObject, ToolData, ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import ConfirmationDetails, Preview
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.states import Risk
@@ -145,6 +145,10 @@ class ToolInvocation(ABC, Generic[P]):
     def tool_locations(self) -> list[str]:
         """Return the paths or resources it affects, as the caller wrote them (000 Property 46)."""
         return [touched.path for touched in self.touched_paths()]
+
+    def place(self) -> ExecutionPlace | None:
+        """Return where its programs run; None where it starts none of the caller's."""
+        return None
 
     def touched_paths(self) -> list[TouchedPath]:
         """Return what is checked against the workspace and its protected names."""

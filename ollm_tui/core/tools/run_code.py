@@ -24,7 +24,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import OperationCancelled, ShellExecutionFailed, ShellTimeout, ToolFailure
 from ollm_tui.core.base.escape import quote_name, visible
 from ollm_tui.core.base.output import NO_OUTPUT, ExcerptBuffer, Truncated
-from ollm_tui.core.base.results import Artifact, ToolData, ToolError, ToolResult, UpdateOutput
+from ollm_tui.core.base.results import Artifact, ExecutionPlace, ToolData, ToolError, ToolResult, UpdateOutput
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.protected_paths import judge_writing
 from ollm_tui.core.fence.secrets import command_environment, own_environment
@@ -78,7 +78,7 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
         )
         length = self.params.code.count("\n") + 1
         text = visible(first if len(first) <= FIRST_LINE else f"{first[:FIRST_LINE]}…")
-        return f"Run {length} line{'s' if length > 1 else ''} of {self.params.language} {self._where}: {text}"
+        return f"Run {length} line{'s' if length > 1 else ''} of {self.params.language} {self.place().value}: {text}"
 
     def touched_paths(self) -> list[TouchedPath]:
         return [TouchedPath(".", Access.READ)]
@@ -95,9 +95,8 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
         # Once for the call: what was judged as caged must not run outside because the engine failed since.
         return self.context.sandbox.works
 
-    @property
-    def _where(self) -> str:
-        return "caged, writes in the workspace" if self._caged else "unsandboxed, on this machine"
+    def place(self) -> ExecutionPlace:
+        return ExecutionPlace.WORK_CAGE if self._caged else ExecutionPlace.THIS_MACHINE
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
         """Check that arguments and variables can be passed to a program. Raises ShellExecutionFailed."""

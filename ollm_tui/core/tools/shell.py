@@ -23,7 +23,7 @@ from ollm_tui.core.base.errors import (
 )
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.output import NO_OUTPUT
-from ollm_tui.core.base.results import Artifact, ToolData, ToolError, ToolResult, UpdateOutput
+from ollm_tui.core.base.results import Artifact, ExecutionPlace, ToolData, ToolError, ToolResult, UpdateOutput
 from ollm_tui.core.bus.confirmation import CommandPreview, Preview
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.fence.workspace import Access
@@ -114,6 +114,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         return CommandPreview(
             command=self.params.command,
             cwd=fence.shown(self._directory()),
+            place=self.place(),
             parts=facts.parts,
             warnings=facts.warnings,
         )
@@ -154,6 +155,11 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         refused = self._line in self.context.command_hub.refused_lines
         reason = "the cage refused it something; the same line again asks to run on this machine"
         return CallFacts(Effect.RUNS, question=reason if refused else None)
+
+    def place(self) -> ExecutionPlace:
+        if self._caged:
+            return ExecutionPlace.READING_CAGE
+        return ExecutionPlace.WORK_CAGE if self.context.sandbox.holds_commands else ExecutionPlace.THIS_MACHINE
 
     @property
     def _line(self) -> tuple[str, str]:

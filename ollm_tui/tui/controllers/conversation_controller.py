@@ -213,6 +213,7 @@ class ConversationController:
                     output=result.return_display or result.llm_content,
                     duration_ms=result.duration_ms,
                     exit_code=result.exit_code,
+                    place=result.place,
                     notes=result.notes,
                     logged=LoggedAt(begun.first, event.id) if begun is not None and self.recorded() else None,
                 )

@@ -143,8 +143,8 @@ def _circumstances(case: ConfirmationCase) -> list[StyledLine]:
     if case.item.asked_again:
         rows.append(_fact("Again", "the call, or a file it is about, has changed; it needs a yes of its own"))
     if preview is not None and preview.kind == "command":
-        # A call that asks is not held by the cage of what only looks.
-        rows.append(_fact("Where", f"{'the workspace itself' if preview.cwd == '.' else preview.cwd}, on this machine"))
+        cwd = "the workspace itself" if preview.cwd == "." else preview.cwd
+        rows.append(_fact("Where", f"{cwd}, {preview.place.value}"))
     elif where:
         rows.append(_fact("Where", where[0] + (f"   and {len(where) - 1} more" if len(where) > 1 else "")))
     if case.reason:

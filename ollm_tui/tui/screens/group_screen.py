@@ -342,7 +342,8 @@ class GroupScreen(ModalScreen[str | None]):
         preview = self._first.details.preview
         facts = [("What", group.pattern.text), ("Why", self._first.request.reason)]
         if preview is not None and preview.kind == "command":
-            facts.insert(1, ("Where", "the workspace itself" if preview.cwd == "." else preview.cwd))
+            cwd = "the workspace itself" if preview.cwd == "." else preview.cwd
+            facts.insert(1, ("Where", f"{cwd}, {preview.place.value}"))
         rows = [
             line((f"{name:<6} ", TextRole.MUTED), visible(text[:HEAD_CHARACTERS]), hang=7, prose=True)
             for name, text in facts

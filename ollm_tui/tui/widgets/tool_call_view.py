@@ -94,6 +94,8 @@ def _after(entry: CallEntry, question: Confirmation | None, now: float) -> str:
     words = ""
     if entry.exit_code not in (None, 0):
         words += f" exit {entry.exit_code}"
+    if entry.place is not None and entry.place.startswith("caged"):
+        words += " caged"
     if entry.duration_ms is not None:
         words += f"  {duration_text(entry.duration_ms)}"
     return words
@@ -118,6 +120,8 @@ def _body(entry: CallEntry, preview: Preview | None) -> list[StyledLine]:
             shown[BODY_LINES // 2 : -BODY_LINES // 2] = [line((f"... {hidden} lines ...", TextRole.MUTED))]
         rows += shown
     rows += [line((f"note: {visible(note)}", TextRole.MUTED)) for note in entry.notes]
+    if entry.place is not None:
+        rows.append(line((f"ran {visible(entry.place)}", TextRole.MUTED)))
     if entry.verdict:
         rows.append(line((visible(entry.verdict), TextRole.MUTED)))
     return [_indented(one) for one in rows] or [line((" " * BODY_INDENT + "nothing to show yet", TextRole.MUTED))]

@@ -16,20 +16,27 @@ from pathlib import Path
 
 import pytest
 
+from ollm_tui.core import PolicyConfig, PolicyEngine
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import SandboxUnavailable
-from ollm_tui.core.base.results import ToolResult
+from ollm_tui.core.base.results import ExecutionPlace, ToolResult
 from ollm_tui.core.bus.message_bus import MessageBus
+from ollm_tui.core.execution.calls import CallRecord
+from ollm_tui.core.execution.executor import ToolExecutor
+from ollm_tui.core.execution.judging import AutoAnswer, ExecutorOptions
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.lint import lint
 from ollm_tui.core.policy.policy_file import load_policy
+from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.sandbox.bubblewrap import BubblewrapCage
 from ollm_tui.core.sandbox.engines import Sandbox, SandboxMode, SandboxSettings, bubblewrap
 from ollm_tui.core.sandbox.layout import CageLimits, WorkGrant
 from ollm_tui.core.tools.context import ToolContext
+from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.core.tools.shell import SHELL
 from ollm_tui.options import Options
 from ollm_tui.runtime.configuration import configure
+from ollm_tui.runtime.core import audit_entry
 from tests.core.sandbox.work_room import IDENTITY, TCP, Room
 
 pytestmark = pytest.mark.skipif(bool(bubblewrap().problem), reason=bubblewrap().problem or "bubblewrap works")
@@ -223,6 +230,8 @@ def test_the_mode_says_where_an_allowed_command_runs(tmp_path: Path, mode: Sandb
         context = ToolContext(bus=MessageBus(), workspace=Workspace(tmp_path), sandbox=Sandbox(SandboxSettings(mode)))
         try:
             call = SHELL.create_invocation({"command": "echo KEY=2 > .env && test -t 1 && echo done"}, context)
+            preview = await (await call.question()).preview()
+            assert preview is not None and preview.kind == "command" and preview.place is call.place()
             return await call.execute(AbortController().signal)
         finally:
             await context.defaults.aclose()
@@ -232,3 +241,19 @@ def test_the_mode_says_where_an_allowed_command_runs(tmp_path: Path, mode: Sandb
     assert (tmp_path / ".env").read_text() == ("KEY=2\n" if code == 0 else "KEY=1\n")
     if code:
         assert "[blocked by the cage: " in result.for_model() and "Read-only" in result.llm_content
+
+
+@pytest.mark.parametrize("mode", [SandboxMode.OFF, SandboxMode.AUTO])
+async def test_a_result_and_its_record_say_where_it_ran(tmp_path: Path, mode: SandboxMode) -> None:
+    records: list[CallRecord] = []
+    registry = ToolRegistry()
+    registry.register(SHELL)
+    policy = PolicyEngine(PolicyConfig(default_action=Decision.ALLOW, rules=[]))
+    context = ToolContext(bus=MessageBus(), sandbox=Sandbox(SandboxSettings(mode)))
+    options = ExecutorOptions(context=context, on_record=records.append, auto_answer=AutoAnswer.YES)
+    async with ToolExecutor(registry, policy, MessageBus(), Workspace(tmp_path), options=options) as executor:
+        result = await executor.execute("shell", {"command": "touch made"})
+    await context.defaults.aclose()
+    place = ExecutionPlace.THIS_MACHINE if mode is SandboxMode.OFF else ExecutionPlace.WORK_CAGE
+    assert result.place is place and records[-1].place is place and records[0].place is None
+    assert audit_entry(records[-1]).place is place
