@@ -76,8 +76,8 @@ async def test_every_call_has_exactly_one_result(tmp_path: Path) -> None:
 
 async def test_after_the_last_reply_the_turn_ends_with_an_empty_answer(tmp_path: Path) -> None:
     events = await told(tmp_path, [{"toolCalls": [{"name": "ls", "arguments": {}}]}])
-    answer, finished = events[-2:]
-    assert (answer.type, finished.type) == ("assistant_message", "turn_finished")
+    kinds = [event.type for event in events if event.type != "notice"]  # which says that nothing was answered
+    assert kinds[-2:] == ["assistant_message", "turn_finished"]
 
 
 async def test_a_result_in_an_event_is_what_stands_on_stdout(tmp_path: Path) -> None:
