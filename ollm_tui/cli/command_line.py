@@ -124,6 +124,14 @@ def restore_signals() -> None:
             signal.signal(number, _do_nothing)
 
 
+def ending_signals() -> dict[signal.Signals, str]:
+    """Return the signals that end what is running, each with its reason; behind `nohup` a hangup does not."""
+    reasons = {signal.SIGINT: "interrupted by the person", signal.SIGTERM: "the process was told to end"}
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        reasons[signal.SIGHUP] = "the terminal was closed"
+    return reasons
+
+
 def replace_closed_streams() -> None:
     """Open the null device where a standard stream is closed, so that no file of ours gets its number."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal as signals
 import sys
 from collections.abc import Callable
 
@@ -30,6 +29,7 @@ from ollm_tui.cli.command_line import (
     UsageError,
     command_parser,
     discard_stdout,
+    ending_signals,
     options_of,
     parse,
     provider_parser,
@@ -94,15 +94,13 @@ async def _run(options: Options, prompt: str, output: str) -> int:
 async def _turn(runtime: Runtime, prompt: str) -> TurnStatus:
     """Run the turn; the first ctrl+c or termination interrupts it and keeps what was done."""
     loop = asyncio.get_running_loop()
-    for number, why in (
-        (signals.SIGINT, "interrupted by the person"),
-        (signals.SIGTERM, "the process was told to end"),
-    ):
+    reasons = ending_signals()
+    for number, why in reasons.items():
         loop.add_signal_handler(number, runtime.agent.interrupt, why)
     try:
         return await runtime.agent.run_turn(prompt)
     finally:
-        for number in (signals.SIGINT, signals.SIGTERM):
+        for number in reasons:
             loop.remove_signal_handler(number)
 
 

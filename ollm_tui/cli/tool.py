@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import signal as signals
 from argparse import Namespace
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 
 from pydantic import JsonValue
 
-from ollm_tui.cli.command_line import CommandInterruptedError, ExitCode, command_parser, options_of, parse
+from ollm_tui.cli.command_line import (
+    CommandInterruptedError,
+    ExitCode,
+    command_parser,
+    ending_signals,
+    options_of,
+    parse,
+)
 from ollm_tui.cli.streams import (
     BatchRow,
     core_for_command,
@@ -125,13 +131,14 @@ def _interruptible() -> Generator[AbortSignal]:
     """Yield a signal that aborts at ctrl+c or termination; the cut call says so in its result."""
     controller = AbortController()
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signals.SIGINT, controller.abort, "interrupted by the person")
-    loop.add_signal_handler(signals.SIGTERM, controller.abort, "the process was told to end")
+    reasons = ending_signals()
+    for number, why in reasons.items():
+        loop.add_signal_handler(number, controller.abort, why)
     try:
         yield controller.signal
     finally:
-        loop.remove_signal_handler(signals.SIGINT)
-        loop.remove_signal_handler(signals.SIGTERM)
+        for number in reasons:
+            loop.remove_signal_handler(number)
 
 
 def _attendance(given: Namespace) -> Attendance:

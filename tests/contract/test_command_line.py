@@ -65,7 +65,7 @@ def test_a_waiting_batch_ends_at_ctrl_c_and_ends_its_jobs(tmp_path: Path) -> Non
         os.kill(pid, 0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interrupted_row_is_answered_under_its_id(tmp_path: Path, number: signal.Signals) -> None:
     batch = start("tool", "call", "--batch", "-", "--yes", cwd=tmp_path)
     send(batch.stdin, name="ls", arguments={}, id="first")
