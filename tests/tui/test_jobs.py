@@ -8,7 +8,14 @@ import pytest
 
 from ollm_tui.core.shell.status import CommandPhase, CommandStatus
 from ollm_tui.tui.protocol import updates
-from ollm_tui.tui.protocol.intents import AttachTerminal, EndJob, InterruptCommand, InterruptJob, TypeKeys, WatchJobs
+from ollm_tui.tui.protocol.command_intents import (
+    AttachTerminal,
+    EndJob,
+    InterruptCommand,
+    InterruptJob,
+    TypeKeys,
+    WatchJobs,
+)
 from ollm_tui.tui.screens.jobs_screen import JobsScreen
 from ollm_tui.tui.screens.question_screens import QuitScreen, YesNoScreen
 from ollm_tui.tui.values import UnfinishedWork

@@ -8,7 +8,8 @@ import random
 import pytest
 from textual.events import Key, Paste
 
-from ollm_tui.tui.protocol.intents import AddTodo, SendMessage, TypeKeys
+from ollm_tui.tui.protocol.command_intents import TypeKeys
+from ollm_tui.tui.protocol.intents import AddTodo, SendMessage
 from ollm_tui.tui.protocol.updates import QueueUpdate
 from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 from ollm_tui.tui.screens.help_screen import HelpScreen

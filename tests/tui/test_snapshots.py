@@ -26,7 +26,7 @@ from ollm_tui.options import Options
 from ollm_tui.testing import FakeClock
 from ollm_tui.tui.app import DashboardApp
 from ollm_tui.tui.protocol import Backend, PostUpdate, updates
-from ollm_tui.tui.protocol.intents import AttachTerminal
+from ollm_tui.tui.protocol.command_intents import AttachTerminal
 from ollm_tui.tui.screens.confirmation_screen import ConfirmationScreen
 from ollm_tui.tui.values import (
     Activity,

@@ -11,7 +11,7 @@ from ollm_tui.core.bus.states import CallState
 from ollm_tui.core.shell.status import CommandPhase, UserInput
 from ollm_tui.tui.layout import Pane
 from ollm_tui.tui.protocol import updates
-from ollm_tui.tui.protocol.intents import InterruptCommand, OpenShell, SendReply, TakeOverCommand, TypeKeys
+from ollm_tui.tui.protocol.command_intents import InterruptCommand, OpenShell, SendReply, TakeOverCommand, TypeKeys
 from ollm_tui.tui.values import Activity, CallEntry, EntriesChanged
 from tests.tui.pilot import SHELL, Stage, agents_command, question, stage, terminal_of, wait_until
 

@@ -6,7 +6,7 @@ import pytest
 from textual import events
 
 from ollm_tui.tui.bindings import key_groups
-from ollm_tui.tui.protocol.intents import SendReply, TypeKeys
+from ollm_tui.tui.protocol.command_intents import SendReply, TypeKeys
 from ollm_tui.tui.screens.help_screen import HelpScreen
 from tests.tui.pilot import SHELL, agents_command, stage, terminal_of, wait_until
 

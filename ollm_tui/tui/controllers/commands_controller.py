@@ -15,7 +15,7 @@ from ollm_tui.core.shell.hub import CommandHub, UnknownCommandError
 from ollm_tui.core.shell.output_log import BACKLOG, read_log
 from ollm_tui.core.shell.pty_process import StartError
 from ollm_tui.core.shell.status import CommandKind, CommandPhase, CommandStatus
-from ollm_tui.tui.protocol import PostUpdate, intents, updates
+from ollm_tui.tui.protocol import PostUpdate, command_intents, updates
 
 POLL_SECONDS = 1.0
 """Time between two reads of a followed log, which another process writes."""
@@ -65,35 +65,35 @@ class CommandsController:
         """Return how many commands of the agent quitting would end."""
         return sum(state.running and not state.is_job for state in self._hub.list() if state.kind is CommandKind.AGENT)
 
-    def handle(self, intent: intents.CommandIntent) -> None:
+    def handle(self, intent: command_intents.CommandIntent) -> None:
         """Carry out an intent; ignore one whose command is gone."""
         match intent:
-            case intents.OpenShell():
+            case command_intents.OpenShell():
                 self._start(self._open_shell(intent))
-            case intents.AttachTerminal(command_id, feed):
+            case command_intents.AttachTerminal(command_id, feed):
                 self._attach(command_id, feed)
-            case intents.DetachTerminal(command_id):
+            case command_intents.DetachTerminal(command_id):
                 self._detach(command_id)
             case _:
                 with suppress(UnknownCommandError):
                     self._pass_to_hub(intent)
 
-    def _pass_to_hub(self, intent: intents.CommandIntent) -> None:
+    def _pass_to_hub(self, intent: command_intents.CommandIntent) -> None:
         match intent:
-            case intents.TypeKeys(command_id, data):
+            case command_intents.TypeKeys(command_id, data):
                 self._hub.find(command_id).type(data)
-            case intents.SendReply(command_id, data):
+            case command_intents.SendReply(command_id, data):
                 self._hub.find(command_id).write(data)
-            case intents.InterruptCommand(command_id):
+            case command_intents.InterruptCommand(command_id):
                 self._hub.find(command_id).interrupt()
-            case intents.TakeOverCommand(command_id):
+            case command_intents.TakeOverCommand(command_id):
                 self._hub.find(command_id).take_over()
-            case intents.ResizeTerminal(command_id, columns, lines):
+            case command_intents.ResizeTerminal(command_id, columns, lines):
                 self._hub.find(command_id).resize(columns, lines)
             case _:
                 pass
 
-    async def _open_shell(self, intent: intents.OpenShell) -> None:
+    async def _open_shell(self, intent: command_intents.OpenShell) -> None:
         try:
             command_id = await self._hub.open_person_shell(intent.columns, intent.lines, self._workspace)
         except StartError as error:

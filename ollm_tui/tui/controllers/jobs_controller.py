@@ -14,7 +14,7 @@ from ollm_tui.core.shell.process_tree import ProcessTree
 from ollm_tui.core.shell.process_usage import UsageReading, UsageWatcher
 from ollm_tui.core.shell.status import CommandStatus
 from ollm_tui.tui.controllers.commands_controller import DetachedJobs
-from ollm_tui.tui.protocol import PostUpdate, intents, updates
+from ollm_tui.tui.protocol import PostUpdate, command_intents, updates
 from ollm_tui.tui.values import NoteEntry
 
 POLL_SECONDS = 1.0
@@ -42,15 +42,15 @@ class JobsController:
         self._changed = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
 
-    async def handle(self, intent: intents.JobIntent) -> None:
+    async def handle(self, intent: command_intents.JobIntent) -> None:
         """Watch, interrupt or end."""
         match intent:
-            case intents.WatchJobs(on):
+            case command_intents.WatchJobs(on):
                 self._set_watching(on=on)
-            case intents.InterruptJob(job_id):
+            case command_intents.InterruptJob(job_id):
                 with suppress(UnknownCommandError):
                     self._hub.find(job_id).interrupt()
-            case intents.EndJob(job_id):
+            case command_intents.EndJob(job_id):
                 await self._end(job_id)
             case _:
                 pass

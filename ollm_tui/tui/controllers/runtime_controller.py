@@ -39,7 +39,7 @@ from ollm_tui.tui.controllers.todos_controller import StoreWatcher, TodosControl
 from ollm_tui.tui.controllers.trust_controller import TrustController
 from ollm_tui.tui.controllers.turns_controller import TurnsController
 from ollm_tui.tui.controllers.undo_controller import UndoController
-from ollm_tui.tui.protocol import Backend, PostUpdate, intents, updates
+from ollm_tui.tui.protocol import Backend, PostUpdate, command_intents, intents, updates
 from ollm_tui.tui.protocol.undo import UndoIntent
 from ollm_tui.tui.themes import load_themes
 from ollm_tui.tui.values import (
@@ -201,7 +201,7 @@ class RuntimeController:
                 self._turns.handle(intent)
             case intents.ConfirmationIntent():
                 self._confirmations.handle(intent)
-            case intents.CommandIntent():
+            case command_intents.CommandIntent():
                 self._commands.handle(intent)
             case intents.ChangeMode(mode):
                 self._status.change_mode(mode)
@@ -214,7 +214,7 @@ class RuntimeController:
         match intent:
             case intents.EntryIntent():
                 self._start(self._stored.handle(intent))
-            case intents.JobIntent():
+            case command_intents.JobIntent():
                 self._start(self._jobs.handle(intent))
             case UndoIntent():
                 self._start(self._undo.handle(intent))

@@ -16,7 +16,7 @@ from ollm_tui.core.shell.status import CommandKind, CommandStatus
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.panes.terminal_prefix import TerminalPrefix
 from ollm_tui.tui.panes.terminal_views import TerminalViews, short_path
-from ollm_tui.tui.protocol.intents import (
+from ollm_tui.tui.protocol.command_intents import (
     InterruptCommand,
     OpenShell,
     ResizeTerminal,

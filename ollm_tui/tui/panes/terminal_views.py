@@ -18,7 +18,7 @@ from textual.widgets import Static
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.shell.status import CommandKind, CommandStatus
-from ollm_tui.tui.protocol.intents import AttachTerminal, DetachTerminal, TypeKeys
+from ollm_tui.tui.protocol.command_intents import AttachTerminal, DetachTerminal, TypeKeys
 from ollm_tui.tui.styled_text import app_of
 from ollm_tui.tui.widgets.tab_strip import SHELL, TabStrip, shown_tabs
 

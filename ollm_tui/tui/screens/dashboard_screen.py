@@ -15,7 +15,8 @@ from ollm_tui.tui.layout import Pane
 from ollm_tui.tui.panes.confirmations_pane import QueuePane
 from ollm_tui.tui.panes.terminal_prefix import TerminalPrefix
 from ollm_tui.tui.protocol import updates
-from ollm_tui.tui.protocol.intents import AskForTrust, ChangeMode, Intent, InterruptTurn, OpenSession, WatchJobs
+from ollm_tui.tui.protocol.command_intents import WatchJobs
+from ollm_tui.tui.protocol.intents import AskForTrust, ChangeMode, Intent, InterruptTurn, OpenSession
 from ollm_tui.tui.protocol.undo import UndoUpdate
 from ollm_tui.tui.screens.confirmation_review import ConfirmationReview
 from ollm_tui.tui.screens.pane_screen import TerminalFocusScreen

@@ -16,7 +16,7 @@ from ollm_tui.core.shell.status import CommandStatus
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import KeyPresses
 from ollm_tui.tui.durations import exact_age
-from ollm_tui.tui.protocol.intents import EndJob, InterruptJob, WatchJobs
+from ollm_tui.tui.protocol.command_intents import EndJob, InterruptJob, WatchJobs
 from ollm_tui.tui.screens.question_screens import NAME_CELLS, YesNoScreen, job_state
 from ollm_tui.tui.styled_text import StyledLine, TextRole, app_of, line
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
