@@ -84,7 +84,8 @@ async def test_a_result_in_an_event_is_what_stands_on_stdout(tmp_path: Path) -> 
     events = await told(
         tmp_path, [{"toolCalls": [{"name": "ls", "arguments": {}}, {"name": "ls", "arguments": {"x": 1}}]}]
     )
-    plain, noted = (json.loads(as_line(event))["result"] for event in events if isinstance(event, ToolResultEvent))
+    answers = [event for event in events if isinstance(event, ToolResultEvent)]  # in the order in which the reads ended
+    plain, noted = (json.loads(as_line(event))["result"] for event in sorted(answers, key=lambda one: one.call_id))
     assert not {"notes", "artifacts", "error"} & plain.keys() and noted["notes"]
     assert plain.keys() >= {"ok", "llmContent", "returnDisplay", "data", "truncated", "durationMs", "waitedMs"}
 

@@ -27,7 +27,7 @@ from ollm_tui.agent.events import (
 from ollm_tui.agent.session.log import EVENTS, RUNNING, SessionInUseError
 from ollm_tui.agent.session.reading import Opening, event_in, read_opening
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.execution.calls import ProposedCall
+from ollm_tui.core.execution.calls import CallToJudge
 
 TITLE_CHARACTERS = 72
 EXCERPT_CHARACTERS = 120
@@ -124,11 +124,11 @@ def last_session(sessions: Path, workspace: Path) -> StoredSession:
     raise SessionNotFoundError(f"There is no earlier session in {workspace}; `ollm-tui sessions list` shows all.")
 
 
-def recent_calls(folder: Path) -> list[ProposedCall]:
+def recent_calls(folder: Path) -> list[CallToJudge]:
     """Return the last RECENT_CALLS calls of the session and others of its workspace, newest first. Blocks."""
     sessions = list_sessions(folder.parent)
     workspace = next((one.opening.workspace for one in sessions if one.folder == folder), "")
-    found: list[ProposedCall] = []
+    found: list[CallToJudge] = []
     for session in sessions[:RECENT_SESSIONS]:
         if not workspace or session.opening.workspace != workspace:
             continue
@@ -137,7 +137,7 @@ def recent_calls(folder: Path) -> list[ProposedCall]:
             for line in reversed(file.read().splitlines()):
                 event = event_in(line) if b'"tool_call"' in line else False
                 if isinstance(event, ToolCallEvent):
-                    found.append(ProposedCall(event.name, event.arguments, event.origin, event.call_id))
+                    found.append(CallToJudge(event.name, event.arguments, event.origin, event.call_id))
                     if len(found) == RECENT_CALLS:
                         return found
     return found

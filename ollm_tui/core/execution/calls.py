@@ -104,7 +104,7 @@ class CallReview:
     """Of all that was reviewed; an approval of changed arguments that carries it holds for exactly that."""
 
 
-class ProposedCall(NamedTuple):
+class CallToJudge(NamedTuple):
     """A call as it was sent, to be judged anew."""
 
     name: str

@@ -21,7 +21,7 @@ from ollm_tui.core.files.journal_states import (
     signature_of,
     state_of,
 )
-from ollm_tui.core.search.workspace_scan import KEPT_BYTES, MOST_SCANNED, Scan, scan_workspace
+from ollm_tui.core.search.workspace_scan import KEPT_BYTES, MOST_SCANNED, WorkspaceScan, scan_workspace
 
 FIRST_SECONDS = 0.1
 """How long a command waits for that; the newest files come first, and the rest is kept while it runs."""
@@ -40,7 +40,7 @@ Known = dict[bytes, tuple[Signature, str]]
 class Looked:
     """The workspace before a command."""
 
-    scans: dict[str, Scan]
+    scans: dict[str, WorkspaceScan]
     unknown: dict[str, list[bytes]] = field(default_factory=dict[str, list[bytes]])
     """Files whose content is not kept yet, the newest first."""
 
@@ -98,7 +98,9 @@ class CommandJournal:
             self._known[root] = self._journal.known(root)
         return self._known[root]
 
-    def _keep(self, root: str, scan: Scan, unknown: list[bytes], until: float, over: Event | None = None) -> int:
+    def _keep(
+        self, root: str, scan: WorkspaceScan, unknown: list[bytes], until: float, over: Event | None = None
+    ) -> int:
         """Keep files off the list's front; return how many bytes."""
         found: dict[bytes, tuple[Signature, bytes]] = {}
         size = taken = 0
@@ -120,7 +122,7 @@ class CommandJournal:
 class _Comparison:
     """What two looks at one root tell."""
 
-    def __init__(self, root: str, before: Scan, after: Scan, known: Known) -> None:
+    def __init__(self, root: str, before: WorkspaceScan, after: WorkspaceScan, known: Known) -> None:
         self.root = root
         self.notes: list[str] = []
         self.contents: list[bytes] = []

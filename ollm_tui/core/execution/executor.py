@@ -153,7 +153,7 @@ class ToolExecutor(CallJudge):
             await context.signal.guard(self._recorded())
         context.advance(Transition.RUN)
         judged.invocation.looks = judged.explanation.looks
-        context.place = judged.invocation.place()
+        context.place = judged.invocation.place
         if self.approvals is not None:
             self.approvals.record_use(judged.explanation)
         limit = self._context.limits.call_seconds

@@ -27,7 +27,7 @@ from ollm_tui.core.execution.calls import (
     CallContext,
     CallRecord,
     CallReview,
-    ProposedCall,
+    CallToJudge,
     Transition,
     canonical,
     digest_of,
@@ -169,7 +169,7 @@ class CallJudge:
             digest=digest,
         )
 
-    async def judge_proposed(self, call: ProposedCall) -> Judged:
+    async def judge_proposed(self, call: CallToJudge) -> Judged:
         """Judge a call that is only proposed, or was made before. Raises ToolFailure."""
         invocation, _ = self._prepare(call.name, call.arguments)
         return await self._judge(invocation, call.origin, AbortSignal())

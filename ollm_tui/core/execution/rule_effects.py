@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ollm_tui.core.base.errors import ToolFailure
-from ollm_tui.core.execution.calls import ProposedCall
+from ollm_tui.core.execution.calls import CallToJudge
 from ollm_tui.core.execution.judging import CallJudge
 from ollm_tui.core.policy.approvals import PastConfirmation
 from ollm_tui.core.policy.engine import JudgedCall
@@ -30,7 +30,7 @@ class RuleEffect:
 
 
 async def rule_effect(
-    judge: CallJudge, questions: Sequence[ProposedCall], past: Sequence[ProposedCall], wording: str
+    judge: CallJudge, questions: Sequence[CallToJudge], past: Sequence[CallToJudge], wording: str
 ) -> RuleEffect:
     """Return what a rule in this wording, made from the first question, would do to all and to past calls."""
     if judge.approvals is None:

@@ -23,7 +23,7 @@ _COARSE_NS = 12_000_000
 
 
 @dataclass
-class Scan:
+class WorkspaceScan:
     """What lies below a root, by path from there."""
 
     files: dict[bytes, os.stat_result] = field(default_factory=dict[bytes, os.stat_result])
@@ -37,7 +37,7 @@ class Scan:
     cut: bool = False
     """There is more than was looked at."""
 
-    def changed(self, after: Scan) -> list[bytes]:
+    def changed(self, after: WorkspaceScan) -> list[bytes]:
         """Return the files that are other ones after, or gone, or new, in order."""
         old, new = self.files, after.files
         changed = [path for path, seen in old.items() if (now := new.get(path)) is None or is_changed(seen, now)]
@@ -69,9 +69,9 @@ def _listing(root: str) -> tuple[bytes, Listing]:
     return start, Listing(DirHandle.at(start), start, options)
 
 
-def scan_workspace(root: str) -> Scan:
+def scan_workspace(root: str) -> WorkspaceScan:
     """Return what lies below the root now. Blocks. Raises OSError where the root cannot be read."""
-    scan = Scan()
+    scan = WorkspaceScan()
     start, listing = _listing(root)
     handle = listing.handle
     for directory in listing.directories():
@@ -93,7 +93,7 @@ def scan_workspace(root: str) -> Scan:
     return scan
 
 
-def _add(scan: Scan, prefix: bytes, directory: ListedDirectory, descriptor: int) -> None:
+def _add(scan: WorkspaceScan, prefix: bytes, directory: ListedDirectory, descriptor: int) -> None:
     files, look = scan.files, os.stat
     for name in directory.files:
         try:
@@ -109,7 +109,7 @@ def _add(scan: Scan, prefix: bytes, directory: ListedDirectory, descriptor: int)
 
 
 def _add_ignored(
-    scan: Scan, prefix: bytes, directory: ListedDirectory, descriptor: int, whole: Sequence[list[bytes]]
+    scan: WorkspaceScan, prefix: bytes, directory: ListedDirectory, descriptor: int, whole: Sequence[list[bytes]]
 ) -> None:
     for names, listed in zip(whole, (directory.files, directory.links, directory.directories), strict=True):
         if len(names) != len(listed):

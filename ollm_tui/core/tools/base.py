@@ -146,6 +146,7 @@ class ToolInvocation(ABC, Generic[P]):
         """Return the paths or resources it affects, as the caller wrote them (000 Property 46)."""
         return [touched.path for touched in self.touched_paths()]
 
+    @property
     def place(self) -> ExecutionPlace | None:
         """Return where its programs run; None where it starts none of the caller's."""
         return None

@@ -78,7 +78,7 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
         )
         length = self.params.code.count("\n") + 1
         text = visible(first if len(first) <= FIRST_LINE else f"{first[:FIRST_LINE]}…")
-        return f"Run {length} line{'s' if length > 1 else ''} of {self.params.language} {self.place().value}: {text}"
+        return f"Run {length} line{'s' if length > 1 else ''} of {self.params.language} {self.place.value}: {text}"
 
     def touched_paths(self) -> list[TouchedPath]:
         return [TouchedPath(".", Access.READ)]
@@ -95,6 +95,7 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
         # Once for the call: what was judged as caged must not run outside because the engine failed since.
         return self.context.sandbox.works
 
+    @property
     def place(self) -> ExecutionPlace:
         return ExecutionPlace.WORK_CAGE if self._caged else ExecutionPlace.THIS_MACHINE
 

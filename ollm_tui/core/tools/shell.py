@@ -114,7 +114,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         return CommandPreview(
             command=self.params.command,
             cwd=fence.shown(self._directory()),
-            place=self.place(),
+            place=self.place,
             parts=facts.parts,
             warnings=facts.warnings,
         )
@@ -156,6 +156,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         reason = "the cage refused it something; the same line again asks to run on this machine"
         return CallFacts(Effect.RUNS, question=reason if refused else None)
 
+    @property
     def place(self) -> ExecutionPlace:
         if self._caged:
             return ExecutionPlace.READING_CAGE

@@ -15,7 +15,7 @@ from ollm_tui.core.bus.confirmation import ConfirmationResponse
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import Confirmation
 from ollm_tui.core.bus.states import ConfirmationState, Origin
-from ollm_tui.core.execution.calls import ProposedCall
+from ollm_tui.core.execution.calls import CallToJudge
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.execution.rule_effects import rule_effect
 from ollm_tui.core.policy.rules import Decision
@@ -38,13 +38,13 @@ class ConfirmationsController:
         executor: ToolExecutor,
         post: PostUpdate,
         start: Callable[[Coroutine[None, None, None]], None],
-        past_calls: Callable[[], Sequence[ProposedCall]] = tuple,
+        past_calls: Callable[[], Sequence[CallToJudge]] = tuple,
     ) -> None:
         """`start` runs a coroutine in a task; `past_calls` reads the last calls, newest first, and may block."""
         self._past_calls = past_calls
         self._previewed: intents.PreviewRule | None = None
         self._previewing = asyncio.Lock()
-        self._past: tuple[tuple[str, ...], Sequence[ProposedCall]] | None = None
+        self._past: tuple[tuple[str, ...], Sequence[CallToJudge]] | None = None
         """The last calls, read once for the questions that a rule is made from."""
         self._bus = bus
         self._executor = executor
@@ -162,11 +162,11 @@ class ConfirmationsController:
             self._post(updates.ToastUpdate(words, failed=True))
             self.post_soon()
 
-    def _proposed(self, item_ids: Sequence[str]) -> dict[str, ProposedCall]:
+    def _proposed(self, item_ids: Sequence[str]) -> dict[str, CallToJudge]:
         """Return the calls of those of these confirmations that are open."""
         found = (self._bus.find(item_id) for item_id in item_ids)
         return {
-            item.id: ProposedCall(item.details.tool_name, item.details.args, item.request.origin, item.call_id)
+            item.id: CallToJudge(item.details.tool_name, item.details.args, item.request.origin, item.call_id)
             for item in found
             if item is not None
         }
@@ -224,10 +224,10 @@ async def _load_lexers() -> None:
     await asyncio.to_thread(import_module, "pygments.lexers")
 
 
-def _without_these(past: Iterable[ProposedCall], calls: Iterable[ProposedCall]) -> list[ProposedCall]:
+def _without_these(past: Iterable[CallToJudge], calls: Iterable[CallToJudge]) -> list[CallToJudge]:
     """Return the past calls without the ones that are asked about now, which are the newest of their ids."""
     asked = {call.call_id for call in calls}
-    found: list[ProposedCall] = []
+    found: list[CallToJudge] = []
     for one in past:
         if one.call_id in asked:
             asked.discard(one.call_id)  # another session may have used the same id

@@ -231,7 +231,7 @@ def test_the_mode_says_where_an_allowed_command_runs(tmp_path: Path, mode: Sandb
         try:
             call = SHELL.create_invocation({"command": "echo KEY=2 > .env && test -t 1 && echo done"}, context)
             preview = await (await call.question()).preview()
-            assert preview is not None and preview.kind == "command" and preview.place is call.place()
+            assert preview is not None and preview.kind == "command" and preview.place is call.place
             return await call.execute(AbortController().signal)
         finally:
             await context.defaults.aclose()
