@@ -37,9 +37,8 @@ if TYPE_CHECKING:
 HEAD_CHARACTERS = 300
 """So much of a fact fits into the head; the list has every question whole."""
 
-WIDTH = 120
-SHARE_OF_HEIGHT = 0.96
-BORDERS = 2
+WIDTH, SHARE_OF_HEIGHT, BORDERS = 120, 0.96, 2
+"""The widest box in cells, its part of the window, and the rows of its frame."""
 
 ESC = ("Esc", TextRole.ACCENT)
 

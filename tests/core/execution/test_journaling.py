@@ -331,7 +331,7 @@ ACTIONS = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(actions=st.lists(ACTIONS, max_size=8), start=st.dictionaries(NAMES, TEXTS, max_size=4))
 def test_undoing_everything_brings_back_every_byte_and_mode(
     actions: list[tuple[str, str, str]], start: dict[str, str]
