@@ -227,8 +227,8 @@ class _Layers:
     def add(self, tables: Mapping[str, JsonValue], source: str, text: str = "") -> None:
         """Merge the keys that are valid by themselves; the others become errors."""
         for key, value in tables.items():
-            if key == "policy":
-                continue  # read with the policy, where an error denies everything
+            if key in ("policy", "hooks"):
+                continue  # read by themselves: an error in the policy denies everything, one in a hook is its own
             if not isinstance(value, dict) or key not in Settings.model_fields or key == "keys":
                 if self._is_valid({key: value}, source, text):
                     self._set(key, value, source)

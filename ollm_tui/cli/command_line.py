@@ -28,13 +28,14 @@ COMMANDS = {
     "undo": "undo:run_command",
     "memory": "data:run_memory",
     "sandbox": "sandbox:run_command",
+    "hooks": "hooks:run_command",
     "models": "models:run_command",
     "help": "command_line:run_help",
 }
 """Command words, and the module of this package and its function that run each; imported only when it runs."""
 COMMANDS_HELP = (
-    "Further commands: run, tool, policy, doctor, config, trust, sessions, trash, undo, memory, sandbox, models, help;"
-    " each takes --help."
+    "Further commands: run, tool, policy, doctor, config, trust, sessions, trash, undo, memory, sandbox,"
+    " hooks, models, help; each takes --help."
 )
 MODES = ("ask", "auto-edit", "plan", "yolo")
 PROVIDERS = ("ollama", "openai", "offline", "scripted")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ollm_tui.agent.hooks.entries import untrusted_scripts
 from ollm_tui.cli.command_line import ExitCode, UsageError, command_parser, options_of, parse
 from ollm_tui.cli.streams import say, valid_configuration
 from ollm_tui.config import effective_toml, user_config_path
@@ -32,8 +33,8 @@ def run_trust(argv: list[str]) -> int:
     """Trust a folder's own config file and instructions as they are now."""
     parser = command_parser(
         "trust",
-        "Let a folder's .ollm/config.toml count, which can only tighten, and send its instructions (AGENTS.md, also in "
-        "folders below, .ollm/instructions.md) to the model. As they are now.",
+        "Let a folder's .ollm/config.toml count, which can only tighten, its hooks run, and its instructions "
+        "(AGENTS.md, also in folders below, .ollm/instructions.md) go to the model. As they are now.",
     )
     parser.add_argument("directory", nargs="?", type=Path, metavar="DIR", help="the folder; else the workspace")
     given = parse(parser, argv)
@@ -55,8 +56,9 @@ def run_trust(argv: list[str]) -> int:
 
 
 def _trust_instructions(folder: Path) -> list[str]:
-    """Trust the folder's instructions; return the names of those that were not trusted."""
+    """Trust the folder's instructions and its hooks' scripts; return the names of those that were not trusted."""
     store, workspace = TrustStore.of_user(), Workspace(folder)
-    files = {file.name: file.content for file in untrusted_instructions(workspace, store)}
+    scripts = untrusted_scripts(workspace, store.check(workspace.root), store)
+    files = {file.name: file.content for file in (*untrusted_instructions(workspace, store), *scripts)}
     changed = trust_instructions(workspace, store, files)
     return [name for name in files if name not in changed]

@@ -17,6 +17,7 @@ from ollm_tui.cli.streams import print_json, say
 from ollm_tui.config import user_config_path
 from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.base.errors import ToolFailure
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.log_file import log_path
 from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.files.vacated_paths import VACATED_PATHS
@@ -127,6 +128,11 @@ def _check_configuration(configuration: Configuration) -> Generator[DoctorCheck]
     else:
         names = [loaded.source for loaded in (*configuration.files.documents, configuration.files.preset)]
         yield DoctorCheck("policy", CheckStatus.OK, ", ".join(names))
+    for finding in configuration.hooks.findings:
+        yield DoctorCheck("hooks", CheckStatus.ERROR, finding)
+    if configuration.hooks.hooks:
+        names = ", ".join(f"{hook.name} ({hook.event})" for hook in configuration.hooks.hooks)
+        yield DoctorCheck("hooks", CheckStatus.OK, visible(names))
     match configuration.trust:
         case TrustState.UNTRUSTED | TrustState.CHANGED:
             state = f"{REPOSITORY_CONFIG} is {configuration.trust.value}: it does not count until `ollm-tui trust`"

@@ -133,13 +133,14 @@ def lint_policy(options: Options) -> int:
     files = configuration.files
     documents = [*files.documents, *([files.repository] if files.repository else []), files.preset]
     registry, errors = load_registry()
-    for error in errors:
+    for error in (*errors, *configuration.hooks.findings):
         say(error)
     findings = [*lint(documents, registry.list()), *lint_sources(configuration.sources)]
     for finding in findings:
         print_json(finding.model_dump(mode="json", by_alias=True, exclude_none=True))
-    say(f"{len(findings)} findings" if findings else "nothing found")
-    return ExitCode.FAILED if findings else ExitCode.DONE
+    count = len(findings) + len(configuration.hooks.findings)
+    say(f"{count} findings" if count else "nothing found")
+    return ExitCode.FAILED if count else ExitCode.DONE
 
 
 def run_decision_table(options: Options, path: str) -> int:

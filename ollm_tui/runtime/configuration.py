@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from ollm_tui.agent.hooks.entries import HookSettings, read_hooks, with_scripts_checked
 from ollm_tui.config import ConfigError, ConfigFile, LoadedConfig, Settings, load_settings, user_config_path
 from ollm_tui.core.base.app_dirs import config_dir
 from ollm_tui.core.base.errors import ToolFailure
@@ -67,6 +68,7 @@ class Configuration:
     """Hosts that may be fetched without a question; a repository can add none."""
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     """Where commands run that were allowed; a repository has no say in it."""
+    hooks: HookSettings = field(default_factory=HookSettings)
 
     @property
     def settings(self) -> Settings:
@@ -101,7 +103,8 @@ def configure(options: Options) -> Configuration:
     """
     workspace = _workspace(options)
     try:
-        own = TrustStore.of_user().check(workspace.root)
+        trusted = TrustStore.of_user()
+        own = trusted.check(workspace.root)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
     loaded = load_settings(options, own if own.trust is TrustState.TRUSTED else None)
@@ -121,7 +124,8 @@ def configure(options: Options) -> Configuration:
         sources = deny_everything()
     domains = tuple(domain for each in files.documents for domain in each.document.web.allow_domains)
     sandbox = _sandbox([each.document.sandbox for each in files.documents])
-    return Configuration(options, workspace, loaded, own.trust, files, sources, policy_error, domains, sandbox)
+    hooks = _hooks(loaded, workspace.root, trusted)
+    return Configuration(options, workspace, loaded, own.trust, files, sources, policy_error, domains, sandbox, hooks)
 
 
 def deny_everything() -> PolicySources:
@@ -189,6 +193,18 @@ def _embedded(file: ConfigFile, source: str) -> LoadedPolicy:
     read_checked(file.path)
     table: JsonValue = file.tables.get("policy", {})
     return load_policy(table, file.text, str(file.path), source)
+
+
+def _hooks(loaded: LoadedConfig, root: Path, trusted: TrustStore) -> HookSettings:
+    """Return the person's hooks, then those of a trusted workspace."""
+    own = HookSettings()
+    if loaded.user_file is not None:
+        own = read_hooks(loaded.user_file.tables, loaded.user_file.text, str(loaded.user_file.path))
+    if loaded.repository_file is None:
+        return own
+    file = loaded.repository_file
+    theirs = with_scripts_checked(read_hooks(file.tables, file.text, str(file.path)), root, trusted)
+    return HookSettings((*own.hooks, *theirs.hooks), (*own.findings, *theirs.findings))
 
 
 def _sources(files: PolicyFiles, workspace: Workspace) -> PolicySources:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+from ollm_tui.agent.hooks.entries import HookSettings
+from ollm_tui.agent.hooks.hooks import Hooks
 from ollm_tui.agent.session.log import OutputDirectory, prune_loose_outputs, sessions_folder
 from ollm_tui.core.base.app_dirs import data_dir, state_dir
 from ollm_tui.core.base.clock import Clock, SystemClock
@@ -85,8 +87,14 @@ class Core:
     audit: AuditWriter
     web: WebAccess
     undo: Undo
+    hooks: Hooks
     notices: tuple[str, ...] = ()
     """What a person should know before anything happens."""
+
+    def use_hooks(self, settings: HookSettings) -> None:
+        """Let calls be told to these hooks from now on; without any, calls do not wait for them."""
+        self.hooks.settings = settings
+        self.executor.hooks = self.hooks if settings.hooks else None
 
     def wait_less(self) -> None:
         """Bound what the program waits for a locked store from now on: it is ending."""
@@ -154,6 +162,7 @@ async def open_core(
     undo = open_undo(state_dir(), root, clock)
     if not judging_only:
         notices += await asyncio.to_thread(_prepare_undo, undo)
+    hooks = Hooks(configuration.hooks, root)
     options = ExecutorOptions(outputs=outputs, nobody_hint=hint, journal=undo.journal)
     executor = _executor(configuration, attendance, registry, context, options, audit, uses)
     core = Core(
@@ -170,8 +179,10 @@ async def open_core(
         audit=audit,
         web=web,
         undo=undo,
-        notices=(*notices, *plugin_errors),
+        hooks=hooks,
+        notices=(*notices, *plugin_errors, *configuration.hooks.findings),
     )
+    core.use_hooks(configuration.hooks)
     try:
         yield core
     finally:

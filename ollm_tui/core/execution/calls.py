@@ -16,6 +16,7 @@ from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import ExecutionPlace, JsonObject, UpdateOutput
 from ollm_tui.core.bus.confirmation import Preview
 from ollm_tui.core.bus.states import CallState, Origin, Risk
+from ollm_tui.core.execution.call_hooks import HookWord
 from ollm_tui.core.policy.approvals import RememberOffer
 from ollm_tui.core.policy.audit import AuditEvent
 from ollm_tui.core.policy.engine import Explanation, TraceLine
@@ -194,6 +195,10 @@ class CallContext:
     """Of the validated arguments, once it is judged."""
     question: str = ""
     """Why a person is asked whatever the policy says; from the caller."""
+    hooked: HookWord = field(default_factory=HookWord)
+    """What hooks made of its arguments as they are now."""
+    ran_with: JsonObject = field(default_factory=dict[str, JsonValue])
+    """The arguments it runs with, where hooks hear of it."""
     only_reads: bool = False
     """It was judged to change nothing, and to need no answer."""
     notes: list[str] = field(default_factory=list[str])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -15,6 +16,7 @@ from ollm_tui.core.base.errors import Internal, OperationCancelled, ToolFailure
 from ollm_tui.core.base.results import ToolResult, UpdateOutput
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.states import CallState, Origin
+from ollm_tui.core.execution.call_hooks import HookedCall
 from ollm_tui.core.execution.calls import CallContext, CallOrder, Transition
 from ollm_tui.core.execution.journaling import CallJournal
 from ollm_tui.core.execution.judging import CallJudge, ExecutorOptions
@@ -120,6 +122,19 @@ class ToolExecutor(CallJudge):
 
     async def _result(self, context: CallContext) -> ToolResult:
         """Return what comes of the call, whatever happens on its way, as the caller gets it."""
+        try:
+            result, ending = await self._outcome(context)
+            if self.hooks is not None and context.state is CallState.RUNNING:
+                call = HookedCall(context.call_id, context.tool, context.ran_with, context.origin.value)
+                with suppress(OperationCancelled):
+                    context.notes += await self.hooks.after(call, result, context.signal)
+        finally:
+            context.order.done()
+        context.advance(ending)
+        return await self._results.finish(result, context, self.registry.get(context.tool))
+
+    async def _outcome(self, context: CallContext) -> tuple[ToolResult, Transition]:
+        """Return what the call itself ends with, and how."""
         ending = Transition.FINISH
         try:
             result = await self._run(context)
@@ -131,10 +146,7 @@ class ToolExecutor(CallJudge):
             what = f"{type(error).__name__}: {error}"
             message = f"{context.name} failed because of a defect in it ({what}). Try another way."
             result = ToolResult.of_failure(Internal(message))
-        finally:
-            context.order.done()
-        context.advance(ending)
-        return await self._results.finish(result, context, self.registry.get(context.tool))
+        return result, ending
 
     async def _run(self, context: CallContext) -> ToolResult:
         context.signal.throw_if_aborted()
@@ -154,6 +166,8 @@ class ToolExecutor(CallJudge):
         context.advance(Transition.RUN)
         judged.invocation.looks = judged.explanation.looks
         context.place = judged.invocation.place
+        if self.hooks is not None:
+            context.ran_with = judged.invocation.params.on_the_wire()
         if self.approvals is not None:
             self.approvals.record_use(judged.explanation)
         limit = self._context.limits.call_seconds

@@ -23,6 +23,7 @@ from ollm_tui.core.base.output import OutputStore
 from ollm_tui.core.base.results import JsonObject, ToolResult
 from ollm_tui.core.bus.confirmation import Preview
 from ollm_tui.core.bus.states import Origin, RememberScope, Risk
+from ollm_tui.core.execution.call_hooks import CallHooks, HookedCall
 from ollm_tui.core.execution.calls import (
     CallContext,
     CallRecord,
@@ -116,6 +117,7 @@ class CallJudge:
         self._forgiving = options.forgiving
         self._on_record = options.on_record
         self._remembering = asyncio.Lock()
+        self.hooks: CallHooks | None = None
 
     def offered_schemas(self) -> list[JsonObject]:
         """Return the schemas of all tools that the policy lets exist, sorted by name; a plan's in mode plan alone."""
@@ -191,7 +193,21 @@ class CallJudge:
         invocation, notes = self._prepare(name, arguments, context.call_id)
         context.notes += notes
         context.advance(Transition.VALIDATE)
+        if self.hooks is not None:
+            invocation = await self._hooked(context, invocation, self.hooks)
         return await self._judge_and_record(context, invocation)
+
+    async def _hooked(self, context: CallContext, invocation: AnyInvocation, hooks: CallHooks) -> AnyInvocation:
+        """Return the call as hooks want it, to be judged with what they have said."""
+        tool, arguments = invocation.tool.name, invocation.params.on_the_wire()
+        word = await hooks.before(HookedCall(context.call_id, tool, arguments, context.origin.value), context.signal)
+        context.hooked = word
+        context.notes += word.notes
+        if word.arguments is None or word.arguments == arguments:
+            return invocation
+        changed, notes = self._prepare(tool, word.arguments, context.call_id)
+        context.notes += notes
+        return changed
 
     async def judge_in_turn(self, context: CallContext, invocation: AnyInvocation) -> Judged:
         """Judge as things stand when its turn has come: what ran before may have changed what this call does."""
@@ -263,11 +279,13 @@ class CallJudge:
         return resolved.tool.create_invocation(given, _for_call(self._context, call_id)), notes
 
     async def _judge(
-        self, invocation: AnyInvocation, origin: Origin, signal: AbortSignal, question: str = ""
+        self, invocation: AnyInvocation, origin: Origin, signal: AbortSignal, asked: CallContext | None = None
     ) -> Judged:
         call = await self._call_to_judge(invocation, origin, signal)
-        if question:
-            call = replace(call, floors=(*call.floors, Floor(Decision.ASK, question)))
+        if asked is not None:
+            word, own = asked.hooked, (Floor(Decision.ASK, asked.question),) if asked.question else ()
+            remark = "; ".join(filter(None, (call.remark, word.remark)))
+            call = replace(call, floors=(*call.floors, *own, *word.floors), remark=remark)
         if self.plan is not None and self.plan.concerns(call):
             return Judged(invocation, *await signal.in_thread(self._judge_by_plan, self.plan, call))
         if call.tool.effect is Effect.RUNS:
@@ -325,7 +343,7 @@ class CallJudge:
         )
 
     async def _judge_and_record(self, context: CallContext, invocation: AnyInvocation) -> Judged:
-        judged = await self._judge(invocation, context.origin, context.signal, context.question)
+        judged = await self._judge(invocation, context.origin, context.signal, context)
         context.advance(Transition.JUDGE)
         allowed = judged.explanation.decision is Decision.ALLOW
         context.only_reads = allowed and judged.call.effect is Effect.READS
@@ -337,8 +355,10 @@ class CallJudge:
             self.record(context, AuditEvent.DECIDED)
         if judged.explanation.decision is Decision.DENY:
             reason = judged.explanation.reason
+            by_hook = any(floor.decision is Decision.DENY and floor.reason == reason for floor in context.hooked.floors)
+            said = reason[:1].upper() + reason[1:] if by_hook else f"Denied by policy: {reason}"
             raise PolicyDenied(
-                f"Denied by policy: {reason}. Do not try to reach the same by other means.",
+                f"{said}. Do not try to reach the same by other means.",
                 {"decision": "deny", "reason": reason},
             )
         return judged

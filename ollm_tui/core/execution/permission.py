@@ -7,6 +7,7 @@ from ollm_tui.core.base.errors import ConfirmationCancelled, ConfirmationDenied,
 from ollm_tui.core.bus.confirmation import ConfirmationResponse
 from ollm_tui.core.bus.message_bus import MessageBus, OpenConfirmation
 from ollm_tui.core.bus.states import ConfirmationState
+from ollm_tui.core.execution.call_hooks import HookedCall
 from ollm_tui.core.execution.calls import CallContext, Transition
 from ollm_tui.core.execution.judging import AutoAnswer, CallJudge, ExecutorOptions, Judged
 from ollm_tui.core.policy.audit import AuditEvent
@@ -87,6 +88,10 @@ class PermissionGate:
         self, context: CallContext, judged: Judged, question: Question, replaces: str | None, *, attended: bool
     ) -> ConfirmationResponse:
         approvals = self._judge.approvals
+        if self._judge.hooks is not None:
+            call = HookedCall(context.call_id, context.tool, judged.call.arguments, context.origin.value)
+            if refusal := await self._judge.hooks.asked(call, judged.explanation.reason, context.signal):
+                raise PolicyDenied(f"{refusal[:1].upper()}{refusal[1:]}.", {"decision": "deny", "reason": refusal})
         past = approvals.record_question(judged.call) if approvals and replaces is None else None
         details = judged.invocation.confirmation_details(judged.explanation.risk, await question.preview())
         started = self._clock.monotonic()

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
+from ollm_tui.agent.hooks.entries import untrusted_scripts
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.instruction_files import trust_instructions, untrusted_instructions
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, TrustState, TrustStore
@@ -25,6 +26,7 @@ class TrustController:
     """Handler of trust intents; `changed` receives each configuration read again."""
 
     def __init__(self, core: Core, post: PostUpdate, changed: Callable[[Configuration], None]) -> None:
+        self._core = core
         self._executor = core.executor
         self._configuration = core.configuration
         self._workspace = core.configuration.workspace.root
@@ -59,6 +61,7 @@ class TrustController:
         try:
             own = await asyncio.to_thread(store.check, self._workspace)
             others = await asyncio.to_thread(untrusted_instructions, self._executor.workspace, store)
+            others += await asyncio.to_thread(untrusted_scripts, self._executor.workspace, own, store)
         except ValueError as error:
             self._post(updates.ToastUpdate(str(error), failed=True))
             return
@@ -85,7 +88,8 @@ class TrustController:
         for name in changed:
             self._post(updates.ToastUpdate(f"{name} {CHANGED}", failed=True))
         for name in shown.keys() - set(changed):
-            words = f"{name} goes along from your next message."
+            instructs = name.endswith(".md")
+            words = f"{name} goes along from your next message." if instructs else f"{name} may run as a hook."
             self._post(updates.ConversationUpdate(EntriesChanged((NoteEntry(f"trust-{name}", words),))))
         if state is TrustState.TRUSTED:
             await self._read_again()
@@ -110,6 +114,7 @@ class TrustController:
             return PolicyEngine(sources)
 
         await self._executor.change_policy(change, fresh.workspace if valid else self._executor.workspace)
+        self._core.use_hooks(fresh.hooks)
         self._configuration = fresh
         self._changed(fresh)
         self._report(fresh)
