@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from ollm_tui.agent.compaction import summary_by_model, summary_by_rule
 from ollm_tui.agent.events import CompactedEvent, NoticeEvent, UsageEvent
+from ollm_tui.agent.hooks.turn_hooks import TurnHooks
 from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.abort import AbortSignal
@@ -46,10 +47,13 @@ class ContextPart:
 class ContextKeeper:
     """Measures each request, and makes room in the history before it gets too large."""
 
-    def __init__(self, provider: Callable[[], wire.Provider], stream: EventStream) -> None:
+    def __init__(
+        self, provider: Callable[[], wire.Provider], stream: EventStream, hooks: TurnHooks | None = None
+    ) -> None:
         """Take how to get the provider in use."""
         self._provider = provider
         self._stream = stream
+        self._hooks = hooks
         self._factor = 1.0
         """The server's count of a prompt by our estimate."""
         self._told_limit: int | None = None
@@ -156,16 +160,25 @@ class ContextKeeper:
             self._factor = min(4.0, max(self._factor, self._factor * error.prompt_tokens / self._sent))
 
     async def compact(
-        self, history: list[wire.Message], tools: Sequence[wire.ToolSchema], signal: AbortSignal, hint: str = ""
+        self,
+        history: list[wire.Message],
+        tools: Sequence[wire.ToolSchema],
+        signal: AbortSignal,
+        hint: str | None = None,
     ) -> bool:
-        """Put a summary in the place of the earlier messages; return whether there was anything to shorten."""
+        """Put a summary in the place of the earlier messages; return whether there was anything to shorten.
+
+        `hint` are the person's words where they asked for it.
+        """
         at = self._first_kept(history)
         earlier = history[1:at]
         facts = summary_by_rule(earlier)
         if self.estimate(earlier) <= self.estimate([wire.UserMessage(facts)]) + LEAST_SAVED:
             return False
+        if self._hooks is not None:
+            await self._hooks.before_compaction(hint, signal)
         before = self.estimate(history, tools)
-        told = await self._told_by_model(earlier, hint, signal)
+        told = await self._told_by_model(earlier, hint or "", signal)
         summary = f"{facts}\n\n## What happened, in the model's words\n{told}" if told else facts
         kept = history[at] if at < len(history) else None
         history[1:at] = [wire.UserMessage(summary)]

@@ -12,6 +12,8 @@ from secrets import token_hex
 
 from ollm_tui.agent.events import Event, NoticeEvent, TurnFinishedEvent
 from ollm_tui.agent.guard import TurnLimits
+from ollm_tui.agent.hooks.hooks import SessionFacts
+from ollm_tui.agent.hooks.turn_hooks import TurnHooks
 from ollm_tui.agent.instructions import MAX_CHARACTERS, Instructions
 from ollm_tui.agent.loop import Agent, Sources
 from ollm_tui.agent.providers.provider import Provider
@@ -137,6 +139,12 @@ async def open_runtime(
         log.subscribe(lambda change: _later(stream.publish, NoticeEvent(text=change)))
         attended = attendance is Attendance.PERSON
         stack.callback(TerminalRecorder(core.hub, clock, lambda: session.folder, attended=attended).close)
+        hooks = TurnHooks(core.hooks, lambda words: stream.publish(NoticeEvent(text=words)))
+        core.hooks.session = lambda: SessionFacts(session.now.id, str(session.log.path))
+        core.hooks.tell = lambda words: stream.publish(NoticeEvent(text=words))
+        stack.push_async_callback(hooks.at_end)
+        if attended:
+            stack.callback(hooks.watch(core.bus))
         limits = configuration.settings.agent
         agent = Agent(
             chosen.provider,
@@ -147,6 +155,7 @@ async def open_runtime(
                 _recall(chosen.provider, core),
                 _instructions(chosen.provider, core),
                 _references(chosen.provider, core),
+                hooks,
             ),
             on_first_message=core.todos.archive_when_done,  # a new task begins with an empty list
             on_turn_end=lambda: _sync(core, log),
