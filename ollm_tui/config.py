@@ -65,6 +65,8 @@ class ToolSettings(ConfigTable):
 
     forgiving: bool = True
     strict_edits: bool = False
+    test_command: str | None = None
+    """The command line of `run_tests`, which else finds the project's own runner."""
     protected: list[str] = Field(default_factory=list[str])
     """Patterns, as in `.gitignore`, of files that ask for reading and writing."""
 

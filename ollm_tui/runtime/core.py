@@ -153,6 +153,7 @@ async def open_core(
         clock=clock,
         limits=Limits(**dict(configuration.settings.limits)),
         strict_edits=configuration.settings.tools.strict_edits,
+        test_command=configuration.settings.tools.test_command,
         sandbox=Sandbox(configuration.sandbox),
         attended=attendance is Attendance.PERSON,
     )

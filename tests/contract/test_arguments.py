@@ -27,6 +27,7 @@ CALLS: dict[str, dict[str, JsonValue]] = {
     "grep": {"pattern": "one"},
     "ls": {"path": "."},
     "search_code": {"query": "one"},
+    "run_tests": {"names": ["one"]},
     "git_status": {},
     "git_diff": {"paths": ["a.txt"]},
     "git_log": {"limit": 2},

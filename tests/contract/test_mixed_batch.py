@@ -35,6 +35,7 @@ ARGUMENTS: dict[str, dict[str, object]] = {
     "read_file": {"path": "a.txt", "startLine": 1, "endLine": 1},
     "read_many_files": {"paths": ["a.txt", "missing"]},
     "run_code": {"language": "bash", "code": "echo one"},
+    "run_tests": {"names": ["one"]},
     "search_code": {"query": "one", "paths": ["a.txt"]},
     "shell": {"command": "echo one", "timeout": 5000},
     "shell_kill": {"id": "j9"},

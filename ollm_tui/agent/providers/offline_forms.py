@@ -139,6 +139,12 @@ def _form(usage: str, tool: str, *patterns: str, verbatim: bool = False, **fixed
 
 
 FORMS: tuple[Form, ...] = (
+    _form("run the failed tests", "run_tests", r"(?:re)?run (?:the )?failed tests(?: again)?", lastFailed=True),
+    _form(
+        "run the tests [FILE]",
+        "run_tests",
+        rf"(?:run (?:the |all )*tests?|test)(?: (?:in |of )?(?P<paths>{_FILE}))?",
+    ),
     _form(
         "run COMMAND",
         "shell",

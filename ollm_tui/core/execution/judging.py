@@ -336,6 +336,7 @@ class CallJudge:
             arguments=invocation.params.on_the_wire(),
             effect=facts.effect,
             origin=Origin.PLUGIN if tool.plugin else origin,
+            command=facts.command,
             virtual={**facts.virtual, "$exists": True} if vacated else facts.virtual,
             inside_workspace=inside,
             floors=tuple(floors),

@@ -15,7 +15,6 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.bus.states import RememberScope
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approval_patterns import ApprovalKey, ApprovalPattern, suggest_pattern
-from ollm_tui.core.policy.command_rules import SHELL
 from ollm_tui.core.policy.engine import Explanation, JudgedCall, PolicyEngine, PolicySources
 from ollm_tui.core.policy.rule_set import RuleSet
 from ollm_tui.core.policy.rules import Decision, Mode, Operator, PolicyCondition, PolicyRule, RuleSource
@@ -103,11 +102,9 @@ class PastConfirmation:
         """The call in one line, for a person."""
         arguments = self.call.arguments
         names = FILE_PARAMETERS.get(self.call.tool.name, ())
-        command = arguments.get("command")
-        what = (
-            visible(command) if isinstance(command, str) else " ".join(visible(str(arguments[name])) for name in names)
-        )
-        text = what if self.call.tool.name == SHELL else f"{self.call.tool.name} {what}".strip()
+        line = self.call.line
+        what = visible(line) if line is not None else " ".join(visible(str(arguments[name])) for name in names)
+        text = what if line is not None else f"{self.call.tool.name} {what}".strip()
         return f"{text} (you denied it)" if self.denied else text
 
 
@@ -164,7 +161,7 @@ class ApprovalStore:
             return None
         if not call.inside_workspace:
             return None
-        if call.tool.name == SHELL:
+        if call.line is not None:
             return _command_offer(call, explanation, engine.sources.commands.workspace)
         if call.effect is not Effect.WRITES or call.tool.name not in FILE_PARAMETERS:
             return None
@@ -267,8 +264,8 @@ def _rank_of(rules: RuleSet) -> int:
 
 
 def _command_offer(call: JudgedCall, explanation: Explanation, workspace: Workspace | None) -> RememberOffer | None:
-    command, cwd = call.arguments.get("command"), call.arguments.get("cwd")
-    line = analyse(command if isinstance(command, str) else "")
+    cwd = call.arguments.get("cwd")
+    line = analyse(call.line or "")
     if line.opaque:
         return None
     paths = CommandPaths(workspace, cwd if isinstance(cwd, str) else "") if workspace is not None else None

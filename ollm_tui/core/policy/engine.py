@@ -89,10 +89,20 @@ class JudgedCall:
     effect: Effect
     origin: Origin = Origin.USER
     virtual: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    command: str | None = None
+    """The command line that a tool other than shell runs."""
     inside_workspace: bool = True
     floors: tuple[Floor, ...] = ()
     remark: str = ""
     """Why a fact is not what the disk says; follows the reason of a question."""
+
+    @property
+    def line(self) -> str | None:
+        """The command line that is judged; None for a call that is none."""
+        if self.tool.name != SHELL:
+            return self.command
+        command = self.arguments.get("command")
+        return command if isinstance(command, str) else ""
 
 
 @dataclass(frozen=True)
@@ -161,10 +171,11 @@ class PolicyEngine:
         removed = self._tool_layer(call.tool)
         if removed is not None:
             trace.append(removed)
-        if call.tool.name == SHELL:
+        if call.line is not None:
             verdict = self._judge_command(self._seen_by_rules(call, mode), trace)
             risk, own_risk, approvals = verdict.risk, verdict.own_risk, verdict.lasting_approvals
             looks = verdict.looks
+            self._tighten_command(call, mode, trace)
         else:
             # What the modes go by is what the call is, whatever risk a rule gives it on the screen.
             risk = self._judge_by_rules(call, self._seen_by_rules(call, mode), trace)
@@ -194,11 +205,22 @@ class PolicyEngine:
     def _seen_by_rules(self, call: JudgedCall, mode: Mode) -> JsonObject:
         return {
             **call.arguments,
+            **({} if call.command is None else {"command": call.command}),
             **call.virtual,
             "$inside_workspace": call.inside_workspace,
             "$mode": mode.value,
             "$origin": call.origin.value,
         }
+
+    def _tighten_command(self, call: JudgedCall, mode: Mode, trace: list[TraceLine]) -> None:
+        """Apply what rules say of a tool that runs a command: they can only add to what is said of the command."""
+        if call.tool.name == SHELL:
+            return
+        values = condition_values(self._seen_by_rules(call, mode))
+        tighter = (rules.deciding(call.tool.name, values) for rules in self.sources.tightening)
+        for rule in (self._deciding(call.tool.name, values), *tighter):
+            if rule is not None and rule.action is not Decision.ALLOW:
+                trace.append(self._word_of(rule, call.tool.name))
 
     def _risk(
         self,

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pydantic import JsonValue
 
 from ollm_tui.core.policy.approval_patterns import ApprovalPattern
-from ollm_tui.core.policy.command_rules import SHELL
 from ollm_tui.core.policy.engine import JudgedCall, PolicyEngine, PolicySources
 from ollm_tui.core.policy.rule_set import RuleSet
 from ollm_tui.core.policy.rules import Decision, ExecMode, PolicyRule, RuleSource
@@ -31,8 +30,8 @@ class ApprovedPlan:
 
     def covers(self, call: JudgedCall, sources: PolicySources) -> bool:
         """Return whether a step names this call. Commands are parsed, so not on the event loop."""
-        if call.tool.name == SHELL:
-            commands = replace(sources.commands, approvals=self._patterns(), mode=ExecMode.ALLOWLIST)
+        if call.line is not None:
+            commands = replace(sources.commands, approvals=self._patterns(call), mode=ExecMode.ALLOWLIST)
             alone = PolicyEngine(PolicySources((), Decision.ASK, commands=commands))
             return alone.explain(replace(call, floors=())).decision is Decision.ALLOW
         if call.tool.plugin or not call.inside_workspace:
@@ -45,15 +44,19 @@ class ApprovedPlan:
 
     def widened(self, call: JudgedCall, sources: PolicySources) -> PolicyEngine:
         """Return the policy that also allows this call, which the plan covers."""
-        if call.tool.name == SHELL:
-            approvals = (*sources.commands.approvals, *self._patterns())
+        if call.line is not None:
+            approvals = (*sources.commands.approvals, *self._patterns(call))
             return PolicyEngine(replace(sources, commands=replace(sources.commands, approvals=approvals)))
         rule = PolicyRule(tool=call.tool.name, action=Decision.ALLOW)
         own = RuleSet([(rule, RuleSource("approved plan", 1))])
         return PolicyEngine(replace(sources, rule_sets=(own, *sources.rule_sets)))
 
-    def _patterns(self) -> tuple[ApprovalPattern, ...]:
-        return tuple(ApprovalPattern.parse(grant.command) for grant in self.grants if grant.command)
+    def _patterns(self, call: JudgedCall) -> tuple[ApprovalPattern, ...]:
+        """Return the command patterns, and the call's own line where its tool is named (`run_tests`)."""
+        patterns = [grant.command for grant in self.grants if grant.command]
+        if call.command and any(grant.tool == call.tool.name for grant in self.grants):
+            patterns.append(call.command)
+        return tuple(map(ApprovalPattern.parse, patterns))
 
 
 def _paths_of(arguments: dict[str, JsonValue]) -> Iterable[str]:

@@ -118,6 +118,8 @@ class CallFacts:
     """The tool's own session permission; None where the policy keeps approvals."""
     question: str | None = None
     """Why a person is asked whatever the rules say."""
+    command: str | None = None
+    """The command line that it runs, judged as one of the shell."""
     new_path: Path | None = None
     """The real path that the call takes for free; one that a call vacated within a day counts as existing."""
 

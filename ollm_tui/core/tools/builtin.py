@@ -17,6 +17,7 @@ from ollm_tui.core.tools.propose_plan import PROPOSE_PLAN
 from ollm_tui.core.tools.read_file import READ_FILE
 from ollm_tui.core.tools.read_many_files import READ_MANY_FILES
 from ollm_tui.core.tools.run_code import RUN_CODE
+from ollm_tui.core.tools.run_tests import RUN_TESTS
 from ollm_tui.core.tools.search_code import SEARCH_CODE
 from ollm_tui.core.tools.shell import SHELL
 from ollm_tui.core.tools.shell_jobs import SHELL_KILL, SHELL_OUTPUT
@@ -33,6 +34,7 @@ BUILTIN_TOOLS: tuple[AnyTool, ...] = (
         READ_FILE,
         READ_MANY_FILES,
         RUN_CODE,
+        RUN_TESTS,
         SEARCH_CODE,
         SHELL,
         SHELL_KILL,

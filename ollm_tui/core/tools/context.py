@@ -94,6 +94,8 @@ class ToolContext:
     limits: Limits = field(default_factory=Limits)
     seen: SeenFiles = field(default_factory=SeenFiles)
     strict_edits: bool = False
+    test_command: str | None = None
+    """What runs the project's tests, where that is not to be found out."""
     sandbox: Sandbox = field(default_factory=Sandbox)
     adopt_plan: Callable[[tuple[PlanGrant, ...]], None] | None = None
     """Lets an approved plan bind; the executor sets it."""

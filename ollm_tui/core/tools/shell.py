@@ -127,15 +127,8 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
         """Run the command; OperationCancelled carries the output so far."""
-        request = CommandRequest(
-            command=self.params.command,
-            cwd=self._directory(),
-            attended=self.context.attended,
-            background=self.params.background,
-            call_id=self.context.call_id,
-            limits=self._limits(),
-            cage=(cage := self._cage()),
-        )
+        request = self._request()
+        cage = request.cage
         service = shell_service(self.context)
         if not self.looks:
             service.hub.refused_lines.discard(self._line)
@@ -151,10 +144,21 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
             return result.model_copy(update={"notes": (*result.notes, *set_aside)})
         return result
 
+    def _request(self) -> CommandRequest:
+        return CommandRequest(
+            command=self.params.command,
+            cwd=self._directory(),
+            attended=self.context.attended,
+            background=self.params.background,
+            call_id=self.context.call_id,
+            limits=self._limits(),
+            cage=self._cage(),
+        )
+
     def facts(self) -> CallFacts:
         refused = self._line in self.context.command_hub.refused_lines
         reason = "the cage refused it something; the same line again asks to run on this machine"
-        return CallFacts(Effect.RUNS, question=reason if refused else None)
+        return CallFacts(Effect.RUNS, question=reason if refused else None, command=self.params.command)
 
     @property
     def place(self) -> ExecutionPlace:

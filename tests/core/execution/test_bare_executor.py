@@ -25,6 +25,7 @@ from ollm_tui.core.web.client import WebAccess
 from tests.core.tools.git_repositories import NOBODY, git, make_repository
 from tests.core.web.server import reply, running_server
 
+TEST = "import unittest\nclass T(unittest.TestCase):\n    def test(self): pass\n"
 CALLS: list[tuple[str, JsonObject]] = [
     ("write_file", {"path": "a.txt", "content": "one\n"}),
     ("read_file", {"path": "a.txt"}),
@@ -45,6 +46,8 @@ CALLS: list[tuple[str, JsonObject]] = [
     ("git_checkout", {"revision": "side"}),
     ("git_push", {"branch": "side"}),
     ("search_code", {"query": "two"}),
+    ("write_file", {"path": "test_d.py", "content": TEST}),
+    ("run_tests", {}),
     ("run_code", {"language": "bash", "code": "echo hello"}),
     ("shell", {"command": "echo hello"}),
     ("shell", {"command": "sleep 600", "background": True}),

@@ -429,6 +429,7 @@ STRICTLY_ASKED: dict[str, JsonObject] = {
     "git_branch": {"name": "b"},
     "git_checkout": {"revision": "main"},
     "git_push": {},
+    "run_tests": {},
     "propose_plan": {"steps": [{"task": "t"}]},
 }
 STRICTLY_ALLOWED: dict[str, JsonObject] = {
