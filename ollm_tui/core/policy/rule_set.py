@@ -242,9 +242,15 @@ class CompiledRule:
 
     def wording(self, what: str) -> str:
         """Return what the rule says about `what`, in plain words; the rule's name comes last."""
-        does = {Decision.ALLOW: "is allowed", Decision.ASK: "asks", Decision.DENY: "is denied"}[self.action]
-        why = f": {self.rule.message}" if self.rule.message else ""
-        return f"{what} {does}{why} ({self.source})"
+        message, name = self.rule.message, f"({self.source.shown})"
+        match self.action:
+            case Decision.ASK:
+                does = "asks unless a rule allows it" if self.source.source.startswith("preset ") else "a rule asks"
+                return f"{message}: {does} {name}" if message else f"{what} {does.removeprefix('a rule ')} {name}"
+            case Decision.ALLOW:
+                return f"{what} is allowed{f': {message}' if message else ''} {name}"
+            case Decision.DENY:
+                return f"{what} is denied{f': {message}' if message else ''} {name}"
 
     def matches(self, values: ConditionValues) -> bool:
         """Return whether all conditions hold."""

@@ -147,6 +147,11 @@ class RuleSource:
         where = f", {self.file}:{self.line}" if self.file and self.line and self.file != self.source else ""
         return f"{self.source} rule {self.number}{where}"
 
+    @property
+    def shown(self) -> str:
+        """What a person is told: a preset by its name, as nobody wrote its numbers; any other so that it is found."""
+        return self.source if self.source.startswith("preset ") else str(self)
+
 
 def tool_names(name: str) -> tuple[str, ...]:
     """Return the tools that a name in a policy stands for: one, or all of an alias."""
