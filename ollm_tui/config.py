@@ -86,12 +86,14 @@ class TerminalSettings(ConfigTable):
 
 
 class WebSettings(ConfigTable):
-    """`[web]`: where to search; without anything set, the keyless provider if it is installed."""
+    """`[web]`: where to search (without anything set, the keyless provider if it is installed), and the browser."""
 
     search_provider: Literal["searxng", "brave", "tavily", "ddgs"] | None = None
     searxng_url: str | None = None
     brave_key: SecretStr | None = None
     tavily_key: SecretStr | None = None
+    browser_without_sandbox: bool = False
+    """Whether Chromium may run without its own sandbox, as it has to for root and in some containers."""
 
 
 class MemorySettings(ConfigTable):

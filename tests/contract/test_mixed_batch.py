@@ -42,6 +42,7 @@ ARGUMENTS: dict[str, dict[str, object]] = {
     "shell_output": {"id": "j9", "wait": 1},
     "web_fetch": {"url": "http://127.0.0.1:9/x", "timeout": 1},
     "web_search": {"query": "one"},
+    "browser": {"action": "open", "url": "http://127.0.0.1:9/x"},
     "write_file": {"path": "new/a.txt", "content": "one\n"},
     "write_todos": {"action": "add", "task": "one"},
     "propose_plan": {"steps": [{"task": "one", "commands": ["echo *"]}]},

@@ -216,6 +216,26 @@ FORMS: tuple[Form, ...] = (
     _form("recall NAME", "memory", r"(?:recall|what is remembered (?:as|under)) (?P<key>[\w.-]+)", action="get"),
     _form("forget NAME", "memory", r"forget (?P<key>[\w.-]+)", action="delete"),
     _form("memories", "memory", r"(?:show |list )?(?:the |my |all )*(?:memories|memory)", action="list"),
+    _form(
+        "browse URL",
+        "browser",
+        r"(?:browse|visit|go) (?:to )?(?P<url>https?://\S+)",
+        r"(?:open|show) (?P<url>https?://\S+) in the browser",
+        action="open",
+    ),
+    _form("click REF", "browser", r"click (?:on )?(?P<selector>.+)", action="click"),
+    _form(
+        'type "TEXT" into REF',
+        "browser",
+        rf"type (?P<text>{_TEXT}) in(?:to)? (?P<selector>\S+)",
+        action="type",
+        verbatim=True,
+    ),
+    _form("press KEY [in REF]", "browser", r"press (?P<text>\S+)(?: in (?P<selector>\S+))?", action="press"),
+    _form("page text [of REF]", "browser", r"(?:the )?page text(?: of (?P<selector>\S+))?", action="text"),
+    _form("screenshot", "browser", r"(?:take )?(?:a )?screenshot(?: of the page)?", action="screenshot"),
+    _form("go back", "browser", r"(?:go )?back", action="back"),
+    _form("close browser", "browser", r"close (?:the )?browser", action="close"),
     _form("fetch URL", "web_fetch", r"(?:fetch|get|download|open|read) (?P<url>https?://\S+)"),
     _form(
         "web WORDS", "web_search", r"(?:web|search the web for|search online for|web search(?: for)?):?\s+(?P<query>.+)"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ollm_tui.core.browser.chromium import why_no_browser
 from ollm_tui.core.tools.base import AnyTool
+from ollm_tui.core.tools.browser import BROWSER
 from ollm_tui.core.tools.delete_file import DELETE_FILE
 from ollm_tui.core.tools.edit_file import EDIT_FILE
 from ollm_tui.core.tools.git_branches import GIT_BRANCH, GIT_CHECKOUT, GIT_PUSH
@@ -28,6 +30,7 @@ from ollm_tui.core.tools.write_todos import WRITE_TODOS
 
 BUILTIN_TOOLS: tuple[AnyTool, ...] = (
     *(GIT_ADD, GIT_BLAME, GIT_BRANCH, GIT_CHECKOUT, GIT_COMMIT, GIT_DIFF, GIT_LOG, GIT_PUSH, GIT_SHOW, GIT_STATUS),
+    BROWSER,
     *(DELETE_FILE, EDIT_FILE, GLOB, GREP, HTTP_FETCH, LS, MEMORY, MEMORY_GET, MEMORY_SEARCH, MOVE_FILE),
     *(
         PROPOSE_PLAN,
@@ -47,6 +50,8 @@ BUILTIN_TOOLS: tuple[AnyTool, ...] = (
 )
 
 
-def builtin_tools() -> tuple[AnyTool, ...]:
-    """Return the built-in tools, for a registry."""
-    return BUILTIN_TOOLS
+def builtin_tools(*, browser_without_sandbox: bool = False) -> tuple[AnyTool, ...]:
+    """Return the built-in tools that work here, for a registry."""
+    if why_no_browser(without_sandbox=browser_without_sandbox) is None:
+        return BUILTIN_TOOLS
+    return tuple(tool for tool in BUILTIN_TOOLS if tool is not BROWSER)

@@ -13,6 +13,7 @@ from ollm_tui.core.files.snapshots import SeenFiles
 from ollm_tui.core.sandbox.engines import Sandbox
 
 if TYPE_CHECKING:
+    from ollm_tui.core.browser.session import BrowserSession
     from ollm_tui.core.fence.workspace import Workspace
     from ollm_tui.core.files.trash import Trash
     from ollm_tui.core.files.vacated_paths import VacatedPaths
@@ -46,6 +47,13 @@ class DefaultServices:
         return WebAccess()
 
     @cached_property
+    def browser(self) -> BrowserSession:
+        """Return a browser that starts with its first page."""
+        from ollm_tui.core.browser.session import BrowserSession
+
+        return BrowserSession(self.web)
+
+    @cached_property
     def trash(self) -> Trash:
         """Return the user's trash, which `ollm-tui trash restore` reads."""
         from ollm_tui.core.base.app_dirs import state_dir
@@ -68,7 +76,9 @@ class DefaultServices:
         return InMemoryStore()
 
     async def aclose(self) -> None:
-        """End the commands and forget what was stored."""
+        """End browser and commands, and forget what was stored."""
+        if "browser" in self.__dict__:
+            await self.browser.aclose()
         if "commands" in self.__dict__:
             await self.commands.close()
         if "store" in self.__dict__:
@@ -88,6 +98,7 @@ class ToolContext:
     trash: Trash | None = None
     vacated: VacatedPaths | None = None
     web: WebAccess | None = None
+    browser: BrowserSession | None = None
     command_reader: CommandReader | None = None
     """The executor sets it where a caller gives none."""
     clock: Clock = field(default_factory=SystemClock)
@@ -119,6 +130,11 @@ class ToolContext:
     @property
     def web_access(self) -> WebAccess:
         return self.web or self.defaults.web
+
+    @property
+    def browser_session(self) -> BrowserSession:
+        """Return the session's browser."""
+        return self.browser or self.defaults.browser
 
     @property
     def trash_folder(self) -> Trash:

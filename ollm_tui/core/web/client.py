@@ -25,7 +25,7 @@ from ollm_tui.core.web.urls import WebUrl, refuse_address, refuse_literal, resol
 if TYPE_CHECKING:
     import httpcore
 
-    from ollm_tui.core.web.transport import Resolver
+    from ollm_tui.core.web.transport import GuardedBackend, Judge, Resolver
 
 
 SEARCH_SECONDS = 20.0
@@ -110,6 +110,12 @@ class WebAccess:
         """Raise UrlNotAllowed where the address alone shows that nobody can approve it."""
         refuse_literal(url, listed=self.domains.list_local(url))
 
+    def guarded_backend(self, judge: Judge) -> GuardedBackend:
+        """Return connections to judged addresses alone; `transport` has been imported in a thread before."""
+        from ollm_tui.core.web import transport
+
+        return transport.GuardedBackend(self._resolver or transport.system_resolver, judge, self._backend)
+
     async def fetch(
         self,
         request: WebRequest,
@@ -143,7 +149,7 @@ class WebAccess:
         exchange = _Exchange(self, request, listed)
         try:
             async with asyncio.timeout(request.timeout):
-                return await signal.guard(exchange.make(self._resolver, self._backend))
+                return await signal.guard(exchange.make())
         except TimeoutError:
             elapsed = self.clock.monotonic() - started
             raise timed_out(exchange.url, request.timeout, elapsed) from None
@@ -167,12 +173,12 @@ class _Exchange:
         self._listed = listed
         self._left_site = False
 
-    async def make(self, resolver: Resolver | None, inner: httpcore.AsyncNetworkBackend | None) -> WebResponse:
+    async def make(self) -> WebResponse:
         await asyncio.to_thread(importlib.import_module, "ollm_tui.core.web.transport")
         from ollm_tui.core.web import transport
 
         certificates = await asyncio.to_thread(transport.new_ssl_context)
-        backend = transport.GuardedBackend(resolver or transport.system_resolver, self._judge, inner)
+        backend = self._web.guarded_backend(self._judge)
         limits = self._web.limits
         async with transport.new_pool(backend, certificates) as connections:
             for _ in range(limits.redirects + 1):

@@ -16,7 +16,7 @@ from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.execution.judging import AutoAnswer, ExecutorOptions
 from ollm_tui.core.policy.rules import Decision
-from ollm_tui.core.tools.builtin import BUILTIN_TOOLS, builtin_tools
+from ollm_tui.core.tools.builtin import builtin_tools
 from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.core.tools.schema import returns_schema
@@ -48,6 +48,7 @@ CALLS: list[tuple[str, JsonObject]] = [
     ("search_code", {"query": "two"}),
     ("write_file", {"path": "test_d.py", "content": TEST}),
     ("run_tests", {}),
+    ("browser", {"action": "close"}),
     ("run_code", {"language": "bash", "code": "echo hello"}),
     ("shell", {"command": "echo hello"}),
     ("shell", {"command": "sleep 600", "background": True}),
@@ -87,7 +88,7 @@ def repository_with_a_remote(folder: Path, monkeypatch: pytest.MonkeyPatch) -> P
 async def test_every_builtin_tool_runs_without_services(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     root = repository_with_a_remote(tmp_path, monkeypatch)
-    names = {tool.name for tool in BUILTIN_TOOLS}
+    names = {tool.name for tool in builtin_tools()}
     async with bare(root, AutoAnswer.YES) as executor, running_server() as server:
         calls = [call for call in CALLS if call[0] in names]
         calls += [(name, {"url": f"{server.origin}/"}) for name in ("web_fetch", "http_fetch")]
@@ -134,14 +135,14 @@ async def test_what_every_tool_returns_fits_its_schema(tmp_path: Path, monkeypat
                     schema = returns_schema(tool)
                     assert errors(data, schema) == [], (name, data)
                     checked.add(name)
-    assert checked == {tool.name for tool in BUILTIN_TOOLS} - {"web_search"}
+    assert checked == {tool.name for tool in builtin_tools()} - {"web_search"}
 
 
 def test_schemas_of_what_is_returned_name_the_parts(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tool", "schema", "--returns"]) == 0
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     schemas = {line["name"]: line["returns"] for line in printed}
-    assert schemas.keys() == {tool.name for tool in BUILTIN_TOOLS}
+    assert schemas.keys() == {tool.name for tool in builtin_tools()}
     assert "entries" in schemas["ls"]["properties"] and "matches" in schemas["grep"]["properties"]
     assert [part["$ref"] for part in schemas["memory"]["anyOf"]] == ["#/$defs/MemoryData", "#/$defs/MemoryKeysData"]
 

@@ -349,6 +349,7 @@ def sound_calls(draw: st.DrawFn) -> tuple[str, JsonObject]:
         "web_fetch": {"url": f"https://example.org/{draw(st.integers())}"},
         "http_fetch": {"url": "https://example.org/", "method": draw(st.sampled_from(["GET", "POST", "DELETE"]))},
         "web_search": {"query": f"x{text}"},
+        "browser": {"action": "click", "selector": text},
         "memory": {"action": "set", "key": f"k{text}", "value": text},
         "memory_get": {"key": f"k{text}"},
         "memory_search": {"query": f"x{text}"},

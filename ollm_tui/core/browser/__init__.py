@@ -1,0 +1,1 @@
+"""The browser of the agent: the system's Chromium, driven by Playwright, behind a filtering proxy."""
