@@ -24,6 +24,7 @@ ARGUMENTS: dict[str, dict[str, object]] = {
     "git_log": {"grep": "one"},
     "git_show": {"path": "a.txt"},
     "git_status": {"path": "."},
+    "format_code": {"paths": ["a.txt"], "check": True},
     "glob": {"pattern": "**/*.txt", "maxResults": 3},
     "grep": {"pattern": "one|two", "caseSensitive": True},
     "http_fetch": {"url": "http://127.0.0.1:9/x", "method": "PUT", "body": "b"},

@@ -139,6 +139,13 @@ def _form(usage: str, tool: str, *patterns: str, verbatim: bool = False, **fixed
 
 
 FORMS: tuple[Form, ...] = (
+    _form("format FILE", "format_code", rf"(?:format|reformat) {_THE_FILE}(?P<paths>{_FILE})"),
+    _form(
+        "check format of FILE",
+        "format_code",
+        rf"check (?:the )?format(?:ting)? (?:of|in) {_THE_FILE}(?P<paths>{_FILE})",
+        check=True,
+    ),
     _form("run the failed tests", "run_tests", r"(?:re)?run (?:the )?failed tests(?: again)?", lastFailed=True),
     _form(
         "run the tests [FILE]",

@@ -7,6 +7,7 @@ from ollm_tui.core.tools.base import AnyTool
 from ollm_tui.core.tools.browser import BROWSER
 from ollm_tui.core.tools.delete_file import DELETE_FILE
 from ollm_tui.core.tools.edit_file import EDIT_FILE
+from ollm_tui.core.tools.format_code import FORMAT_CODE
 from ollm_tui.core.tools.git_branches import GIT_BRANCH, GIT_CHECKOUT, GIT_PUSH
 from ollm_tui.core.tools.git_changing import GIT_ADD, GIT_COMMIT
 from ollm_tui.core.tools.git_reading import GIT_BLAME, GIT_DIFF, GIT_LOG, GIT_SHOW, GIT_STATUS
@@ -31,7 +32,7 @@ from ollm_tui.core.tools.write_todos import WRITE_TODOS
 BUILTIN_TOOLS: tuple[AnyTool, ...] = (
     *(GIT_ADD, GIT_BLAME, GIT_BRANCH, GIT_CHECKOUT, GIT_COMMIT, GIT_DIFF, GIT_LOG, GIT_PUSH, GIT_SHOW, GIT_STATUS),
     BROWSER,
-    *(DELETE_FILE, EDIT_FILE, GLOB, GREP, HTTP_FETCH, LS, MEMORY, MEMORY_GET, MEMORY_SEARCH, MOVE_FILE),
+    *(DELETE_FILE, EDIT_FILE, FORMAT_CODE, GLOB, GREP, HTTP_FETCH, LS, MEMORY, MEMORY_GET, MEMORY_SEARCH, MOVE_FILE),
     *(
         PROPOSE_PLAN,
         READ_FILE,

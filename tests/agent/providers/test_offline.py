@@ -68,6 +68,8 @@ SENTENCES: dict[str, list[tuple[str, dict[str, object]]]] = {
     "go back": [("browser", {"action": "back"})],
     "close the browser": [("browser", {"action": "close"})],
     "search the code for where yaks are fed": [("search_code", {"query": "where yaks are fed"})],
+    "format tapir.go": [("format_code", {"paths": ["tapir.go"]})],
+    "check the format of tapir.go": [("format_code", {"paths": ["tapir.go"], "check": True})],
     "run the tests": [("run_tests", {})],
     "run the failed tests again": [("run_tests", {"lastFailed": True})],
     "test tests/test_yak.py": [("run_tests", {"paths": ["tests/test_yak.py"]})],

@@ -47,6 +47,7 @@ CALLS: list[tuple[str, JsonObject]] = [
     ("git_push", {"branch": "side"}),
     ("search_code", {"query": "two"}),
     ("write_file", {"path": "test_d.py", "content": TEST}),
+    ("format_code", {"paths": ["test_d.py"]}),
     ("run_tests", {}),
     ("browser", {"action": "close"}),
     ("run_code", {"language": "bash", "code": "echo hello"}),
@@ -81,6 +82,10 @@ def repository_with_a_remote(folder: Path, monkeypatch: pytest.MonkeyPatch) -> P
     for name, value in NOBODY.items():
         monkeypatch.setenv(name, value)
     root = make_repository(folder / "workspace", {"base": "base\n"})
+    formatter = root / "node_modules/.bin/ruff"
+    formatter.parent.mkdir(parents=True)
+    formatter.write_text("#!/bin/sh\ncat\n")
+    formatter.chmod(0o755)
     git(root, "remote", "add", "origin", str(make_repository(folder / "there", None, "--bare")))
     return root
 

@@ -431,6 +431,7 @@ STRICTLY_ASKED: dict[str, JsonObject] = {
     "git_checkout": {"revision": "main"},
     "git_push": {},
     "run_tests": {},
+    "format_code": {"paths": ["a.txt"]},
     "propose_plan": {"steps": [{"task": "t"}]},
 }
 STRICTLY_ALLOWED: dict[str, JsonObject] = {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.test_runs.printed import parse_cargo, parse_tap, parse_unittest
 from ollm_tui.core.test_runs.report import (
     MAX_FAILURES,
@@ -94,13 +95,13 @@ def test_jest_and_vitest(locator: Locator, tmp_path: Path) -> None:
         {"status": "failed", "fullName": "sum two", "title": "two", "failureMessages": [stack]},
         {"status": "pending", "title": "three"},
     ]
-    broken = {
+    broken: JsonObject = {
         "name": str(tmp_path / "a_test.js"),
         "status": "failed",
         "message": "SyntaxError: x",
         "assertionResults": [],
     }
-    whole = {"testResults": [{"name": file, "status": "failed", "assertionResults": cases}, broken]}
+    whole: dict[str, object] = {"testResults": [{"name": file, "status": "failed", "assertionResults": cases}, broken]}
     report = parse_jest(json.dumps(whole).encode(), locator)
     assert counts(report) == (1, 1, 1, 1) and not report.crashed
     assert first(report) == ("sum.test.ts", 7, "sum two", "AssertionError: expected 2 to be 3")

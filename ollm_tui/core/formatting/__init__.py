@@ -1,0 +1,1 @@
+"""Formatting code with the formatters a project uses (003)."""

@@ -1,0 +1,226 @@
+"""The formatters by file type: which one a project uses, where it is, and how it is run from input to output."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import secrets
+import shutil
+import signal as signals
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.core.base.errors import ShellExecutionFailed, ShellTimeout
+from ollm_tui.core.base.escape import visible
+from ollm_tui.core.fence.secrets import command_environment, own_environment
+from ollm_tui.core.sandbox.look import LookCage
+from ollm_tui.core.sandbox.look import works as cage_works
+from ollm_tui.core.search.repository import read_file
+
+SECONDS = 30.0
+"""How long a formatter may take for one file."""
+_MOST_SAID = 1_000
+
+
+@dataclass(frozen=True)
+class Formatter:
+    """A program that takes a file's text as its input and prints it formatted."""
+
+    name: str
+    arguments: Callable[[Path], Sequence[str]]
+    endings: tuple[str, ...]
+    configured: tuple[tuple[str, str], ...] = ()
+    """Files that say that a project uses it, each with what stands in it."""
+    runs_project_code: bool = False
+    """Its configuration and plugins are programs of the project."""
+
+
+@dataclass(frozen=True)
+class FormatterCall:
+    """The formatter of one file, and its program; `own` where that, or its configuration, is code of the workspace."""
+
+    formatter: Formatter
+    program: Path
+    own: bool
+
+
+_PRETTIER = (
+    *(".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts", ".json", ".css", ".scss", ".less"),
+    *(".html", ".vue", ".md", ".markdown", ".yaml", ".yml", ".graphql"),
+)
+_C = (".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx", ".m", ".mm", ".proto", ".java", ".cs")
+
+FORMATTERS = (
+    Formatter(
+        "ruff",
+        lambda path: ["format", "--no-cache", "--stdin-filename", str(path), "-"],
+        (".py", ".pyi"),
+        (("pyproject.toml", "[tool.ruff"), ("ruff.toml", ""), (".ruff.toml", "")),
+    ),
+    Formatter(
+        "black",
+        lambda path: ["--quiet", "--stdin-filename", str(path), "-"],
+        (".py", ".pyi"),
+        (("pyproject.toml", "[tool.black"),),
+    ),
+    Formatter(
+        "biome",
+        lambda path: ["format", f"--stdin-file-path={path}"],
+        (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".json", ".css", ".graphql"),
+        (("biome.json", ""), ("biome.jsonc", "")),
+    ),
+    Formatter("prettier", lambda path: [f"--stdin-filepath={path}"], _PRETTIER, runs_project_code=True),
+    Formatter("gofmt", lambda path: [], (".go",)),
+    Formatter("rustfmt", lambda path: ["--emit", "stdout", "--quiet", "--edition", _edition(path)], (".rs",)),
+    Formatter("clang-format", lambda path: [f"--assume-filename={path}"], _C),
+    Formatter("shfmt", lambda path: ["--filename", str(path)], (".sh", ".bash")),
+)
+"""Of several for one ending the one that the project configures, else the first that is there."""
+
+
+def find_formatter(path: Path, root: Path) -> FormatterCall:
+    """Return the formatter for a file below `root`; reads a few small files. Raises ShellExecutionFailed."""
+    able = [each for each in FORMATTERS if path.suffix in each.endings]
+    configured = [each for each in able if _is_configured(each, path, root)]
+    for each in configured or able:
+        for program in _programs(each.name, path, root):
+            own = program.is_relative_to(root) or Path(os.path.realpath(program)).is_relative_to(root)
+            return FormatterCall(each, program, own or each.runs_project_code)
+    ending = visible(path.suffix) or "no ending"
+    known = " or ".join(each.name for each in configured or able)
+    if not known:
+        raise ShellExecutionFailed(f"No formatter is known for files with {ending}.")
+    raise ShellExecutionFailed(
+        f"{known} is not installed: it is looked for in .venv and node_modules of the project and on PATH. "
+        "Ask the person to install it."
+    )
+
+
+def _is_configured(formatter: Formatter, path: Path, root: Path) -> bool:
+    for folder in _folders(path, root):
+        for name, text in formatter.configured:
+            content = read_file(os.fsencode(folder / name), 200_000)
+            if content is not None and text.encode() in content:
+                return True
+    return False
+
+
+def _folders(path: Path, root: Path) -> Iterator[Path]:
+    """Yield the directories from the file's own up to the root."""
+    return (folder for folder in path.parents if folder.is_relative_to(root))
+
+
+def _programs(name: str, path: Path, root: Path) -> Iterator[Path]:
+    for folder in _folders(path, root):
+        for place in (".venv/bin", "venv/bin", "node_modules/.bin"):
+            program = folder / place / name
+            if os.access(program, os.X_OK) and program.is_file():
+                yield program
+    absolute = [each for each in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(each)]
+    if found := shutil.which(name, path=os.pathsep.join(absolute)):
+        yield Path(found)
+
+
+def _edition(path: Path) -> str:
+    for folder in path.parents:
+        content = read_file(os.fsencode(folder / "Cargo.toml"), 200_000)
+        if content is not None:
+            found = re.search(rb'^\s*edition\s*=\s*"(20\d\d)"', content, re.MULTILINE)
+            return found[1].decode() if found else "2015"
+    return "2021"
+
+
+def format_text(
+    call: FormatterCall, path: Path, text: bytes, readable: Sequence[Path], most_bytes: int, signal: AbortSignal
+) -> bytes:
+    """Return what the formatter makes of a file's text, in the cage of what only looks where that works. Blocks.
+
+    Raises:
+        ShellExecutionFailed: It found an error in the text, failed, or printed nothing or far too much.
+        ShellTimeout: It did not end.
+        OperationCancelled: The signal aborted.
+    """
+    argv = [str(call.program), *call.formatter.arguments(path)]
+    variables = command_environment(own_environment(), attended=False, cwd=str(path.parent), mark=secrets.token_hex(8))
+    cage = LookCage((*readable, *_environment_of(call.program))) if cage_works() else None
+    name = call.formatter.name
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        given.write(text)
+        given.seek(0)
+
+        def start(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                argv,
+                cwd=path.parent,
+                env=dict(environment),
+                stdin=given,
+                stdout=output,
+                stderr=errors,
+                start_new_session=True,
+            )
+
+        try:
+            process = start(variables) if cage is None else cage.start(start, variables, None)
+            _bound(process, most_bytes)
+            code = _wait(process, name, signal)
+        except OSError as error:
+            raise ShellExecutionFailed(f"{name} could not be started: {error}. The file was not changed.") from None
+        finally:
+            if cage is not None:
+                cage.close()
+        if code:
+            said = _head(errors) or _head(output)
+            why = "it printed far too much" if -code == signals.SIGXFSZ else said or f"it exited with code {code}"
+            raise ShellExecutionFailed(f"{name}: {why}. The file was not changed.")
+        output.seek(0)
+        formatted = output.read()
+    if text.strip() and not formatted.strip():
+        raise ShellExecutionFailed(f"{name} printed nothing. The file was not changed.")
+    return formatted
+
+
+def _environment_of(program: Path) -> Sequence[Path]:
+    """Return the virtual environment that a program is in: it stands where the cage shows nothing else."""
+    above = Path(os.path.realpath(program)).parents[1]
+    return [above] if (above / "pyvenv.cfg").is_file() else []
+
+
+def _bound(process: subprocess.Popen[bytes], most_bytes: int) -> None:
+    if hasattr(resource, "prlimit"):
+        with suppress(ProcessLookupError, PermissionError, ValueError):
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+
+
+def _wait(process: subprocess.Popen[bytes], name: str, signal: AbortSignal) -> int:
+    def kill() -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signals.SIGKILL)
+
+    unsubscribe = signal.subscribe(kill)
+    try:
+        if signal.aborted:
+            kill()
+        return process.wait(SECONDS)
+    except subprocess.TimeoutExpired:
+        raise ShellTimeout(
+            f"{name} did not end within {SECONDS:g} s and was ended. The file was not changed.",
+            {"limitMs": round(SECONDS * 1000)},
+        ) from None
+    finally:
+        unsubscribe()
+        kill()
+        process.wait()
+        signal.throw_if_aborted()
+
+
+def _head(stream: IO[bytes]) -> str:
+    stream.seek(0)
+    lines = stream.read(_MOST_SAID).decode("utf-8", "replace").strip().splitlines()
+    return visible("; ".join(line.strip() for line in lines[:5] if line.strip())).rstrip(".")
