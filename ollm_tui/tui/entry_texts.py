@@ -47,7 +47,7 @@ def text_size(entry: Entry) -> int:
             return len(entry.text) + len(entry.reasoning)
         case CallEntry():
             shown = 0 if entry.preview is None else KEPT_CHARACTERS + 1
-            return len(entry.output) + len(entry.arguments) + shown
+            return len(entry.output) + len(entry.arguments) + len(entry.picture) + shown
 
 
 def without_text(entry: Entry) -> Entry:
@@ -60,9 +60,15 @@ def without_text(entry: Entry) -> Entry:
         case AnswerEntry():
             return replace(entry, text="", reasoning="", stored=True)
         case CallEntry() if entry.state is CallState.DONE:
-            return replace(entry, arguments="", output="", preview=None, stored=True)
+            return replace(entry, arguments="", output="", preview=None, picture="", stored=True)
         case CallEntry():
             return entry
+
+
+def picture_of(data: JsonObject | None) -> str:
+    """Return the small picture among what a call reports to programs."""
+    picture = None if data is None else data.get("picture")
+    return picture if isinstance(picture, str) else ""
 
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode

@@ -266,6 +266,8 @@ class CallEntry:
     notes: tuple[str, ...] = ()
     verdict: str = ""
     """How it was allowed or refused, in words."""
+    picture: str = ""
+    """A small picture of what it shows, as PNG in base64."""
     logged: LoggedAt | None = None
     """Where its text is in the log; None while the log does not have it."""
     stored: bool = False

@@ -31,7 +31,7 @@ from ollm_tui.agent.events import (
 )
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.states import CallOutcome, CallState, ConfirmationState
-from ollm_tui.tui.entry_texts import arguments_text
+from ollm_tui.tui.entry_texts import arguments_text, picture_of
 from ollm_tui.tui.values import (
     AnswerEntry,
     AnswerGrew,
@@ -52,7 +52,7 @@ SENTENCE_LIMIT = 400
 """Characters, from the end."""
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=\S)")
 
-SUBJECTS = ("path", "command", "pattern", "url", "query", "from", "action", "key", "id", "language")
+SUBJECTS = ("path", "command", "pattern", "url", "selector", "query", "from", "action", "key", "id", "language")
 """Arguments that say best what a call is about, best first."""
 
 
@@ -215,6 +215,7 @@ class ConversationController:
                     exit_code=result.exit_code,
                     place=result.place,
                     notes=result.notes,
+                    picture=picture_of(result.data),
                     logged=LoggedAt(begun.first, event.id) if begun is not None and self.recorded() else None,
                 )
             )
@@ -258,6 +259,8 @@ def summary_of(arguments: JsonObject) -> str:
     if isinstance(value, list):
         return f"{len(value)} {names[0]}"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if names[0] in ("url", "selector") and isinstance(arguments.get("action"), str):
+        text = f"{arguments['action']} {text}"
     first, *more = text.split("\n")
     return f"{first} ..." if more else first
 

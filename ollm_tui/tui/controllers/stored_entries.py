@@ -18,7 +18,7 @@ from ollm_tui.agent.events import (
     UserMessageEvent,
 )
 from ollm_tui.agent.session.reading import MAX_LINE, event_in
-from ollm_tui.tui.entry_texts import arguments_text, has_words
+from ollm_tui.tui.entry_texts import arguments_text, has_words, picture_of
 from ollm_tui.tui.protocol import PostUpdate, intents
 from ollm_tui.tui.protocol.updates import ConversationUpdate, FoundUpdate
 from ollm_tui.tui.values import AnswerEntry, CallEntry, EntriesRead, Entry, NoteEntry, UserEntry
@@ -93,7 +93,8 @@ def _with_text(entry: Entry, event: Event) -> Entry:
         case CallEntry(), ConfirmationRequestedEvent():
             return replace(entry, preview=event.request.details.preview, stored=False)
         case CallEntry(), ToolResultEvent():
-            return replace(entry, output=event.result.return_display or event.result.llm_content, stored=False)
+            output = event.result.return_display or event.result.llm_content
+            return replace(entry, output=output, picture=picture_of(event.result.data), stored=False)
         case _:
             return entry
 

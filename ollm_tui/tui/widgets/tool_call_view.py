@@ -14,6 +14,7 @@ from ollm_tui.tui.styled_text import StyledLine, TextRole, line, lines_of, sprea
 from ollm_tui.tui.values import CallEntry
 from ollm_tui.tui.widgets.block_painting import Block, BlockPainter, LinesBlock, Strip
 from ollm_tui.tui.widgets.diff_view import diff_lines, totals
+from ollm_tui.tui.widgets.picture_block import PictureBlock
 
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
@@ -83,7 +84,8 @@ def state_word(entry: CallEntry, *, asks: bool = False) -> tuple[str, TextRole]:
 def call_body(entry: CallEntry, preview: Preview | None) -> list[Block]:
     """Return what folds; `preview` shows what would happen, or happened."""
     body = _body(entry, preview)
-    return [LinesBlock(tuple(body[at : at + CHUNK])) for at in range(0, len(body), CHUNK)]
+    blocks: list[Block] = [LinesBlock(tuple(body[at : at + CHUNK])) for at in range(0, len(body), CHUNK)]
+    return [*blocks, PictureBlock(entry.picture)] if entry.picture else blocks
 
 
 def _after(entry: CallEntry, question: Confirmation | None, now: float) -> str:
