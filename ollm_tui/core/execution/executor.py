@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.clock import RandomIds, SystemClock
-from ollm_tui.core.base.errors import Internal, OperationCancelled, ToolFailure
+from ollm_tui.core.base.errors import Internal, OperationCancelled, SandboxUnavailable, ToolFailure
 from ollm_tui.core.base.results import ToolResult, UpdateOutput
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.states import CallState, Origin
@@ -140,6 +140,8 @@ class ToolExecutor(CallJudge):
             result = await self._run(context)
         except ToolFailure as failure:
             result = ToolResult.of_failure(failure)
+            if isinstance(failure, SandboxUnavailable):
+                context.place = None  # nothing ran anywhere
             ending = Transition.CANCEL if isinstance(failure, OperationCancelled) else ending
         except Exception as error:  # the promise of `execute`: nothing a tool does can end the agent's loop
             log.exception("%s failed in a way it should not", context.name)

@@ -12,7 +12,7 @@ from pathlib import Path
 from ollm_tui.core.base.clock import Clock, SystemClock, iso_time
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.bus.states import RememberScope
+from ollm_tui.core.bus.states import RememberScope, Risk
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approval_patterns import ApprovalKey, ApprovalPattern, suggest_pattern
 from ollm_tui.core.policy.engine import Explanation, JudgedCall, PolicyEngine, PolicySources
@@ -183,6 +183,8 @@ class ApprovalStore:
 
         Raises ValueError where the rule would not have allowed this call or cannot be saved; nothing is, then.
         """
+        if explanation.risk is Risk.HIGH and scope is not RememberScope.SESSION:
+            raise ValueError("calls of high risk are remembered for the session only")
         offer, changed = self._changed(engine, call, explanation, scope, wording)
         if scope is not RememberScope.SESSION:
             self._save(scope, offer)

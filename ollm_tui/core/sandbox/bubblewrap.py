@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ollm_tui.core.sandbox.landlock import FileRights
-from ollm_tui.core.sandbox.layout import Mount, MountKind, WorkGrant, mounts
+from ollm_tui.core.sandbox.layout import RUN, Mount, MountKind, WorkGrant, mounts
 from ollm_tui.core.sandbox.look import GIT_ENVIRONMENT, repository_paths, toolchains_of
 from ollm_tui.core.sandbox.seccomp import look_filter, work_filter
 from ollm_tui.core.sandbox.work import WITH_LIMITS, Enforcement, WorkCage
@@ -89,14 +89,16 @@ class BubblewrapCage(WorkCage):
 class BubblewrapLookCage(BubblewrapCage):
     """The cage of what only looks, where the kernel has no landlock: nothing of this machine can be written."""
 
-    def __init__(self, program: str, readable: Sequence[Path]) -> None:
+    def __init__(self, program: str, readable: Sequence[Path], ignored: bytes = b"") -> None:
+        """`ignored` holds patterns of files that the person has git ignore in every repository."""
         repositories = [
             Path(path)
             for folder in readable
             for path, rights in repository_paths(folder)
             if rights is not FileRights.READ_DIR
         ]
-        super().__init__(program, WorkGrant((), [*readable, *repositories]))
+        files = {"git/ignore": ignored} if ignored else {}
+        super().__init__(program, WorkGrant((), [*readable, *repositories], files=files))
 
     @property
     def _filter(self) -> bytes:
@@ -107,4 +109,5 @@ class BubblewrapLookCage(BubblewrapCage):
     ) -> Started:
         """Call `start` with the environment of the cage, in which git starts nothing."""
         tools = toolchains_of(environment.get("HOME", ""))
-        return super().start(start, {**tools, **environment, **GIT_ENVIRONMENT}, terminal)
+        own = {"XDG_CONFIG_HOME": RUN} if self.grant.files else {}
+        return super().start(start, {**tools, **environment, **GIT_ENVIRONMENT, **own}, terminal)

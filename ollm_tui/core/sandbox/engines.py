@@ -160,11 +160,16 @@ def look_works() -> bool:
     return look.works() or not bubblewrap().problem
 
 
-def look_cage(readable: Sequence[Path]) -> look.LookCage | BubblewrapLookCage:
-    """Return the cage for one command that only reads; where none works starting it fails."""
+def look_cage(readable: Sequence[Path], ignored: bytes = b"") -> look.LookCage | BubblewrapLookCage:
+    """Return the cage for one command that only reads; where none works starting it fails.
+
+    Args:
+        readable: Directories that it can read.
+        ignored: Patterns of files that the person has git ignore in every repository.
+    """
     if look.works() or bubblewrap().problem:
-        return look.LookCage(readable)
-    return BubblewrapLookCage(BubblewrapCage.locate(), readable)
+        return look.LookCage(readable, ignored)
+    return BubblewrapLookCage(BubblewrapCage.locate(), readable, ignored)
 
 
 def engines() -> tuple[EngineReport, ...]:

@@ -91,7 +91,7 @@ _GIT = {
 GIT_ENVIRONMENT = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_PAGER": "cat",
-    "GITTERMINAL_PROMPT": "0",
+    "GIT_TERMINAL_PROMPT": "0",
     "GIT_ALLOW_PROTOCOL": "",
     "GIT_CONFIG_COUNT": str(len(_GIT)),
     **{f"GIT_CONFIG_KEY_{number}": key for number, key in enumerate(_GIT)},
@@ -109,6 +109,8 @@ class LookCage:
 
     readable: Sequence[Path]
     """Directories whose contents can be read; a repository that they lie in can be read by git."""
+    ignored: bytes = b""
+    """Patterns of files that the person has git ignore in every repository."""
     passed: tuple[int, ...] = ()
     _private: PrivateFolder | None = field(default=None, init=False)
 
@@ -139,6 +141,11 @@ class LookCage:
             "TMP": private,
             "TEMP": private,
         }
+        if self.ignored:
+            folder = self._private.path / "git"
+            folder.mkdir()
+            (folder / "ignore").write_bytes(self.ignored)
+            caged["XDG_CONFIG_HOME"] = private
         paths = [
             *system_paths(),
             *((str(path), FileRights.READ) for path in (*self.readable, *program_paths(environment))),

@@ -22,8 +22,9 @@ from ollm_tui.core.fence.protected_paths import judge_reading
 from ollm_tui.core.fence.secrets import command_environment, mask, own_environment
 from ollm_tui.core.fence.workspace import Access, Location
 from ollm_tui.core.git.reports import shown_below
-from ollm_tui.core.sandbox.look import GIT_ENVIRONMENT, LookCage
-from ollm_tui.core.sandbox.look import works as cage_works
+from ollm_tui.core.sandbox.engines import look_cage
+from ollm_tui.core.sandbox.engines import look_works as cage_works
+from ollm_tui.core.sandbox.look import GIT_ENVIRONMENT
 from ollm_tui.core.search.repository import Repository, global_exclude_file, read_file
 from ollm_tui.core.tools.base import CallFacts, P, ToolInvocation, TouchedPath
 
@@ -144,10 +145,10 @@ class GitInvocation(ToolInvocation[P]):
             given,
             {"PATH": _trusted_path(fence.roots), **(variables or {})},
         )
-        cage = LookCage((*fence.roots, *fence.readable_roots)) if caged else None
+        readable = (*fence.roots, *fence.readable_roots) if caged else None
         unsubscribe = signal.subscribe(call.kill)
         try:
-            return await signal.in_thread(call.run, cage, signal)
+            return await signal.in_thread(call.run, readable, signal)
         finally:
             unsubscribe()
             call.kill()
@@ -172,27 +173,32 @@ class _GitCall:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signals.SIGKILL)
 
-    def run(self, cage: LookCage | None, signal: AbortSignal) -> bytes:
-        """Return what it prints. Blocks; raises ShellExecutionFailed, FileTooLarge, OperationCancelled."""
-        ignored = read_file(global_exclude_file(None) or b"") if cage else None
+    def run(self, readable: Sequence[Path] | None, signal: AbortSignal) -> bytes:
+        """Return what it prints, in the cage of what only looks where directories are given.
+
+        Blocks; raises ShellExecutionFailed, FileTooLarge, OperationCancelled.
+        """
+        cage = None
+        if readable is not None:
+            cage = look_cage(readable, read_file(global_exclude_file(None) or b"") or b"")
         with tempfile.TemporaryFile() as errors:
 
             def start(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-                if cage is not None:
-                    environment = _with_ignored(environment, ignored)
                 return subprocess.Popen(
-                    self._argv,
+                    argv,
                     cwd=self._folder,
                     env=dict(environment),
                     stdin=subprocess.PIPE if self._given else subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=errors,
                     start_new_session=True,
+                    pass_fds=() if cage is None else cage.passed,
                 )
 
             try:
                 environment = {**_environment(self._folder), "PATH": self._variables["PATH"]}
                 own = {**environment, **GIT_ENVIRONMENT, **self._variables}
+                argv = self._argv if cage is None else cage.command(self._argv, environment)
                 process = start(own) if cage is None else cage.start(start, environment, None)
                 self._process = process
                 if signal.aborted:
@@ -238,16 +244,6 @@ def _environment(folder: Path) -> dict[str, str]:
     variables = command_environment(own_environment(), attended=False, cwd=str(folder), mark=secrets.token_hex(8))
     kept = {name: value for name, value in variables.items() if not name.startswith("GIT_") or name in _IDENTITY}
     return {**kept, "LC_ALL": "C.UTF-8", "GIT_LITERAL_PATHSPECS": "0"}
-
-
-def _with_ignored(environment: Mapping[str, str], ignored: bytes | None) -> Mapping[str, str]:
-    """Put the person's own list of ignored files where git looks for it in the cage, whose home is empty."""
-    if not ignored:
-        return environment
-    folder = Path(environment["HOME"], "git")
-    folder.mkdir()
-    (folder / "ignore").write_bytes(ignored)
-    return {**environment, "XDG_CONFIG_HOME": environment["HOME"]}
 
 
 def _trusted_path(roots: Sequence[Path]) -> str:

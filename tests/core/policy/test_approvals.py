@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ollm_tui.core.bus.states import RememberScope
+from ollm_tui.core.bus.states import RememberScope, Risk
 from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.approvals import ApprovalStore, RememberOffer
 from ollm_tui.core.policy.command_rules import CommandPolicy
@@ -142,6 +142,18 @@ def test_a_wording_that_does_not_hold_is_refused_and_nothing_is_saved(
     with pytest.raises(ValueError) as refused:
         store.remember(engine, call, engine.explain(call), RememberScope.WORKSPACE, wording)
     assert said in str(refused.value) and not path.exists()
+
+
+def test_what_is_of_high_risk_is_remembered_for_the_session_only(engine: PolicyEngine, tmp_path: Path) -> None:
+    path = tmp_path / "saved.toml"
+    store = ApprovalStore(dict.fromkeys((RememberScope.WORKSPACE, RememberScope.USER), (path, ())))
+    call = shell("npm run build")
+    explained = engine.explain(call)._replace(risk=Risk.HIGH)
+    for scope in store.files:
+        with pytest.raises(ValueError, match="for the session only"):
+            store.remember(engine, call, explained, scope, None)
+    wiser, _ = store.remember(engine, call, explained, RememberScope.SESSION, None)
+    assert wiser.explain(call).decision is Decision.ALLOW and not path.exists()
 
 
 def test_an_edited_pattern_has_to_allow_the_very_call(engine: PolicyEngine) -> None:

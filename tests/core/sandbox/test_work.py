@@ -243,6 +243,21 @@ def test_the_mode_says_where_an_allowed_command_runs(tmp_path: Path, mode: Sandb
         assert "[blocked by the cage: " in result.for_model() and "Read-only" in result.llm_content
 
 
+async def test_what_no_cage_could_hold_ran_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BubblewrapCage, "locate", lambda: "")
+    records: list[CallRecord] = []
+    registry = ToolRegistry()
+    registry.register(SHELL)
+    context = ToolContext(bus=MessageBus(), sandbox=Sandbox(SandboxSettings(SandboxMode.BUBBLEWRAP)))
+    options = ExecutorOptions(context=context, on_record=records.append, auto_answer=AutoAnswer.YES)
+    policy = PolicyEngine(PolicyConfig(default_action=Decision.ALLOW, rules=[]))
+    async with ToolExecutor(registry, policy, MessageBus(), Workspace(tmp_path), options=options) as executor:
+        result = await executor.execute("shell", {"command": "touch made"})
+    await context.defaults.aclose()
+    assert result.error is not None and result.error.type == SandboxUnavailable.type
+    assert result.place is None and records[-1].place is None and not (tmp_path / "made").exists()
+
+
 @pytest.mark.parametrize("mode", [SandboxMode.OFF, SandboxMode.AUTO])
 async def test_a_result_and_its_record_say_where_it_ran(tmp_path: Path, mode: SandboxMode) -> None:
     records: list[CallRecord] = []
