@@ -35,6 +35,8 @@ class Answer:
     approved: bool = True
     reason: str | None = None
     """Told to the model when denied."""
+    caged: bool = False
+    """Run it in the cage for work."""
     modified_args: dict[str, JsonValue] | None = None
     """Arguments to run with instead; the changed call is judged again."""
     reviewed: str | None = None
@@ -47,6 +49,7 @@ class Answer:
         return ConfirmationResponse(
             id=request.id,
             approved=self.approved,
+            caged=self.caged,
             reason=self.reason,
             modified_args=self.modified_args,
             reviewed=self.reviewed,

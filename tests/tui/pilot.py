@@ -170,6 +170,7 @@ def question(
     arguments: JsonObject | None = None,
     preview: Preview | None = SHORT_DIFF,
     timeout: float | None = None,
+    cage_problem: str | None = None,
     **more: Any,
 ) -> Confirmation:
     """An open question with a short diff."""
@@ -181,6 +182,7 @@ def question(
         locations=locations,
         args=edit if arguments is None else arguments,
         preview=preview,
+        cage_problem=cage_problem,
     )
     request = ConfirmationRequest(
         id=f"confirm-{number}",
@@ -205,6 +207,7 @@ def command_question(number: int, command: str, *, risk: Risk = Risk.HIGH, **mor
             "preview": preview,
             "arguments": {"command": command},
             "locations": (),
+            "cage_problem": "",
             **more,
         },
     )

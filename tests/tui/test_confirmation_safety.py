@@ -98,10 +98,35 @@ async def test_a_held_key_decides_nothing(key: str) -> None:
             await here.pilot.press(key)
         await here.settle()
         assert here.decisions == [] and here.backend.of(DenyConfirmations) == []
-        if key == "c":
-            assert here.app.dashboard.prompt.text == "c" * 40, "it is no key of the question"
-        else:
-            assert here.modal is not None and not isinstance(here.app.focused, Input | TextArea)
+        assert here.modal is not None and not isinstance(here.app.focused, Input | TextArea)
+
+
+async def test_c_approves_for_the_cage_where_there_is_one_and_is_a_letter_where_nothing_would_run_in_it() -> None:
+    async with stage() as here:
+        await here.show_queue(command_question(1, "make", risk=Risk.LOW), command_question(2, "rm -rf b"), question(3))
+        await here.arm()
+        await here.press("c")
+        assert [(one.item_id, one.approved, one.caged) for one in here.decisions] == [("confirm-1", True, True)]
+        await here.press("right_square_bracket")
+        await here.arm()
+        await here.press("c")
+        assert len(here.decisions) == 1 and "Press c again" in here.text
+        await here.arm()
+        await here.press("c")
+        assert [one.item_id for one in here.decisions] == ["confirm-1", "confirm-2"]
+        await here.press("right_square_bracket")
+        await here.arm()
+        await here.press("c")
+        assert here.app.dashboard.prompt.text == "c" and len(here.decisions) == 2
+
+
+async def test_without_an_engine_c_is_grey_says_why_and_decides_nothing() -> None:
+    async with stage() as here:
+        await here.show_queue(command_question(1, "make", risk=Risk.LOW, cage_problem="bubblewrap is not installed"))
+        await here.arm()
+        assert "[c] (not in the cage: bubblewrap is not installed)" in here.text
+        await here.press("c")
+        assert here.decisions == [] and here.modal is not None
 
 
 @pytest.mark.parametrize("key", ["enter", "space", "ctrl+j", "ctrl+m"])

@@ -211,11 +211,11 @@ class Decisions(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.clock.advance(seconds)
 
-    @rule(key=st.sampled_from("yanDxr"), risk=st.sampled_from(Risk), age=st.sampled_from([0.0, 0.0, 0.3, 2.0]))
+    @rule(key=st.sampled_from("ycanDxr"), risk=st.sampled_from(Risk), age=st.sampled_from([0.0, 0.0, 0.3, 2.0]))
     def a_key_is_pressed(self, key: str, risk: Risk, age: float) -> None:
         guard, typed = self.guard, max([self.clock.monotonic() - age, *(time for time, _ in self.keys)])
         guard.presses.add(age)
-        approves, twice = key in "ya", (key == "y" and risk is Risk.HIGH) or key == "D"
+        approves, twice = key in "yca", (key in "yc" and risk is Risk.HIGH) or key == "D"
         found = guard.press(f"{key} {self.shown}", whole=approves, twice=twice) if key != "x" else None
         if found is Readiness.READY:
             self.decided(key, typed, approves=approves, twice=twice)

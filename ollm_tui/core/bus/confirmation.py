@@ -88,6 +88,8 @@ class ConfirmationDetails(Wire):
     locations: tuple[str, ...] = ()
     args: JsonObject = Field(default_factory=dict)
     preview: Preview | None = None
+    cage_problem: str | None = None
+    """Why it cannot run in the cage for work; empty where it can, None where it starts nothing a cage would hold."""
 
 
 class ConfirmationRequest(Wire):
@@ -114,6 +116,8 @@ class ConfirmationResponse(Wire):
     modified_args: JsonObject | None = None
     reviewed: str | None = None
     """The digest of the review that showed the effect of `modified_args`; without it they are asked about anew."""
+    caged: bool = False
+    """Run it in the cage for work, whatever the settings say."""
     reason: str | None = None
     """Given to the model word for word when denied."""
     remember: RememberScope | None = None

@@ -61,7 +61,9 @@ TRANSITIONS: Mapping[CallState, Mapping[Transition, CallState]] = {
         Transition.STALE: CallState.JUDGED,
         Transition.RUN: CallState.RUNNING,
     },
-    CallState.RUNNING: {},
+    CallState.RUNNING: {
+        Transition.JUDGE: CallState.JUDGED,  # a cage refused it something: whether it may run again outside is asked
+    },
     CallState.DONE: {},
 }
 """Beside these, FINISH and CANCEL lead from everywhere but DONE to DONE."""
@@ -197,8 +199,8 @@ class CallContext:
     """Why a person is asked whatever the policy says; from the caller."""
     hooked: HookWord = field(default_factory=HookWord)
     """What hooks made of its arguments as they are now."""
-    ran_with: JsonObject = field(default_factory=dict[str, JsonValue])
-    """The arguments it runs with, where hooks hear of it."""
+    ran_with: JsonObject | None = None
+    """The arguments it ran with, where hooks hear of it."""
     only_reads: bool = False
     """It was judged to change nothing, and to need no answer."""
     notes: list[str] = field(default_factory=list[str])

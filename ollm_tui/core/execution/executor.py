@@ -13,13 +13,13 @@ from pydantic import JsonValue
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.clock import RandomIds, SystemClock
 from ollm_tui.core.base.errors import Internal, OperationCancelled, SandboxUnavailable, ToolFailure
-from ollm_tui.core.base.results import ToolResult, UpdateOutput
+from ollm_tui.core.base.results import ExecutionPlace, ToolResult, UpdateOutput
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.states import CallState, Origin
 from ollm_tui.core.execution.call_hooks import HookedCall
 from ollm_tui.core.execution.calls import CallContext, CallOrder, Transition
 from ollm_tui.core.execution.journaling import CallJournal
-from ollm_tui.core.execution.judging import CallJudge, ExecutorOptions
+from ollm_tui.core.execution.judging import CallJudge, ExecutorOptions, Judged
 from ollm_tui.core.execution.permission import PermissionGate
 from ollm_tui.core.execution.running import ResultLimits, run_invocation
 from ollm_tui.core.fence.workspace import Workspace
@@ -124,7 +124,7 @@ class ToolExecutor(CallJudge):
         """Return what comes of the call, whatever happens on its way, as the caller gets it."""
         try:
             result, ending = await self._outcome(context)
-            if self.hooks is not None and context.state is CallState.RUNNING:
+            if self.hooks is not None and context.ran_with is not None:
                 call = HookedCall(context.call_id, context.tool, context.ran_with, context.origin.value)
                 with suppress(OperationCancelled):
                     context.notes += await self.hooks.after(call, result, context.signal)
@@ -163,6 +163,11 @@ class ToolExecutor(CallJudge):
             judged = await self._gate.confirm(context, judged, attended=self.attended)
         context.order.asked()
         await context.my_turn()
+        result = await self._run_allowed(context, judged)
+        return await self._offer_outside(context, judged, result) if judged.invocation.refused else result
+
+    async def _run_allowed(self, context: CallContext, judged: Judged) -> ToolResult:
+        """Run what is allowed by now, once the audit has it."""
         if self._recorded is not None:
             await context.signal.guard(self._recorded())
         context.advance(Transition.RUN)
@@ -178,3 +183,22 @@ class ToolExecutor(CallJudge):
             return await run_invocation(context, judged.invocation, limit, self.bus, self._clock)
 
         return await (run() if self._journal is None else self._journal.around(context, judged.invocation, run))
+
+    async def _offer_outside(self, context: CallContext, judged: Judged, result: ToolResult) -> ToolResult:
+        """Ask whether a call that the cage refused something may run again outside; return what the model gets."""
+        invocation, refused, place = judged.invocation, judged.invocation.refused, context.place
+        if not self.attended or context.signal.aborted:
+            return result
+        invocation.chosen_place, invocation.refused_by = ExecutionPlace.THIS_MACHINE, place
+        reason = f"the cage refused it something ({refused}); with a yes it runs once more, outside the cage"
+        try:
+            judged = await self.judge_in_turn(context, invocation)
+            asking = judged.explanation._replace(decision=Decision.ASK, reason=reason, looks=False)
+            judged = await self._gate.confirm(context, judged._replace(explanation=asking), attended=True)
+            context.notes.append(f"the cage ({place}) refused it {refused}: the person let it run again outside")
+            return await self._run_allowed(context, judged)
+        except ToolFailure as failure:
+            if context.state is CallState.RUNNING:
+                raise
+            context.notes.append(f"it was not run again outside the cage: {failure.message}")
+            return result

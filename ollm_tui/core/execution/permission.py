@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from ollm_tui.core.base.clock import Clock
-from ollm_tui.core.base.errors import ConfirmationCancelled, ConfirmationDenied, ConfirmationTimeout, PolicyDenied
+from ollm_tui.core.base.errors import (
+    ConfirmationCancelled,
+    ConfirmationDenied,
+    ConfirmationTimeout,
+    PolicyDenied,
+    SandboxUnavailable,
+)
+from ollm_tui.core.base.results import ExecutionPlace
 from ollm_tui.core.bus.confirmation import ConfirmationResponse
 from ollm_tui.core.bus.message_bus import MessageBus, OpenConfirmation
 from ollm_tui.core.bus.states import ConfirmationState
@@ -35,7 +42,20 @@ class PermissionGate:
             ConfirmationTimeout: Nobody answered in time.
             ConfirmationCancelled: The confirmation was withdrawn.
             OperationCancelled: The call was cancelled.
+            SandboxUnavailable: It was approved for the cage alone, and there is nothing that a cage could hold.
         """
+        judged, response = await self._approved(context, judged, attended=attended)
+        if response.caged:
+            invocation = judged.invocation
+            if await context.signal.in_thread(invocation.cage_problem) is None:
+                raise SandboxUnavailable(f"{invocation.tool.name} cannot run in a cage. Nothing was run.")
+            invocation.chosen_place = ExecutionPlace.WORK_CAGE  # an engine that fails by now is an error, no way out
+        return judged
+
+    async def _approved(
+        self, context: CallContext, judged: Judged, *, attended: bool
+    ) -> tuple[Judged, ConfirmationResponse]:
+        """Ask until the answer fits what will happen; returns what was approved, and the answer."""
         judge = self._judge
         replaces: str | None = None
         while True:
@@ -51,15 +71,15 @@ class PermissionGate:
                 if judged.explanation.decision is Decision.ALLOW:
                     judged = await judge.judge_in_turn(context, judged.invocation)
                 if judged.explanation.decision is Decision.ALLOW:
-                    return judged
+                    return judged, response
                 if response.reviewed and await self._is_what_was_reviewed(context, judged, response.reviewed):
                     judged.invocation.approved = True
-                    return judged
+                    return judged, response
             else:
                 context.advance(Transition.APPROVE)
                 if await self._still_fits(context, judged, fingerprint, response, changed=replaces is not None):
                     judged.invocation.approved = True
-                    return judged
+                    return judged, response
                 context.advance(Transition.STALE)
                 await judge.preconditions(context, judged)
             replaces = response.id
@@ -93,7 +113,9 @@ class PermissionGate:
             if refusal := await self._judge.hooks.asked(call, judged.explanation.reason, context.signal):
                 raise PolicyDenied(f"{refusal[:1].upper()}{refusal[1:]}.", {"decision": "deny", "reason": refusal})
         past = approvals.record_question(judged.call) if approvals and replaces is None else None
-        details = judged.invocation.confirmation_details(judged.explanation.risk, await question.preview())
+        preview = await question.preview()
+        problem = await context.signal.in_thread(judged.invocation.cage_problem)
+        details = judged.invocation.confirmation_details(judged.explanation.risk, preview, problem)
         started = self._clock.monotonic()
         try:
             if context.order.follows_others:

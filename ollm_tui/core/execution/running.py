@@ -44,7 +44,7 @@ async def run_invocation(
             await _stop(task, controller)
             raise
         finally:
-            context.ran = clock.monotonic() - started
+            context.ran += clock.monotonic() - started
 
 
 def _output_of(context: CallContext, bus: MessageBus) -> UpdateOutput:

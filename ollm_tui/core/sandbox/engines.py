@@ -83,7 +83,13 @@ class Sandbox:
     @property
     def works(self) -> bool:
         """Return whether there is an engine for work; the first call runs its probe."""
-        return not isinstance(self._engine(), str)
+        return not self.problem
+
+    @property
+    def problem(self) -> str:
+        """Return why there is no engine for work; empty where there is one."""
+        engine = self._engine()
+        return engine if isinstance(engine, str) else ""
 
     @property
     def hint(self) -> str:
@@ -152,7 +158,7 @@ class Sandbox:
                 if not problem:
                     return engine
                 problems.append(problem)
-        return "; ".join(problems)
+        return "; ".join(problems) or "there is no engine"
 
 
 def look_works() -> bool:

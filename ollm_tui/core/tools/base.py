@@ -134,6 +134,12 @@ class ToolInvocation(ABC, Generic[P]):
     """A person said yes to exactly this call; set right before `execute`."""
     looks: bool = False
     """It is allowed because it only reads, and runs where nothing else is possible; set right before `execute`."""
+    chosen_place: ExecutionPlace | None = None
+    """Where a person chose to run it, whatever the settings say."""
+    refused: str = ""
+    """What the cage refused it, once it ran."""
+    refused_by: ExecutionPlace | None = None
+    """The cage that refused it something, where a person is asked whether it may run outside."""
 
     def __init__(self, tool: Tool[P], params: P, context: ToolContext) -> None:
         self.tool = tool
@@ -151,6 +157,13 @@ class ToolInvocation(ABC, Generic[P]):
     @property
     def place(self) -> ExecutionPlace | None:
         """Return where its programs run; None where it starts none of the caller's."""
+        return None
+
+    def cage_problem(self) -> str | None:
+        """Return why the cage for work cannot take it, empty where it can; None where there is nothing to hold.
+
+        Runs a probe the first time: not on the event loop.
+        """
         return None
 
     def touched_paths(self) -> list[TouchedPath]:
@@ -183,7 +196,9 @@ class ToolInvocation(ABC, Generic[P]):
         """Run the call. Raises ToolFailure, or OperationCancelled with partial output (000 Property 48)."""
 
     @final
-    def confirmation_details(self, risk: Risk, preview: Preview | None = None) -> ConfirmationDetails:
+    def confirmation_details(
+        self, risk: Risk, preview: Preview | None = None, cage_problem: str | None = None
+    ) -> ConfirmationDetails:
         """Return what a person is shown about this call (000 Property 37)."""
         return ConfirmationDetails(
             tool_name=self.tool.name,
@@ -192,6 +207,7 @@ class ToolInvocation(ABC, Generic[P]):
             locations=tuple(self.tool_locations()),
             args=self.params.on_the_wire(),
             preview=preview,
+            cage_problem=cage_problem,
         )
 
 

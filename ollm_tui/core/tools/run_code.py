@@ -33,6 +33,7 @@ from ollm_tui.core.sandbox.work import WorkCage
 from ollm_tui.core.shell.process_tree import ProcessTree
 from ollm_tui.core.shell.termination import Termination
 from ollm_tui.core.tools.base import CallFacts, Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
+from ollm_tui.core.tools.shell import likely_refusal
 
 MOST_ARTIFACTS = 100
 MOST_SCANNED = 200_000
@@ -85,19 +86,22 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
 
     def facts(self) -> CallFacts:
         """Return what makes it ask: no cage, or one with the network of this machine."""
-        if not self._caged:
+        if self.place is ExecutionPlace.THIS_MACHINE:
             return CallFacts(self.tool.effect, question="no sandbox works here: it would run unsandboxed")
         networked = "its sandbox has the network of this machine ([sandbox] network)"
         return CallFacts(self.tool.effect, question=networked if self.context.sandbox.settings.network else None)
 
     @cached_property
-    def _caged(self) -> bool:
+    def _default_place(self) -> ExecutionPlace:
         # Once for the call: what was judged as caged must not run outside because the engine failed since.
-        return self.context.sandbox.works
+        return ExecutionPlace.WORK_CAGE if self.context.sandbox.works else ExecutionPlace.THIS_MACHINE
 
     @property
     def place(self) -> ExecutionPlace:
-        return ExecutionPlace.WORK_CAGE if self._caged else ExecutionPlace.THIS_MACHINE
+        return self.chosen_place or self._default_place
+
+    def cage_problem(self) -> str:
+        return "it was refused there" if self.refused_by is ExecutionPlace.WORK_CAGE else self.context.sandbox.problem
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:
         """Check that arguments and variables can be passed to a program. Raises ShellExecutionFailed."""
@@ -113,7 +117,8 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
         root = self.context.fence.root
         before = await signal.in_thread(_files_of, root)
         started = time.monotonic()
-        outcome = await (self._in_cage(signal) if self._caged else self._on_this_machine(signal))
+        caged = self.place is ExecutionPlace.WORK_CAGE
+        outcome = await (self._in_cage(signal) if caged else self._on_this_machine(signal))
         duration = round((time.monotonic() - started) * 1000)
         made = _changed(before, await signal.in_thread(_files_of, root))
         return self._result(outcome, duration, made)
@@ -243,7 +248,9 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
             and "ModuleNotFoundError" in outcome.err.excerpt().content
         ):
             notes.append('the workspace\'s own modules can be imported after: import sys; sys.path.insert(0, ".")')
-        if failure is not None and self._caged:
+        if failure is not None and self.place is ExecutionPlace.WORK_CAGE:
+            self.refused = likely_refusal(text)
+            notes += [f"[blocked by the cage: {self.refused}]"] if self.refused else []
             notes.append("it ran in a cage: only the workspace can be written, .git cannot, and there is no network")
             notes += [hint] if (hint := self.context.sandbox.hint) else []
         return ToolResult(

@@ -151,20 +151,28 @@ class RunTestsInvocation(ToolInvocation[RunTestsParameters]):
     @property
     def place(self) -> ExecutionPlace | None:
         try:
-            self._shell.looks = self.looks
+            self._shell.looks, self._shell.chosen_place = self.looks, self.chosen_place
         except ToolFailure:
             return None
         return self._shell.place
 
+    def cage_problem(self) -> str | None:
+        try:
+            self._shell.refused_by = self.refused_by
+        except ToolFailure:
+            return None
+        return self._shell.cage_problem()
+
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
         """Run the tests; OperationCancelled carries the output so far."""
         shell = self._shell
-        shell.looks, shell.approved = self.looks, self.approved
+        shell.looks, shell.approved, shell.chosen_place = self.looks, self.approved, self.chosen_place
         shell.folder = Path(tempfile.mkdtemp(prefix="ollm-tests-"))
         try:
             before = await signal.in_thread(self._report_times)
             started = time.monotonic()
             ran = await shell.execute(signal, update_output)
+            self.refused = shell.refused
             duration = round((time.monotonic() - started) * 1000)
             return await signal.in_thread(self._result, ran, duration, before)
         finally:

@@ -130,7 +130,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         request = self._request()
         cage = request.cage
         service = shell_service(self.context)
-        if not self.looks:
+        if self.place is not ExecutionPlace.READING_CAGE:
             service.hub.refused_lines.discard(self._line)
         try:
             if self.params.background:
@@ -156,13 +156,15 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         )
 
     def facts(self) -> CallFacts:
-        refused = self._line in self.context.command_hub.refused_lines
+        refused = self.chosen_place is None and self._line in self.context.command_hub.refused_lines
         reason = "the cage refused it something; the same line again asks to run on this machine"
         return CallFacts(Effect.RUNS, question=reason if refused else None, command=self.params.command)
 
     @property
     def place(self) -> ExecutionPlace:
-        if self._caged:
+        if self.chosen_place is not None:
+            return self.chosen_place
+        if self.looks and cage_works():
             return ExecutionPlace.READING_CAGE
         return ExecutionPlace.WORK_CAGE if self.context.sandbox.holds_commands else ExecutionPlace.THIS_MACHINE
 
@@ -170,17 +172,19 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
     def _line(self) -> tuple[str, str]:
         return self.params.command, self.params.cwd or "."
 
-    @property
-    def _caged(self) -> bool:
-        return self.looks and cage_works()
+    def cage_problem(self) -> str:
+        return "it was refused there" if self.refused_by is ExecutionPlace.WORK_CAGE else self.context.sandbox.problem
 
     def _cage(self) -> LookCage | WorkCage | None:
         """Return what holds it. Raises SandboxUnavailable where the settings ask for what does not work here."""
         fence = self.context.fence
-        if self._caged:
-            return look_cage((*fence.roots, *fence.readable_roots))
-        sandbox = self.context.sandbox
-        return sandbox.work_cage(fence) if sandbox.holds_commands else None
+        match self.place:
+            case ExecutionPlace.READING_CAGE:
+                return look_cage((*fence.roots, *fence.readable_roots))
+            case ExecutionPlace.WORK_CAGE:
+                return self.context.sandbox.work_cage(fence)
+            case ExecutionPlace.THIS_MACHINE:
+                return None
 
     def _directory(self) -> Path:
         location = self.context.fence.resolve(self.params.cwd or ".")
@@ -295,17 +299,22 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         timed_out = _timed_out(outcome.status)
         code = None if timed_out else outcome.status.exit_code
         text = outcome.output.text.content or NO_OUTPUT
-        notes: tuple[str, ...] = ()
-        if code and self._caged:
-            notes = _refusals(text, _LOOKED)
-            if notes:
-                self.context.command_hub.refused_lines.add(self._line)
-        elif code and self.context.sandbox.holds_commands:
-            notes = _refusals(text, f"{_WORKED} {self.context.sandbox.hint}".rstrip())
+        notes = self._refusal(text) if code else ()
         content = f"Exit code: {'none' if code is None else code}\n\nOutput:\n{text}"
         if error is not None and (timed_out or outcome.status.ending is CommandEnding.NEEDS_INPUT):
             content = "\n\n".join((content.removesuffix("\n"), f"{error.type}: {error.message}"))
         return self._tool_result(outcome, content, text, notes, error=error, exit_code=code)
+
+    def _refusal(self, text: str) -> tuple[str, ...]:
+        """Return what the model is told where the cage is the likely cause of a failure."""
+        place = self.place
+        if place is ExecutionPlace.THIS_MACHINE or not (refused := likely_refusal(text)):
+            return ()
+        self.refused = refused
+        if place is ExecutionPlace.READING_CAGE:
+            self.context.command_hub.refused_lines.add(self._line)
+            return (f"[blocked by the cage: {refused}] {_LOOKED}",)
+        return (f"[blocked by the cage: {refused}] {_WORKED} {self.context.sandbox.hint}".rstrip(),)
 
 
 def shell_service(context: ToolContext) -> ShellService:
@@ -364,10 +373,9 @@ _WORKED = (
 )
 
 
-def _refusals(text: str, where: str) -> tuple[str, ...]:
-    """Return what the model is told where the cage is the likely cause of a failure."""
-    likely = next((what for what, words in _REFUSALS.items() if words.search(text)), None)
-    return () if likely is None else (f"[blocked by the cage: {likely}] {where}",)
+def likely_refusal(text: str) -> str:
+    """Return what a cage probably refused a program that failed with this output; empty for nothing."""
+    return next((what for what, words in _REFUSALS.items() if words.search(text)), "")
 
 
 def full_text(output: OutputExcerpt) -> tuple[Artifact, ...]:

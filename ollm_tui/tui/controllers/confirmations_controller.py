@@ -140,6 +140,7 @@ class ConfirmationsController:
             approved=decision.approved,
             reason=decision.reason,
             modified_args=decision.modified,
+            caged=decision.caged,
             reviewed=decision.reviewed,
             remember=decision.remember,
             remember_pattern=decision.rule,

@@ -206,6 +206,7 @@ class DecideConfirmation(ConfirmationIntent):
     modified: JsonObject | None = None
     remember: RememberScope | None = None
     rule: str | None = None
+    caged: bool = False
     reviewed: str | None = None
     """The digest of the review that showed what `modified` does."""
 

@@ -39,6 +39,13 @@ class QuestionBox(ConfirmationBox):
     BINDINGS: ClassVar[list[BindingType]] = [
         *key_bindings(
             ("y", "approve", "Approve", "confirm.approve", "Approve once; HIGH risk needs it twice"),
+            (
+                "c",
+                "approve_caged",
+                "Caged",
+                "confirm.caged",
+                "Approve once, to run in the cage; HIGH risk twice",
+            ),
             ("a", "remember('session')", "Session", "confirm.session", "Approve for this session"),
             ("A", "remember('workspace')", "Save rule", "confirm.rule", "Approve and save a rule"),
             ("n", "deny", "Deny", "confirm.deny", "Deny"),
@@ -88,7 +95,9 @@ class QuestionBox(ConfirmationBox):
         self.show_detail()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide from the footer what the phase has no use for."""
+        """Leave out what the phase or the call has no use for."""
+        if action == "approve_caged":
+            return self.case.item.details.cage_problem is not None
         return action != "commit" or self.phase is not ConfirmationPhase.READING
 
     # -- actions -----------------------------------------------------------------------------------------------------
@@ -97,6 +106,13 @@ class QuestionBox(ConfirmationBox):
         """Approve; HIGH risk takes two presses."""
         if self.may(f"approve {self.case.item.id}", whole=True, twice=self.case.risk is Risk.HIGH):
             self._decide(approved=True)
+        self.draw()
+
+    def action_approve_caged(self) -> None:
+        """Approve for the cage alone, where it can run there."""
+        possible = self.case.item.details.cage_problem == ""
+        if possible and self.may(f"cage {self.case.item.id}", whole=True, twice=self.case.risk is Risk.HIGH):
+            self._decide(approved=True, caged=True)
         self.draw()
 
     def action_remember(self, which: str) -> None:
@@ -188,6 +204,7 @@ class QuestionBox(ConfirmationBox):
         self,
         *,
         approved: bool,
+        caged: bool = False,
         reason: str | None = None,
         remember: RememberScope | None = None,
         rule: str | None = None,
@@ -197,7 +214,7 @@ class QuestionBox(ConfirmationBox):
         self._sent.add(case.item.id)
         edited = case.edited if approved else None
         reviewed = case.review.digest if edited is not None and case.review is not None else None
-        self.post_message(DecideConfirmation(case.item.id, approved, reason, edited, remember, rule, reviewed))
+        self.post_message(DecideConfirmation(case.item.id, approved, reason, edited, remember, rule, caged, reviewed))
         self.leave_form()
         self.draw()
 
@@ -214,6 +231,7 @@ class QuestionBox(ConfirmationBox):
             approve=self.guard.readiness(whole=True),
             deny=self.guard.readiness(whole=False),
             again=self.guard.again(f"approve {case.item.id}"),
+            caged_again=self.guard.again(f"cage {case.item.id}"),
             all_again=self.guard.again(deny_all(place.waiting)),
             waiting=len(place.waiting),
             rule_edited=self.input.display,

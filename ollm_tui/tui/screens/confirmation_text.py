@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ollm_tui.core.policy.approvals import RememberOffer
 
 COLUMN = 25
+WIDTH = 3 * COLUMN
+"""Cells of the keys."""
 BAR_CELLS = 14
 ALSO_SHOWN = 2
 """Number of earlier questions listed that a rule would have answered."""
@@ -44,6 +46,8 @@ class KeyView:
     deny: Readiness
     again: bool
     """One more y approves."""
+    caged_again: bool
+    """One more c approves in the cage."""
     all_again: bool
     """One more D denies all that wait."""
     waiting: int
@@ -222,16 +226,25 @@ def _key_grid(case: ConfirmationCase, keys: KeyView) -> tuple[list[StyledLine], 
             parts.append((f" {words:<{COLUMN - len(key) - 1}}", role))
             spots.append(ClickTarget(row, column * COLUMN, column * COLUMN + len(key) + 1 + len(words), action))
         rows.append(line(*parts))
+    if (problem := case.item.details.cage_problem) is not None:
+        words = "Approve once in the cage: it writes in the workspace alone"
+        words = f"(not in the cage: {visible(problem)})" if problem else words
+        words = "Press c again: approve in the cage" if keys.caged_again else words
+        alive = yes and not problem
+        role = TextRole.ERROR if keys.caged_again else TextRole.PLAIN if alive else TextRole.MUTED
+        rows.append(line(("[c]", TextRole.ACCENT if alive else TextRole.MUTED), " ", (words, role)).cut(WIDTH))
+        spots.append(ClickTarget(len(rows) - 1, 0, min(WIDTH, 4 + len(words)), "approve_caged"))
     return rows, spots
 
 
 def _tight_keys(case: ConfirmationCase, keys: KeyView) -> tuple[list[StyledLine], list[ClickTarget]]:
     ready = case.open and keys.approve is Readiness.READY
-    words = "y again" if keys.again else "y yes"
+    words = "y again" if keys.again else "c again" if keys.caged_again else "y yes"
     if not ready:
         words = "sent" if case.sent else "PgDn first" if keys.approve is Readiness.UNREAD else words
-    role = TextRole.MUTED if not ready else TextRole.ERROR if keys.again else TextRole.ACCENT
-    return [line((words, role), "  n no  r why  e edit  [ ]  Esc")], [
+    role = TextRole.MUTED if not ready else TextRole.ERROR if keys.again or keys.caged_again else TextRole.ACCENT
+    caged = "  c caged" if case.item.details.cage_problem == "" else ""
+    return [line((words, role), f"  n no{caged}  r why  e edit  [ ]  Esc")], [
         ClickTarget(0, 0, len(words), "approve"),
         ClickTarget(0, len(words) + 2, len(words) + 6, "deny"),
     ]

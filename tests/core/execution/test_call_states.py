@@ -17,6 +17,7 @@ LEGAL = {
     (CallState.WAITING, Transition.EDIT): CallState.PROPOSED,
     (CallState.REVIEWING, Transition.STALE): CallState.JUDGED,
     (CallState.REVIEWING, Transition.RUN): CallState.RUNNING,
+    (CallState.RUNNING, Transition.JUDGE): CallState.JUDGED,
     **{(state, end): CallState.DONE for state in CallState if state is not CallState.DONE for end in ENDS},
 }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ollm_tui.core import MessageBus, PolicyEngine, ToolExecutor, ToolRegistry, ToolResult, Workspace
+from ollm_tui.core.base.results import ExecutionPlace
 from ollm_tui.core.policy import command_rules
 from ollm_tui.core.policy.approval_patterns import ApprovalPattern
 from ollm_tui.core.policy.command_rules import CommandPolicy
@@ -117,29 +118,43 @@ async def test_what_an_approval_allows_runs_outside(room: Room) -> None:
     assert (room.root / "approved").exists()
 
 
-async def test_what_the_cage_refuses_is_said_and_asked_about_the_second_time(room: Room, tmp_path: Path) -> None:
+def unreadable_in_the_cage(room: Room, tmp_path: Path) -> str:
+    """Return a listed command that reads objects of another repository: the cage lets nobody there (finding A6)."""
     elsewhere = tmp_path / "elsewhere"
     git(tmp_path, "clone", "-q", str(room.root), str(elsewhere))
-    # objects that lie in another repository: git can read them outside the cage alone (finding A6)
     (elsewhere / "new").write_text("secret words\n")
     git(elsewhere, "add", ".")
     git(elsewhere, "commit", "-qm", "second")
     head = output(elsewhere, "git", "rev-parse", "HEAD").strip()
     (room.root / ".git" / "objects" / "info" / "alternates").write_text(f"{elsewhere}/.git/objects\n")
+    return f"git show {head}:new"
+
+
+async def test_what_the_cage_refuses_is_said_and_asked_about_the_second_time(room: Room, tmp_path: Path) -> None:
+    command = unreadable_in_the_cage(room, tmp_path)
     asked = answer_confirmations(room.executor.bus, Answer())
-    command = f"git show {head}:new"
     first = await room.shell(command)
-    assert first.error is not None
+    if room.executor.attended:  # the same call is offered to the person, as a question of its own
+        assert first.error is None and "secret words" in first.llm_content
+        assert first.place is ExecutionPlace.THIS_MACHINE
+        assert len(asked) == 1 and "the cage refused it" in asked[0].reason
+        return
+    assert first.error is not None and asked == []
     assert "secret words" not in first.llm_content
     assert any(note.startswith("[blocked by the cage: ") for note in first.notes)
     second = await room.shell(command)
-    if not room.executor.attended:
-        assert second.error is not None
-        assert second.error.type == "PolicyDeniedError"
-        return
-    assert len(asked) == 1
-    assert second.error is None
-    assert "secret words" in second.llm_content
+    assert second.error is not None
+    assert second.error.type == "PolicyDeniedError"
+
+
+async def test_who_says_no_to_running_it_outside_leaves_the_model_the_refusal(room: Room, tmp_path: Path) -> None:
+    asked = answer_confirmations(room.executor.bus, Answer(approved=False, reason="look elsewhere"))
+    result = await room.shell(unreadable_in_the_cage(room, tmp_path))
+    notes = " ".join(result.notes)
+    assert result.error is not None and result.place is ExecutionPlace.READING_CAGE
+    assert "[blocked by the cage: " in notes
+    assert len(asked) == room.executor.attended
+    assert ("look elsewhere" in notes) is room.executor.attended
 
 
 async def test_without_a_cage_only_the_simplest_programs_run_unasked(

@@ -20,6 +20,7 @@ from ollm_tui.core import PolicyConfig, PolicyEngine
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import SandboxUnavailable
 from ollm_tui.core.base.results import ExecutionPlace, ToolResult
+from ollm_tui.core.bus.confirmation import ConfirmationRequest
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.execution.calls import CallRecord
 from ollm_tui.core.execution.executor import ToolExecutor
@@ -28,15 +29,19 @@ from ollm_tui.core.fence.workspace import Workspace
 from ollm_tui.core.policy.lint import lint
 from ollm_tui.core.policy.policy_file import load_policy
 from ollm_tui.core.policy.rules import Decision
+from ollm_tui.core.sandbox import engines
 from ollm_tui.core.sandbox.bubblewrap import BubblewrapCage
 from ollm_tui.core.sandbox.engines import Sandbox, SandboxMode, SandboxSettings, bubblewrap
 from ollm_tui.core.sandbox.layout import CageLimits, WorkGrant
 from ollm_tui.core.tools.context import ToolContext
 from ollm_tui.core.tools.registry import ToolRegistry
+from ollm_tui.core.tools.run_code import RUN_CODE
 from ollm_tui.core.tools.shell import SHELL
+from ollm_tui.core.tools.write_file import WRITE_FILE
 from ollm_tui.options import Options
 from ollm_tui.runtime.configuration import configure
 from ollm_tui.runtime.core import audit_entry
+from ollm_tui.testing import Answer, answer_confirmations
 from tests.core.sandbox.work_room import IDENTITY, TCP, Room
 
 pytestmark = pytest.mark.skipif(bool(bubblewrap().problem), reason=bubblewrap().problem or "bubblewrap works")
@@ -272,3 +277,52 @@ async def test_a_result_and_its_record_say_where_it_ran(tmp_path: Path, mode: Sa
     place = ExecutionPlace.THIS_MACHINE if mode is SandboxMode.OFF else ExecutionPlace.WORK_CAGE
     assert result.place is place and records[-1].place is place and records[0].place is None
     assert audit_entry(records[-1]).place is place
+
+
+def repository(tmp_path: Path) -> tuple[Path, Path]:
+    """Make one; returns it and a file in it that the cage does not let be made."""
+    subprocess.run(["git", "init", "-q", str(tmp_path / "work")], check=True)
+    return tmp_path / "work", tmp_path / "work" / ".git" / "made"
+
+
+def attended(tmp_path: Path, *answers: Answer) -> tuple[ToolExecutor, list[ConfirmationRequest]]:
+    registry = ToolRegistry()
+    for tool in (SHELL, RUN_CODE, WRITE_FILE):
+        registry.register(tool)
+    bus = MessageBus()
+    policy = PolicyEngine(PolicyConfig(default_action=Decision.ASK, rules=[]))
+    return ToolExecutor(registry, policy, bus, Workspace(tmp_path), True), answer_confirmations(bus, *answers)
+
+
+async def test_an_answer_can_say_that_it_runs_in_the_cage_and_a_refusal_there_is_offered(tmp_path: Path) -> None:
+    work, outside = repository(tmp_path)
+    executor, asked = attended(work, Answer(caged=True), Answer(caged=True), Answer(), Answer(caged=True))
+    async with executor:
+        inside = await executor.execute("shell", {"command": "echo x > made"})
+        assert inside.error is None and inside.place is ExecutionPlace.WORK_CAGE and (work / "made").exists()
+        again = await executor.execute("shell", {"command": "touch .git/made"})
+        assert again.error is None and again.place is ExecutionPlace.THIS_MACHINE and outside.exists()
+        assert [request.details.cage_problem for request in asked] == ["", "", "it was refused there"]
+        assert "the cage refused it" in asked[2].reason and "let it run again outside" in " ".join(again.notes)
+        refused = await executor.execute("write_file", {"path": "f", "content": "x"})
+        assert refused.error is not None and refused.error.type == "SandboxUnavailableError"
+        assert not (work / "f").exists()
+
+
+async def test_code_that_the_cage_refused_something_is_offered_too(tmp_path: Path) -> None:
+    work, outside = repository(tmp_path)
+    executor, asked = attended(work, Answer(), Answer())
+    async with executor:
+        code = f"open({str(outside)!r}, 'w')\nprint('done')"
+        result = await executor.execute("run_code", {"language": "python", "code": code})
+    assert result.error is None and outside.exists() and len(asked) == 2
+
+
+async def test_an_answer_for_the_cage_never_runs_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    executor, asked = attended(tmp_path, Answer(caged=True))
+    monkeypatch.setattr(engines, "WORK_ENGINES", ())
+    async with executor:
+        result = await executor.execute("shell", {"command": "touch made"})
+    assert asked[0].details.cage_problem
+    assert result.error is not None and result.error.type == "SandboxUnavailableError"
+    assert not (tmp_path / "made").exists()
