@@ -119,10 +119,11 @@ async def launch(proxy: str, *, without_sandbox: bool) -> Chromium:
             handle_sighup=False,
             timeout=1000 * START_SECONDS,
         )
-        context = await browser.new_context(
-            accept_downloads=False, service_workers="block", viewport=VIEWPORT, permissions=[]
+        context, pid = await asyncio.gather(
+            browser.new_context(accept_downloads=False, service_workers="block", viewport=VIEWPORT, permissions=[]),
+            _pid_of(browser),
         )
-        tree = ProcessTree(await _pid_of(browser), mark)
+        tree = ProcessTree(pid, mark)
     except BaseException as error:
         with suppress(Exception):
             if browser is not None:

@@ -6,8 +6,11 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
+from pydantic import BaseModel, ValidationError
+
+from ollm_tui.core.base.errors import FetchFailed
 from ollm_tui.core.base.escape import visible
 
 if TYPE_CHECKING:
@@ -76,7 +79,11 @@ _COLLECT = """([maxElements, maxLines]) => {
 }"""
 
 
-class _Line(TypedDict):
+# As text: Playwright takes 0.7 s to bring over 1,000 objects.
+_READ = "held => JSON.stringify({total: held.total, lines: held.lines})"
+
+
+class _Line(BaseModel):
     heading: int
     """Its level; 0 for what can be operated."""
     index: int
@@ -84,6 +91,19 @@ class _Line(TypedDict):
     name: str
     state: str
     disabled: bool
+
+
+class _Collected(BaseModel):
+    total: int
+    lines: list[_Line]
+
+    @classmethod
+    def of(cls, text: object) -> _Collected:
+        """Read what the page returned, which its scripts may have had a hand in. Raises FetchFailed."""
+        try:
+            return cls.model_validate_json(text if isinstance(text, str) else "")
+        except ValidationError:
+            raise FetchFailed("The page's scripts disturb its outline. Read it with action=text.") from None
 
 
 @dataclass(frozen=True)
@@ -120,8 +140,8 @@ class Outline:
         outline, lines = cls(), list[str]()
         for number, frame in enumerate(frames[: MAX_FRAMES + 1]):
             held = await frame.evaluate_handle(_COLLECT, [MAX_ELEMENTS, MAX_LINES])
-            total, found = await held.evaluate("held => [held.total, held.lines]")
-            shown = outline._lines_of(found, held)
+            collected = _Collected.of(await held.evaluate(_READ))
+            total, shown = collected.total, outline._lines_of(collected.lines, held)
             if total > MAX_ELEMENTS:
                 shown = [f"[{total:,} elements: too many for an outline; read a part with action=text and a selector]"]
             if number and shown:
@@ -144,15 +164,15 @@ class Outline:
     def _lines_of(self, found: Sequence[_Line], held: JSHandle) -> list[str]:
         lines: list[str] = []
         for each in found:
-            name = visible(each["name"]).replace('"', "'")
-            if each["heading"]:
+            name = visible(each.name).replace('"', "'")
+            if each.heading:
                 if name:
-                    lines.append(f"{'#' * min(6, max(1, each['heading']))} {name}")
+                    lines.append(f"{'#' * min(6, max(1, each.heading))} {name}")
                 continue
-            element = OutlineElement(f"e{len(self.elements) + 1}", visible(each["role"]), name, held, each["index"])
+            element = OutlineElement(f"e{len(self.elements) + 1}", visible(each.role), name, held, each.index)
             self.elements[element.ref] = element
-            state = visible(each["state"])
-            lines.append(f"{element.text}{f' = {state}' if state else ''}{' (disabled)' if each['disabled'] else ''}")
+            state = visible(each.state)
+            lines.append(f"{element.text}{f' = {state}' if state else ''}{' (disabled)' if each.disabled else ''}")
         return lines
 
 

@@ -31,7 +31,7 @@ PICTURE_COLUMNS = 96
 
 # Anything else types into it as well, but these a person fills in.
 _PERSONS = "[type=password],[autocomplete*=password],[autocomplete=one-time-code],[autocomplete^=cc-]"
-_SETTLE = "() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 30)))"
+_SETTLE = "() => new Promise(done => setTimeout(done, 30))"
 
 
 class BrokenPage(FetchFailed):

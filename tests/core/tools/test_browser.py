@@ -165,6 +165,10 @@ async def test_large_pages_and_crashes_are_said(tmp_path: Path) -> None:
         body = many.llm_content.split("\n\n", 1)[1]
         assert len(body) <= MAX_CHARACTERS and "lines left out" in body
         assert body.startswith("# Top\ne1 link") and body.endswith("/999")
+        desk.server.answers["/disturbed"] = reply("<p>a</p><script>JSON.stringify = () => '{\"total\": 1}'</script>")
+        with pytest.raises(FetchFailed, match="scripts disturb its outline"):
+            await desk.open("/disturbed")
+        assert (await desk.do("text")).llm_content == "a"
         desk.server.answers["/large"] = reply(
             "<p id=p>words</p><script>const d = document.createElement('div'); d.innerHTML = '<b></b>'.repeat(100_000);"
             "document.body.append(d)</script>"
