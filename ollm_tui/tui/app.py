@@ -233,7 +233,7 @@ class DashboardApp(App[int]):
     async def on_event(self, event: events.Event) -> None:
         """Let keys and pastes act in the order they were typed."""
         if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
-            if isinstance(event, events.MouseDown):
+            if isinstance(event, events.MouseDown) and not event.is_forwarded:
                 self._note_press(event)
             await super().on_event(event)
         elif not self.key_order.holds_back(event):

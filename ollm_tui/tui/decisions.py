@@ -26,6 +26,10 @@ QUIET_SECONDS = 0.5
 """A deciding key counts only after this long without any key over what it decides."""
 
 
+BURST_SECONDS = 0.1
+"""A decision takes effect when no other key follows within this: the first letter of a paste is none."""
+
+
 class Readiness(StrEnum):
     """Whether a deciding key counts, and if not, why."""
 
@@ -50,12 +54,18 @@ class KeyPresses:
     count: int = 0
     run: str = ""
     """The characters of the last presses that had no silence between them."""
+    answer: str = ""
+    """The same, ending in the press of the last decision."""
+    deciding: int | None = None
+    """The number of a press whose decision has not taken effect yet."""
 
     def add(self, age: float = 0.0, character: str = "") -> None:
         """Note a press of `age` seconds ago, before it takes effect."""
         self.before, self.last = self.last, max(self.now() - age, self.last)
         self.count += 1
         goes_on = bool(character) and self.last - self.before < QUIET_SECONDS
+        if self.deciding is not None:  # it was the beginning of a message after all
+            self.run, self.deciding = self.answer, None
         self.run = self.run + character if goes_on else character
 
 
@@ -109,11 +119,22 @@ class DecisionGuard:
         found = self._after(self.presses.last, self.presses.before, whole=whole)
         if found is not Readiness.READY:
             return found
-        self.presses.run = ""  # it was an answer, not the beginning of a message
+        self.presses.answer, self.presses.run = self.presses.run, ""  # as it seems, no beginning of a message
         if not twice or self.asked == (decision, self.presses.count - 1):
             return found
         self.asked = (decision, self.presses.count)
         return Readiness.AGAIN
+
+    def hold(self) -> tuple[int, int]:
+        """Let the decision of the press that is handled wait for BURST_SECONDS; return it for `stands`."""
+        self.presses.deciding = self.presses.count
+        return self.presses.count, self.change
+
+    def stands(self, held: tuple[int, int]) -> bool:
+        """Return whether a decision may take effect: no key followed, and the screen shows what it did."""
+        if self.presses.deciding == held[0]:
+            self.presses.deciding = None
+        return held == (self.presses.count, self.change)
 
     def again(self, decision: Hashable) -> bool:
         """Return whether one more press of its key makes this decision."""

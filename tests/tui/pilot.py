@@ -95,7 +95,8 @@ class Stage:
         """Let everything that is on its way arrive."""
         for _ in range(3):
             await self.pilot.pause()
-        await wait_until(self.pilot, lambda: not self.app.key_order.busy)
+        await wait_until(self.pilot, lambda: not (self.app.key_order.busy or self.app.dashboard.reviewing.deciding))
+        await self.pilot.pause()
 
     async def show_queue(self, *items: Confirmation) -> None:
         await self.post(updates.QueueUpdate(ConfirmationQueueSnapshot(items)))

@@ -10,11 +10,19 @@ from textual.widgets import Input, TextArea
 
 from ollm_tui.core.bus.confirmation import CommandPreview, DiffPreview
 from ollm_tui.core.bus.states import ConfirmationState, RememberScope, Risk
+from ollm_tui.core.execution.rule_effects import RuleEffect
 from ollm_tui.core.files.diff import diff_texts
 from ollm_tui.core.policy.approvals import RememberOffer
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.tui.protocol import updates
-from ollm_tui.tui.protocol.intents import DenyConfirmations, HoldConfirmation, ReleaseConfirmation, ReviewArguments
+from ollm_tui.tui.protocol.intents import (
+    DenyConfirmations,
+    HoldConfirmation,
+    PreviewRule,
+    ReleaseConfirmation,
+    ReviewArguments,
+)
+from ollm_tui.tui.screens.group_screen import GroupScreen
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
 from tests.tui.pilot import command_question, question, reviewed, stage, wait_until
 
@@ -322,11 +330,15 @@ async def test_a_question_that_is_forgotten_while_shown_becomes_read_only() -> N
         assert here.decisions == []
 
 
-async def test_pressing_y_twice_in_a_row_decides_once() -> None:
+async def test_pressing_y_twice_decides_once_and_in_a_burst_nothing() -> None:
     async with stage() as here:
         await here.show_queue(question())
         await here.arm()
         await here.press("y", "y", "n")
+        assert here.decisions == [], "three keys at once are no answer"
+        await here.arm()
+        await here.press("y")
+        await here.press("y")
         assert [one.approved for one in here.decisions] == [True]
 
 
@@ -417,6 +429,7 @@ async def test_a_saved_rule_can_be_worded_and_is_saved_as_worded() -> None:
         assert here.decisions == [], "Enter does not approve"
         await here.arm()
         await here.press("ctrl+s")
+        await here.post(updates.RuleEffectUpdate(("confirm-1",), RuleEffect("git push", "", (True,))))
         assert [(one.approved, one.remember, one.rule) for one in here.decisions] == [
             (True, RememberScope.WORKSPACE, "git push")
         ]
@@ -655,3 +668,40 @@ async def test_the_click_that_brings_the_window_back_approves_nothing() -> None:
         await here.arm()
         await here.click("#confirm-keys", 1, 0)
         assert [one.approved for one in here.decisions] == [True]
+
+
+async def test_a_rule_that_would_not_allow_this_call_is_refused_in_its_form() -> None:
+    async with stage() as here:
+        await here.show_queue(command_question(1, "git push origin", risk=Risk.MEDIUM))
+        await here.post(updates.ReviewUpdate("confirm-1", reviewed(offer=OFFER)))
+        await here.arm()
+        await here.press("A")
+        await here.press("e")
+        assert here.modal is not None
+        here.modal._box.input.value = "git pull *"
+        await here.arm()
+        await here.press("ctrl+s")
+        assert here.decisions == [], "first it is looked at"
+        [asked] = here.backend.of(PreviewRule)
+        refused = RuleEffect(asked.wording, "'git pull *' would not have allowed this call")
+        await here.post(updates.RuleEffectUpdate(asked.item_ids, refused))
+        assert here.decisions == [] and "would not have allowed this call" in here.text
+
+        here.modal._box.input.value = "git push *"
+        await here.arm()
+        assert "would not have allowed" not in here.text
+        await here.press("ctrl+s")
+        await here.post(updates.RuleEffectUpdate(asked.item_ids, RuleEffect("git push *", "", (True,))))
+        assert [(one.approved, one.rule) for one in here.decisions] == [(True, "git push *")]
+
+
+async def test_a_question_names_its_list_and_g_opens_it() -> None:
+    async with stage() as here:
+        await here.show_queue(*(command_question(number, f"make part-{number}", risk=Risk.LOW) for number in range(3)))
+        assert here.modal is not None and "one of 3 alike: g lists them" in here.text
+        await here.press("g")
+        assert isinstance(here.app.screen, GroupScreen) and here.decisions == []
+    async with stage() as here:
+        await here.show_queue(question())
+        await here.press(*"go on")
+        assert here.modal is None and here.app.dashboard.prompt.text == "go on"

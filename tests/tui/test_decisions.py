@@ -169,6 +169,8 @@ class Decisions(RuleBasedStateMachine):
         self.ends: list[tuple[float, int]] = []
         self.keys: list[tuple[float, str]] = []
         self.pending: list[int] = []
+        self.held: list[tuple[tuple[int, int], int, int]] = []
+        """Decisions that wait, with the number of keys and of changes by then."""
 
     def replaced(self) -> None:
         self.shown += 1
@@ -219,7 +221,15 @@ class Decisions(RuleBasedStateMachine):
         found = guard.press(f"{key} {self.shown}", whole=approves, twice=twice) if key != "x" else None
         if found is Readiness.READY:
             self.decided(key, typed, approves=approves, twice=twice)
+            self.held.append((guard.hold(), len(self.keys) + 1, len(self.changes)))
         self.keys.append((typed, key))
+
+    @rule()
+    def waiting_decisions_come_due(self) -> None:
+        """None takes effect once another key was pressed or the screen shows something else."""
+        for held, keys, changes in self.held:
+            assert self.guard.stands(held) is (keys == len(self.keys) and changes == len(self.changes))
+        self.held.clear()
 
     def decided(self, key: str, typed: float, *, approves: bool, twice: bool) -> None:
         """No decision without 0.5 s of silence over a question that was shown, to its end where it approves."""

@@ -58,13 +58,13 @@ async def test_what_is_sought_goes_to_the_search_line_that_is_just_opening(size:
         assert "nope" in here.text
 
 
-async def test_what_is_typed_behind_a_question_is_the_prompts_again() -> None:
+async def test_a_message_that_begins_with_a_key_of_the_question_is_a_message() -> None:
     async with stage() as here:
         await here.show_queue(question())
         await here.arm()
-        await here.burst("n", *"yes or no")
-        assert here.app.dashboard.prompt.text == "yes or no", "the n was an answer, the rest a message"
-        assert [one.approved for one in here.decisions] == [False]
+        await here.burst(*"no, use rg")
+        assert here.app.dashboard.prompt.text == "no, use rg"
+        assert here.decisions == []
 
 
 async def test_a_key_before_a_question_is_read_approves_nothing_however_fast() -> None:

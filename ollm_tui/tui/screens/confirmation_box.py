@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -17,7 +18,7 @@ from textual.widgets import Input, TextArea
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
-from ollm_tui.tui.decisions import QUIET_SECONDS, ConfirmationCase, DecisionGuard, KeyPresses
+from ollm_tui.tui.decisions import BURST_SECONDS, QUIET_SECONDS, ConfirmationCase, DecisionGuard, KeyPresses
 from ollm_tui.tui.screens.confirmation_text import head_layout
 from ollm_tui.tui.styled_text import StyledLine, TextRole, line
 from ollm_tui.tui.widgets.line_view import LineView
@@ -194,6 +195,11 @@ class ConfirmationBox(Vertical):
     def _painted(self, change: int) -> None:
         self.guard.show(change)
         self.draw_when_ready()
+
+    def after_burst(self, act: Callable[[], None]) -> None:
+        """Do what the press that is handled decides, unless another key follows at once."""
+        held = self.guard.hold()
+        self.set_timer(BURST_SECONDS, lambda: act() if self.guard.stands(held) else None)
 
     def draw_when_ready(self) -> None:
         """Draw again once the keys count."""

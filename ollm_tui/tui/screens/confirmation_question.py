@@ -14,7 +14,7 @@ from textual.widgets import Input
 from ollm_tui.core.bus.states import RememberScope, Risk
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import ConfirmationCase, KeyPresses, Readiness, deny_all
-from ollm_tui.tui.protocol.intents import DecideConfirmation, ReviewArguments
+from ollm_tui.tui.protocol.intents import DecideConfirmation, PreviewRule, ReviewArguments
 from ollm_tui.tui.screens.confirmation_box import TIGHT_ROWS, ConfirmationBox
 from ollm_tui.tui.screens.confirmation_text import (
     ConfirmationPhase,
@@ -28,6 +28,7 @@ from ollm_tui.tui.screens.confirmation_text import (
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.execution.calls import CallReview
+    from ollm_tui.core.execution.rule_effects import RuleEffect
 
 
 @register_keys(KeyGroup.CONFIRMATION)
@@ -67,6 +68,10 @@ class QuestionBox(ConfirmationBox):
         self.queue_place = QueuePlace()
         self._sent = sent
         self._scope = RememberScope.SESSION
+        self._checked = ""
+        """A rule as it was typed, until it is known whether it would allow this call."""
+        self._refusal = ""
+        """Why the rule in the form cannot be saved."""
 
     def turn_to(self, case: ConfirmationCase) -> None:
         """Show another question with fresh state."""
@@ -196,8 +201,32 @@ class QuestionBox(ConfirmationBox):
         edited = self.input.display
         rule = self.input.value.strip() if edited else None
         ready = self.guard.press("remember", whole=True) is Readiness.READY
-        if self.case.open and ready and (rule or not edited):
-            self._decide(approved=True, remember=self._scope, rule=rule)
+        if self.case.open and ready and rule:
+            self.after_burst(lambda: self._check_rule(rule))
+        elif self.case.open and ready and not edited:
+            self._decide(approved=True, remember=self._scope)
+        self.draw()
+
+    def _check_rule(self, rule: str) -> None:
+        """Ask whether a rule as typed would allow this very call; only then it is approved with it."""
+        self._checked = rule
+        self.post_message(PreviewRule((self.case.item.id,), rule))
+
+    def show_effect(self, effect: RuleEffect) -> None:
+        """Approve with the rule that was checked, or say in the form why it cannot be saved."""
+        typed = self.input.value.strip()
+        if self.phase is not ConfirmationPhase.REMEMBER or not self._checked == effect.wording == typed:
+            return
+        self._checked = ""
+        if effect.refusal:
+            self._refusal = effect.refusal
+            self.draw()
+        else:
+            self._send(DecideConfirmation(self.case.item.id, True, remember=self._scope, rule=effect.wording))
+
+    @on(Input.Changed, "#confirm-input")
+    def _line_changed(self) -> None:
+        self._checked = self._refusal = ""
         self.draw()
 
     def _decide(
@@ -209,21 +238,27 @@ class QuestionBox(ConfirmationBox):
         remember: RememberScope | None = None,
         rule: str | None = None,
     ) -> None:
+        """Send the decision, unless another key follows at once."""
         case = self.case
-        case.sent = True
-        self._sent.add(case.item.id)
         edited = case.edited if approved else None
         reviewed = case.review.digest if edited is not None and case.review is not None else None
-        self.post_message(DecideConfirmation(case.item.id, approved, reason, edited, remember, rule, caged, reviewed))
-        self.leave_form()
-        self.draw()
+        decision = DecideConfirmation(case.item.id, approved, reason, edited, remember, rule, caged, reviewed)
+        self.after_burst(lambda: self._send(decision))
+
+    def _send(self, decision: DecideConfirmation) -> None:
+        if self.case.open:
+            self.case.sent = True
+            self._sent.add(self.case.item.id)
+            self.post_message(decision)
+            self.leave_form()
+            self.draw()
 
     def draw(self) -> None:
         """Draw the question; called each second while a clock runs."""
         if not self.is_attached:
             return  # an update came before the screen had its content
         case, place, screen = self.case, self.queue_place, self.screen.size
-        self.border_title = Content(title(case, place.number, place.count))
+        self.border_title = Content(title(case, place))
         self.border_subtitle = Content(subtitle(case.item, self.guard.presses.now()))
         self.set_class(case.risk is Risk.HIGH, "-high")
         self.show_case(case, screen)
@@ -235,6 +270,7 @@ class QuestionBox(ConfirmationBox):
             all_again=self.guard.again(deny_all(place.waiting)),
             waiting=len(place.waiting),
             rule_edited=self.input.display,
+            refusal=self._refusal,
         )
         self.keys.show_lines(*key_lines(case, keys, self.phase, self._scope, tight=screen.height < TIGHT_ROWS))
         self.fit(screen)

@@ -52,11 +52,14 @@ class ConfirmationReview:
             self._open.show_review(item_id, review, arguments)
 
     def show_effect(self, item_ids: tuple[str, ...], effect: RuleEffect) -> None:
-        """Hand the effect of a rule to the list of similar questions."""
-        from ollm_tui.tui.screens.group_screen import GroupScreen
-
-        if isinstance(self._open, GroupScreen):
+        """Hand the effect of a rule to the form it was typed into."""
+        if self._open is not None:
             self._open.show_effect(item_ids, effect)
+
+    @property
+    def deciding(self) -> bool:
+        """Whether a decision waits for a moment without a key."""
+        return self._presses.deciding is not None
 
     def tick(self) -> None:
         """Redraw the clocks."""
@@ -113,9 +116,15 @@ class ConfirmationReview:
 
         if self._open is not None or self.queue.find(item_id) is None:
             return
-        self._open = ConfirmationScreen(self.queue, item_id, self._presses)
+        self._open = screen = ConfirmationScreen(self.queue, item_id, self._presses)
         self.auto_open.seen |= {item.id for item in self.queue.pending}
-        app_of(self._dashboard).push_screen(self._open, self._closed)
+
+        def closed(typed: str | None) -> None:
+            self._closed(typed)
+            if screen.wanted_list:
+                self.open_group(screen.wanted_list)
+
+        app_of(self._dashboard).push_screen(screen, closed)
 
     def open_group(self, item_ids: tuple[str, ...]) -> None:
         """Show similar questions as a list, in place of the confirmation."""

@@ -17,6 +17,7 @@ from ollm_tui.core.bus.states import ConfirmationState
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import ConfirmationCase, DecisionGuard, KeyPresses, deny_all
 from ollm_tui.tui.protocol.intents import DenyConfirmations, HoldConfirmation, ReleaseConfirmation
+from ollm_tui.tui.question_groups import group_questions
 from ollm_tui.tui.screens.confirmation_box import TIGHT_ROWS
 from ollm_tui.tui.screens.confirmation_question import QuestionBox
 from ollm_tui.tui.screens.confirmation_text import ConfirmationPhase, QueuePlace
@@ -26,6 +27,7 @@ from ollm_tui.tui.widgets.footer import KeyFooter
 if TYPE_CHECKING:
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.execution.calls import CallReview
+    from ollm_tui.core.execution.rule_effects import RuleEffect
 
 FOOTER = (
     "confirm.commit",
@@ -48,6 +50,7 @@ class ConfirmationScreen(ModalScreen[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(
         ("left_square_bracket", "step(-1)", "Previous", "confirm.previous", "Question before"),
         ("right_square_bracket", "step(1)", "Next", "confirm.next", "Next question"),
+        ("g", "group", "Alike", "confirm.group", "Open the list of the questions that are like this one"),
         ("D", "deny_all", "Deny all", "confirm.deny_all", "Deny every open question; pressed twice"),
         ("escape", "back", "Later", "confirm.later", "Decide later; the question stays"),
         priority=True,  # as the question's own
@@ -59,6 +62,9 @@ class ConfirmationScreen(ModalScreen[str | None]):
         assert item is not None, "only questions of the queue are shown"
         self._queue = queue
         self._sent: set[str] = set()
+        self._groups: tuple[ConfirmationQueueSnapshot, dict[str, tuple[str, ...]]] | None = None
+        self.wanted_list: tuple[str, ...] = ()
+        """The questions whose list is to be opened once this screen is gone."""
         self._box = QuestionBox(ConfirmationCase(item, said=queue.said_before(item)), presses, self._sent)
         self._footer = KeyFooter(FOOTER)
 
@@ -112,10 +118,19 @@ class ConfirmationScreen(ModalScreen[str | None]):
         if item_id == self.case.item.id:
             self._box.show_review(review, arguments)
 
+    def show_effect(self, item_ids: tuple[str, ...], effect: RuleEffect) -> None:
+        """Hand over what a rule that was typed would do."""
+        if item_ids == (self.case.item.id,):
+            self._box.show_effect(effect)
+
     def key_pressed(self) -> None:
         """Show that the keys that decide wait for silence again."""
         self._box.draw_when_ready()
         self.draw()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave the key of the list to a message where there is no list."""
+        return action != "group" or len(self._box.queue_place.alike) > 1
 
     # -- actions -----------------------------------------------------------------------------------------------------
 
@@ -126,13 +141,24 @@ class ConfirmationScreen(ModalScreen[str | None]):
             place = next((at for at, item in enumerate(items) if item.id == self.case.item.id), -1)
             self._turn_to(items[(place + step) % len(items)].id)
 
+    def action_group(self) -> None:
+        """Open the list of similar questions in the place of this one."""
+        alike = self._box.queue_place.alike
+        if self._box.phase is ConfirmationPhase.READING and len(alike) > 1:
+            self.wanted_list = alike
+            self._close()
+
     def action_deny_all(self) -> None:
         """Deny all open questions; the first press says how many."""
         open_ids = tuple(item.id for item in self._queue.pending)
         if self._box.may(deny_all(open_ids), twice=True):
-            self._sent.update(open_ids)
-            self.case.sent = True
-            self.post_message(DenyConfirmations(open_ids))
+            self._box.after_burst(lambda: self._deny(open_ids))
+        self.draw()
+
+    def _deny(self, item_ids: tuple[str, ...]) -> None:
+        self._sent.update(item_ids)
+        self.case.sent = True
+        self.post_message(DenyConfirmations(item_ids))
         self.draw()
 
     def action_back(self) -> None:
@@ -179,7 +205,14 @@ class ConfirmationScreen(ModalScreen[str | None]):
         items = self._queue.items
         number = next((at for at, one in enumerate(items, 1) if one.id == self.case.item.id), 1)
         waiting = tuple(item.id for item in self._queue.pending)
-        self._box.queue_place = QueuePlace(number, max(1, len(items)), waiting)
+        self._box.queue_place = QueuePlace(number, max(1, len(items)), waiting, self._alike())
+
+    def _alike(self) -> tuple[str, ...]:
+        """Return the open questions like this one; grouped once for each state of the queue."""
+        if self._groups is None or self._groups[0] is not self._queue:
+            groups = group_questions(item for item in self._queue.pending if item.id not in self._sent)
+            self._groups = self._queue, {item.id: group.ids for group in groups for item in group.items}
+        return self._groups[1].get(self.case.item.id, ())
 
     def _close(self, typed: str | None = None) -> None:
         self.post_message(ReleaseConfirmation(self.case.item.id))

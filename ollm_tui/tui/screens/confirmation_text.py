@@ -52,6 +52,8 @@ class KeyView:
     """One more D denies all that wait."""
     waiting: int
     rule_edited: bool
+    refusal: str = ""
+    """Why the rule in the form cannot be saved."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class QueuePlace:
     number: int = 1
     count: int = 1
     waiting: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
+    """The ids of the open questions that are like it, itself among them."""
 
 
 class ConfirmationPhase(StrEnum):
@@ -72,11 +76,13 @@ class ConfirmationPhase(StrEnum):
     REMEMBER = "remember"
 
 
-def title(case: ConfirmationCase, place: int, count: int) -> str:
+def title(case: ConfirmationCase, place: QueuePlace) -> str:
     """Return the border title; only the tool name is foreign text."""
     word = "Approve?" if case.item.pending else case.item.state.value.upper()
     edited = "   EDITED" if case.changed else ""
-    return f"{word}  {place} of {count}   {case.risk.value.upper()}   {visible(case.item.details.tool_name)}{edited}"
+    alike = f"   one of {len(place.alike)} alike: g lists them" if len(place.alike) > 1 else ""
+    tool = visible(case.item.details.tool_name)
+    return f"{word}  {place.number} of {place.count}   {case.risk.value.upper()}   {tool}{edited}{alike}"
 
 
 def subtitle(item: Confirmation, now: float) -> str:
@@ -277,6 +283,7 @@ def _remember_lines(case: ConfirmationCase, keys: KeyView, scope: RememberScope)
         line((f"{until} this runs without a question{':' if rule else ' (you can change it above).'}", TextRole.MUTED)),
         *(line("  ", (visible(one), TextRole.STRONG), hang=2) for one in rule),
         *_also_lines(offer),
+        *([line((f"! {visible(keys.refusal)}", TextRole.ERROR), hang=2, prose=True)] if keys.refusal else []),
         line(
             (key, role),
             words,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,11 +18,12 @@ from textual.widgets import Input
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.bus.states import ConfirmationState, Risk
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
-from ollm_tui.tui.decisions import QUIET_SECONDS, DecisionGuard, KeyPresses, Readiness
+from ollm_tui.tui.decisions import BURST_SECONDS, QUIET_SECONDS, DecisionGuard, KeyPresses, Readiness
 from ollm_tui.tui.protocol.intents import DecideGroup, HoldGroup
 from ollm_tui.tui.question_groups import group_questions, rule_wording
 from ollm_tui.tui.screens.group_rule import RuleForm
-from ollm_tui.tui.styled_text import StyledLine, TextRole, line
+from ollm_tui.tui.screens.group_text import ESC, head_lines, list_keys, reason_keys
+from ollm_tui.tui.styled_text import StyledLine, line
 from ollm_tui.tui.values import ConfirmationQueueSnapshot
 from ollm_tui.tui.widgets.question_list import QuestionList, question_row
 from ollm_tui.tui.widgets.row_list import RowList
@@ -34,13 +35,8 @@ if TYPE_CHECKING:
     from ollm_tui.core.execution.calls import CallReview
     from ollm_tui.core.execution.rule_effects import RuleEffect
 
-HEAD_CHARACTERS = 300
-"""So much of a fact fits into the head; the list has every question whole."""
-
 WIDTH, SHARE_OF_HEIGHT, BORDERS = 120, 0.96, 2
 """The widest box in cells, its part of the window, and the rows of its frame."""
-
-ESC = ("Esc", TextRole.ACCENT)
 
 
 @register_keys(KeyGroup.GROUP)
@@ -222,9 +218,14 @@ class GroupScreen(ModalScreen[str | None]):
         """Save the rule as its effect is shown; the questions it allows are approved."""
         ready = self.guard.press(("rule", self._rule.shown), whole=True) is Readiness.READY
         if self._rule.display and self._rule.can_be_saved and ready:
-            self._answered = True
-            self._rule.save()
-            self._leave_form()
+            self._after_burst(self._save_rule)
+        else:
+            self.rearm()
+
+    def _save_rule(self) -> None:
+        self._answered = True
+        self._rule.save()
+        self._leave_form()
         self.rearm()
 
     def action_scope(self) -> None:
@@ -261,7 +262,6 @@ class GroupScreen(ModalScreen[str | None]):
         event.stop()
         left = tuple(item_id for item_id in self._denying if item_id in self.open_ids)
         if left and self.guard.press(("deny with a reason", left)) is Readiness.READY:
-            self._leave_form()
             self._decide(left, approved=False, reason=event.value.strip() or None)
         self.draw()
 
@@ -278,11 +278,21 @@ class GroupScreen(ModalScreen[str | None]):
         return self.guard.press(self._decision(verb), whole=True, twice=twice) is Readiness.READY
 
     def _decide(self, item_ids: tuple[str, ...], *, approved: bool, reason: str | None = None) -> None:
+        self._after_burst(lambda: self._send(item_ids, approved=approved, reason=reason))
+
+    def _send(self, item_ids: tuple[str, ...], *, approved: bool, reason: str | None) -> None:
         self._answered = True
         self._sent.update(item_ids)
         self._marked.difference_update(item_ids)
+        if self._reason.display:
+            self._leave_form()
         self.post_message(DecideGroup(item_ids, approved, reason))
         self.rearm()
+
+    def _after_burst(self, act: Callable[[], None]) -> None:
+        """Do what the press that is handled decides, unless another key follows at once."""
+        held = self.guard.hold()
+        self.set_timer(BURST_SECONDS, lambda: act() if self.guard.stands(held) else None)
 
     def _leave_form(self) -> None:
         self._denying = ()
@@ -319,7 +329,8 @@ class GroupScreen(ModalScreen[str | None]):
             f"{count} similar questions   {details.risk.value.upper()}   {visible(details.tool_name)}"
         )
         self._box.border_subtitle = "PgUp/PgDn scroll   Enter opens one"
-        self._head.show_lines(self._head_lines())
+        [group, *_] = group_questions(self._asked.values())
+        self._head.show_lines(head_lines(group))
         self._list.show_rows(
             [
                 question_row(item, marked=item.id in self._marked, sent=item.id in self._sent)
@@ -336,65 +347,14 @@ class GroupScreen(ModalScreen[str | None]):
         around += self._rule.rows_at(width) if self._rule.display else 0
         self._list.styles.max_height = max(3, int(self.size.height * SHARE_OF_HEIGHT) - BORDERS - around)
 
-    def _head_lines(self) -> list[StyledLine]:
-        [group, *_] = group_questions(self._asked.values())
-        preview = self._first.details.preview
-        facts = [("What", group.pattern.text), ("Why", self._first.request.reason)]
-        if preview is not None and preview.kind == "command":
-            cwd = "the workspace itself" if preview.cwd == "." else preview.cwd
-            facts.insert(1, ("Where", f"{cwd}, {preview.place.value}"))
-        rows = [
-            line((f"{name:<6} ", TextRole.MUTED), visible(text[:HEAD_CHARACTERS]), hang=7, prose=True)
-            for name, text in facts
-        ]
-        warnings = preview.warnings if preview is not None else ()
-        return rows + [line((f"! {visible(one)}", TextRole.WARNING), hang=2, prose=True) for one in warnings]
-
     def _key_lines(self) -> list[StyledLine]:
+        ready = self.guard.readiness(whole=True) is Readiness.READY
         if self._reason.display:
-            left = sum(item_id in self.open_ids for item_id in self._denying)
-            if not left:
-                return [line("These questions have ended: what you type decides nothing.   ", ESC, " back")]
-            return [line(("Enter", TextRole.ACCENT), f" denies {_questions(left)} with this reason   ", ESC, " back")]
+            return [reason_keys(sum(item_id in self.open_ids for item_id in self._denying))]
         if self._rule.display:
-            return [self._rule.key_line(ready=self.guard.readiness(whole=True) is Readiness.READY)]
+            return [self._rule.key_line(ready=ready)]
         if not self.open_ids:
             return [line("Nothing here waits any more.   ", ESC, " close")]
-        targets = len(self.targets)
-        which = "Chosen" if self._marked else "All"
-        ready = self.guard.readiness(whole=True) is Readiness.READY
-        role = TextRole.ACCENT if ready else TextRole.MUTED
         again = next((verb for verb in ("approve", "deny") if self.guard.again(self._decision(verb))), "")
-        rows: list[StyledLine] = []
-        if again:
-            key = "y" if again == "approve" else "n"
-            rows.append(line((f"Press {key} again: {again} {_questions(targets)}", TextRole.ERROR)))
-        elif not targets:
-            rows.append(line(("What you chose has ended; space chooses others", TextRole.WARNING)))
-        elif self.unread:
-            rows.append(line((f"Scroll on: {self.unread} of {targets} not shown in full yet", TextRole.WARNING)))
-        else:
-            rows.append(line((f"{which}: {_questions(targets)}", TextRole.MUTED)))
-        newer = len(self.newer)
-        rows.append(
-            line(
-                ("y", role),
-                " approve  ",
-                ("n", role),
-                " deny  ",
-                ("r", role),
-                " why  ",
-                ("A", role),
-                " rule  ",
-                ("space", TextRole.ACCENT),
-                " choose  ",
-                *((("m", TextRole.ACCENT), f" {newer} more since  ") if newer else ()),
-                ESC,
-                " later",
-            )
-        )
-        return rows
-
-
-def _questions(count: int) -> str:
-    return f"{count} question{'s' if count > 1 else ''}"
+        chosen = bool(self._marked)
+        return list_keys(len(self.targets), self.unread, len(self.newer), again, chosen=chosen, ready=ready)
