@@ -13,15 +13,20 @@ import pytest
 
 from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import FetchFailed, InvalidArguments, UrlNotAllowed
-from ollm_tui.core.base.results import ToolResult
+from ollm_tui.core.base.results import JsonObject, ToolResult
 from ollm_tui.core.browser import chromium
 from ollm_tui.core.browser.outline import MAX_CHARACTERS
 from ollm_tui.core.browser.session import BrowserSession
 from ollm_tui.core.bus.message_bus import MessageBus
+from ollm_tui.core.bus.states import Risk
+from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.shell.process_tree import running_processes
 from ollm_tui.core.tools.browser import BROWSER, BrowserData
 from ollm_tui.core.tools.builtin import builtin_tools
 from ollm_tui.core.tools.context import ToolContext
+from ollm_tui.options import Options
+from ollm_tui.runtime import configure
+from ollm_tui.runtime.core import Attendance, open_core
 from tests.core.browser.browsing import needs_chromium
 from tests.core.web.server import Server, access, moved, reply, running_server
 
@@ -222,3 +227,21 @@ def test_without_its_parts_the_tool_is_not_there(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(chromium, "MACOS_PROGRAMS", ())
     assert BROWSER not in builtin_tools(browser_without_sandbox=True)
     assert chromium.why_no_browser(without_sandbox=True) is not None
+
+
+@needs_chromium
+async def test_the_setting_brings_the_tool_to_root_and_the_browser_ends_with_the_core(tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    async with running_server() as server:
+        server.answers["/"] = reply("<title>Yaks</title>")
+        listed = f'[policy.web]\nallow_domains = ["127.0.0.1:{server.port}"]\n'
+        config.write_text(f"[web]\nbrowser_without_sandbox = true\n{listed}")
+        options = Options(workspace=tmp_path, config_file=config)
+        async with open_core(configure(options), Attendance.YES) as core:
+            arguments: JsonObject = {"action": "open", "url": server.origin}
+            judged = await core.executor.explain("browser", arguments)
+            assert (judged.decision, judged.risk) == (Decision.ASK, Risk.HIGH)
+            result = await core.executor.execute("browser", arguments)
+            assert result.ok and result.llm_content.startswith("Yaks\n"), result
+            assert core.browser.page is not None
+        assert core.browser.page is None
