@@ -8,9 +8,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from secrets import token_hex
 
-from ollm_tui.agent.events import Event, NoticeEvent, TurnFinishedEvent
+from ollm_tui.agent.events import Event, NoticeEvent, SessionStartedEvent, UserMessageEvent
 from ollm_tui.agent.guard import TurnLimits
 from ollm_tui.agent.hooks.hooks import SessionFacts
 from ollm_tui.agent.hooks.turn_hooks import TurnHooks
@@ -22,6 +21,7 @@ from ollm_tui.agent.references import ReferenceReader
 from ollm_tui.agent.session.catalogue import BrokenOff, take_broken_off
 from ollm_tui.agent.session.log import OutputDirectory, SessionLog, sessions_folder
 from ollm_tui.agent.session.recording import TerminalRecorder
+from ollm_tui.agent.session.rewind import turn_name
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.bus.states import Origin
@@ -133,7 +133,7 @@ async def open_runtime(
         notices = [*core.notices]
         broken_off = await asyncio.to_thread(take_broken_off, session.sessions, root)
         stream.subscribe(log.write)
-        stream.subscribe(_numbering_turns(core))
+        stream.subscribe(_naming_turns(core, session))
         if log.error:
             notices.append(log.error)
         log.subscribe(lambda change: _later(stream.publish, NoticeEvent(text=change)))
@@ -214,14 +214,20 @@ def _closing(log: SessionLog) -> Callable[[type[BaseException] | None, object, o
     return close
 
 
-def _numbering_turns(core: Core) -> Callable[[Event], None]:
-    """Return a listener that gives each turn an id in the journal, by which it can be undone as a whole."""
+def _naming_turns(core: Core, session: RecordedSession) -> Callable[[Event], None]:
+    """Return a listener that names what follows each message in the journal, by which it can be undone as a whole."""
     journal = core.undo.journal
-    journal.turn = f"t{token_hex(3)}"
 
     def follow(event: Event) -> None:
-        if isinstance(event, TurnFinishedEvent):
-            journal.turn = f"t{token_hex(3)}"
+        match event:
+            case SessionStartedEvent():
+                messages = (one.id for one in session.now.earlier.events if isinstance(one, UserMessageEvent))
+                last = max(messages, default=0)
+                journal.turn = turn_name(session.now.id, last) if last else ""
+            case UserMessageEvent(id=event_id):
+                journal.turn = turn_name(session.now.id, event_id)
+            case _:
+                pass
 
     return follow
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ollm_tui.tui.protocol.intents import OpenSession
+from ollm_tui.tui.protocol.undo import ApplyUndo, since
 from ollm_tui.tui.slash_commands import SlashCommand
 from ollm_tui.tui.values import Activity
 
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 
     from ollm_tui.tui.protocol.updates import Update
     from ollm_tui.tui.screens.dashboard_screen import Dashboard
-    from ollm_tui.tui.screens.sessions_screen import RewindScreen, SessionsScreen
-    from ollm_tui.tui.values import RequestRow
+    from ollm_tui.tui.screens.rewind_screen import Choice, RewindScreen
+    from ollm_tui.tui.screens.sessions_screen import SessionsScreen
 
 
 class SessionCommands:
@@ -32,7 +33,9 @@ class SessionCommands:
         yield SlashCommand(
             "resume", "Go on with an earlier session, narrowed to what has the words in it", self.browse, "[WORDS]"
         )
-        yield SlashCommand("rewind", "Go back to before one of your messages, in a fork", lambda _: self.rewind())
+        yield SlashCommand(
+            "rewind", "Go back to before one of your messages: conversation, files, or both", lambda _: self.rewind()
+        )
 
     def take(self, update: Update) -> None:
         """Hand an update to the open screen."""
@@ -52,18 +55,23 @@ class SessionCommands:
 
     def rewind(self) -> None:
         """Ask for a message, and go on in a fork from before it."""
-        from ollm_tui.tui.screens.sessions_screen import RewindScreen
+        from ollm_tui.tui.screens.rewind_screen import RewindScreen, Scope
 
         if self._dashboard.status.activity not in (Activity.IDLE, Activity.FAILED):
             self._app.notify("A turn is running. Stop it first (Esc twice), then /rewind.", markup=False)
             return
 
-        def go_back(row: RequestRow | None) -> None:
-            if row is not None:
-                self._app.post_message(OpenSession(before=row.event_id))
-                prompt = self._dashboard.prompt
-                prompt.text = row.text if not prompt.text.strip() else f"{prompt.text}\n{row.text}"
-                prompt.move_cursor(prompt.document.end)
+        def go_back(choice: Choice | None) -> None:
+            if choice is None:
+                return
+            row = choice.request
+            if choice.scope is Scope.FILES:
+                self._app.post_message(ApplyUndo(since(row.event_id)))
+                return
+            self._app.post_message(OpenSession(before=row.event_id, files=choice.scope is Scope.BOTH))
+            prompt = self._dashboard.prompt
+            prompt.text = row.text if not prompt.text.strip() else f"{prompt.text}\n{row.text}"
+            prompt.move_cursor(prompt.document.end)
 
-        self._open = screen = RewindScreen()
+        self._open = screen = RewindScreen(self._dashboard.presses)
         self._app.push_screen(screen, go_back)

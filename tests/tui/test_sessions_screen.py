@@ -17,7 +17,8 @@ from ollm_tui.testing.dashboard_harness import DashboardHarness, open_dashboard
 from ollm_tui.tui.protocol import updates
 from ollm_tui.tui.protocol.intents import DeleteSession, ListSessions, OpenSession, PreviewSession
 from ollm_tui.tui.screens.question_screens import YesNoScreen
-from ollm_tui.tui.screens.sessions_screen import RewindScreen, SessionsScreen
+from ollm_tui.tui.screens.rewind_screen import RewindScreen
+from ollm_tui.tui.screens.sessions_screen import SessionsScreen
 from ollm_tui.tui.values import SessionRow, SessionStatus
 from tests.tui.pilot import Stage, stage
 

@@ -20,6 +20,7 @@ from ollm_tui.agent.events import (
     UserMessageEvent,
 )
 from ollm_tui.agent.session.catalogue import recent_calls
+from ollm_tui.agent.session.rewind import plan_since
 from ollm_tui.config import ConfigError
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.log_file import unexpected
@@ -93,9 +94,14 @@ class RuntimeController:
         detached = DetachedJobs(core.jobs, clock)
         self._commands = CommandsController(core.hub, detached, core.configuration.workspace.root, post, self._start)
         self._jobs = JobsController(core.hub, core.jobs, detached, post, clock)
-        self._undo = UndoController(core.undo, post, lambda text: runtime.stream.publish(NoticeEvent(text=text)))
+        self._undo = UndoController(
+            core.undo,
+            post,
+            lambda text: runtime.stream.publish(NoticeEvent(text=text)),
+            lambda message: plan_since(core.undo, runtime.log.folder, message),
+        )
         self._trust = TrustController(core, post, self._policy_changed)
-        self._sessions = SessionsController(runtime, post, clock, self._session_switched)
+        self._sessions = SessionsController(runtime, post, clock, self._session_switched, self._undo.take_back)
         self._status = StatusController(runtime, post)
         self._models = ModelsController(runtime, post, self._model_switched)
         self._closing_lines = closing_lines

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 
-from ollm_tui.agent.events import AssistantMessageEvent, ToolCallEvent, UserMessageEvent
+from ollm_tui.agent.events import AssistantMessageEvent, NoticeEvent, ToolCallEvent, UserMessageEvent
 from ollm_tui.agent.session.catalogue import (
     SessionNotFoundError,
     StoredSession,
@@ -20,11 +20,13 @@ from ollm_tui.agent.session.catalogue import (
 from ollm_tui.agent.session.log import SessionInUseError
 from ollm_tui.agent.session.reading import read_log
 from ollm_tui.core.base.clock import Clock, iso_time
+from ollm_tui.core.base.errors import ToolFailure
 from ollm_tui.core.base.escape import visible, visible_block
 from ollm_tui.runtime import Runtime, SessionError, SessionWish
 from ollm_tui.tui.controllers.conversation_controller import summary_of
 from ollm_tui.tui.durations import short_age_since
 from ollm_tui.tui.protocol import PostUpdate, intents, updates
+from ollm_tui.tui.protocol.undo import since
 from ollm_tui.tui.values import RequestRow, SessionRow
 
 LISTED = 300
@@ -41,12 +43,18 @@ class SessionsController:
     """Handler of session intents; `switched` runs once another session is recorded."""
 
     def __init__(
-        self, runtime: Runtime, post: PostUpdate, clock: Clock, switched: Callable[[], Coroutine[None, None, None]]
+        self,
+        runtime: Runtime,
+        post: PostUpdate,
+        clock: Clock,
+        switched: Callable[[], Coroutine[None, None, None]],
+        take_files_back: Callable[[str], Coroutine[None, None, str]],
     ) -> None:
         self._runtime = runtime
         self._post = post
         self._clock = clock
         self._switched = switched
+        self._take_files_back = take_files_back
         self._containing: str | None = None
         self._one_at_a_time = asyncio.Lock()
 
@@ -60,8 +68,8 @@ class SessionsController:
                 case intents.PreviewSession(session_id):
                     text = await asyncio.to_thread(self._preview, session_id)
                     self._post(updates.SessionPreviewUpdate(session_id, text))
-                case intents.OpenSession(session_id, fork, before):
-                    await self._open(SessionWish(session_id, fork, before))
+                case intents.OpenSession(session_id, fork, before, files):
+                    await self._open(SessionWish(session_id, fork, before), files=files)
                 case intents.DeleteSession(session_id):
                     await asyncio.to_thread(self._delete, session_id)
                     await self._list(self._containing or "")
@@ -69,17 +77,22 @@ class SessionsController:
                     await self._list_requests()
                 case _:
                     pass
-        except (SessionError, SessionNotFoundError, SessionInUseError, OSError) as error:
+        except (SessionError, SessionNotFoundError, SessionInUseError, ToolFailure, OSError) as error:
             self._post(updates.ToastUpdate(str(error), failed=True))
 
-    async def _open(self, wish: SessionWish) -> None:
+    async def _open(self, wish: SessionWish, *, files: bool) -> None:
         async with self._one_at_a_time:
+            said = ""
             if wish.before is not None:
+                if files and not self._runtime.agent.busy:
+                    said = await self._take_files_back(since(wish.before))
                 wish = replace(wish, session_id=self._runtime.session_id, fork=True)
             elif wish.session_id == self._runtime.session_id and not wish.fork:
                 raise SessionError("You are in this session already.")
             await self._runtime.open_session(wish)
             await self._switched()
+            if said:
+                self._runtime.stream.publish(NoticeEvent(text=said))
 
     async def _list(self, containing: str) -> None:
         """Post the sessions whose titles fit, then those in whose texts it stands."""

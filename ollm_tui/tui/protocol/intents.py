@@ -145,12 +145,14 @@ class PreviewSession(SessionIntent):
 class OpenSession(SessionIntent):
     """Go on with a session, a new one where none is named.
 
-    With `fork` in a copy of it; of this session, up to an event, where `before` is given.
+    With `fork` in a copy of it; of this session, up to an event, where `before` is given, and with `files` these go
+    back to that state first.
     """
 
     session_id: str | None = None
     fork: bool = False
     before: int | None = None
+    files: bool = False
 
 
 @dataclass

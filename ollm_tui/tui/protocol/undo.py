@@ -38,12 +38,25 @@ class UndoPart:
 
 @dataclass(frozen=True)
 class UndoPlan:
-    """What undoing an entry, a call or a turn would do; `works` where it would do anything."""
+    """What undoing an entry, a call, a turn or all since a message would do; `works` where it would do anything."""
 
     wanted: str
     summary: str
     parts: tuple[UndoPart, ...]
     works: bool = False
+
+
+_SINCE = "since message "
+
+
+def since(message: int) -> str:
+    """Return what names all that was changed since a message of this session, by the id of its event."""
+    return f"{_SINCE}{message}"
+
+
+def message_of(wanted: str) -> int | None:
+    """Return the message that `since` named; None where something else is wanted."""
+    return int(wanted.removeprefix(_SINCE)) if wanted.startswith(_SINCE) else None
 
 
 class UndoIntent(Intent):
@@ -56,14 +69,14 @@ class ListChanges(UndoIntent):
 
 @dataclass
 class PlanUndo(UndoIntent):
-    """Show what undoing an entry, a call or a turn would do."""
+    """Show what undoing an entry, a call, a turn or all `since` a message would do."""
 
     wanted: str
 
 
 @dataclass
 class ApplyUndo(UndoIntent):
-    """Undo an entry, a call or a turn."""
+    """Undo an entry, a call, a turn or all `since` a message."""
 
     wanted: str
 

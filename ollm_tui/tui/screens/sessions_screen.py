@@ -1,4 +1,4 @@
-"""Sessions screen: list, search, preview, go on, fork and delete; and the messages to go back to."""
+"""Sessions screen: list, search, preview, go on, fork and delete."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
 from ollm_tui.tui.decisions import KeyPresses
 from ollm_tui.tui.layout import WIDE_COLUMNS
 from ollm_tui.tui.protocol import updates
-from ollm_tui.tui.protocol.intents import DeleteSession, ListRequests, ListSessions, OpenSession, PreviewSession
+from ollm_tui.tui.protocol.intents import DeleteSession, ListSessions, OpenSession, PreviewSession
 from ollm_tui.tui.screens.memory_browser import KeyHint, MemoryRows, key_lines, size_words
 from ollm_tui.tui.screens.question_screens import YesNoScreen
 from ollm_tui.tui.styled_text import TextRole, app_of, line
-from ollm_tui.tui.values import RequestRow, SessionRow
+from ollm_tui.tui.values import SessionRow
 from ollm_tui.tui.widgets.line_view import LongText
 from ollm_tui.tui.widgets.row_list import ListRow, RowList
 from ollm_tui.tui.widgets.text_box import TextBox
@@ -39,7 +39,6 @@ KEYS = (
     KeyHint("Tab", "read", "read"),
     KeyHint("Esc", "close", "back"),
 )
-BACK_KEYS = (KeyHint("Enter", "go back to before it", "go_back"), KeyHint("Esc", "close", "back"))
 
 
 @register_keys(KeyGroup.SESSIONS)
@@ -242,70 +241,3 @@ def _list_row(row: SessionRow) -> ListRow:
     role = TextRole.WARNING if row.state == "broken off" else TextRole.ACCENT
     beside = line((state, role), (row.age, TextRole.MUTED))
     return ListRow(row.id, (line((visible(row.title), TextRole.STRONG)), line((f"  {second}", TextRole.MUTED))), beside)
-
-
-@register_keys(KeyGroup.SESSIONS, 1)
-class RewindScreen(ModalScreen[RequestRow | None]):
-    """Dismissed with the message to go back to before."""
-
-    BINDINGS: ClassVar[list[BindingType]] = key_bindings(
-        ("escape,q", "back", "Close", "rewind.close", "Stay where you are"),
-    )
-
-    def __init__(self) -> None:
-        super().__init__(name="rewind")
-        self._requests: tuple[RequestRow, ...] = ()
-        self._rows = MemoryRows("rewind-rows")
-        self._words = TextBox("rewind-words")
-        self._keys = TextBox("rewind-keys")
-
-    def compose(self) -> ComposeResult:
-        """Compose the messages and what going back does."""
-        with Vertical(id="rewind-box") as box:
-            box.border_title = "Go back to before which message?"
-            yield self._rows
-            yield self._words
-            yield self._keys
-
-    def on_mount(self) -> None:
-        """Ask for the messages."""
-        self._words.show_lines([line((LOOKING, TextRole.MUTED))])
-        self._keys.show_lines(*key_lines(BACK_KEYS, 60))
-        self._rows.focus()
-        self.post_message(ListRequests())
-
-    def take(self, message: updates.Update) -> None:
-        """Show the messages, the last one marked."""
-        if isinstance(message, updates.RequestsUpdate):
-            self._requests = message.requests
-            self._rows.show_rows([_request_row(row) for row in message.requests])
-            if message.requests:
-                self._rows.choose(str(message.requests[-1].event_id))
-            nothing = "Nothing has been asked in this session yet."
-            what = "The conversation goes on in a fork, from before the message, which comes back into the prompt."
-            kept = "Nothing is deleted: this session stays in the list. Files stay as they are."
-            shown = (what, kept) if message.requests else (nothing,)
-            self._words.show_lines([line((words, TextRole.MUTED), prose=True) for words in shown])
-
-    @on(RowList.Opened)
-    def _opened(self, event: RowList.Opened) -> None:
-        event.stop()
-        self.action_go_back()
-
-    def action_go_back(self) -> None:
-        """Close with the marked message."""
-        chosen = next((row for row in self._requests if str(row.event_id) == self._rows.chosen_id), None)
-        if chosen is not None and self.is_current:
-            self.dismiss(chosen)
-
-    def action_back(self) -> None:
-        """Close without a choice."""
-        if self.is_current:
-            self.dismiss(None)
-
-
-def _request_row(row: RequestRow) -> ListRow:
-    lines = row.text.strip().splitlines() or [""]
-    more = f"  +{len(lines) - 1} lines" if len(lines) > 1 else ""
-    beside = line((f"{more}  {row.time:>5}", TextRole.MUTED))
-    return ListRow(str(row.event_id), (line(visible(lines[0])),), beside)

@@ -1,9 +1,9 @@
-"""What calls changed, with the diff that undoing it would make; undone by a deliberate key (contract section 9)."""
+"""What calls changed, with the diff that undoing it would make; undone by a deliberate key."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -37,24 +37,18 @@ EMPTY = "Nothing recorded yet. What calls change in this workspace is listed her
 NOT_RECORDED = "That call changed nothing that is recorded."
 WIDE_COLUMNS = 100
 
+Answer = TypeVar("Answer")
 
-@register_keys(KeyGroup.UNDO)
-class UndoScreen(GuardedScreen[None]):
-    """List of what was changed; `call` is the one to mark first."""
 
-    BINDINGS: ClassVar[list[BindingType]] = key_bindings(
-        ("u", "undo", "Undo", "undo.apply", "Undo what is shown"),
-        ("t", "turn", "Whole turn", "undo.turn", "Show the marked call's whole turn, or the call alone"),
-        ("tab", "other_side", "Diff", "undo.side", "Go between the list and the diff"),
-        ("escape,q", "close", "Close", "undo.close", "Close the list of changes"),
-    )
+class PlanScreen(GuardedScreen[Answer]):
+    """Base: a list, and beside it the diff of what undoing would do to the files."""
 
-    def __init__(self, presses: KeyPresses, call: str = "") -> None:
+    TITLE_TEXT: ClassVar[str]
+    KEYS: ClassVar[tuple[tuple[str, str, str], ...]]
+
+    def __init__(self, presses: KeyPresses) -> None:
         super().__init__(presses)
-        self._call = call
-        self._entries: tuple[UndoRow, ...] = ()
         self._plan: UndoPlan | None = None
-        self._whole_turn = False
         self._rows = RowList("undo-rows")
         self._text = LineView("undo-text")
         self._words = TextBox("undo-words")
@@ -63,7 +57,7 @@ class UndoScreen(GuardedScreen[None]):
     def compose(self) -> ComposeResult:
         """Compose list, diff, message and keys."""
         with Vertical(id="undo-box") as box:
-            box.border_title = "Undo"
+            box.border_title = self.TITLE_TEXT
             with Horizontal(id="undo-body"):
                 yield self._rows
                 yield self._text
@@ -71,22 +65,64 @@ class UndoScreen(GuardedScreen[None]):
             yield self._keys
 
     def on_mount(self) -> None:
-        """Ask for the list and focus it."""
-        self._keys.show_keys(
-            [
-                ("u", "undo what is shown", "screen.undo"),
-                ("t", "whole turn", "screen.turn"),
-                ("Tab", "diff", "screen.other_side"),
-                ("Esc", "close", "screen.close"),
-            ],
-            gap=3,
-        )
+        """Show the keys and focus the list."""
+        self._keys.show_keys(list(self.KEYS), gap=3)
         self._rows.focus()
-        self.post_message(ListChanges())
 
     def on_resize(self, event: events.Resize) -> None:
         """Put the diff below the list in a narrow window."""
         self.set_class(event.size.width < WIDE_COLUMNS, "-narrow")
+
+    def action_other_side(self) -> None:
+        """Focus the diff, or the list again."""
+        (self._rows if self._text.has_focus else self._text).focus()
+
+    def ask_plan(self, wanted: str) -> None:
+        """Ask what undoing it would do; until that is shown, no key undoes."""
+        self._plan = None
+        self.guard.hide()
+        if wanted:
+            self.post_message(PlanUndo(wanted))
+
+    def show_plan(self, plan: UndoPlan, what: str) -> None:
+        """Show what undoing would do to the files."""
+        self._plan = plan
+        self._text.show_lines([shown for part in plan.parts for shown in _part_lines(part)])
+        self._text.border_title = Content(what)
+        self.call_after_refresh(self.guard.show, self.guard.hide())
+
+    def say(self, *words: str) -> None:
+        """Show a message below."""
+        self._words.show_lines([line((each, TextRole.MUTED), prose=True) for each in words if each])
+
+
+@register_keys(KeyGroup.UNDO)
+class UndoScreen(PlanScreen[None]):
+    """List of what was changed; `call` is the one to mark first."""
+
+    BINDINGS: ClassVar[list[BindingType]] = key_bindings(
+        ("u", "undo", "Undo", "undo.apply", "Undo what is shown"),
+        ("t", "turn", "Whole turn", "undo.turn", "Show the marked call's whole turn, or the call alone"),
+        ("tab", "other_side", "Diff", "undo.side", "Go between the list and the diff"),
+        ("escape,q", "close", "Close", "undo.close", "Close the list of changes"),
+    )
+    TITLE_TEXT = "Undo"
+    KEYS = (
+        ("u", "undo what is shown", "screen.undo"),
+        ("t", "whole turn", "screen.turn"),
+        ("Tab", "diff", "screen.other_side"),
+        ("Esc", "close", "screen.close"),
+    )
+
+    def __init__(self, presses: KeyPresses, call: str = "") -> None:
+        super().__init__(presses)
+        self._call = call
+        self._entries: tuple[UndoRow, ...] = ()
+        self._whole_turn = False
+
+    def on_mount(self) -> None:
+        """Ask for the list."""
+        self.post_message(ListChanges())
 
     def take(self, update: UndoUpdate) -> None:
         """Show the list, or what undoing would do."""
@@ -108,28 +144,18 @@ class UndoScreen(GuardedScreen[None]):
                 self._rows.choose(found)
             else:
                 self.notify(NOT_RECORDED, markup=False)
-        self._say(EMPTY if not rows else "")
-        self._ask_plan()
+        self.say(EMPTY if not rows else "")
+        self.ask_plan(self._wanted)
 
     @on(RowList.Moved)
     def _moved(self) -> None:
         self._whole_turn = False
-        self._ask_plan()
-
-    def _ask_plan(self) -> None:
-        self._plan = None
-        self.guard.hide()
-        if self._wanted:
-            self.post_message(PlanUndo(self._wanted))
+        self.ask_plan(self._wanted)
 
     def _show_plan(self, plan: UndoPlan) -> None:
-        self._plan = plan
-        self._text.show_lines([shown for part in plan.parts for shown in _part_lines(part)])
-        what = "the whole turn" if self._whole_turn else self._wanted
-        self._text.border_title = Content(f"Undoing {what}")
+        self.show_plan(plan, f"Undoing {'the whole turn' if self._whole_turn else self._wanted}")
         works = f"What + marks comes back, what - marks goes. {plan.summary.capitalize()}"
-        self._say(works if plan.works else f"Nothing to do: {plan.summary}")
-        self.call_after_refresh(self.guard.show, self.guard.hide())
+        self.say(works if plan.works else f"Nothing to do: {plan.summary}")
 
     # -- actions -----------------------------------------------------------------------------------------------------
 
@@ -149,11 +175,7 @@ class UndoScreen(GuardedScreen[None]):
             self.notify("It belongs to no turn.", markup=False)
             return
         self._whole_turn = not self._whole_turn
-        self._ask_plan()
-
-    def action_other_side(self) -> None:
-        """Focus the diff, or the list again."""
-        (self._rows if self._text.has_focus else self._text).focus()
+        self.ask_plan(self._wanted)
 
     def action_close(self) -> None:
         """Close the list."""
@@ -172,9 +194,6 @@ class UndoScreen(GuardedScreen[None]):
         if marked is None:
             return ""
         return marked.turn if self._whole_turn else marked.id
-
-    def _say(self, words: str) -> None:
-        self._words.show_lines([line((words, TextRole.MUTED), prose=True)] if words else [])
 
 
 def _list_row(row: UndoRow) -> ListRow:
