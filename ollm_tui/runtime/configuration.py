@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -80,9 +81,9 @@ class Configuration:
         """What is wrong in config files and variables."""
         return self.loaded.errors
 
-    def with_readable(self, folder: Path) -> Configuration:
-        """Return a copy in which tools may also read `folder`."""
-        workspace = self.workspace.varied(readable=(folder,))
+    def with_readable(self, folders: Sequence[Path]) -> Configuration:
+        """Return a copy in which tools may also read `folders`."""
+        workspace = self.workspace.varied(readable=folders)
         commands = replace(self.sources.commands, workspace=workspace)
         return replace(self, workspace=workspace, sources=replace(self.sources, commands=commands))
 

@@ -127,7 +127,7 @@ async def open_core(
     """
     clock = clock or SystemClock()
     outputs = outputs or OutputDirectory(state_dir() / "outputs")
-    configuration = configuration.with_readable(outputs.folder)
+    configuration = configuration.with_readable((outputs.folder,))
     root = configuration.workspace.root
     store = Store(data_dir() / "ollm.db", clock=clock)
     jobs = JobRecords(state_dir() / "jobs", root, clock=clock)
@@ -203,15 +203,18 @@ async def open_core(
             report(f"The audit log is not complete: {audit.missing}")
 
 
-async def begin_session(core: Core, outputs: Path) -> None:
-    """Keep outputs in another folder, and forget what was approved for the session before."""
+async def begin_session(core: Core, outputs: Path, *origins: Path) -> None:
+    """Keep outputs in another folder, and forget what was approved for the session before.
+
+    `origins` are the outputs' folders of those that it is a fork of.
+    """
     core.outputs.folder = outputs
     core.executor.plan = None
     core.hub.keep_logs_in(outputs)
     core.web.downloads = outputs
     await core.browser.aclose()
     given = core.configuration.sources.commands.approvals
-    workspace = core.executor.workspace.varied(readable=(outputs,))
+    workspace = core.executor.workspace.varied(readable=(outputs, *origins))
 
     def forget(now: PolicyEngine) -> PolicyEngine:
         rules = tuple(each for each in now.sources.rule_sets if each.source != RememberScope.SESSION)

@@ -20,6 +20,7 @@ from ollm_tui.agent.recall import MemoryRecall
 from ollm_tui.agent.references import ReferenceReader
 from ollm_tui.agent.session.catalogue import BrokenOff, take_broken_off
 from ollm_tui.agent.session.log import OutputDirectory, SessionLog, sessions_folder
+from ollm_tui.agent.session.reading import lineage
 from ollm_tui.agent.session.recording import TerminalRecorder
 from ollm_tui.agent.session.rewind import turn_name
 from ollm_tui.agent.stream import EventStream
@@ -84,7 +85,7 @@ class Runtime:
         if self.agent.busy:
             raise SessionError("A turn is running. Stop it first, then open the other session.")
         await self.session.open(wish)
-        await begin_session(self.core, self.session.folder / OUTPUT)
+        await begin_session(self.core, *(one / OUTPUT for one in lineage(self.session.folder)))
         self.restore()
 
     def restore(self) -> None:
@@ -124,6 +125,7 @@ async def open_runtime(
         except SessionError as error:
             raise ConfigurationError(str(error)) from None
         log = session.log
+        configuration = configuration.with_readable([one / OUTPUT for one in lineage(session.folder)])
         stack.push(_closing(log))
         core = await stack.enter_async_context(
             open_core(configuration, attendance, OutputDirectory(session.folder / OUTPUT), report=report, clock=clock)

@@ -52,7 +52,13 @@ async def test_both_go_back_after_the_diff_and_what_stays_were_shown(workspace: 
         await two_turns(here)
         await rewinding(here)
         await here.wait_for("- two")
-        for words in ("+ one", "removed .cache", "ignore rules leave it out", "1 cannot be undone", "Nothing is deleted"):
+        for words in (
+            "+ one",
+            "removed .cache",
+            "ignore rules leave it out",
+            "1 cannot be undone",
+            "Nothing is deleted",
+        ):
             assert words in here.text
         await here.decide("b")
         await here.wait_for("Your files went back")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 
 from ollm_tui.agent.events import (
     AssistantMessageEvent,
@@ -23,8 +25,12 @@ from ollm_tui.agent.events import (
     as_line,
 )
 from ollm_tui.agent.session.catalogue import StoredSession
+from ollm_tui.agent.session.log import sessions_folder
 from ollm_tui.agent.session.reading import LoggedEvents
 from ollm_tui.core.base.escape import visible, visible_block
+
+MOST_EXPORTED = 4_000_000
+"""Bytes of one result."""
 
 _BACKTICKS = re.compile(r"`+")
 
@@ -84,8 +90,21 @@ def _call(call: ToolCallEvent | None, result: LoggedResult | None) -> str:
     name = "unknown" if call is None else visible(call.name).replace("`", "")
     ended = "without a result" if result is None else "ok" if result.error is None else result.error.type
     arguments = "" if call is None else _fenced(json.dumps(call.arguments, indent=2, ensure_ascii=False), "json")
-    content = "" if result is None else _fenced(result.llm_content)
+    content = "" if result is None else _fenced(_full_text(result))
     return f"### `{name}`: {_plain(ended)}\n\n{arguments}{content}".rstrip() + "\n"
+
+
+def _full_text(result: LoggedResult) -> str:
+    """Return the whole text of a result that was cut, as far as it is still kept."""
+    for artifact in result.artifacts:
+        path = Path(str(artifact.get("path", "")))
+        # A log may be another person's: it names no file but those that sessions keep.
+        if artifact.get("kind") != "full-text" or path.parent.parent.parent != sessions_folder():
+            continue
+        with suppress(OSError), path.open("rb") as file:
+            text = file.read(MOST_EXPORTED).decode("utf-8", "replace")
+            return text if len(text) < MOST_EXPORTED else f"{text}\n[cut here: the rest is in {path}]"
+    return result.llm_content
 
 
 def _fenced(text: str, language: str = "") -> str:

@@ -112,6 +112,37 @@ def _without(line: bytes, places: list[tuple[int | str, ...]]) -> Event | bool:
         return True
 
 
+def lineage(folder: Path) -> list[Path]:
+    """Return the folders of the session and of those it was forked from, the newest first, also of deleted ones."""
+    found = [folder]
+    while name := _forked_from(found[-1]):
+        above = folder.parent / name
+        if above in found or above.parent != folder.parent or name in (".", ".."):
+            break
+        found.append(above)
+    return found
+
+
+def _forked_from(folder: Path) -> str:
+    try:
+        return read_opening(folder / EVENTS).forked_from
+    except OSError:
+        return ""
+
+
+def copied_until(folder: Path) -> str:
+    """Return the time of the last event that a fork has from another session. Raises OSError."""
+    last = b""
+    with (folder / EVENTS).open("rb") as lines:
+        for line in lines:
+            event = event_in(line) if last and b'"session_started"' in line else False
+            if isinstance(event, SessionStartedEvent) and event.session_id == folder.name:
+                break  # the fork begins
+            last = line
+    event = event_in(last)
+    return "" if isinstance(event, bool) else event.time
+
+
 def fork_log(source: Path, folder: Path, before: int | None = None) -> None:
     """Begin a session in `folder` with the lines of another one, up to the event `before`. Raises OSError.
 

@@ -9,12 +9,16 @@ import asyncio
 import codecs
 import json
 import logging
+import math
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import cast
 
 from ollm_tui.agent.session.log import for_the_owner_alone
+from ollm_tui.agent.session.reading import copied_until, lineage
 from ollm_tui.core.base.clock import Clock
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.fence.secrets import mask
@@ -118,8 +122,17 @@ class _Recording:
 
 
 def cast_of(folder: Path, title: str) -> Iterator[str]:
-    """Yield the lines of one asciicast with all commands of the session, in their order; nothing where none ran."""
-    found = [(header, path) for path in folder.glob(f"{TERMINALS}/*.cast") if (header := _header(path))]
+    """Yield the lines of one asciicast with all commands of the session, in their order; nothing where none ran.
+
+    Those of a session that it is a fork of count up to there.
+    """
+    found: list[tuple[dict[str, object], Path]] = []
+    until = math.inf
+    for each in lineage(folder):
+        recordings = [(header, path) for path in each.glob(f"{TERMINALS}/*.cast") if (header := _header(path))]
+        found += [(header, path) for header, path in recordings if _number(header.get("timestamp")) <= until]
+        with suppress(OSError, ValueError):
+            until = min(until, datetime.fromisoformat(copied_until(each)).timestamp())
     found.sort(key=lambda each: _number(each[0].get("timestamp")))
     if not found:
         return

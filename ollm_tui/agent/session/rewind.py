@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ollm_tui.agent.events import UserMessageEvent
 from ollm_tui.agent.session.log import EVENTS
-from ollm_tui.agent.session.reading import event_in, read_opening
+from ollm_tui.agent.session.reading import event_in, lineage
 from ollm_tui.core.files.journal import Entry
 from ollm_tui.core.files.journal_undo import Step, Undo, whole_entries
 
@@ -25,13 +25,12 @@ def plan_since(undo: Undo, folder: Path, before: int) -> list[Step]:
     What the sessions changed that it was forked from counts too, also after the fork: it lies in the same files. What
     an undo took back since then that was there before comes back. Blocks.
     """
-    lineage = list(_lineage(folder))
-    messages = {one: list(_messages(path)) for one, path in lineage}
+    messages = {one.name: list(_messages(one / EVENTS)) for one in lineage(folder)}
     own = messages[folder.name]
     moment = next((message.time for message in own if message.id == before), "")
-    earlier = {turn_name(one, message.id) for one, _ in lineage for message in own if message.id < before}
+    earlier = {turn_name(one, message.id) for one in messages for message in own if message.id < before}
     numbers = {message.id for found in messages.values() for message in found}
-    turns = {turn_name(one, number) for one, _ in lineage for number in numbers}
+    turns = {turn_name(one, number) for one in messages for number in numbers}
     entries = undo.journal.entries()
     by_id = {entry.id: entry for entry in entries}
 
@@ -44,18 +43,6 @@ def plan_since(undo: Undo, folder: Path, before: int) -> list[Step]:
     changes = whole_entries(entry for entry in since if entry.turn in turns)
     undos = whole_entries(entry for entry in since if entry.is_undo)
     return undo.plan([*changes, *(one for one in undos if was_there(*one))])
-
-
-def _lineage(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the session and those it was forked from, by id, with their logs; one that was deleted has none."""
-    session_id, seen = folder.name, set[str]()
-    while session_id and session_id not in seen and "/" not in session_id:
-        seen.add(session_id)
-        path = folder.parent / session_id / EVENTS
-        yield session_id, path
-        session_id = ""
-        with suppress(OSError):
-            session_id = read_opening(path).forked_from
 
 
 def _messages(path: Path) -> Iterator[UserMessageEvent]:

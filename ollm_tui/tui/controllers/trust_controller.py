@@ -30,7 +30,6 @@ class TrustController:
         self._executor = core.executor
         self._configuration = core.configuration
         self._workspace = core.configuration.workspace.root
-        self._outputs = core.outputs.folder
         self._post = post
         self._changed = changed
 
@@ -105,7 +104,7 @@ class TrustController:
                 updates.ToastUpdate(f"The policy could not be read anew, the old one holds: {error}", failed=True)
             )
             return
-        fresh, start = read.with_readable(self._outputs), self._configuration
+        fresh, start = read.with_readable(self._executor.workspace.readable_roots), self._configuration
         # With an error everything is denied, earlier approvals included.
         valid = fresh.policy_error is None
 

@@ -22,8 +22,8 @@ from ollm_tui.tui.widgets.row_list import ListRow, RowList
 
 NOTHING_ASKED = "Nothing has been asked in this session yet."
 KEPT = (
-    "The conversation goes on in a fork, with the message back in the prompt; this session stays in the list. Nothing is "
-    "deleted: files that go are in the trash, and /undo brings them back."
+    "The conversation goes on in a fork, with the message back in the prompt; this session stays in the list. Nothing "
+    "is deleted: files that go are in the trash, and /undo brings them back."
 )
 NO_WAY_BACK = "What commands did outside the workspace, over the network or to ignored files stays as it is."
 NO_FILES = "No file has changed since that can be taken back. Enter goes back with the conversation alone."

@@ -27,6 +27,7 @@ from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.session.history import restore_history
 from ollm_tui.agent.session.log import sessions_folder
 from ollm_tui.agent.session.reading import event_in, fork_log, read_log, read_opening
+from ollm_tui.cli import main
 from ollm_tui.core.base.results import JsonObject
 from ollm_tui.core.bus.states import Origin
 from ollm_tui.options import Options
@@ -312,3 +313,33 @@ async def test_another_workspaces_session_says_where_it_worked(tmp_path: Path) -
     with pytest.raises(ConfigurationError, match="no earlier session in"):
         async with runtime_of(tmp_path, [], continue_last=True):
             pass
+
+
+async def test_a_fork_reads_and_exports_what_was_cut_in_its_origin(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (tmp_path / "ws").mkdir(exist_ok=True)
+    command = "seq 1 30000"
+    async with runtime_of(tmp_path, [{"toolCalls": [call("shell", command=command)]}, {"text": "Counted."}]) as (
+        first,
+        _,
+    ):
+        await first.agent.run_turn("count")
+        origin = first.session_id
+        (full,) = (first.log.folder / "output").iterdir()
+        look = call("read_file", path=str(full), startLine=29_999)
+    async with runtime_of(tmp_path, [{"toolCalls": [look]}, {"text": "x"}], resume=origin, fork=True) as (fork, _):
+        await fork.agent.run_turn("its end?")
+        assert any(
+            "30000" in message.content for message in fork.agent.history if isinstance(message, wire.ToolMessage)
+        )
+        await fork.open_session(SessionWish(fork.session_id, fork=True))
+        again = await fork.core.executor.execute("read_file", look["arguments"])
+        assert again.error is None
+        fork.begin()
+        last = fork.session_id
+    capfdbinary.readouterr()
+    assert main(["sessions", "export", last]) == 0
+    assert b"\n15000\n" in capfdbinary.readouterr().out
+    assert main(["sessions", "export", last, "--format", "cast"]) == 0
+    assert capfdbinary.readouterr().out.count(b'"m"') == 1
