@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import stat
 import struct
+import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from enum import IntFlag
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -43,10 +43,14 @@ class FileRights(IntFlag):
     ALL = (1 << 16) - 1
 
 
-_OF_FILES = (
+_OF_FILES = int(
     FileRights.EXECUTE | FileRights.WRITE_FILE | FileRights.READ_FILE | FileRights.TRUNCATE | FileRights.IOCTL_DEVICE
 )
 """What a rule about something that is no directory may grant; the kernel refuses more."""
+
+
+CHECK_SECONDS = 1.0
+"""Within this time what lies in the system's directories is taken to be the same."""
 
 
 class LandlockError(OSError):
@@ -59,34 +63,79 @@ def abi() -> int:
     return max(0, _syscall(_CREATE_RULESET, None, 0, _ASK_VERSION))
 
 
-def restrict_thread(paths: Iterable[tuple[str, FileRights]]) -> None:
-    """Restrict the calling thread, and whatever it starts, to these accesses for good.
+class Ruleset:
+    """What threads may use that restrict themselves by it; making one costs as much as starting a program.
 
-    Args:
-        paths: Accesses by path; one that does not exist is left out.
-
-    Raises:
-        LandlockError: The thread may be restricted in part or not at all.
+    A rule is about what lies at a path when the rule is made. Paths that do not exist are left out.
     """
-    version = abi()
-    handled = _handled(version)
-    # Each version takes what it knows of: file accesses, then TCP (4), then scopes (6).
-    fields = [handled, *([_TCP] if version >= 4 else []), *([_SCOPES] if version >= 6 else [])]
-    attributes = struct.pack(f"{len(fields)}Q", *fields)
-    ruleset = _checked(_CREATE_RULESET, attributes, len(attributes), 0)
-    try:
-        for path, access in paths:
-            with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-                descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-                try:
-                    _grant(ruleset, descriptor, access & handled)
-                finally:
-                    os.close(descriptor)
+
+    def __init__(self, paths: Iterable[tuple[str, FileRights]]) -> None:
+        """Make it of accesses by path. Raises LandlockError."""
+        version = abi()
+        self._handled = int(_handled(version))
+        # Each version takes what it knows of: file accesses, then TCP (4), then scopes (6).
+        fields = [self._handled, *([_TCP] if version >= 4 else []), *([_SCOPES] if version >= 6 else [])]
+        attributes = struct.pack(f"{len(fields)}Q", *fields)
+        self._descriptor = _checked(_CREATE_RULESET, attributes, len(attributes), 0)
+        self._seen: dict[str, tuple[int, int] | None] = {}
+        self.restrictions = 0
+        """How many threads it has restricted; what they were granted besides is kept until it is closed."""
+        try:
+            for path, access in paths:
+                self._seen[path] = self.grant(path, access)
+        except OSError:
+            self.close()
+            raise
+        self._checked_at = time.monotonic()
+
+    def grant(self, path: str, access: FileRights) -> tuple[int, int] | None:
+        """Add an access; return what lies at the path. Raises LandlockError."""
+        try:
+            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return None
+        try:
+            status = os.fstat(descriptor)
+            allowed = int(access) & self._handled
+            if not stat.S_ISDIR(status.st_mode):
+                allowed &= _OF_FILES
+            if _fast_syscall()(_ADD_RULE, self._descriptor, _PATH_BENEATH, struct.pack("=Qi", allowed, descriptor), 0):
+                raise _error(f"landlock ({_ADD_RULE})")
+        finally:
+            os.close(descriptor)
+        return status.st_dev, status.st_ino
+
+    def is_current(self, watched: Iterable[str]) -> bool:
+        """Return whether the same things lie at the watched paths, and at all where that is long known."""
+        now = time.monotonic()
+        if now - self._checked_at > CHECK_SECONDS:
+            watched, self._checked_at = self._seen, now
+        return all(_identity(path) == self._seen[path] for path in watched)
+
+    def restrict_thread(self) -> None:
+        """Restrict the calling thread, and whatever it starts, for good.
+
+        Raises:
+            LandlockError: The thread may be restricted in part or not at all.
+        """
+        self.restrictions += 1
         if _libc().prctl(_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
             raise _error("prctl")
-        _checked(_RESTRICT_SELF, ruleset, 0)
-    finally:
-        os.close(ruleset)
+        _checked(_RESTRICT_SELF, self._descriptor, 0)
+
+    def close(self) -> None:
+        """Forget it; threads stay restricted. A second time does nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _handled(version: int) -> FileRights:
@@ -97,13 +146,6 @@ def _handled(version: int) -> FileRights:
         if version < since:
             handled &= ~access
     return handled
-
-
-def _grant(ruleset: int, descriptor: int, access: FileRights) -> None:
-    if access & ~_OF_FILES and not stat.S_ISDIR(os.fstat(descriptor).st_mode):
-        access &= _OF_FILES
-    if _fast_syscall()(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", access, descriptor), 0) < 0:
-        raise _error(f"landlock ({_ADD_RULE})")
 
 
 def _checked(number: int, *arguments: bytes | int | None) -> int:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from ollm_tui.core.sandbox.landlock import FileRights, abi
+from ollm_tui.core.sandbox.landlock import FileRights, Ruleset, abi
 from ollm_tui.core.sandbox.layout import MountKind, WorkGrant, mounts
 from ollm_tui.core.sandbox.look import SCOPED_SIGNALS, TERMINAL, in_restricted_thread, kernel_paths
 from ollm_tui.core.sandbox.work import WITH_LIMITS, Enforcement, WorkCage
@@ -73,7 +73,11 @@ class LandlockCage(WorkCage):
         """Call `start` in a thread that restricted itself before. Raises OSError."""
         caged = {**environment, **dict.fromkeys(("HOME", "TMPDIR", "TMP", "TEMP"), str(self.private))}
         own = [] if terminal is None else [(terminal, TERMINAL)]
-        return in_restricted_thread(lambda: start(caged), [*self._paths, *own], times=True)
+        ruleset = Ruleset([*self._paths, *own])
+        try:
+            return in_restricted_thread(lambda: start(caged), ruleset, times=True)
+        finally:
+            ruleset.close()
 
     def _command(self, argv: Sequence[str], environment: Mapping[str, str]) -> Sequence[str]:
         if self.grant.network:

@@ -1,11 +1,13 @@
 """The cage of what only looks: landlock and a seccomp filter on the thread that starts it (contract section 8).
 
-Domains and filters belong to a thread and pass on to all it starts, so each command gets a thread of its own that
-restricts itself, starts the command and ends. The rest of this process stays as free as it was.
+Domains and filters belong to a thread and pass on to all it starts, so each command gets a thread of its own. It has
+the filter from its creator, restricts itself, starts the command and ends. The rest of this process stays as free as
+it was.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
@@ -16,9 +18,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from queue import SimpleQueue
+from typing import Any, TypeAlias, TypeVar
 
-from ollm_tui.core.sandbox.landlock import FileRights, abi, restrict_thread
+from ollm_tui.core.sandbox.landlock import FileRights, Ruleset, abi
 from ollm_tui.core.sandbox.private_folder import PrivateFolder
 from ollm_tui.core.sandbox.seccomp import apply_filter, look_filter
 
@@ -27,6 +30,9 @@ Start: TypeAlias = Callable[[Mapping[str, str]], Started]
 
 SCOPED_SIGNALS = 6
 """The version of landlock that keeps signals within the cage."""
+
+MOST_RULESETS, MOST_RESTRICTIONS = 4, 32
+"""Rulesets that are kept, and commands that each serves: it holds on to what was granted to them."""
 
 SYSTEM_FOLDERS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store")
 _PROC = ("meminfo", "cpuinfo", "stat", "uptime", "loadavg", "version", "filesystems", "sys")
@@ -113,6 +119,7 @@ class LookCage:
     """Patterns of files that the person has git ignore in every repository."""
     passed: tuple[int, ...] = ()
     _private: PrivateFolder | None = field(default=None, init=False)
+    _ruleset: Ruleset | None = field(default=None, init=False)
 
     def command(self, argv: Sequence[str], environment: Mapping[str, str]) -> Sequence[str]:
         """Return `argv`: the cage is around the thread that starts it."""
@@ -146,25 +153,66 @@ class LookCage:
             folder.mkdir()
             (folder / "ignore").write_bytes(self.ignored)
             caged["XDG_CONFIG_HOME"] = private
-        paths = [
-            *system_paths(),
-            *((str(path), FileRights.READ) for path in (*self.readable, *program_paths(environment))),
-            *chain.from_iterable(map(repository_paths, self.readable)),
-            (private, _PRIVATE),
-            *(() if terminal is None else ((terminal, TERMINAL),)),
-        ]
-        return in_restricted_thread(lambda: start(caged), paths)
+        watched = dict.fromkeys((*map(str, self.readable), *program_paths(environment)), FileRights.READ)
+        for path, rights in chain.from_iterable(map(repository_paths, self.readable)):
+            watched[path] = watched.get(path, rights) | rights
+        self._ruleset = _RULESETS.take(watched)
+        self._ruleset.grant(private, _PRIVATE)
+        if terminal is not None:
+            self._ruleset.grant(terminal, TERMINAL)
+        return in_restricted_thread(lambda: start(caged), self._ruleset)
 
     def close(self) -> None:
         """Remove the private directory, once the command is over."""
+        if self._ruleset is not None:
+            ruleset, self._ruleset = self._ruleset, None
+            _RULESETS.give_back(ruleset)
         if self._private is not None:
             self._private.close()
 
 
-def in_restricted_thread(
-    start: Callable[[], Started], paths: Sequence[tuple[str, FileRights]], *, times: bool = False
-) -> Started:
-    """Return what `start` returns in a thread of its own that can only use these paths. Raises what it raises.
+class _Rulesets:
+    """Rulesets of what all cages with the same directories may use, kept for the next command.
+
+    Each is for one command at a time: the directory and the terminal of one that still runs are not the next one's.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._free: list[tuple[dict[str, FileRights], Ruleset]] = []
+        self._taken: dict[Ruleset, dict[str, FileRights]] = {}
+
+    def take(self, watched: dict[str, FileRights]) -> Ruleset:
+        """Return one of the system's paths and these. Raises LandlockError."""
+        with self._lock:
+            found = next((entry for entry in self._free if entry[0] == watched), None)
+            if found is not None:
+                self._free.remove(found)
+        if found is not None and found[1].is_current(watched):
+            ruleset = found[1]
+        else:
+            ruleset = Ruleset((*system_paths(), *watched.items()))
+            if found is not None:
+                found[1].close()
+        with self._lock:
+            self._taken[ruleset] = watched
+        return ruleset
+
+    def give_back(self, ruleset: Ruleset) -> None:
+        """Keep it for the next command, unless it has served often or others are kept."""
+        with self._lock:
+            self._free.append((self._taken.pop(ruleset), ruleset))
+            spare = len(self._free) > MOST_RULESETS
+            dropped = self._free.pop(0 if spare else -1) if spare or ruleset.restrictions >= MOST_RESTRICTIONS else None
+        if dropped is not None:
+            dropped[1].close()
+
+
+_RULESETS = _Rulesets()
+
+
+def in_restricted_thread(start: Callable[[], Started], ruleset: Ruleset, *, times: bool = False) -> Started:
+    """Return what `start` returns in a thread of its own, restricted by the rules. Raises what it raises.
 
     With `times` those of files can be set.
     """
@@ -172,16 +220,45 @@ def in_restricted_thread(
 
     def run() -> None:
         try:
-            restrict_thread(paths)
-            apply_filter(look_filter(signals=abi() >= SCOPED_SIGNALS, times=times))
+            ruleset.restrict_thread()
             result.set_result(start())
         except BaseException as error:  # noqa: BLE001 - whatever it is, the caller gets it
             result.set_exception(error)
 
-    thread = threading.Thread(target=run, name="look cage")
-    thread.start()
-    thread.join()
-    return result.result()
+    try:
+        _filtered_threads(look_filter(signals=abi() >= SCOPED_SIGNALS, times=times)).put((run, result))
+        return result.result()
+    finally:
+        del run  # which holds the result, and an error its frames
+
+
+@lru_cache(maxsize=4)
+def _filtered_threads(program: bytes) -> SimpleQueue[tuple[Callable[[], None], Future[Any]]]:
+    """Return the queue of a thread that runs each task in a new one, which has the filter from its creator.
+
+    The kernel compiles a filter when it is applied and discards it with its last thread: half a millisecond.
+    """
+    tasks: SimpleQueue[tuple[Callable[[], None], Future[Any]]] = SimpleQueue()
+    ready: Future[None] = Future()
+
+    def serve() -> None:
+        try:
+            apply_filter(program)
+        except OSError as error:
+            ready.set_exception(error)
+            return
+        ready.set_result(None)
+        while True:
+            run, result = tasks.get()
+            try:
+                threading.Thread(target=run, name="look cage").start()
+            except RuntimeError as error:  # the system gives no more threads
+                result.set_exception(OSError(errno.EAGAIN, str(error)))
+            del run, result
+
+    threading.Thread(target=serve, name="look filter", daemon=True).start()
+    ready.result()
+    return tasks
 
 
 @lru_cache(maxsize=1)
@@ -190,7 +267,11 @@ def works() -> bool:
     if sys.platform != "linux" or not abi():
         return False
     try:
-        in_restricted_thread(lambda: None, ())
+        ruleset = Ruleset(())
+        try:
+            in_restricted_thread(lambda: None, ruleset)
+        finally:
+            ruleset.close()
     except OSError:
         return False
     return True
@@ -254,20 +335,23 @@ def repository_paths(folder: Path) -> Iterator[tuple[str, FileRights]]:
     A `.git` file leads elsewhere: it is followed only where git's own record there leads back to it, as for the
     working trees that `git worktree add` makes. Contents of files above the directory stay out of reach.
     """
-    root = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
+    roots = (str(folder), *map(str, folder.parents))
+    root = next((each for each in roots if os.path.lexists(os.path.join(each, ".git"))), None)
     if root is None:
         return
-    link = root / ".git"
-    if root != folder:
-        yield str(root), FileRights.READ_DIR
-        yield str(root / ".gitignore"), FileRights.READ_FILE
-        yield str(root / ".gitattributes"), FileRights.READ_FILE
-        if link.is_dir() and not link.is_symlink():
-            yield str(link), FileRights.READ
+    link = os.path.join(root, ".git")
+    is_link = os.path.islink(link)
+    if root != roots[0]:
+        yield root, FileRights.READ_DIR
+        yield os.path.join(root, ".gitignore"), FileRights.READ_FILE
+        yield os.path.join(root, ".gitattributes"), FileRights.READ_FILE
+        if os.path.isdir(link) and not is_link:
+            yield link, FileRights.READ
+    if is_link or not os.path.isfile(link):
+        return
     with suppress(OSError, ValueError):
-        if link.is_file() and not link.is_symlink():
-            own = (root / link.read_text("utf-8").removeprefix("gitdir:").strip()).resolve(strict=True)
-            back = Path((own / "gitdir").read_text("utf-8").strip())
-            common = (own / (own / "commondir").read_text("utf-8").strip()).resolve(strict=True)
-            if back.resolve(strict=True) == link.resolve(strict=True) and own.parent == common / "worktrees":
-                yield str(common), FileRights.READ
+        own = os.path.join(root, Path(link).read_text("utf-8").removeprefix("gitdir:").strip())
+        back = Path(own, "gitdir").read_text("utf-8").strip()
+        common = os.path.realpath(os.path.join(own, Path(own, "commondir").read_text("utf-8").strip()), strict=True)
+        if os.path.samefile(back, link) and os.path.samefile(os.path.join(own, ".."), f"{common}/worktrees"):
+            yield common, FileRights.READ

@@ -24,14 +24,17 @@ class PrivateFolder:
             self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
             # Whoever sweeps in this moment may have it: then it is gone once the lock is ours.
             fcntl.flock(self._lock, fcntl.LOCK_EX)
-            if self.path.exists():
+            if os.path.lexists(self.path):
                 return
             os.close(self._lock)
 
     def close(self) -> None:
         """Remove it; a second time does nothing."""
         if self._lock >= 0:
-            shutil.rmtree(self.path, ignore_errors=True)
+            try:
+                os.rmdir(self.path)  # most are empty
+            except OSError:
+                shutil.rmtree(self.path, ignore_errors=True)
             os.close(self._lock)
             self._lock = -1
 

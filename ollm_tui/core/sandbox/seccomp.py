@@ -10,8 +10,14 @@ import errno
 import os
 import platform
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ctypes
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
@@ -36,7 +42,7 @@ _ATTRIBUTES = (
     0xC0045877, 0xC0045878,  # FIFREEZE, FITHAW
 )  # fmt: skip
 
-_READING_ONLY: dict[str, tuple[int | None, int | None]] = {
+READING_ONLY: dict[str, tuple[int | None, int | None]] = {
     # the file system's metadata, which landlock leaves alone
     "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
     "chown": (92, None), "fchown": (93, 55), "lchown": (94, None), "fchownat": (260, 54),
@@ -58,7 +64,7 @@ _READING_ONLY: dict[str, tuple[int | None, int | None]] = {
 
 _TIMES = ("utime", "utimes", "futimesat", "utimensat")
 
-_ALWAYS: dict[str, tuple[int | None, int | None]] = {
+ALWAYS: dict[str, tuple[int | None, int | None]] = {
     # into other processes
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
     "process_madvise": (440, 440), "pidfd_getfd": (438, 438), "process_mrelease": (448, 448),
@@ -78,10 +84,10 @@ _ALWAYS: dict[str, tuple[int | None, int | None]] = {
 }  # fmt: skip
 """Refused with EPERM in every cage."""
 
-_ABSENT = {"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "clone3": 435}
+ABSENT = {"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "clone3": 435}
 """Refused with ENOSYS, so that programs take the older way: a filter cannot see what these are asked for."""
 
-_SIGNALS: dict[str, tuple[int, int]] = {
+SIGNALS: dict[str, tuple[int, int]] = {
     "kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138),
     "rt_tgsigqueueinfo": (297, 240), "pidfd_send_signal": (424, 424),
 }  # fmt: skip
@@ -105,11 +111,11 @@ def look_filter(*, signals: bool, times: bool = False) -> bytes:
         SeccompError: There is no table for this machine.
     """
     column = _machine()[1]
-    reading = (row for name, row in _READING_ONLY.items() if not (times and name in _TIMES))
-    refused = (*_ALWAYS.values(), *reading, *(() if signals else _SIGNALS.values()))
+    reading = (row for name, row in READING_ONLY.items() if not (times and name in _TIMES))
+    refused = (*ALWAYS.values(), *reading, *(() if signals else SIGNALS.values()))
     return _filter(
         refused,
-        _ABSENT,
+        ABSENT,
         _when_argument(_CLONE[column], 0, [(_ANY_BIT, _NEW_NAMESPACES, 0)]),
         _when_argument(_IOCTL[column], 1, [(_EQUAL, command, 0) for command in (*_TYPING, *_ATTRIBUTES)]),
         _when_argument(_PRLIMIT[column], 0, [(_EQUAL, 0, 1)]),  # limits of any process but itself
@@ -119,9 +125,9 @@ def look_filter(*, signals: bool, times: bool = False) -> bytes:
 @lru_cache(maxsize=1)
 def work_filter() -> bytes:
     """Return the filter for programs that write in namespaces of their own. Raises SeccompError as `look_filter`."""
-    absent = {name: number for name, number in _ABSENT.items() if name.startswith("io_uring")}
+    absent = {name: number for name, number in ABSENT.items() if name.startswith("io_uring")}
     typing = _when_argument(_IOCTL[_machine()[1]], 1, [(_EQUAL, command, 0) for command in _TYPING])
-    return _filter(_ALWAYS.values(), absent, typing)
+    return _filter(ALWAYS.values(), absent, typing)
 
 
 @lru_cache(maxsize=2)
@@ -132,8 +138,8 @@ def work_policy(*, local_sockets: bool) -> str:
         local_sockets: Whether sockets with a path may be opened.
     """
     column = _machine()[1]
-    absent = ", ".join(f"SYSCALL[{number}]" for number in _ABSENT.values())
-    refused = ", ".join(f"SYSCALL[{number}]" for row in _ALWAYS.values() if (number := row[column]) is not None)
+    absent = ", ".join(f"SYSCALL[{number}]" for number in ABSENT.values())
+    refused = ", ".join(f"SYSCALL[{number}]" for row in ALWAYS.values() if (number := row[column]) is not None)
     typing = " || ".join(f"b == {command}" for command in _TYPING)
     arguments = f"ioctl(a, b) {{ {typing} }}, clone(f) {{ (f & {_NEW_NAMESPACES}) != 0 }}"
     arguments += "" if local_sockets else ", socket(a) { a == 1 }"
@@ -148,23 +154,40 @@ def _machine() -> tuple[int, int]:
     return machine
 
 
-def _filter(refused: Iterable[tuple[int | None, int | None]], absent: Mapping[str, int], *by_argument: bytes) -> bytes:
+def _filter(
+    refused: Iterable[tuple[int | None, int | None]], absent: Mapping[str, int], *by_argument: tuple[int, bytes]
+) -> bytes:
     architecture, column = _machine()
-    numbers = (row[column] for row in refused)
+    blocks = dict(by_argument)
+    blocks |= {number: _refuse(errno.EPERM) for row in refused if (number := row[column]) is not None}
+    blocks |= dict.fromkeys(absent.values(), _refuse(errno.ENOSYS))
+    allow = _statement(_RETURN, _ALLOW)
+    starts = {0: allow}
+    for number in sorted(blocks):
+        starts |= {number: blocks[number], number + 1: allow}
+    starts[_X32] = _refuse(errno.ENOSYS)
+    ranges = [next(same) for _, same in groupby(starts.items(), key=itemgetter(1))]
     return b"".join(
         (
             _statement(_LOAD, _ARCHITECTURE),
             _jump(_EQUAL, architecture, 1, 0),
             _statement(_RETURN, _KILL_PROCESS),
             _statement(_LOAD, _NUMBER),
-            _jump(_AT_LEAST, _X32, 0, 1),
-            _refuse(errno.ENOSYS),
-            *(_when_equal(number, errno.ENOSYS) for number in absent.values()),
-            *(_when_equal(number, errno.EPERM) for number in numbers if number is not None),
-            *by_argument,
-            _statement(_RETURN, _ALLOW),
+            _search(ranges),
         )
     )
+
+
+def _search(ranges: Sequence[tuple[int, bytes]]) -> bytes:
+    """Return the part that finds what is done with a number by halves, from each range's first number.
+
+    The kernel walks through a filter for each of its calls when the filter is applied: a list takes it 0.3 ms.
+    """
+    if len(ranges) == 1:
+        return ranges[0][1]
+    middle = len(ranges) // 2
+    low, high = _search(ranges[:middle]), _search(ranges[middle:])
+    return _jump(_AT_LEAST, ranges[middle][0], len(low) // 8, 0) + low + high
 
 
 def apply_filter(program: bytes) -> None:
@@ -175,7 +198,7 @@ def apply_filter(program: bytes) -> None:
     """
     import ctypes
 
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = _libc()
     code = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
     no_new_privileges = libc.prctl(_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
@@ -184,20 +207,22 @@ def apply_filter(program: bytes) -> None:
         raise SeccompError(number, f"seccomp: {os.strerror(number)}")
 
 
-def _when_equal(number: int, error: int) -> bytes:
-    return _jump(_EQUAL, number, 0, 1) + _refuse(error)
+@lru_cache(maxsize=1)
+def _libc() -> ctypes.CDLL:
+    import ctypes
+
+    return ctypes.CDLL(None, use_errno=True)
 
 
-def _when_argument(number: int, index: int, tests: Iterable[tuple[int, int, int]]) -> bytes:
-    """Return the part that refuses a call by one of its arguments.
+def _when_argument(number: int, index: int, tests: Iterable[tuple[int, int, int]]) -> tuple[int, bytes]:
+    """Return a call with the part that refuses a call by one of its arguments.
 
     Each test is an operation, its operand, and 1 where the call is refused if it does not hold.
     """
     body = _statement(_LOAD, _ARGUMENTS + 8 * index)
     for operation, operand, negated in tests:
         body += _jump(operation, operand, negated, 1 - negated) + _refuse(errno.EPERM)
-    body += _statement(_RETURN, _ALLOW)
-    return _jump(_EQUAL, number, 0, len(body) // 8) + body
+    return number, body + _statement(_RETURN, _ALLOW)
 
 
 def _refuse(error: int) -> bytes:
