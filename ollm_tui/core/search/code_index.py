@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import sqlite3
@@ -31,6 +32,8 @@ COMMIT_EVERY = 200
 """Files; a build that is stopped goes on from there."""
 UNUSED_SECONDS = 30 * 24 * 3600
 
+LIKELY_FILES = 100
+"""Files, best first, whose places are looked at: each place costs 2 µs, and a word may be in most of them."""
 CANDIDATES = 400
 """Places that are looked at more closely for a query."""
 _TABLES = """
@@ -44,14 +47,17 @@ CREATE VIRTUAL TABLE whole USING fts5(path, symbols, body, content = '', tokeniz
 # The word tables keep no texts and nothing is deleted from them: what is gone is not joined, as no id is used twice.
 _SEARCH = """
 SELECT files.id, files.path, chunks.first, chunks.last, chunks.symbol, score FROM (
-    SELECT rowid AS place, bm25(words, 3.0, 4.0, 1.0) AS score FROM words WHERE words MATCH :match {narrowed}
+    SELECT rowid AS place, bm25(words, 3.0, 4.0, 1.0) AS score FROM words WHERE words MATCH :match
+    AND +rowid IN (SELECT id FROM chunks WHERE file IN (SELECT value FROM json_each(:files)))
     ORDER BY score LIMIT :candidates)
 JOIN chunks ON chunks.id = place JOIN files ON files.id = chunks.file
 """
-_ABOUT = "SELECT rowid, bm25(whole, 3.0, 2.0, 1.0) FROM whole WHERE whole MATCH :match"
+_ABOUT = """
+SELECT rowid, bm25(whole, 3.0, 2.0, 1.0) FROM whole WHERE whole MATCH :match
+AND +rowid IN (SELECT id FROM files {below})
+"""
 _FILE_COUNTS = 2.0
 """How much more what the whole file is about counts than the place in it."""
-_NARROWED = "AND rowid IN (SELECT chunks.id FROM chunks JOIN files ON files.id = chunks.file WHERE {places})"
 _STALE = "SELECT COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'chunks'), 0) - (SELECT COUNT(*) FROM chunks)"
 MOST_STALE = 20_000
 """Places that are gone before the index is built anew, where more are gone than there."""
@@ -132,13 +138,15 @@ class CodeIndex:
                 "match": " OR ".join(f'"{term}"' for term in terms),
                 "candidates": CANDIDATES,
             }
-            place = "files.path = :at{0} OR (files.path > :from{0} AND files.path < :to{0})"
+            place = "path = :at{0} OR (path > :from{0} AND path < :to{0})"
             places = " OR ".join(place.format(number) for number in range(len(below)))
             for number, path in enumerate(below):
                 values |= {f"at{number}": path, f"from{number}": path + b"/", f"to{number}": path + b"0"}
-            narrowed = _NARROWED.format(places=places) if below else ""
-            rows = db.execute(_SEARCH.format(narrowed=narrowed), values).fetchall()
-            about: dict[int, float] = dict(db.execute(_ABOUT, values).fetchall())
+            about: dict[int, float] = dict(
+                db.execute(_ABOUT.format(below=f"WHERE {places}" if below else ""), values).fetchall()
+            )
+            values["files"] = json.dumps(sorted(about, key=about.__getitem__)[:LIKELY_FILES])
+            rows = db.execute(_SEARCH, values).fetchall()
         rows.sort(key=lambda row: row[5] + _FILE_COUNTS * about.get(row[0], 0.0))
         found: list[CodeMatch] = []
         count: dict[bytes, int] = {}
