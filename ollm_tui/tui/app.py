@@ -93,11 +93,11 @@ class DashboardApp(App[int]):
         self.key_order = KeyOrder(self, self._take_key)
         self._first = first_frame(options)
         self.dashboard = Dashboard(self.clock.monotonic, blink=blink and not self._first.reduced_motion)
-        self.dashboard.prompt.folder = options.workspace or Path()
+        self.dashboard.prompt.completer.folder = options.workspace or Path()
         self.holder = BackendHolder(self.post_update)
         self.sessions = SessionCommands(self, self.dashboard)
         self.commands = self._slash_commands()
-        self.dashboard.prompt.commands = self.commands.words
+        self.dashboard.prompt.completer.commands = self.commands
         self.animation_level = "none"
         self._open_backend = open_backend
         self._memory: MemoryScreen | None = None

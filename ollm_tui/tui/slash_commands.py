@@ -41,11 +41,6 @@ class SlashCommands:
         """Yield the commands by name."""
         return iter(sorted(self._commands.values(), key=lambda command: command.name))
 
-    @property
-    def words(self) -> dict[str, Words]:
-        """The names, each with what may follow it."""
-        return {command.name: command.words for command in self}
-
     def help_lines(self) -> Iterator[str]:
         """Yield a line for each command: `/mode ask|plan   what it does`."""
         heads = [f"/{command.name} {command.argument}".rstrip() for command in self]

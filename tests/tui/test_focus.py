@@ -11,9 +11,10 @@ from ollm_tui.options import Options
 from ollm_tui.testing.dashboard_harness import wait_until
 from ollm_tui.tui.layout import Pane
 from ollm_tui.tui.protocol import updates
-from ollm_tui.tui.protocol.intents import DenyConfirmations, InterruptTurn, RemoveTodo, RestoreTodo
+from ollm_tui.tui.protocol.intents import Connect, DenyConfirmations, InterruptTurn, RemoveTodo, RestoreTodo
+from ollm_tui.tui.slash_commands import SlashCommand
 from ollm_tui.tui.values import Activity, EntriesChanged, NoteEntry, NoteKind
-from ollm_tui.tui.widgets.prompt_completion import complete
+from ollm_tui.tui.widgets.prompt_completion import DraftCompleter
 from tests.tui.pilot import Stage, question, stage, todo
 
 SIZES = pytest.mark.parametrize("size", [(120, 40), (80, 24)], ids=["wide", "narrow"])
@@ -118,9 +119,8 @@ async def test_tab_completes_in_the_prompt_and_never_leaves_it(tmp_path: Path) -
         await tab("/me", "/memory ")
         await tab("/mode pl", "/mode plan ")
         await tab("see @READ", "see @README.md ")
-        await tab("see @s", "see @src/")
-        await tab("see @src/r", "see @src/rea")
-        assert "read.py  real.py" in here.text
+        await tab("see @src/rd", "see @src/read.py ")
+        await tab("see @rel", "see @src/real.py ")
         await tab("!cat src/read", "!cat src/read.py ")
         await tab("nothing", "nothing")
         await here.press("shift+tab", "x")
@@ -131,13 +131,16 @@ async def test_tab_completes_in_the_prompt_and_never_leaves_it(tmp_path: Path) -
     ("typed", "choices"),
     [
         ("/", ("/help", "/mode")),
+        ("/hp", ("/help",)),
         ("/x", ()),
-        ("/mode a", ("ask", "auto-edit")),
+        ("/mode a", ("ask", "auto-edit", "plan")),
         ("/mode ask a", ()),
         ("/etc @.h", ("@.hidden",)),
-        ("a\n@b", ("@bin/", "@bold")),
-        ("@", ("@bin/", "@bold")),
-        ("@bin/", ("@bin/x y",)),
+        ("a\n@b", ("@bin/", "@bold", '@"bin/x y"')),
+        ("@", ("@bin/", "@bold", '@"bin/x y"')),
+        ("@bxy", ('@"bin/x y"',)),
+        ("@bin/x", ('@"bin/x y"',)),
+        ("@./b", ("@./bin/", "@./bold")),
         ("@none/", ()),
         ("!b", ("bin/", "bold")),
         ("! ls bo", ("bold",)),
@@ -149,5 +152,37 @@ def test_what_can_be_completed(tmp_path: Path, typed: str, choices: tuple[str, .
     (tmp_path / "bin").mkdir()
     for name in ("bold", ".hidden", "bin/x y", "b\x1b[2J"):
         (tmp_path / name).touch()
-    commands = {"help": tuple[str], "mode": lambda: ("ask", "auto-edit", "plan")}
-    assert complete(typed, commands, tmp_path).choices == choices
+    completer = DraftCompleter()
+    completer.folder = tmp_path
+    completer.commands = [
+        SlashCommand("help", "Help", print),
+        SlashCommand("mode", "Mode", print, words=lambda: ("ask", "auto-edit", "plan")),
+    ]
+    assert tuple(choice.text for choice in completer.complete(typed).choices) == choices
+
+
+def test_files_that_git_ignores_are_not_offered(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("built/\n")
+    for folder in ("built", "src"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "main.py").touch()
+    completer = DraftCompleter()
+    completer.folder = tmp_path
+    assert [choice.text for choice in completer.complete("@main").choices] == ["@src/main.py"]
+
+
+async def test_the_menu_of_commands_opens_moves_completes_and_closes() -> None:
+    async with stage() as here:
+        prompt = here.app.dashboard.prompt
+        await here.press("/")
+        assert prompt.menu.display and "/compact [WORDS]" in here.text
+        await here.press("c", "o", "down", "enter")
+        assert prompt.text == "/connect " and not here.backend.of(Connect)
+        await here.press("enter")
+        assert here.backend.of(Connect) and not prompt.menu.display
+        await here.press("/", "t", "escape")
+        assert not prompt.menu.display and prompt.text == "/t" and prompt.has_focus
+        await here.press("h")
+        assert not prompt.menu.display
+        await here.press("ctrl+a", "ctrl+k", "/")
+        assert prompt.menu.display

@@ -23,6 +23,7 @@ from ollm_tui.tui.panes.todos_pane import TodoPane
 from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
 from ollm_tui.tui.widgets.footer import KeyFooter
 from ollm_tui.tui.widgets.prompt import Prompt
+from ollm_tui.tui.widgets.row_list import RowList
 from ollm_tui.tui.widgets.status_line import StatusLine, WaitingBanner
 from ollm_tui.tui.widgets.tab_strip import Tab, TabStrip
 
@@ -64,6 +65,7 @@ class PaneScreen(Screen[None]):
                     yield self.chat
                     yield self.banner
                     yield self.messages
+                    yield self.prompt.menu
                     yield self.prompt
                 with Vertical(id="side"):
                     yield self.queue
@@ -153,6 +155,11 @@ class PaneScreen(Screen[None]):
     @on(TabStrip.Chosen, "#tabs")
     def _tab_clicked(self, event: TabStrip.Chosen) -> None:
         self.go_to(Pane(event.tab_id))
+
+    @on(RowList.Opened, "#prompt-menu")
+    def _choice_clicked(self) -> None:
+        self.prompt.accept()
+        self.prompt.focus()
 
     @on(Prompt.ScrollAsked)
     def _scroll_asked(self, event: Prompt.ScrollAsked) -> None:

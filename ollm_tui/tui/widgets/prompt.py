@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from time import monotonic
 from typing import ClassVar
 
-from textual import events
+from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
@@ -19,9 +18,9 @@ from textual.widgets import TextArea
 
 from ollm_tui.tui.bindings import KeyGroup, register_keys
 from ollm_tui.tui.protocol.intents import SendMessage
-from ollm_tui.tui.slash_commands import Words
 from ollm_tui.tui.terminal_references import References, TerminalExcerpt
-from ollm_tui.tui.widgets.prompt_completion import complete
+from ollm_tui.tui.widgets.prompt_completion import Completion, DraftCompleter, last_word
+from ollm_tui.tui.widgets.prompt_menu import PromptMenu
 
 BLINK_SECONDS = 30.0
 """How long the cursor blinks after the last key; at rest the screen costs nothing."""
@@ -59,6 +58,7 @@ class Prompt(TextArea):
             tooltip="Complete a command, or a file name that begins with @",
             show=False,
         ),
+        Binding("escape", "close_menu", "Close", id="prompt.close_menu", tooltip="Close the menu of the prompt"),
     ]
 
     @dataclass
@@ -86,12 +86,14 @@ class Prompt(TextArea):
         self._recalled: int | None = None
         self._draft = ""
         self._references = References()
-        self.commands: Mapping[str, Words] = {}
-        """The words after `/`, each with what may follow it."""
-        self.folder = Path()
-        """Where file names begin."""
-        self._completed = ""
-        """The draft whose choices are shown."""
+        self.completer = DraftCompleter()
+        self.menu = PromptMenu()
+        self._completion = Completion()
+        self._asked = 0
+        """Counts what was asked of the completer: only the last answer is shown."""
+        self._asked_about = ""
+        self._closed_at: int | None = None
+        """Where the word begins whose menu was closed."""
         self.border_title = "Prompt"
         self.border_subtitle = HINT
 
@@ -110,6 +112,10 @@ class Prompt(TextArea):
         self.call_later(self.insert, "\n")
 
     def _send(self) -> None:
+        marked = self.menu.marked
+        if marked is not None and marked.text != self._completion.word:
+            self.accept()
+            return
         text = self.text.strip()
         if not text:
             return
@@ -140,21 +146,74 @@ class Prompt(TextArea):
         else:
             super().action_delete_left()
 
-    def action_complete(self) -> None:
-        """Complete the word before the cursor; several choices stand below the prompt."""
-        self.run_worker(self._complete, exclusive=True)
+    # -- the menu ----------------------------------------------------------------------------------------------------
 
-    async def _complete(self) -> None:
-        text, cursor = self.text, self.cursor_location
-        before = self.get_text_range((0, 0), cursor)
-        found = await asyncio.to_thread(complete, before, self.commands, self.folder)
-        if (self.text, self.cursor_location) != (text, cursor):
-            return  # typed on meanwhile
-        if found.insertion:
-            self.insert(found.insertion)
-        self._completed = self.text
-        choices = "  ".join(choice[choice.rstrip("/").rfind("/", 1) + 1 :] for choice in found.choices)
-        self.border_subtitle = Content(choices) if len(found.choices) > 1 else HINT
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return whether a key works now."""
+        return self.menu.display if action == "close_menu" else super().check_action(action, parameters)
+
+    def action_close_menu(self) -> None:
+        """Close the menu until another word begins."""
+        begin = len(self._before()) - len(self._completion.word)
+        self._show_menu(Completion())
+        self._closed_at = begin
+
+    def action_complete(self) -> None:
+        """Take the marked choice; without a menu open one."""
+        self._closed_at = None
+        if not self.accept():
+            self._ask_completer(by_key=True)
+
+    def accept(self) -> bool:
+        """Put the marked choice in the place of the word before the cursor. False without a menu."""
+        choice = self.menu.marked
+        if choice is None:
+            return False
+        (row, column), word = self.cursor_location, self._completion.word
+        self._show_menu(Completion())
+        self.replace(choice.insertion, (row, column - len(word)), (row, column))
+        return True
+
+    def _before(self) -> str:
+        return self.get_text_range((0, 0), self.cursor_location)
+
+    def _ask_completer(self, *, by_key: bool = False) -> None:
+        before = self._before()
+        if not by_key and before == self._asked_about:
+            return
+        self._asked, self._asked_about = self._asked + 1, before
+        found = self.completer.at_once(before) if by_key or before.startswith("/") else None
+        if found is not None:
+            self._show_menu(found, by_key=by_key)
+        elif by_key or last_word(before).startswith("@"):
+            self.run_worker(partial(self._complete, before, by_key), exclusive=True)
+        else:
+            self._closed_at = None
+            self._show_menu(Completion())
+
+    async def _complete(self, before: str, by_key: bool) -> None:
+        asked = self._asked
+        found = await asyncio.to_thread(self.completer.complete, before, lambda: asked != self._asked)
+        if asked == self._asked and before == self._before():
+            self._show_menu(found, by_key=by_key)
+
+    def _show_menu(self, found: Completion, *, by_key: bool = False) -> None:
+        """Show what there is to choose; a key takes the only choice at once, or what all choices share."""
+        closed = self._closed_at == len(self._before()) - len(found.word)
+        if not closed:
+            self._closed_at = None
+        choices = () if closed or [choice.text for choice in found.choices] == [found.word] else found.choices
+        self._completion = found
+        self.menu.show_choices(choices)
+        if by_key and len(choices) == 1:
+            self.accept()
+        elif by_key and len(found.common) > len(found.word):
+            self.insert(found.common[len(found.word) :])
+        self.refresh_bindings()
+
+    @on(TextArea.SelectionChanged)
+    def _cursor_moved(self) -> None:
+        self._ask_completer()
 
     def action_scroll_chat(self, pages: int) -> None:
         """Scroll the chat."""
@@ -162,12 +221,16 @@ class Prompt(TextArea):
 
     def action_cursor_up(self, select: bool = False) -> None:
         """Move up, at the first line into the history."""
-        if select or self.cursor_location[0] > 0 or not self._recall(-1):
+        if self.menu.display:
+            self.menu.action_move(-1)
+        elif select or self.cursor_location[0] > 0 or not self._recall(-1):
             super().action_cursor_up(select)
 
     def action_cursor_down(self, select: bool = False) -> None:
         """Move down, at the last line through the history."""
-        if select or self.cursor_location[0] < self.document.line_count - 1 or not self._recall(1):
+        if self.menu.display:
+            self.menu.action_move(1)
+        elif select or self.cursor_location[0] < self.document.line_count - 1 or not self._recall(1):
             super().action_cursor_down(select)
 
     async def _on_paste(self, event: events.Paste) -> None:
@@ -176,8 +239,7 @@ class Prompt(TextArea):
 
     def on_text_area_changed(self) -> None:
         """Tell that the draft changed."""
-        if self.text != self._completed:
-            self.border_subtitle = HINT
+        self._ask_completer()
         self.post_message(self.Edited())
 
     async def _on_key(self, event: events.Key) -> None:
