@@ -197,6 +197,7 @@ async def open_core(
         await browser.aclose()
         for text in await _end_commands(hub):
             report(text)
+        await executor.settle_journal()
         for close in (audit.close, uses.close, store.close, undo.journal.store.close):
             await asyncio.to_thread(close)
         if audit.missing:

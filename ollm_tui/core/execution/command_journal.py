@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from threading import Event
 
 from ollm_tui.core.fence.protected_paths import holds_credentials
-from ollm_tui.core.files.journal import Change, EntryState, Journal, with_state
+from ollm_tui.core.files.journal import Change, Entry, EntryState, Journal, with_state
 from ollm_tui.core.files.journal_states import (
     ABSENT,
     FileKind,
@@ -45,6 +45,17 @@ class Looked:
     """Files whose content is not kept yet, the newest first."""
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """What an entry says of its command."""
+
+    call: str
+    tool: str
+    title: str
+    turn: str | None = None
+    """None for the one that runs now."""
+
+
 class CommandJournal:
     """What commands changed in the directories of a workspace. Every call blocks; raises StorageFailed and OSError."""
 
@@ -54,8 +65,10 @@ class CommandJournal:
 
     def look(self, roots: tuple[str, ...]) -> Looked:
         """Look at the workspace before a command, and keep what it may change as far as FIRST_SECONDS reach."""
-        looked = Looked({root: scan_workspace(root) for root in roots})
-        until = time.monotonic() + FIRST_SECONDS
+        return self._to_keep({root: scan_workspace(root) for root in roots}, time.monotonic() + FIRST_SECONDS)
+
+    def _to_keep(self, scans: dict[str, WorkspaceScan], until: float) -> Looked:
+        looked = Looked(scans)
         for root, scan in looked.scans.items():
             known = self._known_in(root)
             unknown = [
@@ -78,20 +91,31 @@ class CommandJournal:
             while unknown and budget > 0 and not over.is_set():
                 budget -= self._keep(root, looked.scans[root], unknown, float("inf"), over)
 
-    def record(self, looked: Looked, call: str, tool: str, title: str, note: str = "") -> None:
-        """Save an entry with what is other now; none where nothing is."""
+    def record(self, looked: Looked, command: Recorded, note: str = "", since: str = "") -> Looked:
+        """Save an entry with what is other now, none where nothing is; return the workspace as it is now.
+
+        With `since`, a moment, what other calls have recorded from then on is left to their entries.
+        """
         changes: list[Change] = []
         notes = [note] if note else []
         contents: list[bytes] = []
+        scans: dict[str, WorkspaceScan] = {}
         for root, before in looked.scans.items():
-            after = scan_workspace(root)
+            scans[root] = after = scan_workspace(root)
             comparison = _Comparison(root, before, after, self._known_in(root))
             changes += comparison.changes()
             notes += comparison.notes
             contents += comparison.contents
+        if since and changes:
+            changes = list(_left(changes, [one for one in self._journal.entries() if one.at >= since]))
         if changes:
-            entry = self._journal.begin(call, tool, title, contents)
+            entry = self._journal.begin(command.call, command.tool, command.title, contents, turn=command.turn)
             self._journal.save(with_state(entry, EntryState.DONE, changes, note="; ".join(notes)))
+        return Looked(scans)
+
+    def go_on(self, now: Looked) -> Looked:
+        """Keep what a command that goes on may change from now on, as far as FIRST_SECONDS reach."""
+        return self._to_keep(now.scans, time.monotonic() + FIRST_SECONDS)
 
     def _known_in(self, root: str) -> Known:
         if root not in self._known:
@@ -211,6 +235,22 @@ class _Comparison:
 
     def _place(self, path: bytes) -> Place:
         return Place(self.root, os.fsdecode(path))
+
+
+def _left(changes: Iterable[Change], recorded: Iterable[Entry]) -> Iterator[Change]:
+    """Yield what of the changes others have not recorded, from the state in which they left it."""
+    states: dict[str, FileState] = {}
+    for entry in recorded:
+        for change in entry.changes:
+            states[change.place.path] = change.after
+            if change.origin is not None:
+                states[change.origin.path] = ABSENT
+    for change in changes:
+        known = states.get(change.place.path)
+        if known is None:
+            yield change
+        elif known != change.after:
+            yield Change(change.place, known, change.after)
 
 
 def _same_content(before: os.stat_result, after: os.stat_result) -> bool:

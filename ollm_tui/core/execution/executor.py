@@ -73,7 +73,13 @@ class ToolExecutor(CallJudge):
 
     async def aclose(self) -> None:
         """End the commands and forget the memory and todos of an executor that was given none."""
+        await self.settle_journal()
         await self._context.defaults.aclose()
+
+    async def settle_journal(self) -> None:
+        """Record for undo what jobs have changed so far."""
+        if self._journal is not None:
+            await self._journal.settle()
 
     async def execute(
         self,

@@ -6,22 +6,29 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event
 from typing import TypeVar
 
 from ollm_tui.core.base.errors import StorageFailed
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.execution.calls import CallContext
-from ollm_tui.core.execution.command_journal import CommandJournal
+from ollm_tui.core.execution.command_journal import CommandJournal, Looked, Recorded
 from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.files.journal import Change, Entry, EntryState, Journal, change_between, with_state
 from ollm_tui.core.files.journal_states import ABSENT, NOTHING, FileKind, Place, Sighting, look_at
+from ollm_tui.core.shell.command import RunningCommand
+from ollm_tui.core.shell.hub import CommandHub, UnknownCommandError
+from ollm_tui.core.shell.status import CommandStatus
 from ollm_tui.core.tools.base import AnyInvocation, Effect
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+GOES_ON = "it went on in the background: what it changed after that is an entry of its own once it has ended"
+MEANWHILE = "what you or other programs changed meanwhile is in it too"
+STILL_RUNS = "the job ran on when the program ended: later changes are not recorded"
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,7 @@ class CallJournal:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._commands = CommandJournal(journal)
+        self._jobs: dict[asyncio.Task[None], asyncio.Event] = {}
 
     async def around(
         self, context: CallContext, invocation: AnyInvocation, run: Callable[[], Awaitable[ToolResult]]
@@ -69,17 +77,58 @@ class CallJournal:
             return await run()
         over = Event()
         keeping = asyncio.ensure_future(_guarded(context, lambda: self._commands.keep_more(looked, over)))
-        note = ""
+        command = Recorded(context.call_id, invocation.tool.name, invocation.get_description(), self._journal.turn)
+        job: RunningCommand | None = None
         try:
             result = await run()
-            note = _note_on(result)
+            job = _job_of(result, invocation)
             return result
         finally:
             over.set()
             await keeping
-            title = invocation.get_description()
-            call, tool = context.call_id, invocation.tool.name
-            await _guarded(context, lambda: self._commands.record(looked, call, tool, title, note))
+            now = await _guarded(context, lambda: self._commands.record(looked, command, GOES_ON if job else ""))
+            if job is not None and now is not None:
+                self._follow(job, invocation.context.command_hub, command, now)
+
+    def _follow(self, job: RunningCommand, hub: CommandHub, command: Recorded, now: Looked) -> None:
+        """Record in a task what a job changes until it ends, or `settle` comes."""
+        ended = asyncio.Event()
+
+        def heard(status: CommandStatus) -> None:
+            if status.id == job.status.id and not status.running:
+                ended.set()
+
+        unsubscribe = hub.subscribe(heard)
+        if not job.status.running:
+            ended.set()
+        task = asyncio.ensure_future(self._record_at_end(job, ended, command, now))
+        self._jobs[task] = ended
+        task.add_done_callback(lambda _: (unsubscribe(), self._jobs.pop(task, None)))
+
+    async def _record_at_end(self, job: RunningCommand, ended: asyncio.Event, command: Recorded, now: Looked) -> None:
+        since, over = self._journal.moment, Event()
+
+        def keep() -> Looked:
+            looked = self._commands.go_on(now)
+            self._commands.keep_more(looked, over)
+            return looked
+
+        keeping = asyncio.ensure_future(asyncio.to_thread(keep))
+        await ended.wait()
+        over.set()
+        later = replace(command, title=f"{command.title} (in the background)")
+        note = f"{MEANWHILE}; {STILL_RUNS}" if job.status.running else MEANWHILE
+        try:
+            looked = await keeping
+            await asyncio.to_thread(self._commands.record, looked, later, note, since)
+        except (StorageFailed, OSError) as error:
+            log.warning("what a job changed is not recorded for undo: %s", error)
+
+    async def settle(self) -> None:
+        """Record what jobs have changed so far; they are about to end or to be left."""
+        for ended in self._jobs.values():
+            ended.set()
+        await asyncio.gather(*self._jobs, return_exceptions=True)
 
     def _begin(self, context: CallContext, invocation: AnyInvocation, places: list[Place]) -> _Watched:
         before = {place: look_at(place) for place in places}
@@ -95,10 +144,14 @@ class CallJournal:
         self._journal.save(with_state(watched.entry, EntryState.DONE, changes), contents)
 
 
-def _note_on(result: ToolResult) -> str:
-    """Return the entry's note about a command that still runs."""
-    goes_on = getattr(result.data, "exit_code", 0) is None and getattr(result.data, "timed_out", None) is False
-    return "it went on in the background: what it changed after that is not recorded" if goes_on else ""
+def _job_of(result: ToolResult, invocation: AnyInvocation) -> RunningCommand | None:
+    """Return the command of a call that goes on in the background."""
+    if getattr(result.data, "exit_code", 0) is not None or getattr(result.data, "timed_out", None) is not False:
+        return None
+    try:
+        return invocation.context.command_hub.find(str(getattr(result.data, "id", "")))
+    except UnknownCommandError:
+        return None
 
 
 async def _guarded(context: CallContext, work: Callable[[], T]) -> T | None:

@@ -110,14 +110,19 @@ class Journal:
         self._clock = clock or SystemClock()
         self._stored = 0
 
+    @property
+    def moment(self) -> str:
+        """The present moment, as entries have it."""
+        return iso_time(self._clock.now())
+
     # -- writing
 
-    def begin(self, call: str, tool: str, title: str, contents: Iterable[bytes] = ()) -> Entry:
-        """Open an entry, with the contents that the call may replace."""
-        at = iso_time(self._clock.now())
+    def begin(self, call: str, tool: str, title: str, contents: Iterable[bytes] = (), turn: str | None = None) -> Entry:
+        """Open an entry, with the contents that the call may replace; of the turn that runs, or another."""
+        at = self.moment
         with self.store.write(SCHEMA) as db:
             self._keep(db, contents)
-            turn = "" if tool == UNDO else self.turn
+            turn = "" if tool == UNDO else self.turn if turn is None else turn
             row = (self._key, at, call, turn, tool, title, EntryState.OPEN, "", "[]")
             cursor = db.execute(
                 "INSERT INTO entries(workspace, at, call, turn, tool, title, state, note, changes) "

@@ -376,3 +376,45 @@ async def test_an_unknown_name_says_what_there_is(tmp_path: Path, wanted: str) -
         await room.call("write_file", path="a", content="1")
         with pytest.raises(Exception, match="The newest entries: u1"):
             room.undo.find(wanted)
+
+
+async def test_what_a_job_changes_is_recorded_when_it_ends_and_nothing_twice(tmp_path: Path) -> None:
+    async with recorded(tmp_path) as room:
+        for name in ("a.txt", "b.txt", "c.txt"):
+            (room.root / name).write_text("one\n")
+        room.undo.journal.turn = "t1"
+        line = "echo at once > a.txt; until [ -e go ]; do sleep 0.02; done; echo later > b.txt; rm c.txt"
+        started = await room.call("shell", command=line, background=True)
+        assert started.error is None
+        room.undo.journal.turn = "t2"
+        before = tree(room.root)
+        while "at once" not in (room.root / "a.txt").read_text():
+            await asyncio.sleep(0.01)
+        await room.call("write_file", path="own.txt", content="own\n")
+        await room.call("write_file", path="go", content="")
+        while not any("(in the background)" in entry.title for entry in room.entries):
+            await asyncio.sleep(0.02)
+        job = room.entries[-1]
+        assert job.turn == "t1" and {change.place.relative for change in job.changes} >= {"b.txt", "c.txt"}
+        assert not {"own.txt", "go"} & {change.place.relative for change in job.changes}
+        assert set(outcomes(room.apply("t1"))) == {Outcome.UNDO}
+        assert {name: tree(room.root)[name] for name in before if name != "a.txt"} == {
+            name: before[name] for name in before if name != "a.txt"
+        }
+        assert (room.root / "a.txt").read_text() == "one\n" and (room.root / "own.txt").exists()
+
+
+async def test_a_job_that_still_runs_at_the_end_is_recorded_so_far(tmp_path: Path) -> None:
+    async with recorded(tmp_path) as room:
+        (room.root / "a.txt").write_text("one\n")
+        await room.call(
+            "shell", command="until [ -e go ]; do sleep 0.02; done; echo two > a.txt; exec sleep 9", background=True
+        )
+        (room.root / "go").touch()
+        while "two" not in (room.root / "a.txt").read_text():
+            await asyncio.sleep(0.01)
+        await room.executor.settle_journal()
+        (entry,) = [one for one in room.entries if "a.txt" in {change.place.relative for change in one.changes}]
+        assert "later changes are not recorded" in entry.note
+        assert set(outcomes(room.apply(entry.name))) == {Outcome.UNDO}
+        assert (room.root / "a.txt").read_text() == "one\n"
