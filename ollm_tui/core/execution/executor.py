@@ -23,6 +23,7 @@ from ollm_tui.core.execution.judging import CallJudge, ExecutorOptions, Judged
 from ollm_tui.core.execution.permission import PermissionGate
 from ollm_tui.core.execution.running import ResultLimits, run_invocation
 from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.git.configuration import ConfiguredSecrets
 from ollm_tui.core.policy.audit import AuditEvent
 from ollm_tui.core.policy.command_warnings import ShellCommandReader
 from ollm_tui.core.policy.engine import PolicyEngine
@@ -59,7 +60,11 @@ class ToolExecutor(CallJudge):
         self._clock = options.clock or SystemClock()
         self._ids = options.ids or RandomIds()
         self._gate = PermissionGate(self, bus, self._clock, options)
-        self._results = ResultLimits(context.limits, options.outputs)
+        self._results = ResultLimits(
+            context.limits,
+            options.outputs,
+            ConfiguredSecrets(lambda: (*context.fence.roots, *context.fence.readable_roots)),
+        )
         self._recorded = options.recorded
         self._journal = None if options.journal is None else CallJournal(options.journal)
 

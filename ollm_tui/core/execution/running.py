@@ -13,6 +13,7 @@ from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.notices import OutputProduced
 from ollm_tui.core.bus.states import CallState
 from ollm_tui.core.execution.calls import CallContext
+from ollm_tui.core.git.configuration import ConfiguredSecrets
 from ollm_tui.core.tools.base import AnyInvocation, AnyTool
 from ollm_tui.core.tools.context import Limits
 
@@ -79,9 +80,13 @@ NOTE_CHARS = 2_000
 
 
 class ResultLimits:
-    """Brings results within the limits; `outputs` saves the full text of what is cut."""
+    """Brings results within the limits; `outputs` saves the full text of what is cut.
 
-    def __init__(self, limits: Limits, outputs: OutputStore | None) -> None:
+    What the model gets has none of the `secrets`.
+    """
+
+    def __init__(self, limits: Limits, outputs: OutputStore | None, secrets: ConfiguredSecrets) -> None:
+        self._secrets = secrets
         self._config = TruncationConfig(max_chars=limits.result_chars, max_lines=limits.result_lines)
         self._outputs = outputs
 
@@ -92,13 +97,16 @@ class ResultLimits:
             "waited_ms": round(context.waited * 1000),
             "place": context.place,
         }
+        content = self._secrets.mask(result.llm_content)
+        if content != result.llm_content:
+            changes["llm_content"] = content
         notes = (*context.notes, *result.notes)
         if tool is None or not tool.cuts_itself:  # one that does knows which of its text counts
             if OutputFormatter.exceeds(result.return_display, self._config):
                 changes["return_display"] = OutputFormatter.excerpt(result.return_display, self._config).content
-            if not result.truncated and OutputFormatter.exceeds(result.llm_content, self._config):
-                path, note = await self._saved(context.call_id, result.llm_content)
-                changes["llm_content"] = OutputFormatter.excerpt(result.llm_content, self._config, path).content
+            if not result.truncated and OutputFormatter.exceeds(content, self._config):
+                path, note = await self._saved(context.call_id, content)
+                changes["llm_content"] = OutputFormatter.excerpt(content, self._config, path).content
                 changes["truncated"] = True
                 notes += note
                 if path:

@@ -9,8 +9,11 @@ from __future__ import annotations
 import os
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
+
+from ollm_tui.core.fence.secrets import MASK
 
 MAX_BYTES = 1_000_000
 MAX_MODULES = 200
@@ -41,6 +44,71 @@ _RUN_WHILE_FETCHING = re.compile(
     r"core\.(?:sshcommand|gitproxy)|remote\..*\.(?:uploadpack|vcs)|protocol\..*", re.DOTALL
 )
 _FETCHES_WHILE_LOOKING = re.compile(r"extensions\.partialclone|remote\..*\.promisor", re.DOTALL)
+
+
+_SECRET = re.compile(
+    r"""
+      ://[^/\s:@"]*:(?P<password>[^/\s@"]+)@ | ://(?P<user>[^/\s:@"]{16,})@
+    | ^\s*(?:\w*token|\w*pass(?:word)?)\s*=\s*"?(?P<named>.+?)"?\s*$
+    | ^\s*extraheader\s*=\s*"?[^:\n]*:\s*(?:(?:basic|bearer|token)\s+)?(?P<header>.+?)"?\s*$
+    """,
+    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
+)
+MAX_SECRETS = 100
+_SHORT = 6
+"""Characters of a password that is masked only where it stands in an address; others stand nowhere by chance."""
+
+
+class ConfiguredSecrets:
+    """The passwords and tokens in the configuration of repositories, to be kept out of what a model reads.
+
+    `folders` names directories in the repositories. Reads git's files again when they change; blocks.
+    """
+
+    def __init__(self, folders: Callable[[], Sequence[Path]]) -> None:
+        self._folders = folders
+        self._files: dict[Path, Path] = {}
+        self._known: dict[Path, tuple[tuple[int, int, int], dict[str, str]]] = {}
+
+    def mask(self, text: str) -> str:
+        """Return the text with `***` in the place of each."""
+        for folder in self._folders():
+            for secret, shown in self._of(folder).items():
+                text = text.replace(secret, shown)
+        return text
+
+    def _of(self, folder: Path) -> dict[str, str]:
+        try:
+            file = self._files.get(folder) or self._files.setdefault(folder, _configuration_of(folder))
+            status = file.stat()
+            seen = (status.st_ino, status.st_size, status.st_mtime_ns)
+            known = self._known.get(file)
+            if known is None or known[0] != seen:
+                known = self._known[file] = (seen, _secrets_in(_content(file)))
+        except (OSError, ValueError):  # no repository, or nothing that git could read either
+            self._files.pop(folder, None)
+            return {}
+        return known[1]
+
+
+def _configuration_of(folder: Path) -> Path:
+    """Return the configuration of the repository around a directory. Raises FileNotFoundError."""
+    for each in (folder, *folder.parents):
+        if os.path.lexists(each / ".git"):
+            return _common_folder(_own_folder(each)) / "config"
+    raise FileNotFoundError(folder)
+
+
+def _secrets_in(text: str) -> dict[str, str]:
+    """Return what is replaced by what, the longest first: one may hold another."""
+    found: dict[str, str] = {}
+    for match in islice(_SECRET.finditer(text), MAX_SECRETS):
+        secret = match[match.lastgroup or 0]
+        if match.lastgroup == "password":
+            found[f":{secret}@"] = f":{MASK}@"
+        if len(secret) >= _SHORT:
+            found[secret] = MASK
+    return dict(sorted(found.items(), key=lambda entry: -len(entry[0])))
 
 
 def configured_program(repository: Path) -> str | None:
