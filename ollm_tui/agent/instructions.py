@@ -19,6 +19,9 @@ MAX_CHARACTERS = 16_000
 
 PATH_ARGUMENTS = ("path", "paths", "from", "to", "directory", "cwd")
 
+SKILLS = "skills"
+"""What the list of skills is called where files are named."""
+
 _HOW = "/trust, or `ollm-tui trust`, shows it and lets it count."
 
 
@@ -49,7 +52,14 @@ class InstructionsFound:
 class Instructions:
     """Reads each file once, and again where it changed; what is not trusted is named once, and not sent."""
 
-    def __init__(self, workspace: Callable[[], Workspace], limit: int = MAX_CHARACTERS) -> None:
+    def __init__(
+        self,
+        workspace: Callable[[], Workspace],
+        limit: int = MAX_CHARACTERS,
+        skills: Callable[[], str] = lambda: "",
+    ) -> None:
+        """`skills` returns the list of skills, and may block."""
+        self._skills = skills
         self._workspace = workspace
         self._limit = min(limit, MAX_CHARACTERS)
         self._sent: dict[str, bytes] = {}
@@ -57,7 +67,12 @@ class Instructions:
 
     def of_root(self) -> InstructionsFound:
         """Return the root's files that were not sent as they are. Blocking."""
-        return self._read(ROOT_FILES)
+        found = self._read(ROOT_FILES)
+        listed = self._skills()
+        if listed and self._sent.get(SKILLS) != listed.encode():
+            self._sent[SKILLS] = listed.encode()
+            found.texts.append((SKILLS, listed))
+        return found
 
     def on_the_way_to(self, calls: Iterable[JsonObject]) -> InstructionsFound:
         """Return nested files that calls with these arguments have come by, and that were not sent yet. Blocking."""
@@ -73,7 +88,7 @@ class Instructions:
 
     def forget_nested(self) -> None:
         """Send nested files again when their folder is touched: the conversation was compacted."""
-        self._sent = {name: content for name, content in self._sent.items() if name in ROOT_FILES}
+        self._sent = {name: content for name, content in self._sent.items() if name in (*ROOT_FILES, SKILLS)}
 
     def _read(self, names: Iterable[str]) -> InstructionsFound:
         found = InstructionsFound()

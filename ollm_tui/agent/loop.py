@@ -25,6 +25,7 @@ from ollm_tui.agent.hooks.hooks import HookTexts
 from ollm_tui.agent.hooks.turn_hooks import TurnHooks
 from ollm_tui.agent.instructions import Instructions, InstructionsFound, system_prompt
 from ollm_tui.agent.message_queue import MessageQueue
+from ollm_tui.agent.prompt_commands import CommandFailedError, PromptCommands
 from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.providers.json_values import well_formed
 from ollm_tui.agent.recall import MemoryRecall
@@ -57,6 +58,7 @@ class Sources:
     references: ReferenceReader | None = None
     """Reads what messages refer to; None for one without a window to mind."""
     hooks: TurnHooks | None = None
+    commands: PromptCommands | None = None
 
 
 class MessageRefusedError(Exception):
@@ -83,6 +85,7 @@ class Agent:
         self.stream = stream
         self._calls = CallRunner(executor, stream)
         self._hooks = sources.hooks
+        self._commands = sources.commands
         self.context = ContextKeeper(lambda: self.provider, stream, self._hooks)
         """How full the window is, and what gives way."""
         self._limits = limits
@@ -165,12 +168,16 @@ class Agent:
     async def _say(self, text: str, signal: AbortSignal) -> None:
         """Add a message of the person, unless a hook refuses it. Raises MessageRefusedError."""
         text = well_formed(text)
+        expanded = await self._commands.expand(text, signal) if self._commands is not None else None
         heard = await self._hooks.before_message(text, signal) if self._hooks is not None else HookTexts()
         if heard.blocked:
             raise MessageRefusedError(f"Your message was not sent: {heard.blocked}")
         event = self.stream.publish(UserMessageEvent(text=text))
         self._history.append(wire.UserMessage(text, event_id=event.id))
         self._unread = text
+        if expanded is not None:
+            self._attach(*expanded)
+            self._unread = f"{text}\n{expanded[1]}"
         for context in heard.context:
             self._attach("hook", context)
 
@@ -178,7 +185,7 @@ class Agent:
     def _refusals_told(self) -> Generator[None]:
         try:
             yield
-        except MessageRefusedError as refused:
+        except (MessageRefusedError, CommandFailedError) as refused:
             self._tell(str(refused))
 
     async def _finish_turn(self, text: str | None = None) -> TurnStatus:
@@ -194,6 +201,8 @@ class Agent:
             self._report("TurnLimitError", "TURN_LIMIT", str(error))
         except MessageRefusedError as error:
             self._report("HookError", "POLICY_DENIED", str(error))
+        except CommandFailedError as error:
+            self._report("CommandError", "POLICY_DENIED", str(error))
         except wire.ProviderError as error:
             self._report("ProviderError", error.kind.value.upper(), error.message, retryable=error.retryable)
         except asyncio.CancelledError:

@@ -29,13 +29,15 @@ COMMANDS = {
     "memory": "data:run_memory",
     "sandbox": "sandbox:run_command",
     "hooks": "hooks:run_command",
+    "skills": "prompt_files:run_skills",
+    "commands": "prompt_files:run_commands",
     "models": "models:run_command",
     "help": "command_line:run_help",
 }
 """Command words, and the module of this package and its function that run each; imported only when it runs."""
 COMMANDS_HELP = (
     "Further commands: run, tool, policy, doctor, config, trust, sessions, trash, undo, memory, sandbox,"
-    " hooks, models, help; each takes --help."
+    " hooks, skills, commands, models, help; each takes --help."
 )
 MODES = ("ask", "auto-edit", "plan", "yolo")
 PROVIDERS = ("ollama", "openai", "offline", "scripted")

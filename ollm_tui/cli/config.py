@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ollm_tui.agent.hooks.entries import untrusted_scripts
+from ollm_tui.agent.trusted_files import untrusted_files
 from ollm_tui.cli.command_line import ExitCode, UsageError, command_parser, options_of, parse
 from ollm_tui.cli.streams import say, valid_configuration
 from ollm_tui.config import effective_toml, user_config_path
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.fence.workspace import Workspace
-from ollm_tui.core.policy.instruction_files import trust_instructions, untrusted_instructions
+from ollm_tui.core.policy.instruction_files import trust_instructions
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, TrustState, TrustStore
 
 
@@ -33,8 +33,9 @@ def run_trust(argv: list[str]) -> int:
     """Trust a folder's own config file and instructions as they are now."""
     parser = command_parser(
         "trust",
-        "Let a folder's .ollm/config.toml count, which can only tighten, its hooks run, and its instructions "
-        "(AGENTS.md, also in folders below, .ollm/instructions.md) go to the model. As they are now.",
+        "Let a folder's .ollm/config.toml count, which can only tighten, its hooks run, its skills and "
+        "commands be offered, and its instructions (AGENTS.md, also in folders below, .ollm/instructions.md) go to the "
+        "model. As they are now.",
     )
     parser.add_argument("directory", nargs="?", type=Path, metavar="DIR", help="the folder; else the workspace")
     given = parse(parser, argv)
@@ -50,15 +51,17 @@ def run_trust(argv: list[str]) -> int:
     for name in (*names, *files):
         say(f"trusted: {visible(str(folder / name))}. When it changes, it counts again only after another trust.")
     if not names and not files:
-        say(f"{folder} has no {REPOSITORY_CONFIG} and no instructions that are not trusted: there is nothing to trust.")
+        say(
+            f"{folder} has no {REPOSITORY_CONFIG}, and no instructions, skills or commands that are not trusted: "
+            "there is nothing to trust."
+        )
         return ExitCode.FAILED
     return ExitCode.DONE
 
 
 def _trust_instructions(folder: Path) -> list[str]:
-    """Trust the folder's instructions and its hooks' scripts; return the names of those that were not trusted."""
+    """Trust the folder's instructions, skills, commands and hooks' scripts; return those that were not trusted."""
     store, workspace = TrustStore.of_user(), Workspace(folder)
-    scripts = untrusted_scripts(workspace, store.check(workspace.root), store)
-    files = {file.name: file.content for file in (*untrusted_instructions(workspace, store), *scripts)}
+    files = {file.name: file.content for file in untrusted_files(workspace, store.check(workspace.root), store)}
     changed = trust_instructions(workspace, store, files)
     return [name for name in files if name not in changed]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ollm_tui.agent.hooks.entries import HookSettings
 from ollm_tui.agent.hooks.hooks import Hooks
+from ollm_tui.agent.prompt_files import user_skills
 from ollm_tui.agent.session.log import OutputDirectory, prune_loose_outputs, sessions_folder
 from ollm_tui.core.base.app_dirs import data_dir, state_dir
 from ollm_tui.core.base.clock import Clock, SystemClock
@@ -127,7 +128,7 @@ async def open_core(
     """
     clock = clock or SystemClock()
     outputs = outputs or OutputDirectory(state_dir() / "outputs")
-    configuration = configuration.with_readable((outputs.folder,))
+    configuration = configuration.with_readable((outputs.folder, user_skills()))
     root = configuration.workspace.root
     store = Store(data_dir() / "ollm.db", clock=clock)
     jobs = JobRecords(state_dir() / "jobs", root, clock=clock)

@@ -15,6 +15,8 @@ from ollm_tui.agent.hooks.hooks import SessionFacts
 from ollm_tui.agent.hooks.turn_hooks import TurnHooks
 from ollm_tui.agent.instructions import MAX_CHARACTERS, Instructions
 from ollm_tui.agent.loop import Agent, Sources
+from ollm_tui.agent.prompt_commands import PromptCommands
+from ollm_tui.agent.prompt_files import PromptFiles, catalogue, read_prompt_files
 from ollm_tui.agent.providers.provider import Provider
 from ollm_tui.agent.recall import MemoryRecall
 from ollm_tui.agent.references import ReferenceReader
@@ -26,6 +28,7 @@ from ollm_tui.agent.session.rewind import turn_name
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.clock import Clock, SystemClock
 from ollm_tui.core.bus.states import Origin
+from ollm_tui.core.policy.repository_trust import TrustStore
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.tools.memory import MEMORY_GET
 from ollm_tui.options import Options
@@ -41,6 +44,9 @@ INSTRUCTIONS_WINDOW_SHARE = 8
 
 REFERENCE_WINDOW_SHARE = 4
 """What one reference names takes at most about this part of a known context window."""
+
+SMALL_WINDOW, FEW_SKILLS, MOST_SKILLS = 8192, 5, 30
+"""A window up to so many tokens lists the few skills, a larger one the most."""
 
 RECALL_WINDOW_SHARE = 8
 """Recalled notes take at most this part of a known context window."""
@@ -158,6 +164,7 @@ async def open_runtime(
                 _instructions(chosen.provider, core),
                 _references(chosen.provider, core),
                 hooks,
+                PromptCommands(core.executor, lambda: prompt_files(core)),
             ),
             on_first_message=core.todos.archive_when_done,  # a new task begins with an empty list
             on_turn_end=lambda: _sync(core, log),
@@ -176,7 +183,18 @@ def _instructions(provider: Provider, core: Core) -> Instructions | None:
         return None
     window = described.context_window
     limit = MAX_CHARACTERS if window is None else window * CHARACTERS_PER_TOKEN // INSTRUCTIONS_WINDOW_SHARE
-    return Instructions(lambda: core.executor.workspace, limit)
+    most = FEW_SKILLS if window is not None and window <= SMALL_WINDOW else MOST_SKILLS
+    return Instructions(
+        lambda: core.executor.workspace, limit, lambda: catalogue(prompt_files(core).skills(), limit // 2, most)
+    )
+
+
+def prompt_files(core: Core) -> PromptFiles:
+    """Return the commands and skills that count now. Blocking."""
+    try:
+        return read_prompt_files(core.executor.workspace, TrustStore.of_user())
+    except ValueError as error:
+        return PromptFiles(findings=(str(error),))
 
 
 def _references(provider: Provider, core: Core) -> ReferenceReader:

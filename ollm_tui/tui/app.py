@@ -31,7 +31,7 @@ from ollm_tui.tui.screens import load_all
 from ollm_tui.tui.screens.dashboard_screen import Dashboard
 from ollm_tui.tui.session_commands import SessionCommands
 from ollm_tui.tui.signals import leave_on_signals
-from ollm_tui.tui.slash_commands import SlashCommand, SlashCommands, conversation_commands
+from ollm_tui.tui.slash_commands import SlashCommand, SlashCommands, conversation_commands, message_command
 from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
 from ollm_tui.tui.themes import packaged_theme
 from ollm_tui.tui.values import Activity
@@ -160,6 +160,11 @@ class DashboardApp(App[int]):
         self.dashboard.reviewing.auto_open.enabled = settings.auto_open
         self.dashboard.term.allow_clipboard(settings.allow_clipboard)
 
+    @on(updates.PromptFilesUpdate)
+    def _offer_prompt_files(self, message: updates.PromptFilesUpdate) -> None:
+        """Complete and explain the commands and skills that are kept as files."""
+        self.commands.offer_messages(map(message_command, message.files))
+
     @on(Intent)
     async def _take_intent(self, intent: Intent) -> None:
         """Run `!` lines and `/` commands; pass every other intent to the backend."""
@@ -176,9 +181,9 @@ class DashboardApp(App[int]):
 
     async def _run_slash_command(self, text: str) -> bool:
         """Run a `/command`. False for what is none: `/etc/hosts` may well begin a message."""
-        unknown = await self.commands.run(text)
+        unknown = None if self.commands.is_message(text) else await self.commands.run(text)
         if unknown is None:
-            return True
+            return not self.commands.is_message(text)
         if "/" in unknown or not unknown:
             return False
         self.notify(f"There is no /{visible(unknown)}. /help lists what there is.", markup=False)
@@ -196,13 +201,7 @@ class DashboardApp(App[int]):
             ),
             SlashCommand("help", "All keys, and the documentation", lambda _: self.action_help(), in_palette=False),
             SlashCommand("jobs", "Commands that run in the background", lambda _: show.action_jobs(), in_palette=False),
-            SlashCommand(
-                "memory",
-                "What is remembered, narrowed to what has the words in it",
-                self.action_memory,
-                "[WORDS]",
-                in_palette=False,
-            ),
+            SlashCommand("memory", "What is remembered", self.action_memory, "[WORDS]", in_palette=False),
             SlashCommand(
                 "mode", "Change the policy mode", self._choose_mode, "|".join(MODES), lambda: MODES, in_palette=False
             ),

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from inspect import isawaitable
+from typing import TYPE_CHECKING
 
+from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.protocol.intents import ChooseModel, CompactConversation, Connect, Intent, RetryTurn, ShowContext
+
+if TYPE_CHECKING:
+    from ollm_tui.agent.prompt_files import PromptFile
 
 Words = Callable[[], Iterable[str]]
 
@@ -29,6 +34,8 @@ class SlashCommand:
     """What Tab completes after the name."""
     in_palette: bool = True
     """False where the palette has the same action with its key."""
+    is_message: bool = False
+    """It stands for a text, a command or skill kept as a file: it is sent as it was typed."""
 
 
 class SlashCommands:
@@ -40,6 +47,16 @@ class SlashCommands:
     def __iter__(self) -> Iterator[SlashCommand]:
         """Yield the commands by name."""
         return iter(sorted(self._commands.values(), key=lambda command: command.name))
+
+    def offer_messages(self, offered: Iterable[SlashCommand]) -> None:
+        """Offer these commands that are messages, and no others; the program's own names stay its own."""
+        own = {name: command for name, command in self._commands.items() if not command.is_message}
+        self._commands = {**{command.name: command for command in offered}, **own}
+
+    def is_message(self, text: str) -> bool:
+        """Return whether a text begins with a command that is sent as it was typed."""
+        command = self._commands.get(text[1:].partition(" ")[0])
+        return command is not None and command.is_message
 
     def help_lines(self) -> Iterator[str]:
         """Yield a line for each command: `/mode ask|plan   what it does`."""
@@ -78,3 +95,10 @@ def conversation_commands(handle: Callable[[Intent], object]) -> tuple[SlashComm
         SlashCommand("model", "The models there are, or another one", lambda name: handle(ChooseModel(name)), "[NAME]"),
         SlashCommand("retry", "Send the last message again", lambda _: handle(RetryTurn())),
     )
+
+
+def message_command(file: PromptFile) -> SlashCommand:
+    """Return the command for a text that is kept as a file."""
+    summary = f"{visible(file.description)[:100]} ({file.kind} of {visible(file.source)}, {file.tokens} tokens)"
+    hint = visible(file.argument_hint) or "[WORDS]"
+    return SlashCommand(file.name, summary, lambda _: None, hint, in_palette=False, is_message=True)

@@ -183,6 +183,6 @@ async def test_instructions_are_shown_with_the_config_file_and_go_along_once_tru
         assert "Trust .ollm/config.toml and 1 more?" in here.text and "=== AGENTS.md ===" in here.text
         assert "Use [red]tabs[/red]." in here.text and "They allow nothing" in here.text
         await here.decide("y")
-        await here.wait_for("AGENTS.md goes along from your next message")
+        await here.wait_for("AGENTS.md counts from your next message")
         await here.send("go")
         await here.wait_for("Instructions: AGENTS.md")

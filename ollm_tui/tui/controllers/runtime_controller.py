@@ -114,6 +114,7 @@ class RuntimeController:
         self._status.post()
         self._note(*self._first_notes())
         self._note(*await self._jobs.first_notes())
+        await self._trust.post_prompt_files()
         await self._todos.load()
         self._start(self._watcher.run())
         settings = self._core.configuration.settings

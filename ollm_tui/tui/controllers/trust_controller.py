@@ -6,15 +6,18 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
-from ollm_tui.agent.hooks.entries import untrusted_scripts
+from ollm_tui.agent.trusted_files import untrusted_files
+from ollm_tui.core.base.escape import visible
 from ollm_tui.core.policy.engine import PolicyEngine
-from ollm_tui.core.policy.instruction_files import trust_instructions, untrusted_instructions
+from ollm_tui.core.policy.instruction_files import trust_instructions
 from ollm_tui.core.policy.repository_trust import REPOSITORY_CONFIG, TrustState, TrustStore
 from ollm_tui.runtime import Configuration, ConfigurationError, Core, configure, with_approvals_since
+from ollm_tui.runtime.runtime import prompt_files
 from ollm_tui.tui.protocol import PostUpdate, intents, updates
 from ollm_tui.tui.values import EntriesChanged, NoteEntry
 
-NOTHING = f"No {REPOSITORY_CONFIG}, AGENTS.md or .ollm/instructions.md waits here: there is nothing to trust."
+NOTHING = f"No {REPOSITORY_CONFIG}, instructions, skills or commands wait here: there is nothing to trust."
+MOST_NAMED = 3
 CHANGED = "has changed since it was shown: it does not count. /trust shows it anew."
 COUNTS = (
     f"{REPOSITORY_CONFIG} counts from now on, its policy and protected files at once, other settings from the next"
@@ -44,6 +47,19 @@ class TrustController:
                 return []
         return [NoteEntry("trust", f"{REPOSITORY_CONFIG} {how}: /trust shows it and asks whether it may.")]
 
+    async def post_prompt_files(self) -> None:
+        """Offer the commands and skills that count now, and name those that do not."""
+        found = await asyncio.to_thread(prompt_files, self._core)
+        self._post(updates.PromptFilesUpdate(found.files))
+        notes = [NoteEntry(f"prompt-file-{at}", words) for at, words in enumerate(found.findings)]
+        if found.untrusted:
+            names = ", ".join(visible(file.name) for file in found.untrusted[:MOST_NAMED])
+            more = f" and {len(found.untrusted) - MOST_NAMED} more" if len(found.untrusted) > MOST_NAMED else ""
+            words = f"Skills and commands of this folder do not count yet: {names}{more}. /trust shows them."
+            notes.append(NoteEntry("prompt-files", words))
+        if notes:
+            self._post(updates.ConversationUpdate(EntriesChanged(tuple(notes))))
+
     async def handle(self, intent: intents.TrustIntent) -> None:
         """Show the files with the question, or trust them."""
         match intent:
@@ -59,8 +75,7 @@ class TrustController:
         store = TrustStore.of_user()
         try:
             own = await asyncio.to_thread(store.check, self._workspace)
-            others = await asyncio.to_thread(untrusted_instructions, self._executor.workspace, store)
-            others += await asyncio.to_thread(untrusted_scripts, self._executor.workspace, own, store)
+            others = await asyncio.to_thread(untrusted_files, self._executor.workspace, own, store)
         except ValueError as error:
             self._post(updates.ToastUpdate(str(error), failed=True))
             return
@@ -87,9 +102,9 @@ class TrustController:
         for name in changed:
             self._post(updates.ToastUpdate(f"{name} {CHANGED}", failed=True))
         for name in shown.keys() - set(changed):
-            instructs = name.endswith(".md")
-            words = f"{name} goes along from your next message." if instructs else f"{name} may run as a hook."
+            words = f"{name} counts from your next message."
             self._post(updates.ConversationUpdate(EntriesChanged((NoteEntry(f"trust-{name}", words),))))
+        await self.post_prompt_files()
         if state is TrustState.TRUSTED:
             await self._read_again()
         elif state is not None:

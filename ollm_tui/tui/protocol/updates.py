@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from textual.theme import Theme
 
     from ollm_tui.agent.message_queue import QueuedMessage
+    from ollm_tui.agent.prompt_files import PromptFile
     from ollm_tui.config import ConfigError
     from ollm_tui.core.base.results import JsonObject
     from ollm_tui.core.execution.calls import CallReview
@@ -216,6 +217,13 @@ class ScreenSettings:
     keys: dict[str, str] = field(default_factory=dict[str, str])
     auto_open: bool = True
     allow_clipboard: bool = False
+
+
+@dataclass
+class PromptFilesUpdate(Update):
+    """The commands and skills that are kept as files and count now."""
+
+    files: tuple[PromptFile, ...]
 
 
 @dataclass
