@@ -28,6 +28,7 @@ CALLS: dict[str, dict[str, JsonValue]] = {
     "ls": {"path": "."},
     "search_code": {"query": "one"},
     "run_tests": {"names": ["one"]},
+    "install_package": {"manager": "pip", "packages": ["./x"]},
     "format_code": {"paths": ["a.txt"]},
     "git_status": {},
     "git_diff": {"paths": ["a.txt"]},

@@ -24,6 +24,7 @@ ARGUMENTS: dict[str, dict[str, object]] = {
     "git_log": {"grep": "one"},
     "git_show": {"path": "a.txt"},
     "git_status": {"path": "."},
+    "install_package": {"manager": "pip", "packages": ["./x"]},
     "format_code": {"paths": ["a.txt"], "check": True},
     "glob": {"pattern": "**/*.txt", "maxResults": 3},
     "grep": {"pattern": "one|two", "caseSensitive": True},

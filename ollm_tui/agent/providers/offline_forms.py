@@ -95,8 +95,9 @@ def _grouped(given: dict[str, str | int]) -> JsonObject:
     arguments: JsonObject = dict(given)
     if "startLine" in given:
         arguments.setdefault("endLine", given["startLine"])
-    if "paths" in given:
-        arguments["paths"] = [given["paths"]]
+    for name in ("paths", "packages"):
+        if name in given:
+            arguments[name] = [given[name]]
     if "target" in given:
         arguments["edits"] = [{name: arguments.pop(name) for name in ("target", "replacement")}]
     return arguments
@@ -139,6 +140,12 @@ def _form(usage: str, tool: str, *patterns: str, verbatim: bool = False, **fixed
 
 
 FORMS: tuple[Form, ...] = (
+    _form(
+        "install PACKAGE with pip",
+        "install_package",
+        rf"(?P<manager>pip|npm) install (?P<packages>{_PATH})",
+        rf"install (?:the )?(?:package )?(?P<packages>{_PATH}) (?:with|using|from) (?P<manager>pip|npm)",
+    ),
     _form("format FILE", "format_code", rf"(?:format|reformat) {_THE_FILE}(?P<paths>{_FILE})"),
     _form(
         "check format of FILE",

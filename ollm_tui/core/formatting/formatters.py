@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import resource
-import secrets
 import shutil
-import signal as signals
-import subprocess
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.errors import ShellExecutionFailed, ShellTimeout
+from ollm_tui.core.base.errors import ShellExecutionFailed
 from ollm_tui.core.base.escape import visible
-from ollm_tui.core.fence.secrets import command_environment, own_environment
-from ollm_tui.core.sandbox.look import LookCage
-from ollm_tui.core.sandbox.look import works as cage_works
+from ollm_tui.core.sandbox.engines import look_cage, look_works
 from ollm_tui.core.search.repository import read_file
+from ollm_tui.core.shell.short_program import ProgramRun, run_program
 
 SECONDS = 30.0
 """How long a formatter may take for one file."""
@@ -147,43 +139,17 @@ def format_text(
         ShellTimeout: It did not end.
         OperationCancelled: The signal aborted.
     """
+    cage = look_cage((*readable, *_environment_of(call.program))) if look_works() else None
     argv = [str(call.program), *call.formatter.arguments(path)]
-    variables = command_environment(own_environment(), attended=False, cwd=str(path.parent), mark=secrets.token_hex(8))
-    cage = LookCage((*readable, *_environment_of(call.program))) if cage_works() else None
     name = call.formatter.name
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        given.write(text)
-        given.seek(0)
-
-        def start(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-            return subprocess.Popen(
-                argv,
-                cwd=path.parent,
-                env=dict(environment),
-                stdin=given,
-                stdout=output,
-                stderr=errors,
-                start_new_session=True,
-            )
-
-        try:
-            process = start(variables) if cage is None else cage.start(start, variables, None)
-            _bound(process, most_bytes)
-            code = _wait(process, name, signal)
-        except OSError as error:
-            raise ShellExecutionFailed(f"{name} could not be started: {error}. The file was not changed.") from None
-        finally:
-            if cage is not None:
-                cage.close()
-        if code:
-            said = _head(errors) or _head(output)
-            why = "it printed far too much" if -code == signals.SIGXFSZ else said or f"it exited with code {code}"
-            raise ShellExecutionFailed(f"{name}: {why}. The file was not changed.")
-        output.seek(0)
-        formatted = output.read()
-    if text.strip() and not formatted.strip():
+    ended = run_program(ProgramRun(argv, path.parent, text, SECONDS, most_bytes, cage), signal)
+    if ended.code:
+        said = _head(ended.errors) or _head(ended.output.decode("utf-8", "replace"))
+        why = "it printed far too much" if ended.wrote_too_much else said or f"it exited with code {ended.code}"
+        raise ShellExecutionFailed(f"{name}: {why}. The file was not changed.")
+    if text.strip() and not ended.output.strip():
         raise ShellExecutionFailed(f"{name} printed nothing. The file was not changed.")
-    return formatted
+    return ended.output
 
 
 def _environment_of(program: Path) -> Sequence[Path]:
@@ -192,35 +158,6 @@ def _environment_of(program: Path) -> Sequence[Path]:
     return [above] if (above / "pyvenv.cfg").is_file() else []
 
 
-def _bound(process: subprocess.Popen[bytes], most_bytes: int) -> None:
-    if hasattr(resource, "prlimit"):
-        with suppress(ProcessLookupError, PermissionError, ValueError):
-            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
-
-
-def _wait(process: subprocess.Popen[bytes], name: str, signal: AbortSignal) -> int:
-    def kill() -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signals.SIGKILL)
-
-    unsubscribe = signal.subscribe(kill)
-    try:
-        if signal.aborted:
-            kill()
-        return process.wait(SECONDS)
-    except subprocess.TimeoutExpired:
-        raise ShellTimeout(
-            f"{name} did not end within {SECONDS:g} s and was ended. The file was not changed.",
-            {"limitMs": round(SECONDS * 1000)},
-        ) from None
-    finally:
-        unsubscribe()
-        kill()
-        process.wait()
-        signal.throw_if_aborted()
-
-
-def _head(stream: IO[bytes]) -> str:
-    stream.seek(0)
-    lines = stream.read(_MOST_SAID).decode("utf-8", "replace").strip().splitlines()
+def _head(said: str) -> str:
+    lines = said[:_MOST_SAID].strip().splitlines()
     return visible("; ".join(line.strip() for line in lines[:5] if line.strip())).rstrip(".")

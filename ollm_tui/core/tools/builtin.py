@@ -13,6 +13,7 @@ from ollm_tui.core.tools.git_changing import GIT_ADD, GIT_COMMIT
 from ollm_tui.core.tools.git_reading import GIT_BLAME, GIT_DIFF, GIT_LOG, GIT_SHOW, GIT_STATUS
 from ollm_tui.core.tools.glob import GLOB
 from ollm_tui.core.tools.grep import GREP
+from ollm_tui.core.tools.install_package import INSTALL_PACKAGE
 from ollm_tui.core.tools.ls import LS
 from ollm_tui.core.tools.memory import MEMORY, MEMORY_GET, MEMORY_SEARCH
 from ollm_tui.core.tools.move_file import MOVE_FILE
@@ -32,7 +33,8 @@ from ollm_tui.core.tools.write_todos import WRITE_TODOS
 BUILTIN_TOOLS: tuple[AnyTool, ...] = (
     *(GIT_ADD, GIT_BLAME, GIT_BRANCH, GIT_CHECKOUT, GIT_COMMIT, GIT_DIFF, GIT_LOG, GIT_PUSH, GIT_SHOW, GIT_STATUS),
     BROWSER,
-    *(DELETE_FILE, EDIT_FILE, FORMAT_CODE, GLOB, GREP, HTTP_FETCH, LS, MEMORY, MEMORY_GET, MEMORY_SEARCH, MOVE_FILE),
+    *(DELETE_FILE, EDIT_FILE, FORMAT_CODE, GLOB, GREP, HTTP_FETCH, INSTALL_PACKAGE, LS),
+    *(MEMORY, MEMORY_GET, MEMORY_SEARCH, MOVE_FILE),
     *(
         PROPOSE_PLAN,
         READ_FILE,

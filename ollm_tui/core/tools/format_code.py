@@ -26,7 +26,7 @@ from ollm_tui.core.files.diff import FileDiff, diff_texts
 from ollm_tui.core.files.snapshots import FileSnapshot, read_snapshot, replace, require_file
 from ollm_tui.core.files.text_files import decode
 from ollm_tui.core.formatting.formatters import FormatterCall, find_formatter, format_text
-from ollm_tui.core.sandbox.look import works as cage_works
+from ollm_tui.core.sandbox.engines import look_works
 from ollm_tui.core.tools.base import CallFacts, Effect, Parameters, Tool, ToolGroup, TouchedPath
 from ollm_tui.core.tools.file_changes import FileChangeInvocation, link_notes, link_warnings
 
@@ -101,7 +101,7 @@ class FormatCodeInvocation(FileChangeInvocation[FormatCodeParameters]):
 
     @property
     def place(self) -> ExecutionPlace:
-        return ExecutionPlace.READING_CAGE if cage_works() else ExecutionPlace.THIS_MACHINE
+        return ExecutionPlace.READING_CAGE if look_works() else ExecutionPlace.THIS_MACHINE
 
     def facts(self) -> CallFacts:
         """Return what makes it ask: a formatter that is code of this workspace, or that nothing would hold."""
@@ -109,7 +109,7 @@ class FormatCodeInvocation(FileChangeInvocation[FormatCodeParameters]):
 
     @cached_property
     def _own_code(self) -> str | None:
-        if not cage_works():
+        if not look_works():
             return "no cage works here: the formatter would run on this machine, unheld"
         for location in self._locations():
             try:
@@ -147,7 +147,7 @@ class FormatCodeInvocation(FileChangeInvocation[FormatCodeParameters]):
 
     async def _preview(self) -> Preview | None:
         locations = self._locations()
-        if not cage_works():
+        if not look_works():
             calls = [self._formatter(location) for location in locations]
             programs = dict.fromkeys(f"{call.program} (unheld, on this machine)" for call in calls)
             return TextPreview(text="\n".join(("This would run, with the files as input:", *programs)))

@@ -143,7 +143,7 @@ class GitInvocation(ToolInvocation[P]):
             [_program(fence.roots), *arguments],
             self.context.limits.file_bytes,
             given,
-            {"PATH": _trusted_path(fence.roots), **(variables or {})},
+            {"PATH": trusted_path(fence.roots), **(variables or {})},
         )
         readable = (*fence.roots, *fence.readable_roots) if caged else None
         unsubscribe = signal.subscribe(call.kill)
@@ -246,7 +246,7 @@ def _environment(folder: Path) -> dict[str, str]:
     return {**kept, "LC_ALL": "C.UTF-8", "GIT_LITERAL_PATHSPECS": "0"}
 
 
-def _trusted_path(roots: Sequence[Path]) -> str:
+def trusted_path(roots: Sequence[Path]) -> str:
     """Return PATH without the directories that the agent can write."""
     folders = (Path(name) for name in os.environ.get("PATH", os.defpath).split(os.pathsep))
     trusted = (
@@ -259,7 +259,7 @@ def _trusted_path(roots: Sequence[Path]) -> str:
 
 def _program(roots: Sequence[Path]) -> str:
     """Return git's path, never one in a directory that the agent can write. Raises ShellExecutionFailed."""
-    found = shutil.which("git", path=_trusted_path(roots))
+    found = shutil.which("git", path=trusted_path(roots))
     if found is None:
         raise ShellExecutionFailed("git is not installed. Install it, or use the file tools.")
     return found

@@ -70,6 +70,8 @@ SENTENCES: dict[str, list[tuple[str, dict[str, object]]]] = {
     "search the code for where yaks are fed": [("search_code", {"query": "where yaks are fed"})],
     "format tapir.go": [("format_code", {"paths": ["tapir.go"]})],
     "check the format of tapir.go": [("format_code", {"paths": ["tapir.go"], "check": True})],
+    "pip install yak>=1.0": [("install_package", {"manager": "pip", "packages": ["yak>=1.0"]})],
+    "install yak with npm": [("install_package", {"manager": "npm", "packages": ["yak"]})],
     "run the tests": [("run_tests", {})],
     "run the failed tests again": [("run_tests", {"lastFailed": True})],
     "test tests/test_yak.py": [("run_tests", {"paths": ["tests/test_yak.py"]})],

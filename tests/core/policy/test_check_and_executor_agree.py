@@ -432,6 +432,7 @@ STRICTLY_ASKED: dict[str, JsonObject] = {
     "git_push": {},
     "run_tests": {},
     "format_code": {"paths": ["a.txt"]},
+    "install_package": {"manager": "pip", "packages": ["./x"]},
     "propose_plan": {"steps": [{"task": "t"}]},
 }
 STRICTLY_ALLOWED: dict[str, JsonObject] = {

@@ -13,12 +13,12 @@ from ollm_tui.core.base.abort import AbortController
 from ollm_tui.core.base.errors import FileNotFound, ShellExecutionFailed, ShellTimeout
 from ollm_tui.core.bus.confirmation import DiffPreview, Preview, TextPreview
 from ollm_tui.core.formatting import formatters
-from ollm_tui.core.sandbox.look import works
+from ollm_tui.core.sandbox.engines import look_works
 from ollm_tui.core.tools.base import Effect
 from ollm_tui.core.tools.format_code import FORMAT_CODE, FormatCodeData
 from tests.core.tools.file_calls import Room
 
-pytestmark = pytest.mark.skipif(not works(), reason="needs the cage of what only looks")
+pytestmark = pytest.mark.skipif(not look_works(), reason="needs the cage of what only looks")
 
 UGLY, PRETTY = 'x = {  "a":1 }\n', 'x = {"a": 1}\n'
 

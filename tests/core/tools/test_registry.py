@@ -343,6 +343,7 @@ def sound_calls(draw: st.DrawFn) -> tuple[str, JsonObject]:
         "git_push": {"branch": "main"},
         "shell": {"command": draw(st.sampled_from(["ls -l", "echo 'a b' | cat", "rm -rf /"]))},
         "run_code": {"language": "python", "code": text},
+        "install_package": {"manager": "npm", "packages": [text, path], "dev": True},
         "format_code": {"paths": [path], "check": True},
         "run_tests": {"paths": [path], "names": [f"x{text}"]},
         "shell_output": {"id": text},

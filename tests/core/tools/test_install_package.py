@@ -1,0 +1,295 @@
+"""`install_package`: what the question shows is what is installed; nothing of a package runs before (003)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from ollm_tui.core.base.errors import FetchFailed, InvalidArguments, ShellExecutionFailed
+from ollm_tui.core.base.results import ToolResult
+from ollm_tui.core.bus.confirmation import Preview, TextPreview
+from ollm_tui.core.packages.plan import Manager, package_name, popular_like
+from ollm_tui.core.tools.install_package import INSTALL_PACKAGE, InstallPackageData
+from tests.core.tools.file_calls import Room, run
+
+needs_pip = pytest.mark.skipif(find_spec("pip") is None, reason="needs pip")
+needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="needs npm")
+
+
+class Index:
+    """A package index on this machine; `pages` by path."""
+
+    def __init__(self, url: str, pages: dict[str, bytes]) -> None:
+        self.url = url
+        self.pages = pages
+        self.links: dict[str, list[str]] = {}
+
+    def add_wheel(self, name: str, version: str, requires: str = "", attributes: str = "", **files: str) -> None:
+        info = f"{name}-{version}.dist-info"
+        needs = f"Requires-Dist: {requires}\n" if requires else ""
+        content = {
+            **{f"{module}.py": text for module, text in (files or {name: ""}).items()},
+            f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}",
+            f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        }
+        content[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in [*content, f"{info}/RECORD"])
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as archive:
+            for path, text in content.items():
+                archive.writestr(path, text)
+        self.add_file(name, f"{name}-{version}-py3-none-any.whl", packed.getvalue(), attributes)
+
+    def add_file(self, name: str, file: str, content: bytes, attributes: str = "") -> None:
+        self.pages[f"/files/{file}"] = content
+        digest = hashlib.sha256(content).hexdigest()
+        self.links.setdefault(name, []).append(f'<a href="/files/{file}#sha256={digest}" {attributes}>{file}</a>')
+        self.pages[f"/simple/{name}/"] = (
+            f"<!DOCTYPE html><html><body>{''.join(self.links[name])}</body></html>".encode()
+        )
+
+    def add_npm(self, name: str, version: str, scripts: dict[str, str]) -> None:
+        manifest = {"name": name, "version": version, "scripts": scripts}
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+            entry = tarfile.TarInfo("package/package.json")
+            body = json.dumps(manifest).encode()
+            entry.size = len(body)
+            archive.addfile(entry, io.BytesIO(body))
+        content = packed.getvalue()
+        self.pages[f"/{name}/-/{name}-{version}.tgz"] = content
+        integrity = f"sha512-{base64.b64encode(hashlib.sha512(content).digest()).decode()}"
+        place = {"tarball": f"{self.url}/{name}/-/{name}-{version}.tgz", "integrity": integrity}
+        whole = {**manifest, "dist": place, "hasInstallScript": bool(scripts)}
+        self.pages[f"/{name}"] = json.dumps(
+            {"name": name, "dist-tags": {"latest": version}, "versions": {version: whole}}
+        ).encode()
+
+
+@contextmanager
+def running_index() -> Generator[Index]:
+    pages: dict[str, bytes] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = pages.get(self.path.replace("%2f", "/"))
+            self.send_response(404 if body is None else 200)
+            kind = "application/json" if body is not None and body.startswith(b"{") else "text/html"
+            self.send_header("Content-Type", "application/octet-stream" if "/files/" in self.path else kind)
+            self.send_header("Content-Length", str(len(body or b"")))
+            self.end_headers()
+            self.wfile.write(body or b"")
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the library's name
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield Index(f"http://127.0.0.1:{server.server_port}", pages)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Index]:
+    with running_index() as index:
+        for name in [each for each in os.environ if each.upper().startswith(("PIP_", "NPM_CONFIG_"))]:
+            monkeypatch.delenv(name)
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+        monkeypatch.setenv("PIP_INDEX_URL", f"{index.url}/simple")
+        monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+        monkeypatch.setenv("npm_config_registry", f"{index.url}/")
+        monkeypatch.setenv("npm_config_cache", str(tmp_path / "npm-cache"))
+        monkeypatch.setenv("npm_config_fetch_retries", "0")
+        yield index
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Room:
+    return Room(tmp_path)
+
+
+def preview_of(room: Room, **arguments: object) -> TextPreview:
+    async def shown() -> TextPreview:
+        preview = await (await room.invocation(INSTALL_PACKAGE, **arguments).question()).preview()
+        assert isinstance(preview, TextPreview)
+        return preview
+
+    return asyncio.run(shown())
+
+
+def install(room: Room, **arguments: object) -> ToolResult:
+    async def whole() -> ToolResult:
+        try:
+            return await run(room.invocation(INSTALL_PACKAGE, **arguments))
+        finally:
+            await room.context.defaults.aclose()
+
+    return asyncio.run(whole())
+
+
+def names(result: ToolResult) -> dict[str, str]:
+    assert isinstance(result.data, InstallPackageData), result.llm_content
+    return {each.name: each.version for each in result.data.installed}
+
+
+@needs_pip
+def test_pip_shows_names_versions_hashes_and_index_and_installs_just_that(room: Room, index: Index) -> None:
+    index.add_wheel("yak", "1.0", requires="hay>=1", yak="import hay")
+    index.add_wheel("hay", "1.2", hay="eaten = True")
+    call = room.invocation(INSTALL_PACKAGE, manager="pip", packages=["yak"])
+
+    async def shown_and_installed() -> tuple[Preview | None, ToolResult]:
+        try:
+            preview = await (await call.question()).preview()
+            assert not (room.folder / ".venv").exists()
+            return preview, await run(call)
+        finally:
+            await room.context.defaults.aclose()
+
+    preview, result = asyncio.run(shown_and_installed())
+    assert isinstance(preview, TextPreview)
+    assert "yak 1.0  asked for, sha256 " in preview.text and f"… from {index.url}" in preview.text
+    assert "hay 1.2  needed by another" in preview.text
+    assert preview.warnings == ("there is no virtual environment here: .venv is made first",)
+    assert names(result) == {"yak": "1.0", "hay": "1.2"}, result.llm_content
+    python = room.folder / ".venv/bin/python"
+    assert subprocess.check_output([python, "-c", "import yak; print(yak.hay.eaten)"]) == b"True\n"
+    index.add_wheel("hay", "1.3")
+    again = preview_of(room, manager="pip", packages=["yak", "hay"])
+    assert "hay 1.2 -> 1.3  asked for" in again.text and "yak" not in again.text and not again.warnings
+
+
+@needs_pip
+def test_what_comes_after_the_question_with_another_content_is_not_installed(room: Room, index: Index) -> None:
+    index.add_wheel("yak", "1.0", yak="good = True")
+    call = room.invocation(INSTALL_PACKAGE, manager="pip", packages=["yak"])
+
+    async def swapped() -> ToolResult:
+        try:
+            await call.question()
+            index.links.clear()
+            index.add_wheel("yak", "1.0", yak="evil = True")
+            return await run(call)
+        finally:
+            await room.context.defaults.aclose()
+
+    result = asyncio.run(swapped())
+    assert not result.ok and "HASHES" in result.llm_content.upper()
+    assert not list(room.folder.glob(".venv/lib/*/site-packages/yak*"))
+
+
+@needs_pip
+def test_a_source_package_is_not_built_and_what_is_withdrawn_is_said(room: Room, index: Index) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        body = f"open({str(room.outside / 'ran')!r}, 'w')".encode()
+        entry = tarfile.TarInfo("oldyak-1.0/setup.py")
+        entry.size = len(body)
+        archive.addfile(entry, io.BytesIO(body))
+    index.add_file("oldyak", "oldyak-1.0.tar.gz", packed.getvalue())
+    with pytest.raises(ShellExecutionFailed, match=r"No built package \(wheel\) of oldyak .* 1\.0\. A source package"):
+        install(room, manager="pip", packages=["oldyak"])
+    assert not (room.outside / "ran").exists()
+    index.add_wheel("badyak", "2.0", attributes='data-yanked="oops"')
+    warnings = preview_of(room, manager="pip", packages=["badyak==2.0"]).warnings
+    assert "badyak 2.0 was withdrawn (yanked) by its maker" in warnings
+    with pytest.raises(ShellExecutionFailed, match=r"The index has no reqeusts\. Did you mean requests\?"):
+        install(room, manager="pip", packages=["reqeusts"])
+
+
+@needs_pip
+def test_without_network_the_error_says_so(room: Room, index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:1/simple")
+    with pytest.raises(FetchFailed, match="pip could not reach its index"):
+        install(room, manager="pip", packages=["yak"])
+
+
+@needs_npm
+def test_npm_runs_no_script_and_keeps_to_the_lock_file_that_was_shown(room: Room, index: Index) -> None:
+    index.add_npm("yak", "1.0.0", {"postinstall": f"touch {room.outside}/ran"})
+    preview = preview_of(room, manager="npm", packages=["yak"], dev=True)
+    assert "yak 1.0.0  asked for, sha512 " in preview.text and preview.text.endswith("package.json, package-lock.json")
+    assert "yak has install scripts: they are not run" in preview.warnings
+    assert room.all_names() == []
+    result = install(room, manager="npm", packages=["yak"], dev=True)
+    assert names(result) == {"yak": "1.0.0"}, result.llm_content
+    assert "npm rebuild yak" in result.notes[0] and not (room.outside / "ran").exists()
+    assert json.loads(room.read("package.json"))["devDependencies"] == {"yak": "^1.0.0"}
+    assert (room.folder / "node_modules/yak/package.json").is_file()
+    # What fails leaves manifest and lock file as they were.
+    before = room.read("package.json"), room.read("package-lock.json")
+    index.add_npm("hay", "1.0.0", {})
+    index.pages["/hay/-/hay-1.0.0.tgz"] = b"something else"
+    failed = install(room, manager="npm", packages=["hay"])
+    assert not failed.ok and (room.read("package.json"), room.read("package-lock.json")) == before
+
+
+@needs_npm
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        (".npmrc", "fund=false\nregistry=http://127.0.0.1:9/\n", "sets registry"),
+        (".npmrc", "git=./evil.sh\n", "sets git"),
+        ("package.json", '{"dependencies": {"x": "git+ssh://example.org/x"}}', "from an address"),
+        ("package.json", '{"dependencies": {"x": "file:../x"}}', "from an address"),
+        ("package.json", '{"workspaces": ["a"]}', "workspaces"),
+        ("package.json", "[", "cannot be read"),
+        ("yarn.lock", "", "kept by yarn"),
+    ],
+)
+def test_npm_is_led_nowhere_else_before_anyone_said_yes(
+    room: Room, index: Index, file: str, content: str, words: str
+) -> None:
+    room.write(file, content)
+    with pytest.raises(ShellExecutionFailed, match=words):
+        install(room, manager="npm", packages=["yak"])
+
+
+@pytest.mark.parametrize(
+    ("manager", "package"),
+    [
+        ("pip", "git+https://example.org/x"),
+        ("pip", "./x"),
+        ("pip", "--index-url=http://x"),
+        ("pip", "x @ http://example.org/x.whl"),
+        ("pip", "x; import os"),
+        ("npm", "user/repository"),
+        ("npm", "x@npm:y"),
+        ("npm", "-g"),
+        ("npm", "x@file:../x"),
+    ],
+)
+def test_only_names_are_taken(room: Room, manager: str, package: str) -> None:
+    with pytest.raises(InvalidArguments):
+        install(room, manager=manager, packages=[package])
+    with pytest.raises(InvalidArguments, match="dev"):
+        install(room, manager="pip", packages=["x"], dev=True)
+
+
+def test_names_and_names_like_popular_ones() -> None:
+    assert package_name(Manager.PIP, "requests[socks]>=2.31,<3") == "requests"
+    assert package_name(Manager.NPM, "@types/node@^20.1.0") == "@types/node"
+    slips = {"reqeusts": "requests", "requets": "requests", "requestss": "requests", "python_dateutil": None}
+    assert {name: popular_like(Manager.PIP, name) for name in slips} == slips
+    assert popular_like(Manager.PIP, "pythondateutil") == "python-dateutil"
+    assert popular_like(Manager.NPM, "lodahs") == "lodash" and popular_like(Manager.NPM, "left-pad") is None
