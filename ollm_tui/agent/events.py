@@ -123,6 +123,8 @@ class ProposedCall(Wire):
     name: str
     arguments: JsonObject
     origin: Origin = Origin.MODEL
+    text_before: int | None = None
+    """Characters of the message's text that came before it."""
 
 
 class AssistantMessageEvent(_Event):

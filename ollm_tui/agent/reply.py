@@ -148,7 +148,9 @@ class Reply:
     def publish(self, *, partial: bool) -> None:
         """Publish the whole message with its calls, its usage, and why it ended early."""
         proposed = tuple(
-            ProposedCall(id=call.id, name=call.name, arguments=call.arguments, origin=call.origin)
+            ProposedCall(
+                id=call.id, name=call.name, arguments=call.arguments, origin=call.origin, text_before=call.text_before
+            )
             for call in self.calls
         )
         published = self.stream.publish(

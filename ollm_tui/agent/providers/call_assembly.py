@@ -47,6 +47,7 @@ class _Slot:
     text: list[str] = field(default_factory=list[str])
     characters: int = 0
     whole: JsonObject | None = None
+    text_before: int = 0
 
     def raw(self) -> str:
         return "".join(self.text)
@@ -80,6 +81,8 @@ class CallAssembler:
     def __init__(self, ids: CallIds) -> None:
         self._ids = ids
         self._slots: list[_Slot] = []
+        self.text_before = 0
+        """Characters of the answer so far: those before a call that begins now."""
 
     @property
     def empty(self) -> bool:
@@ -103,7 +106,7 @@ class CallAssembler:
         if slot is None:
             if len(self._slots) >= MAX_CALLS:
                 return None
-            slot = _Slot(fragment.index, fragment.id or None)
+            slot = _Slot(fragment.index, fragment.id or None, text_before=self.text_before)
             self._slots.append(slot)
         slot.id = slot.id or fragment.id or None
         _take_name(slot, fragment.name)
@@ -145,6 +148,7 @@ class CallAssembler:
             raw_arguments=raw,
             error=error,
             repaired=read.repaired,
+            text_before=slot.text_before,
         )
 
 

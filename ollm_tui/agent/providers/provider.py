@@ -26,6 +26,8 @@ class ToolCall:
     """Why the call cannot run (arguments cut off, not JSON), in words for the model."""
     repaired: bool = False
     """The arguments were not valid JSON but could be read."""
+    text_before: int | None = field(default=None, compare=False)
+    """Characters of the answer that came before the call, where that is known."""
 
 
 @dataclass(frozen=True)

@@ -273,6 +273,7 @@ class ReplyReader:
             if not isinstance(event, TextDelta):
                 yield event
             elif text := self._hold.feed(event.text):
+                self._calls.text_before += len(text)
                 yield TextDelta(text)
 
     def _progress(self, state: tuple[str, int] | None) -> Iterator[StreamEvent]:

@@ -65,6 +65,8 @@ class ConversationController:
     """Whether the log has the events that come now."""
     _live: AnswerEntry | None = None
     _last: AnswerEntry | None = None
+    _before: dict[str, int | None] = field(default_factory=dict[str, int | None])
+    """The characters of the last answer before each of its calls."""
     _calls: dict[str, CallEntry] = field(default_factory=dict[str, CallEntry])
     _ordinals: dict[str, int] = field(default_factory=dict[str, int])
     _asked_at: datetime | None = None
@@ -107,10 +109,10 @@ class ConversationController:
                     entries.update((entry.id, entry) for entry in change.entries)
         return tuple(entries.values())
 
-    @property
-    def last_sentence(self) -> str:
-        """Return the last sentence of the model's last answer to this message, on one line."""
-        lines = self._last.text.strip().rsplit("\n", 1) if self._last is not None else [""]
+    def sentence_before(self, call_id: str) -> str:
+        """Return the last sentence of the model's last answer to this message before a call, on one line."""
+        text = self._last.text[: self._before.get(call_id)] if self._last is not None else ""
+        lines = text.strip().rsplit("\n", 1)
         sentences = SENTENCE_END.split(lines[-1].strip())
         return sentences[-1][-SENTENCE_LIMIT:]
 
@@ -160,6 +162,7 @@ class ConversationController:
         begun, ended = self._asked_at, _moment(event.time)
         seconds = (ended - begun).total_seconds() if begun and ended else None
         self._asked_at = ended
+        self._before = {call.id: call.text_before for call in event.tool_calls}
         self._last = replace(
             entry,
             text=event.text,

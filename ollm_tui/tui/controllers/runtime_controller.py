@@ -244,7 +244,7 @@ class RuntimeController:
             self._status.mode_read()
         match event:
             case ConfirmationRequestedEvent():
-                ordinal = self._confirmations.requested(event, self._conversation.last_sentence)
+                ordinal = self._confirmations.requested(event, self._conversation.sentence_before(event.call_id))
             case ConfirmationSettledEvent():
                 self._confirmations.settled(event)
             case TodosChangedEvent():

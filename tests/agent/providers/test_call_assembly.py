@@ -296,3 +296,15 @@ def test_a_megabyte_of_brackets_is_shown_in_no_time():
     text = '{"name": [<\n' * 80_000
     assert read_reply(text)[0] == text
     assert time.monotonic() - began < 20
+
+
+def test_a_call_knows_how_much_of_the_answer_came_before_it() -> None:
+    reader = ReplyReader(asking())
+    events = list(reader.text("First I look. "))
+    events += reader.call_fragment(CallFragment(0, "a", "ls", "{}"))
+    events += reader.text("Then I read. ")
+    events += reader.call_fragment(CallFragment(1, "b", "ls", "{}"))
+    events += reader.finish(FinishReason.TOOL_CALLS, None)
+    text = "".join(event.text for event in events if isinstance(event, TextDelta))
+    calls = [event.call for event in events if isinstance(event, ToolCallReady)]
+    assert [text[: call.text_before] for call in calls] == ["First I look. ", "First I look. Then I read. "]

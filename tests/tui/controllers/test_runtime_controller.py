@@ -15,6 +15,7 @@ from ollm_tui.agent.events import (
     ErrorEvent,
     Event,
     LoggedResult,
+    ProposedCall,
     ReasoningDeltaEvent,
     SessionStartedEvent,
     TextDeltaEvent,
@@ -318,9 +319,22 @@ async def test_a_dashboards_log_begins_with_its_session(tmp_path: Path) -> None:
 
 def test_the_last_sentence_is_the_models_last_one_in_this_turn() -> None:
     controller = ConversationController()
-    assert controller.last_sentence == ""
+    assert controller.sentence_before("a") == ""
     controller.fold(UserMessageEvent(text="hi"))
     controller.fold(AssistantMessageEvent(text="I read it.\n\nIt is short. Now I change `v1.2` of it."))
-    assert controller.last_sentence == "Now I change `v1.2` of it."
+    assert controller.sentence_before("a") == "Now I change `v1.2` of it."
     controller.fold(UserMessageEvent(text="and then?"))
-    assert controller.last_sentence == ""
+    assert controller.sentence_before("a") == ""
+
+
+def test_each_call_of_a_reply_has_the_sentence_that_came_before_it() -> None:
+    text = "First I look. Then I build it. Done."
+    places = {"a": len("First I look. "), "b": len("First I look. "), "c": len("First I look. Then I build it.")}
+    calls = tuple(ProposedCall(id=each, name="shell", arguments={}, text_before=at) for each, at in places.items())
+    controller = ConversationController()
+    controller.fold(AssistantMessageEvent(text=text, tool_calls=calls))
+    assert [controller.sentence_before(each) for each in "abc"] == [
+        "First I look.",
+        "First I look.",
+        "Then I build it.",
+    ]
