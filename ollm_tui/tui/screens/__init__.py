@@ -13,10 +13,11 @@ def load_all() -> tuple[ModuleType, ...]:
         jobs_screen,
         memory_screen,
         question_screens,
+        rewind_screen,
         sessions_screen,
         undo_screen,
     )
     from ollm_tui.tui.terminal import reading_view
 
     screens = (confirmation_screen, group_screen, help_screen, jobs_screen, memory_screen, question_screens)
-    return (*screens, sessions_screen, undo_screen, terminal_search_line, reading_view)
+    return (*screens, rewind_screen, sessions_screen, undo_screen, terminal_search_line, reading_view)
