@@ -76,6 +76,8 @@ class DashboardHarness:
                 return guard.readiness(whole=False) is Readiness.READY
             if not isinstance(screen, ConfirmationScreen | GroupScreen | GuardedScreen):
                 return False
+            if key in ("a", "A") and isinstance(screen, ConfirmationScreen) and screen.case.review is None:
+                return False  # what could be remembered is not known yet
             whole = isinstance(screen, ConfirmationScreen | GroupScreen | TrustScreen)
             return screen.guard.readiness(whole=whole) is Readiness.READY
 
