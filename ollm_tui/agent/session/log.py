@@ -129,7 +129,7 @@ class SessionLog:
             self._open_again_if_gone()
             events = [event]
             if self._missing:
-                text = f"{_events(self._missing)} missing here. {self.error or 'The log was removed.'}"
+                text = f"{_events(self._missing)} missing here. {self.error or 'The log was gone.'}"
                 events.insert(0, NoticeEvent(id=event.id, time=event.time, text=text))
             self._append("".join(f"{mask(as_line(each))}\n" for each in events).encode("utf-8", "surrogatepass"))
         except OSError as error:
@@ -179,12 +179,18 @@ class SessionLog:
             self._append(b"\n")  # a process that was killed, or a full disk, left half a line
 
     def _open_again_if_gone(self) -> None:
-        """Open a log that was removed anew; what is written to a removed file nobody finds again."""
-        if self._descriptor is not None and not os.fstat(self._descriptor).st_nlink:
+        """Open a log anew that was removed, or its file system detached; nobody finds what is written there."""
+        if self._descriptor is not None and not self._is_there(self._descriptor):
             self._let_go()
             self._missing, self._written = self._missing + self._written, 0
         if self._descriptor is None:
             self._open()
+
+    def _is_there(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(os.stat(self.path), os.fstat(descriptor))
+        except FileNotFoundError:
+            return False
 
     def _append(self, data: bytes) -> None:
         assert self._descriptor is not None

@@ -83,14 +83,18 @@ def test_a_full_disk_is_said_once_and_what_is_missing_is_marked_once_there_is_ro
     assert len(said) == 2 and said[1].startswith("The session is recorded again; 3 events are missing in ")
 
 
-def test_a_log_that_was_removed_is_begun_anew_and_says_what_is_missing(log: SessionLog) -> None:
+@pytest.mark.parametrize("how", ["removed", "moved away, as with a file system that is detached"])
+def test_a_log_that_is_gone_is_begun_anew_and_says_what_is_missing(log: SessionLog, how: str) -> None:
     log.write(message(1))
     log.write(message(2))
-    shutil.rmtree(log.folder.parent)
+    if how == "removed":
+        shutil.rmtree(log.folder.parent)
+    else:
+        log.folder.rename(log.folder.with_name("elsewhere"))
     log.write(TextDeltaEvent(text="not for the log"))
     log.write(message(3))
     gap, third = logged(log)
-    assert isinstance(gap, NoticeEvent) and gap.text == "2 events are missing here. The log was removed."
+    assert isinstance(gap, NoticeEvent) and gap.text == "2 events are missing here. The log was gone."
     assert third == message(3)
 
 
