@@ -224,7 +224,8 @@ class RunTestsInvocation(ToolInvocation[RunTestsParameters]):
         except ReportError as error:
             unread = str(error)
         state = _state(report, shell, command, unread)
-        _LastRun(self.context.fence.root).save(report.failures)
+        if state in (RunState.PASSED, RunState.FAILED):
+            _LastRun(self.context.fence.root).save(report.failures)
         data = RunTestsData(
             passed=report.passed,
             failed=report.failed,
