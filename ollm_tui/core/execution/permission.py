@@ -21,6 +21,9 @@ from ollm_tui.core.policy.audit import AuditEvent
 from ollm_tui.core.policy.rules import Decision
 from ollm_tui.core.tools.base import Question
 
+MAX_OPEN = 1_000
+"""Questions of calls that wait at a time; a further one is refused."""
+
 
 class PermissionGate:
     """Puts the questions of calls to the person; a settlement is recorded before anything comes of it."""
@@ -121,6 +124,9 @@ class PermissionGate:
             if context.order.follows_others:
                 await context.signal.guard(context.order.my_question())
             context.signal.throw_if_aborted()
+            if len(self._bus.confirmations()) >= MAX_OPEN:
+                message = f"{MAX_OPEN:,} questions wait for an answer already; this one was not asked. Ask for less."
+                raise PolicyDenied(message, {"decision": "ask"})
             context.order.asked()  # from here to the queue nothing else gets in between
             opened = self._bus.open_confirmation(
                 details,

@@ -38,6 +38,7 @@ from ollm_tui.core.base.results import JsonObject, ToolData, UpdateOutput
 from ollm_tui.core.bus.confirmation import ConfirmationDetails
 from ollm_tui.core.bus.message_bus import Subscriber
 from ollm_tui.core.bus.notices import ConfirmationRequested, Notice, OutputProduced
+from ollm_tui.core.execution import permission
 from ollm_tui.core.execution.calls import CallOrder, CallRecord
 from ollm_tui.core.execution.judging import AutoAnswer, ExecutorOptions
 from ollm_tui.core.fence.workspace import Access
@@ -639,3 +640,18 @@ async def test_each_of_800_open_questions_is_delivered_to_each_subscriber_once(t
         bus.respond_to_confirmation(ConfirmationResponse(id=request.id, approved=False))
     assert {(await call).error.type for call in calls} == {"ConfirmationDenied"}  # type: ignore[union-attr]  # a denied call has an error
     assert len(subscribers) == 1 and len(heard) == 2 * len(calls)
+
+
+async def test_a_question_beyond_the_bound_is_refused_without_being_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(permission, "MAX_OPEN", 2)
+    house = executor(tmp_path)
+    calls = [asyncio.ensure_future(house.execute("note", {"text": str(number)})) for number in range(3)]
+    done, waiting = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+    [result] = [call.result() for call in done]
+    assert result.error is not None and "wait for an answer already" in result.error.message
+    assert len(waiting) == len(house.bus.pending()) == 2
+    for request in house.bus.pending():
+        house.bus.respond_to_confirmation(ConfirmationResponse(id=request.id, approved=True))
+    assert all(result.error is None for result in await asyncio.gather(*waiting))
