@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 
+from ollm_tui.core.base.app_dirs import state_dir
 from ollm_tui.core.base.errors import SandboxUnavailable
 from ollm_tui.core.fence.workspace import Workspace
+from ollm_tui.core.files.atomic import replace_text
 from ollm_tui.core.sandbox import look
 from ollm_tui.core.sandbox.bubblewrap import BubblewrapCage, BubblewrapLookCage
 from ollm_tui.core.sandbox.docker import DockerCage
@@ -28,6 +32,20 @@ PROBE_SECONDS = 5.0
 
 WORK_ENGINES: tuple[type[WorkCage], ...] = (BubblewrapCage, NsjailCage, LandlockCage, SeatbeltCage, DockerCage)
 """The engines for work, best first."""
+
+
+MOST_KEPT = 20
+"""Probes that held, which the next process does not run again."""
+
+_SURROUNDINGS = (
+    "/proc/self/ns/user",
+    "/proc/self/ns/mnt",
+    "/proc/sys/kernel/random/boot_id",
+    "/proc/sys/kernel/unprivileged_userns_clone",
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+    "/proc/sys/user/max_user_namespaces",
+)
+"""What decides besides program, kernel and user: a container, and what its administrator allows."""
 
 
 class SandboxMode(StrEnum):
@@ -215,7 +233,34 @@ def work_report(engine: type[WorkCage], image: str = IMAGE, *, with_version: boo
 
 
 @lru_cache(maxsize=16)
-def _probe(engine: type[WorkCage], program: str, image: str, _changed: int, _kernel: str, _user: int) -> str:
+def _probe(engine: type[WorkCage], program: str, image: str, changed: int, kernel: str, user: int) -> str:
+    """Return why the engine does not hold, empty where it does; that is kept for the next process."""
+    if engine not in (BubblewrapCage, NsjailCage):
+        return _run_probe(engine, program, image)
+    facts = (engine.name, program, changed, kernel, user, *map(_first_line, _SURROUNDINGS))
+    key = hashlib.sha256(repr(facts).encode()).hexdigest()
+    file = state_dir() / "sandbox-probes"
+    known = _first_line(str(file)).split()
+    if key in known:
+        return ""
+    problem = _run_probe(engine, program, image)
+    if not problem:
+        with suppress(OSError):
+            replace_text(file, " ".join((*known[-MOST_KEPT:], key)))
+    return problem
+
+
+def _first_line(path: str) -> str:
+    """Return what a small file holds, or where a link leads; empty where there is none."""
+    with suppress(OSError, ValueError):
+        if os.path.islink(path):
+            return os.readlink(path)
+        with open(path, encoding="ascii") as file:
+            return file.readline(8192)
+    return ""
+
+
+def _run_probe(engine: type[WorkCage], program: str, image: str) -> str:
     """Return why the engine does not hold a command that writes inside and outside, empty where it does."""
     with tempfile.TemporaryDirectory(prefix="ollm-probe-") as folder:
         workspace, outside = Path(os.path.realpath(folder), "workspace"), Path(folder, "outside")

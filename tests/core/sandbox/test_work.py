@@ -150,6 +150,21 @@ def test_without_an_engine_nothing_runs(
         sandbox.work_cage(Workspace(room.workspace))
 
 
+def test_a_probe_that_held_is_not_run_again_while_its_program_is_the_same(tmp_path: Path) -> None:
+    program = tmp_path / "bwrap"
+    program.write_text(f'#!/bin/sh\necho ran >> {tmp_path}/runs\nexec {BubblewrapCage.locate()} "$@"\n')
+    program.chmod(0o755)
+    process = "import sys; from ollm_tui.core.sandbox.engines import BubblewrapCage, bubblewrap"
+    process += "; BubblewrapCage.locate = classmethod(lambda cls: sys.argv[1]); sys.exit(bubblewrap().problem or None)"
+    runs: list[int] = []
+    for _ in range(2):
+        for _ in range(2):
+            subprocess.run([sys.executable, "-c", process, str(program)], check=True)
+        runs.append(len((tmp_path / "runs").read_text().splitlines()))
+        os.utime(program, (1, 1))
+    assert runs == [1, 2]
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="the other tests run as an ordinary user already")
 @pytest.mark.parametrize(("command", "works"), [("touch made && git init -q . && id -u", True), ("ls /root", False)])
 def test_an_ordinary_user_gets_the_same_cage(monkeypatch: pytest.MonkeyPatch, command: str, works: bool) -> None:
