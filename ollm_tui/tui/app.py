@@ -29,7 +29,7 @@ from ollm_tui.tui.protocol import Backend, OpenBackend, updates
 from ollm_tui.tui.protocol.intents import Intent, InterruptTurn, ReportFocus, RetryTurn, SendMessage
 from ollm_tui.tui.screens import load_all
 from ollm_tui.tui.screens.dashboard_screen import Dashboard
-from ollm_tui.tui.session_commands import SessionCommands
+from ollm_tui.tui.session_commands import SessionCommands, pane_commands
 from ollm_tui.tui.signals import leave_on_signals
 from ollm_tui.tui.slash_commands import SlashCommand, SlashCommands, conversation_commands, message_command
 from ollm_tui.tui.terminal import LEAVE_KEY, REVIEW_KEY
@@ -126,6 +126,8 @@ class DashboardApp(App[int]):
     def _start_backend(self) -> None:
         def started() -> None:
             self.set_timer(COLLECT_AFTER_SECONDS, end_start)
+            remember = partial(self.dashboard.prompt.remember, self.options.workspace or Path())
+            self.run_worker(remember, name="prompt history", exit_on_error=False)
 
         self.run_worker(self.holder.hold(self._import_backend(), started), name="backend", exit_on_error=False)
 
@@ -191,28 +193,18 @@ class DashboardApp(App[int]):
 
     def _slash_commands(self) -> SlashCommands:
         """Return the commands of the prompt; each also stands in the help, and in the palette where no key does."""
-        show = self.dashboard
         return SlashCommands(
             *self.sessions.slash_commands(),
             *conversation_commands(self.holder.handle),
+            *pane_commands(self.dashboard),
             SlashCommand("exit", "Quit", lambda _: self.action_leave(), in_palette=False),
-            SlashCommand(
-                "fold", "Fold or unfold everything in the conversation", lambda _: show.action_fold(), in_palette=False
-            ),
             SlashCommand("help", "All keys, and the documentation", lambda _: self.action_help(), in_palette=False),
-            SlashCommand("jobs", "Commands that run in the background", lambda _: show.action_jobs(), in_palette=False),
             SlashCommand("memory", "What is remembered", self.action_memory, "[WORDS]", in_palette=False),
             SlashCommand(
                 "mode", "Change the policy mode", self._choose_mode, "|".join(MODES), lambda: MODES, in_palette=False
             ),
             SlashCommand("quit", "Quit; asks while something is live", lambda _: self.action_leave(), in_palette=False),
             SlashCommand("theme", "Change the theme", self._choose_theme, "[NAME]", lambda: self.available_themes),
-            SlashCommand(
-                "trust",
-                "Look at this folder's own config file and instructions, and let them count",
-                lambda _: show.action_trust(),
-            ),
-            SlashCommand("undo", "What calls changed, and the way back", lambda _: show.action_undo()),
         )
 
     def _choose_mode(self, mode: str) -> None:

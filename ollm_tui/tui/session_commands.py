@@ -1,10 +1,11 @@
-"""What the prompt and the keys do with sessions: list, resume, begin anew, go back."""
+"""Commands of the prompt about sessions (list, resume, begin anew, go back), and about the panes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ollm_tui.tui.layout import Pane
 from ollm_tui.tui.protocol.intents import OpenSession
 from ollm_tui.tui.protocol.undo import ApplyUndo, since
 from ollm_tui.tui.slash_commands import SlashCommand
@@ -75,3 +76,20 @@ class SessionCommands:
 
         self._open = screen = RewindScreen(self._dashboard.presses)
         self._app.push_screen(screen, go_back)
+
+
+def pane_commands(show: Dashboard) -> Iterator[SlashCommand]:
+    """Yield the commands that go to a pane or do something there."""
+    yield SlashCommand("copy", "Copy the last answer to the clipboard", lambda _: show.chat.copy_answer())
+    yield SlashCommand(
+        "fold", "Fold or unfold everything in the conversation", lambda _: show.action_fold(), in_palette=False
+    )
+    yield SlashCommand("jobs", "Commands that run in the background", lambda _: show.action_jobs(), in_palette=False)
+    yield SlashCommand("terminal", "Go to the terminal", lambda _: show.action_terminal(), in_palette=False)
+    yield SlashCommand("todos", "Go to the todo list", lambda _: show.go_to(Pane.TODO))
+    yield SlashCommand(
+        "trust",
+        "Look at this folder's own config file and instructions, and let them count",
+        lambda _: show.action_trust(),
+    )
+    yield SlashCommand("undo", "What calls changed, and the way back", lambda _: show.action_undo())

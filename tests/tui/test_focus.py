@@ -6,12 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from ollm_tui.core.base.app_dirs import state_dir
 from ollm_tui.core.todos.todo import TodoStatus
 from ollm_tui.options import Options
 from ollm_tui.testing.dashboard_harness import wait_until
 from ollm_tui.tui.layout import Pane
 from ollm_tui.tui.protocol import updates
-from ollm_tui.tui.protocol.intents import Connect, DenyConfirmations, InterruptTurn, RemoveTodo, RestoreTodo
+from ollm_tui.tui.protocol.intents import (
+    Connect,
+    DenyConfirmations,
+    InterruptTurn,
+    RemoveTodo,
+    RestoreTodo,
+    SendMessage,
+)
 from ollm_tui.tui.slash_commands import SlashCommand
 from ollm_tui.tui.values import Activity, EntriesChanged, NoteEntry, NoteKind
 from ollm_tui.tui.widgets.prompt_completion import DraftCompleter
@@ -186,3 +194,24 @@ async def test_the_menu_of_commands_opens_moves_completes_and_closes() -> None:
         assert not prompt.menu.display
         await here.press("ctrl+a", "ctrl+k", "/")
         assert prompt.menu.display
+
+
+async def test_what_was_sent_and_the_draft_are_there_in_the_next_session(tmp_path: Path) -> None:
+    options = Options(workspace=tmp_path)
+    async with stage(options=options) as here:
+        for text in ("run the tests", "explain main.py"):
+            await here.press(*text, "enter")
+        await here.press(*"half a thought")
+        drafts = state_dir() / "prompts"
+        await wait_until(here.pilot, lambda: any(file.read_text() for file in drafts.glob("*.draft")))
+    async with stage(options=options) as here:
+        prompt = here.app.dashboard.prompt
+        await wait_until(here.pilot, lambda: prompt.text == "half a thought")
+        await here.press("ctrl+a", "ctrl+k", "up", "up")
+        assert prompt.text == "run the tests"
+        await here.press("ctrl+a", "ctrl+k", *"main", "ctrl+r")
+        assert prompt.menu.display and "explain main.py" in here.text
+        await here.press("enter")
+        assert prompt.text == "explain main.py" and not here.backend.of(SendMessage)
+        await here.press("ctrl+r", *"zzz", "enter")
+        assert not here.backend.of(SendMessage)  # words to search by are no message

@@ -16,8 +16,9 @@ from textual.widgets import Static
 
 from ollm_tui.core.base.escape import visible
 from ollm_tui.tui.bindings import KeyGroup, key_bindings, register_keys
+from ollm_tui.tui.entry_texts import is_stored
 from ollm_tui.tui.protocol.intents import RetryTurn
-from ollm_tui.tui.values import Change, ConfirmationQueueSnapshot
+from ollm_tui.tui.values import AnswerEntry, Change, ConfirmationQueueSnapshot
 from ollm_tui.tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -100,6 +101,18 @@ class ConversationPane(Vertical):
     def action_retry(self) -> None:
         """Send the last message again."""
         self.post_message(RetryTurn())
+
+    def copy_answer(self) -> None:
+        """Copy the model's last answer."""
+        items = self.transcript.document.items
+        found = [each.entry for each in reversed(items) if isinstance(each.entry, AnswerEntry) and each.entry.text]
+        if not found:
+            self.notify("There is no answer yet.", markup=False)
+        elif is_stored(found[0]):  # its text is in the log alone, and is read when it comes into sight
+            self.transcript.show_found(found[0].id)
+            self.notify("The last answer is in sight now; copy it again.", markup=False)
+        else:
+            self.post_message(Transcript.CopyAsked(found[0].text))
 
     def action_search(self) -> None:
         """Open the search line."""

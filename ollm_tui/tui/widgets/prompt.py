@@ -4,37 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from pathlib import Path
 from time import monotonic
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from textual import events, on
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.timer import Timer
-from textual.widgets import TextArea
 
 from ollm_tui.tui.bindings import KeyGroup, register_keys
 from ollm_tui.tui.protocol.intents import SendMessage
 from ollm_tui.tui.terminal_references import References, TerminalExcerpt
-from ollm_tui.tui.widgets.prompt_completion import Completion, DraftCompleter, last_word
-from ollm_tui.tui.widgets.prompt_menu import PromptMenu
+from ollm_tui.tui.widgets.prompt_menu import CompletingTextArea
+
+if TYPE_CHECKING:
+    from ollm_tui.tui.prompt_history import PromptHistory
 
 BLINK_SECONDS = 30.0
 """How long the cursor blinks after the last key; at rest the screen costs nothing."""
 
 HINT = "Enter send  ^J newline  /cmd  !shell"
-HISTORY = 200
+HISTORY = 1_000
+DRAFT_SECONDS = 1.0
+"""After a change of the draft it is kept on disk."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 @register_keys(KeyGroup.PROMPT)
-class Prompt(TextArea):
+class Prompt(CompletingTextArea):
     """Enter sends, ctrl+j breaks the line, up and down at the edges recall history."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        *CompletingTextArea.BINDINGS,
         Binding("enter", "send", "Send", id="prompt.send", tooltip="Send the message", show=False, priority=True),
         Binding(
             "ctrl+j,shift+enter",
@@ -50,15 +55,6 @@ class Prompt(TextArea):
             "pagedown", "scroll_chat(1)", "Chat down", id="prompt.page_down", tooltip="Scroll the chat down", show=False
         ),
         Binding("ctrl+end", "scroll_chat(0)", "Follow", id="prompt.follow", tooltip="Go to the end", show=False),
-        Binding(
-            "tab,shift+tab",
-            "complete",
-            "Complete",
-            id="prompt.complete",
-            tooltip="Complete a command, or a file name that begins with @",
-            show=False,
-        ),
-        Binding("escape", "close_menu", "Close", id="prompt.close_menu", tooltip="Close the menu of the prompt"),
     ]
 
     @dataclass
@@ -82,18 +78,13 @@ class Prompt(TextArea):
         self.cursor_blink = blink
         self._blink_timer: Timer | None = None
         self._last_key = 0.0
-        self._sent: list[str] = []
         self._recalled: int | None = None
         self._draft = ""
         self._references = References()
-        self.completer = DraftCompleter()
-        self.menu = PromptMenu()
-        self._completion = Completion()
-        self._asked = 0
-        """Counts what was asked of the completer: only the last answer is shown."""
-        self._asked_about = ""
-        self._closed_at: int | None = None
-        """Where the word begins whose menu was closed."""
+        self._stored: PromptHistory | None = None
+        """Where what is sent is remembered; None for nowhere."""
+        self._keeping: Timer | None = None
+        self._writing = asyncio.Lock()
         self.border_title = "Prompt"
         self.border_subtitle = HINT
 
@@ -112,17 +103,18 @@ class Prompt(TextArea):
         self.call_later(self.insert, "\n")
 
     def _send(self) -> None:
-        marked = self.menu.marked
-        if marked is not None and marked.text != self._completion.word:
+        if self.menu_answers:
             self.accept()
             return
         text = self.text.strip()
         if not text:
             return
         self.text = ""
-        if not self._sent or self._sent[-1] != text:
-            self._sent = [*self._sent, text][-HISTORY:]
+        if not self.sent or self.sent[-1] != text:
+            self.sent = [*self.sent, text][-HISTORY:]
         self._recalled = None
+        if self._stored is not None:
+            self._store(self._stored.add, text)
         self.post_message(SendMessage(text, self._references.used_in(text)))
 
     def put_back(self, text: str) -> None:
@@ -145,75 +137,6 @@ class Prompt(TextArea):
             self.delete((row, column - len(token)), (row, column))
         else:
             super().action_delete_left()
-
-    # -- the menu ----------------------------------------------------------------------------------------------------
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether a key works now."""
-        return self.menu.display if action == "close_menu" else super().check_action(action, parameters)
-
-    def action_close_menu(self) -> None:
-        """Close the menu until another word begins."""
-        begin = len(self._before()) - len(self._completion.word)
-        self._show_menu(Completion())
-        self._closed_at = begin
-
-    def action_complete(self) -> None:
-        """Take the marked choice; without a menu open one."""
-        self._closed_at = None
-        if not self.accept():
-            self._ask_completer(by_key=True)
-
-    def accept(self) -> bool:
-        """Put the marked choice in the place of the word before the cursor. False without a menu."""
-        choice = self.menu.marked
-        if choice is None:
-            return False
-        (row, column), word = self.cursor_location, self._completion.word
-        self._show_menu(Completion())
-        self.replace(choice.insertion, (row, column - len(word)), (row, column))
-        return True
-
-    def _before(self) -> str:
-        return self.get_text_range((0, 0), self.cursor_location)
-
-    def _ask_completer(self, *, by_key: bool = False) -> None:
-        before = self._before()
-        if not by_key and before == self._asked_about:
-            return
-        self._asked, self._asked_about = self._asked + 1, before
-        found = self.completer.at_once(before) if by_key or before.startswith("/") else None
-        if found is not None:
-            self._show_menu(found, by_key=by_key)
-        elif by_key or last_word(before).startswith("@"):
-            self.run_worker(partial(self._complete, before, by_key), exclusive=True)
-        else:
-            self._closed_at = None
-            self._show_menu(Completion())
-
-    async def _complete(self, before: str, by_key: bool) -> None:
-        asked = self._asked
-        found = await asyncio.to_thread(self.completer.complete, before, lambda: asked != self._asked)
-        if asked == self._asked and before == self._before():
-            self._show_menu(found, by_key=by_key)
-
-    def _show_menu(self, found: Completion, *, by_key: bool = False) -> None:
-        """Show what there is to choose; a key takes the only choice at once, or what all choices share."""
-        closed = self._closed_at == len(self._before()) - len(found.word)
-        if not closed:
-            self._closed_at = None
-        choices = () if closed or [choice.text for choice in found.choices] == [found.word] else found.choices
-        self._completion = found
-        self.menu.show_choices(choices)
-        if by_key and len(choices) == 1:
-            self.accept()
-        elif by_key and len(found.common) > len(found.word):
-            self.insert(found.common[len(found.word) :])
-        self.refresh_bindings()
-
-    @on(TextArea.SelectionChanged)
-    def _cursor_moved(self) -> None:
-        self._ask_completer()
 
     def action_scroll_chat(self, pages: int) -> None:
         """Scroll the chat."""
@@ -239,8 +162,33 @@ class Prompt(TextArea):
 
     def on_text_area_changed(self) -> None:
         """Tell that the draft changed."""
-        self._ask_completer()
+        self.ask_completer()
+        if self._stored is not None and self._keeping is None:
+            self._keeping = self.set_timer(DRAFT_SECONDS, self._keep_draft)
         self.post_message(self.Edited())
+
+    def _keep_draft(self) -> None:
+        self._keeping = None
+        if self._stored is not None:
+            self._store(self._stored.keep_draft, self.text)
+
+    def _store(self, write: Callable[[str], None], text: str) -> None:
+        async def in_order() -> None:
+            async with self._writing:
+                await asyncio.to_thread(write, text)
+
+        self.run_worker(in_order, group="stored prompts")
+
+    async def remember(self, workspace: Path) -> None:
+        """Take up what was sent in this workspace before, and the draft left there where nothing is typed yet."""
+        from ollm_tui.tui.prompt_history import PromptHistory  # not for the first frame
+
+        history = PromptHistory(workspace)
+        stored = await asyncio.to_thread(history.load)
+        self.sent = [*stored.sent, *self.sent][-HISTORY:]
+        self._stored = history
+        if stored.draft:
+            self.put_back(stored.draft)
 
     async def _on_key(self, event: events.Key) -> None:
         self._blink_cursor()  # and Textual runs the base's handler next
@@ -248,17 +196,17 @@ class Prompt(TextArea):
     def _recall(self, step: int) -> bool:
         """Recall the previous (-1) or next message; False where there is none."""
         if self._recalled is None:
-            if step > 0 or not self._sent:
+            if step > 0 or not self.sent:
                 return False
-            self._draft, index = self.text, len(self._sent) - 1
+            self._draft, index = self.text, len(self.sent) - 1
         else:
             index = self._recalled + step
         if index < 0:
             return True
-        if index >= len(self._sent):
+        if index >= len(self.sent):
             self._recalled, self.text = None, self._draft
         else:
-            self._recalled, self.text = index, self._sent[index]
+            self._recalled, self.text = index, self.sent[index]
         self.move_cursor(self.document.end)
         return True
 

@@ -84,14 +84,14 @@ class DraftCompleter:
                 return Completion(before, tuple(_commands(name, self.commands)))
             command = next((each for each in self.commands if each.name == name), None)
             if command is not None and argument == word and not word.startswith("@"):
-                return Completion(word, tuple(map(Choice, best(word, _lowered(command.words())))))
+                return Completion(word, tuple(map(Choice, best(word, lowered(command.words())))))
         return None if word.startswith("@") or before.startswith("!") else Completion(word)
 
     def _search(self, words: str, superseded: Callable[[], bool]) -> list[str]:
         if time.monotonic() - self._listed > FRESH_SECONDS:
             paths = sorted(_listed(self.folder), key=lambda path: (path.rstrip("/").count("/"), path))
             in_sight = [path for path in paths if not path.startswith(".") and "/." not in path]
-            self._files = {True: _lowered(paths), False: _lowered(in_sight)}
+            self._files = {True: lowered(paths), False: lowered(in_sight)}
             self._listed = time.monotonic()
         return best(words, self._files[words.startswith(".") or "/." in words], superseded)
 
@@ -124,13 +124,14 @@ def best(words: str, choices: Sequence[tuple[str, str]], superseded: Callable[[]
     return list(found)[:MOST_CHOICES]
 
 
-def _lowered(choices: Iterable[str]) -> list[tuple[str, str]]:
+def lowered(choices: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the choices as `best` takes them."""
     return [(choice, choice.lower()) for choice in choices]
 
 
 def _commands(typed: str, commands: Iterable[SlashCommand]) -> Iterable[Choice]:
     known = {command.name: command for command in commands}
-    for name in best(typed, _lowered(known)):
+    for name in best(typed, lowered(known)):
         yield Choice(f"/{name}", known[name].argument, known[name].summary)
 
 
