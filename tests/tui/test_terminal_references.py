@@ -7,6 +7,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from textual.events import Paste
 from textual.geometry import Offset
 from textual.selection import Selection
 
@@ -192,3 +193,29 @@ async def test_without_a_selection_nothing_is_sent_and_that_is_said(size: tuple[
         await here.settle()
         assert "Nothing is selected" in here.text
         assert here.app.dashboard.prompt.text == ""
+
+
+async def test_a_long_paste_is_a_token_that_opens_and_is_sent_whole() -> None:
+    lines = "\n".join(f"line {number}" for number in range(12))
+    async with stage() as here:
+        prompt = here.app.dashboard.prompt
+        prompt.focus()
+        here.app.post_message(Paste("short"))
+        here.app.post_message(Paste(f" {lines}"))
+        await here.settle()
+        assert prompt.text == "short[pasted 1: 12 lines] "
+        await here.press("enter")
+        assert here.backend.of(SendMessage)[-1].text == f"short {lines}"
+        here.app.post_message(Paste("!rm -r x\n" * 11))
+        await here.settle()
+        await here.press("enter")
+        assert here.backend.of(SendMessage)[-1].text.startswith(" !rm")  # no shell line: nobody saw its beginning
+        here.app.post_message(Paste("x" * 1_001))
+        await here.settle()
+        assert prompt.text == "[pasted 3: 1001 characters] "
+        await here.press("tab")
+        assert prompt.text == f"{'x' * 1_001} "
+        here.app.post_message(Paste("y" * 1_001))
+        await here.settle()
+        await here.press("backspace", "backspace")
+        assert prompt.text == f"{'x' * 1_001} "

@@ -18,7 +18,7 @@ from textual.timer import Timer
 
 from ollm_tui.tui.bindings import KeyGroup, register_keys
 from ollm_tui.tui.protocol.intents import SendMessage
-from ollm_tui.tui.terminal_references import References, TerminalExcerpt
+from ollm_tui.tui.terminal_references import FoldedPastes, References, TerminalExcerpt
 from ollm_tui.tui.widgets.prompt_menu import CompletingTextArea
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class Prompt(CompletingTextArea):
         self._recalled: int | None = None
         self._draft = ""
         self._references = References()
+        self._pastes = FoldedPastes()
         self._stored: PromptHistory | None = None
         """Where what is sent is remembered; None for nowhere."""
         self._keeping: Timer | None = None
@@ -106,9 +107,11 @@ class Prompt(CompletingTextArea):
         if self.menu_answers:
             self.accept()
             return
-        text = self.text.strip()
+        text = self._pastes.unfold(self.text).strip()
         if not text:
             return
+        if text[0] in "!/" and text[0] != self.text.lstrip()[0]:
+            text = f" {text}"  # a folded paste is neither a shell line nor a command: nobody saw its beginning
         self.text = ""
         if not self.sent or self.sent[-1] != text:
             self.sent = [*self.sent, text][-HISTORY:]
@@ -129,10 +132,21 @@ class Prompt(CompletingTextArea):
         gap = " " if before and not before[-1].isspace() else ""
         self.insert(f"{gap}{self._references.add(excerpt).token} ")
 
+    def action_complete(self) -> None:
+        """Open the folded paste before the cursor; else complete."""
+        row, column = self.cursor_location
+        token = self._pastes.token_before(self.document.get_line(row)[:column].rstrip(" "))
+        if token:
+            begin = self.document.get_line(row).rfind(token, 0, column)
+            self.replace(self._pastes.unfold(token), (row, begin), (row, begin + len(token)))
+        else:
+            super().action_complete()
+
     def action_delete_left(self) -> None:
         """Delete a character, or a whole token."""
         row, column = self.cursor_location
-        token = self._references.token_before(self.document.get_line(row)[:column])
+        before = self.document.get_line(row)[:column]
+        token = self._references.token_before(before) or self._pastes.token_before(before)
         if token and not self.selected_text:
             self.delete((row, column - len(token)), (row, column))
         else:
@@ -158,7 +172,8 @@ class Prompt(CompletingTextArea):
 
     async def _on_paste(self, event: events.Paste) -> None:
         # Escape sequences would be drawn raw and sent to the model. Textual runs the base's handler next.
-        event.text = _CONTROLS.sub("", event.text.replace("\r\n", "\n").replace("\r", "\n"))
+        text = _CONTROLS.sub("", event.text.replace("\r\n", "\n").replace("\r", "\n"))
+        event.text = self._pastes.fold(text)
 
     def on_text_area_changed(self) -> None:
         """Tell that the draft changed."""
@@ -170,7 +185,7 @@ class Prompt(CompletingTextArea):
     def _keep_draft(self) -> None:
         self._keeping = None
         if self._stored is not None:
-            self._store(self._stored.keep_draft, self.text)
+            self._store(self._stored.keep_draft, self._pastes.unfold(self.text))
 
     def _store(self, write: Callable[[str], None], text: str) -> None:
         async def in_order() -> None:
