@@ -119,8 +119,8 @@ class DecisionGuard:
         found = self._after(self.presses.last, self.presses.before, whole=whole)
         if found is not Readiness.READY:
             return found
-        self.presses.answer, self.presses.run = self.presses.run, ""  # as it seems, no beginning of a message
         if not twice or self.asked == (decision, self.presses.count - 1):
+            self.presses.answer, self.presses.run = self.presses.run, ""  # as it seems, no beginning of a message
             return found
         self.asked = (decision, self.presses.count)
         return Readiness.AGAIN

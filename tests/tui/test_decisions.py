@@ -154,6 +154,15 @@ def test_the_painting_of_an_earlier_change_starts_no_time() -> None:
     assert press(guard) is Readiness.READY
 
 
+def test_a_letter_that_is_asked_for_twice_may_begin_a_message() -> None:
+    guard, clock = guarded()
+    clock.advance(1)
+    guard.presses.add(character="D")
+    assert guard.press("deny all", twice=True) is Readiness.AGAIN
+    guard.presses.add(character="o")
+    assert guard.presses.run == "Do"
+
+
 class Decisions(RuleBasedStateMachine):
     """Random keys, times, arrivals and cancellations, beside a record that is kept in the plainest way."""
 
