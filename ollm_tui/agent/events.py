@@ -32,6 +32,8 @@ class _Event(Wire):
 
     id: int = 0
     time: str = ""
+    task: str | None = None
+    """The call whose sub-agent it comes from."""
 
 
 class SessionStartedEvent(_Event):

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 from ollm_tui.agent.events import LoggedResult, ToolCallEvent, ToolResultEvent
 from ollm_tui.agent.guard import RepetitionGuard, TurnLimitError
 from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.errors import ConfirmationDenied, InvalidArguments, PolicyDenied
+from ollm_tui.core.base.errors import ConfirmationDenied, InvalidArguments, PolicyDenied, ToolFailure, ToolNotFound
 from ollm_tui.core.base.results import ToolError, ToolResult
-from ollm_tui.core.execution.calls import CallOrder
+from ollm_tui.core.execution.calls import CallOrder, CallRemarks
 from ollm_tui.core.execution.executor import ToolExecutor
+from ollm_tui.core.tools.task import TaskOrder
 
 
 class CallRunner:
     """Runs a reply's calls and publishes what becomes of each."""
 
-    def __init__(self, executor: ToolExecutor, stream: EventStream) -> None:
+    def __init__(
+        self,
+        executor: ToolExecutor,
+        stream: EventStream,
+        tools: Collection[str] | None = None,
+        task: TaskOrder | None = None,
+    ) -> None:
+        """`tools` are all that run, for the sub-agent of `task`."""
         self._executor = executor
         self._stream = stream
+        self._tools = tools
+        self._task = task
         self._guard = RepetitionGuard()
         self._stuck = ""
 
@@ -37,7 +48,7 @@ class CallRunner:
         """Publish the calls before they run."""
         for call in calls:
             self._stream.publish(
-                ToolCallEvent(call_id=call.id, name=call.name, arguments=call.arguments, origin=call.origin)
+                ToolCallEvent(call_id=self._id_of(call), name=call.name, arguments=call.arguments, origin=call.origin)
             )
 
     async def run(self, calls: list[wire.ToolCall], signal: AbortSignal) -> list[ToolResult]:
@@ -56,15 +67,33 @@ class CallRunner:
             raise
 
     async def _run_one(self, call: wire.ToolCall, order: CallOrder, signal: AbortSignal) -> ToolResult:
-        if call.error is not None:
+        if (refusal := self._refusal(call)) is not None:
             order.done()
-            result = ToolResult.of_failure(InvalidArguments(call.error))
+            result = ToolResult.of_failure(refusal)
         else:
             result = await self._execute(call, order, signal)
         # What was cut for the model may be a hundred thousand entries in `data`: too many to hold up the screen.
         logged = await asyncio.to_thread(LoggedResult.of, result) if result.truncated else LoggedResult.of(result)
-        self._stream.publish(ToolResultEvent(call_id=call.id, result=logged))
+        self._stream.publish(ToolResultEvent(call_id=self._id_of(call), result=logged))
         return result
+
+    def _id_of(self, call: wire.ToolCall) -> str:
+        """Return the call's id in events: a model's own repeat in a sub-agent."""
+        return call.id if self._task is None else f"{self._task.call_id}.{call.id}"
+
+    def _refusal(self, call: wire.ToolCall) -> ToolFailure | None:
+        """Return why a call cannot even be judged."""
+        if call.error is not None:
+            return InvalidArguments(call.error)
+        if self._tools is None:
+            return None
+        try:
+            name = self._executor.registry.resolve(call.name, call.arguments).tool.name
+        except ToolFailure as unknown:
+            return unknown
+        if name in self._tools:
+            return None
+        return ToolNotFound(f"{name} is not one of your tools. You have {', '.join(sorted(self._tools)) or 'none'}.")
 
     async def _execute(self, call: wire.ToolCall, order: CallOrder, signal: AbortSignal) -> ToolResult:
         question = self._guard.question(call.name, call.arguments)
@@ -73,7 +102,13 @@ class CallRunner:
             self._stuck = f"{call.name}: {question}."
             return ToolResult.of_failure(PolicyDenied(f"Not run: {question}."))
         result = await self._executor.execute(
-            call.name, call.arguments, signal, call_id=call.id, origin=call.origin, order=order, question=question
+            call.name,
+            call.arguments,
+            signal,
+            call_id=self._id_of(call),
+            origin=call.origin,
+            order=order,
+            remarks=CallRemarks(question, "" if self._task is None else self._task.name),
         )
         if question:
             self._guard.forget(call.name, call.arguments)

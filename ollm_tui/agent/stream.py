@@ -10,7 +10,9 @@ from ollm_tui.agent.events import (
     ConfirmationSettledEvent,
     Event,
     TodosChangedEvent,
+    ToolCallEvent,
     ToolOutputEvent,
+    ToolResultEvent,
 )
 from ollm_tui.core.base.clock import Clock, SystemClock, iso_time
 from ollm_tui.core.bus.message_bus import MessageBus
@@ -36,6 +38,8 @@ class EventStream:
         self._last_id = 0
         self._todos: TodosChanged | None = None
         self._readers: dict[object, Reader] = {}
+        self._tasks: dict[str, str] = {}
+        """The open calls of sub-agents, each with the call that began its sub-agent."""
         self._unsubscribe = bus.subscribe(self._on_notice)
 
     def close(self) -> None:
@@ -62,7 +66,14 @@ class EventStream:
     def publish(self, event: Event) -> Event:
         """Stamp an event, hand it to all readers, and return it."""
         self._last_id += 1
-        stamped = event.model_copy(update={"id": self._last_id, "time": iso_time(self._clock.now())})
+        changes: dict[str, object] = {"id": self._last_id, "time": iso_time(self._clock.now())}
+        if self._tasks and isinstance(event, ConfirmationRequestedEvent | ConfirmationSettledEvent | ToolOutputEvent):
+            changes["task"] = self._tasks.get(event.call_id)
+        stamped = event.model_copy(update=changes)
+        if event.task is not None and isinstance(event, ToolCallEvent):
+            self._tasks[event.call_id] = event.task
+        elif isinstance(event, ToolResultEvent):
+            self._tasks.pop(event.call_id, None)
         for reader in list(self._readers.values()):
             try:
                 reader(stamped)

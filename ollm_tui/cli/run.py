@@ -128,13 +128,13 @@ def _as_text() -> Callable[[Event], None]:
                 sys.stdout.write(text)
                 sys.stdout.flush()
                 at_line_start = text.endswith("\n")
-            case AssistantMessageEvent():
+            case AssistantMessageEvent(task=None):
                 if not at_line_start:
                     sys.stdout.write("\n")
                     sys.stdout.flush()
                     at_line_start = True
             case ToolCallEvent(name=name):
-                say(f"> {visible(name)}")
+                say(f"{'  ' if event.task else ''}> {visible(name)}")
             case ToolResultEvent(result=result):
                 say(f"  {visible(result.error.message if result.error else result.return_display.split(chr(10))[0])}")
             case ConfirmationSettledEvent(outcome=outcome, by=by):
@@ -181,7 +181,7 @@ class _Summary:
 
     def take(self, event: Event) -> None:
         match event:
-            case AssistantMessageEvent(text=text) if text:
+            case AssistantMessageEvent(text=text, task=None) if text:
                 self._texts.append(text)
             case ToolCallEvent():
                 self._calls[event.call_id] = {
@@ -189,6 +189,8 @@ class _Summary:
                     "name": event.name,
                     "arguments": event.arguments,
                 }
+                if event.task is not None:
+                    self._calls[event.call_id]["task"] = event.task
             case ToolResultEvent():
                 # a resumed session's first results end calls of the turn before
                 self._calls.setdefault(event.call_id, {"id": event.call_id})["result"] = event.result.model_dump(

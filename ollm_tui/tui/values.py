@@ -268,6 +268,8 @@ class CallEntry:
     """How it was allowed or refused, in words."""
     picture: str = ""
     """A small picture of what it shows, as PNG in base64."""
+    steps: tuple[CallEntry, ...] = ()
+    """The calls of the sub-agent that it began, without their outputs."""
     logged: LoggedAt | None = None
     """Where its text is in the log; None while the log does not have it."""
     stored: bool = False

@@ -49,6 +49,7 @@ CALLS: dict[str, dict[str, JsonValue]] = {
     "memory_search": {"query": "k"},
     "write_todos": {"action": "add", "task": "t"},
     "propose_plan": {"steps": [{"task": "t", "paths": ["a.txt"]}]},
+    "task": {"description": "d", "prompt": "p"},
     "exec": {"command": "true", "workdir": ".", "timeout": 5},
     "file_read": {"path": "a.txt", "startLine": 1},
     "file_write": {"path": "a.txt", "content": "y"},

@@ -47,6 +47,7 @@ ARGUMENTS: dict[str, dict[str, object]] = {
     "browser": {"action": "open", "url": "http://127.0.0.1:9/x"},
     "write_file": {"path": "new/a.txt", "content": "one\n"},
     "write_todos": {"action": "add", "task": "one"},
+    "task": {"description": "one", "prompt": "one"},
     "propose_plan": {"steps": [{"task": "one", "commands": ["echo *"]}]},
 }
 ALIASES = ("exec", "file_read", "file_write", "file_search", "list_directory")

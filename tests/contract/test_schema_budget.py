@@ -9,7 +9,7 @@ import re
 from ollm_tui.core.tools.builtin import BUILTIN_TOOLS
 from ollm_tui.core.tools.schema import SchemaFormat, function_schema
 
-ALL_TOOLS_TOKENS = 4_400
+ALL_TOOLS_TOKENS = 4_515
 REDUCED = ("read_file", "ls", "grep", "glob", "edit_file", "shell")
 """What is sent where the window is below 8k."""
 REDUCED_TOKENS = 800

@@ -49,6 +49,10 @@ class TurnHooks:
         self._continued += 1
         return more
 
+    async def after_task(self, name: str, signal: AbortSignal) -> None:
+        """Tell that a sub-agent has answered."""
+        await self._hooks.about(HookEvent.SUBAGENT_STOP, {"stop_hook_active": False, "agent_type": name}, signal)
+
     async def before_compaction(self, hint: str | None, signal: AbortSignal) -> None:
         """Tell that earlier messages give way, with the person's words where they wanted it."""
         trigger = "auto" if hint is None else "manual"

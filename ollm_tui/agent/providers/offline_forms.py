@@ -276,6 +276,13 @@ FORMS: tuple[Form, ...] = (
         r"commit (?:-m|with (?:the )?message:?) (?P<message>.+)",
         verbatim=True,
     ),
+    _form(
+        "have a sub-agent FORM",
+        "task",
+        r"(?:have |let )?(?:a |the )?sub-?agent (?:to )?(?P<prompt>.+)",
+        verbatim=True,
+        description="one form",
+    ),
     _form("search code WORDS", "search_code", r"(?:search (?:the )?code|code search)(?: for)?:?\s+(?P<query>.+)"),
     _form(
         "delete folder FOLDER",

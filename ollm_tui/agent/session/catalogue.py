@@ -287,7 +287,7 @@ def how_it_broke_off(path: Path) -> str:
         match event:
             case UserMessageEvent():
                 busy, last = "a turn was running", event.text
-            case AssistantMessageEvent(text=text) if text.strip():
+            case AssistantMessageEvent(text=text, task=None) if text.strip():
                 last = text
             case TurnFinishedEvent():
                 busy = "nothing was running"

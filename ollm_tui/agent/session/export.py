@@ -70,7 +70,8 @@ def _said(event: Event) -> str:
             return f"## You, {_moment(event.time)}\n\n{visible_block(event.text)}\n"
         case AssistantMessageEvent(text=text) if text.strip():
             cut = "\n\n*The answer was cut off here.*" if event.partial else ""
-            return f"## Answer, {_moment(event.time)}\n\n{visible_block(text)}{cut}\n"
+            who = f"## Answer, {_moment(event.time)}" if event.task is None else "### The sub-agent"
+            return f"{who}\n\n{visible_block(text)}{cut}\n"
         case ConfirmationSettledEvent(outcome=outcome, by=by):
             why = f": {_plain(event.reason)}" if event.reason else ""
             return f"*{outcome.value.capitalize()} by {_plain(by)}{why}*\n"
@@ -87,11 +88,12 @@ def _said(event: Event) -> str:
 
 
 def _call(call: ToolCallEvent | None, result: LoggedResult | None) -> str:
+    by = "" if call is None or call.task is None else "by a sub-agent, "
     name = "unknown" if call is None else visible(call.name).replace("`", "")
     ended = "without a result" if result is None else "ok" if result.error is None else result.error.type
     arguments = "" if call is None else _fenced(json.dumps(call.arguments, indent=2, ensure_ascii=False), "json")
     content = "" if result is None else _fenced(_full_text(result))
-    return f"### `{name}`: {_plain(ended)}\n\n{arguments}{content}".rstrip() + "\n"
+    return f"### `{name}`: {by}{_plain(ended)}\n\n{arguments}{content}".rstrip() + "\n"
 
 
 def _full_text(result: LoggedResult) -> str:

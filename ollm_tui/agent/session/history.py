@@ -62,8 +62,8 @@ class _History:
     reply: tuple[ToolCall, ...] = ()
     """The calls of the last reply, whose results come behind it in their order."""
     results: dict[str, tuple[int, LoggedResult]] = field(default_factory=dict[str, tuple[int, LoggedResult]])
-    unanswered: dict[str, None] = field(default_factory=dict[str, None])
-    """The calls without a result, in their order."""
+    unanswered: dict[str, str | None] = field(default_factory=dict[str, str | None])
+    """The calls without a result, in their order, each with the call whose sub-agent made it."""
     asked: set[str] = field(default_factory=set[str])
     turn_open: bool = False
     last_id: int = 0
@@ -71,6 +71,9 @@ class _History:
     def take(self, event: Event) -> None:
         """Add what an event says to the history."""
         self.last_id = event.id or self.last_id
+        if event.task is not None:  # a sub-agent's: not of this history, but for what it left open
+            self._take_call(event)
+            return
         match event:
             case UserMessageEvent(text=text):
                 self._end_reply()
@@ -95,8 +98,8 @@ class _History:
         waiting = tuple(waits) if ask_again else ()
         kept = {call.id for call in waiting}
         closing: list[Event] = [
-            ToolResultEvent(call_id=call_id, result=_interrupted(ran=call_id not in self.asked))
-            for call_id in self.unanswered
+            ToolResultEvent(call_id=call_id, result=_interrupted(ran=call_id not in self.asked), task=task)
+            for call_id, task in self.unanswered.items()
             if call_id not in kept
         ]
         if self.turn_open and not waiting:
@@ -116,7 +119,7 @@ class _History:
     def _take_call(self, event: Event) -> None:
         match event:
             case ToolCallEvent(call_id=call_id):
-                self.unanswered[call_id] = None
+                self.unanswered[call_id] = event.task
                 self.asked.discard(call_id)
             case ConfirmationRequestedEvent(call_id=call_id):
                 self.asked.add(call_id)
@@ -124,7 +127,8 @@ class _History:
                 self.asked.discard(call_id)
             case ToolResultEvent(call_id=call_id, result=result):
                 self.unanswered.pop(call_id, None)
-                self.results[call_id] = (event.id, result)
+                if event.task is None:
+                    self.results[call_id] = (event.id, result)
             case _:
                 pass
 

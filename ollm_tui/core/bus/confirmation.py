@@ -100,12 +100,25 @@ class ConfirmationRequest(Wire):
     details: ConfirmationDetails
     reason: str = ""
     """One sentence naming the deciding rule."""
-    origin: Origin = Origin.MODEL
+    origin: str = Origin.MODEL
+    """Who proposed the call, as `origin_of` words it."""
     created_at: str
     timeout: float | None = None
     deadline: str | None = None
     replaces: str | None = None
     """The request that this one follows, as its arguments or what it is about changed after that was shown."""
+
+    @property
+    def proposed_by(self) -> Origin:
+        """The origin without the name of a sub-agent."""
+        kind, _, _ = self.origin.partition(", task:")
+        return Origin.MODEL if kind.startswith("task:") else Origin(kind)
+
+
+def origin_of(origin: Origin, task: str) -> str:
+    """Return an origin in words, with the name of the sub-agent where one proposed the call."""
+    named = f"task:{task}"
+    return origin if not task else named if origin is Origin.MODEL else f"{origin}, {named}"
 
 
 class ConfirmationResponse(Wire):

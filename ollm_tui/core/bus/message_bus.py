@@ -99,7 +99,7 @@ class MessageBus:
         *,
         call_id: str = "",
         reason: str = "",
-        origin: Origin = Origin.MODEL,
+        origin: str = Origin.MODEL,
         replaces: str | None = None,
     ) -> OpenConfirmation:
         """Put a confirmation into the queue; whoever does awaits its `settlement`."""

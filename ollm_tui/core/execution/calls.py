@@ -180,6 +180,15 @@ class CallOrder:
         self._done.set()
 
 
+class CallRemarks(NamedTuple):
+    """What a caller adds to a call."""
+
+    question: str = ""
+    """Why a person is asked whatever the policy says."""
+    task: str = ""
+    """The name of the sub-agent that proposed it."""
+
+
 @dataclass
 class CallContext:
     """One call on its way through the pipeline."""
@@ -195,8 +204,7 @@ class CallContext:
     tool: str = ""
     digest: str = ""
     """Of the validated arguments, once it is judged."""
-    question: str = ""
-    """Why a person is asked whatever the policy says; from the caller."""
+    remarks: CallRemarks = field(default_factory=CallRemarks)
     hooked: HookWord = field(default_factory=HookWord)
     """What hooks made of its arguments as they are now."""
     ran_with: JsonObject | None = None

@@ -17,7 +17,7 @@ from ollm_tui.core.base.results import ExecutionPlace, ToolResult, UpdateOutput
 from ollm_tui.core.bus.message_bus import MessageBus
 from ollm_tui.core.bus.states import CallState, Origin
 from ollm_tui.core.execution.call_hooks import HookedCall
-from ollm_tui.core.execution.calls import CallContext, CallOrder, Transition
+from ollm_tui.core.execution.calls import CallContext, CallOrder, CallRemarks, Transition
 from ollm_tui.core.execution.journaling import CallJournal
 from ollm_tui.core.execution.judging import CallJudge, ExecutorOptions, Judged
 from ollm_tui.core.execution.permission import PermissionGate
@@ -28,7 +28,7 @@ from ollm_tui.core.policy.audit import AuditEvent
 from ollm_tui.core.policy.command_warnings import ShellCommandReader
 from ollm_tui.core.policy.engine import PolicyEngine
 from ollm_tui.core.policy.rules import Decision
-from ollm_tui.core.tools.context import ToolContext
+from ollm_tui.core.tools.context import TaskService, ToolContext
 from ollm_tui.core.tools.registry import ToolRegistry
 
 log = logging.getLogger(__name__)
@@ -86,6 +86,10 @@ class ToolExecutor(CallJudge):
         if self._journal is not None:
             await self._journal.settle()
 
+    def offer_tasks(self, tasks: TaskService) -> None:
+        """Let calls have sub-agents work."""
+        self._context = replace(self._context, tasks=tasks)
+
     async def execute(
         self,
         name: str,
@@ -96,7 +100,7 @@ class ToolExecutor(CallJudge):
         call_id: str = "",
         origin: Origin = Origin.USER,
         order: CallOrder | None = None,
-        question: str = "",
+        remarks: CallRemarks = CallRemarks(),  # noqa: B008  # frozen
     ) -> ToolResult:
         """Take a call through the whole pipeline. Never raises but for asyncio's own cancellation.
 
@@ -108,7 +112,7 @@ class ToolExecutor(CallJudge):
             call_id: The id in events and audit; a new one where it is empty.
             origin: Who proposed the call.
             order: The position among others that are asked about and run in order.
-            question: Why a person is asked whatever the policy allows.
+            remarks: What the agent knows of the call.
         """
         context = CallContext(
             call_id=call_id or self._ids.new_id("call"),
@@ -119,7 +123,7 @@ class ToolExecutor(CallJudge):
             order=order or CallOrder(),
             arguments=arguments,
             tool=name,
-            question=question,
+            remarks=remarks,
         )
         ended: str | None = OperationCancelled.type  # what the audit says where asyncio itself ends the call
         try:

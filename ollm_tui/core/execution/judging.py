@@ -47,6 +47,7 @@ from ollm_tui.core.tools.plan_grants import PlanGrant
 from ollm_tui.core.tools.propose_plan import PROPOSE_PLAN
 from ollm_tui.core.tools.registry import ToolRegistry
 from ollm_tui.core.tools.schema import function_schema
+from ollm_tui.core.tools.task import TASK
 
 QUOTING = (EditTargetNotFound, EditTargetAmbiguous, EditNoChange)
 """Errors whose message quotes the file: about a protected file they wait for the person's answer."""
@@ -122,8 +123,8 @@ class CallJudge:
     def offered_schemas(self) -> list[JsonObject]:
         """Return the schemas of all tools that the policy lets exist, sorted by name; a plan's in mode plan alone."""
         tools = [tool for tool in self.registry.list() if self.policy.is_available(tool)]
-        planning = self.mode is Mode.PLAN
-        return [function_schema(tool) for tool in tools if planning or tool.name != PROPOSE_PLAN.name]
+        offered = {PROPOSE_PLAN: self.mode is Mode.PLAN, TASK: self._context.tasks is not None}
+        return [function_schema(tool) for tool in tools if offered.get(tool, True)]
 
     async def change_policy(self, change: Callable[[PolicyEngine], PolicyEngine], workspace: Workspace) -> None:
         """Go on under what `change` makes of the policy, in this workspace; never while an approval is saved."""
@@ -283,7 +284,7 @@ class CallJudge:
     ) -> Judged:
         call = await self._call_to_judge(invocation, origin, signal)
         if asked is not None:
-            word, own = asked.hooked, (Floor(Decision.ASK, asked.question),) if asked.question else ()
+            word, own = asked.hooked, (Floor(Decision.ASK, asked.remarks.question),) if asked.remarks.question else ()
             remark = "; ".join(filter(None, (call.remark, word.remark)))
             call = replace(call, floors=(*call.floors, *own, *word.floors), remark=remark)
         if self.plan is not None and self.plan.concerns(call):

@@ -11,7 +11,7 @@ from ollm_tui.core.base.errors import (
     SandboxUnavailable,
 )
 from ollm_tui.core.base.results import ExecutionPlace
-from ollm_tui.core.bus.confirmation import ConfirmationResponse
+from ollm_tui.core.bus.confirmation import ConfirmationResponse, origin_of
 from ollm_tui.core.bus.message_bus import MessageBus, OpenConfirmation
 from ollm_tui.core.bus.states import ConfirmationState
 from ollm_tui.core.execution.call_hooks import HookedCall
@@ -133,7 +133,7 @@ class PermissionGate:
                 self._timeout,
                 call_id=context.call_id,
                 reason=judged.explanation.reason,
-                origin=context.origin,
+                origin=origin_of(context.origin, context.remarks.task),
                 replaces=replaces,
             )
             try:

@@ -25,6 +25,7 @@ from ollm_tui.core.tools.run_tests import RUN_TESTS
 from ollm_tui.core.tools.search_code import SEARCH_CODE
 from ollm_tui.core.tools.shell import SHELL
 from ollm_tui.core.tools.shell_jobs import SHELL_KILL, SHELL_OUTPUT
+from ollm_tui.core.tools.task import TASK
 from ollm_tui.core.tools.web_fetch import HTTP_FETCH, WEB_FETCH
 from ollm_tui.core.tools.web_search import WEB_SEARCH
 from ollm_tui.core.tools.write_file import WRITE_FILE
@@ -45,6 +46,7 @@ BUILTIN_TOOLS: tuple[AnyTool, ...] = (
         SHELL,
         SHELL_KILL,
         SHELL_OUTPUT,
+        TASK,
         WEB_FETCH,
         WEB_SEARCH,
         WRITE_FILE,

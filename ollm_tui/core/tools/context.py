@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
@@ -13,6 +13,7 @@ from ollm_tui.core.files.snapshots import SeenFiles
 from ollm_tui.core.sandbox.engines import Sandbox
 
 if TYPE_CHECKING:
+    from ollm_tui.core.base.abort import AbortSignal
     from ollm_tui.core.browser.session import BrowserSession
     from ollm_tui.core.fence.workspace import Workspace
     from ollm_tui.core.files.trash import Trash
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ollm_tui.core.storage.store import Store
     from ollm_tui.core.todos.todo_list import TodoList
     from ollm_tui.core.tools.plan_grants import PlanGrant
+    from ollm_tui.core.tools.task import TaskOrder
     from ollm_tui.core.web.client import WebAccess
 
 
@@ -110,6 +112,8 @@ class ToolContext:
     sandbox: Sandbox = field(default_factory=Sandbox)
     adopt_plan: Callable[[tuple[PlanGrant, ...]], None] | None = None
     """Lets an approved plan bind; the executor sets it."""
+    tasks: TaskService | None = None
+    """Runs sub-agents; an agent sets it."""
     attended: bool = False
     """A person is at the dashboard and can answer and type."""
     call_id: str = ""
@@ -167,6 +171,18 @@ class ToolContext:
         from ollm_tui.core.todos.todo_list import TodoList
 
         return TodoList(self.defaults.store, self.fence.root)
+
+
+class TaskService(Protocol):
+    """Runs sub-agents."""
+
+    def unknown_tools(self, names: Sequence[str]) -> list[str]:
+        """Return those of the names that no sub-agent can have."""
+        ...
+
+    async def run(self, order: TaskOrder, signal: AbortSignal) -> str:
+        """Return the sub-agent's last text. Raises ToolFailure."""
+        ...
 
 
 @dataclass(frozen=True)

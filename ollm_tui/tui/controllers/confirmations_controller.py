@@ -92,7 +92,7 @@ class ConfirmationsController:
         confirmation = self._bus.find(event.request.id)
         if confirmation is None:
             return None
-        if said and confirmation.request.origin is not Origin.USER:
+        if said and confirmation.request.origin != Origin.USER:
             self._said[confirmation.id] = said
         preview = confirmation.details.preview
         if preview is not None and preview.kind == "diff":
@@ -167,7 +167,7 @@ class ConfirmationsController:
         """Return the calls of those of these confirmations that are open."""
         found = (self._bus.find(item_id) for item_id in item_ids)
         return {
-            item.id: CallToJudge(item.details.tool_name, item.details.args, item.request.origin, item.call_id)
+            item.id: CallToJudge(item.details.tool_name, item.details.args, item.request.proposed_by, item.call_id)
             for item in found
             if item is not None
         }

@@ -52,7 +52,10 @@ SENTENCE_LIMIT = 400
 """Characters, from the end."""
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=\S)")
 
-SUBJECTS = ("path", "command", "pattern", "url", "selector", "query", "from", "action", "key", "id", "language")
+SUBJECTS = (
+    *("path", "command", "pattern", "url", "selector", "query", "from", "action", "key", "id", "language"),
+    "description",
+)
 """Arguments that say best what a call is about, best first."""
 
 
@@ -68,12 +71,16 @@ class ConversationController:
     _before: dict[str, int | None] = field(default_factory=dict[str, int | None])
     """The characters of the last answer before each of its calls."""
     _calls: dict[str, CallEntry] = field(default_factory=dict[str, CallEntry])
+    _said: dict[str, str] = field(default_factory=dict[str, str])
+    """What the sub-agents said last."""
     _ordinals: dict[str, int] = field(default_factory=dict[str, int])
     _asked_at: datetime | None = None
     _count: int = 0
 
     def fold(self, event: Event, ordinal: int | None = None) -> list[Change]:
         """Return what an event changes; `ordinal` numbers a requested confirmation."""
+        if event.task is not None:
+            return self._fold_step(event, event.task, ordinal)
         match event:
             case SessionStartedEvent():
                 self.model = event.model or event.provider
@@ -109,9 +116,12 @@ class ConversationController:
                     entries.update((entry.id, entry) for entry in change.entries)
         return tuple(entries.values())
 
-    def sentence_before(self, call_id: str) -> str:
-        """Return the last sentence of the model's last answer to this message before a call, on one line."""
-        text = self._last.text[: self._before.get(call_id)] if self._last is not None else ""
+    def sentence_before(self, call_id: str, task: str | None = None) -> str:
+        """Return the last sentence before a call of the model's last answer, or of a sub-agent's, on one line."""
+        if task is not None:
+            text = self._said.get(task, "")
+        else:
+            text = self._last.text[: self._before.get(call_id)] if self._last is not None else ""
         lines = text.strip().rsplit("\n", 1)
         sentences = SENTENCE_END.split(lines[-1].strip())
         return sentences[-1][-SENTENCE_LIMIT:]
@@ -128,6 +138,32 @@ class ConversationController:
                 return self._returned(event)
             case ConfirmationSettledEvent():
                 return self._answered(event)
+
+    def _fold_step(self, event: Event, task: str, ordinal: int | None) -> list[Change]:
+        """Return how an event of a sub-agent changes the call that began it."""
+        call = self._calls.get(task)
+        if call is None:
+            return []
+        steps = {step.id: step for step in call.steps}
+        match event:
+            case ToolCallEvent(call_id=step_id):
+                steps[step_id] = CallEntry(step_id, event.name, summary_of(event.arguments))
+            case ConfirmationRequestedEvent(call_id=step_id) if step_id in steps:
+                steps[step_id] = replace(steps[step_id], state=CallState.WAITING, ordinal=ordinal)
+            case ConfirmationSettledEvent(call_id=step_id) if step_id in steps:
+                steps[step_id] = replace(steps[step_id], state=CallState.RUNNING)
+            case ToolResultEvent(call_id=step_id, result=result) if step_id in steps:
+                outcome = CallOutcome.of_error(None if result.error is None else result.error.type)
+                ended = replace(steps[step_id], state=CallState.DONE, outcome=outcome, duration_ms=result.duration_ms)
+                steps[step_id] = replace(ended, exit_code=result.exit_code)
+            case AssistantMessageEvent(text=text):
+                self._said[task] = text
+                return []
+            case NoticeEvent(text=text):
+                return [self._note(f"Sub-agent: {text}", NoteKind.NOTICE)]
+            case _:
+                return []
+        return [self._put(replace(call, steps=tuple(steps.values())))]
 
     def _fold_note(
         self, event: MemoryRecalledEvent | AttachedEvent | CompactedEvent | NoticeEvent | ErrorEvent
@@ -204,6 +240,7 @@ class ConversationController:
     def _returned(self, event: ToolResultEvent) -> list[Change]:
         self._asked_at = _moment(event.time)  # the model's own time begins when it has the results
         call = self._calls.pop(event.call_id, None)
+        self._said.pop(event.call_id, None)
         if call is None:
             return []
         result, begun = event.result, call.logged

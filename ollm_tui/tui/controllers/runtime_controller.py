@@ -244,7 +244,8 @@ class RuntimeController:
             self._status.mode_read()
         match event:
             case ConfirmationRequestedEvent():
-                ordinal = self._confirmations.requested(event, self._conversation.sentence_before(event.call_id))
+                sentence = self._conversation.sentence_before(event.call_id, event.task)
+                ordinal = self._confirmations.requested(event, sentence)
             case ConfirmationSettledEvent():
                 self._confirmations.settled(event)
             case TodosChangedEvent():
@@ -254,7 +255,7 @@ class RuntimeController:
                 self._start(self._memory.changed())
             case UserMessageEvent():
                 self._status.offer_nothing()
-            case UsageEvent():
+            case UsageEvent(task=None):
                 self._status.tokens_used(event)
             case _:
                 pass

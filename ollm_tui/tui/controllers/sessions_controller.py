@@ -141,7 +141,7 @@ class SessionsController:
             match event:
                 case UserMessageEvent(text=text):
                     pieces.append(f"\nYOU\n{visible_block(text)}")
-                case AssistantMessageEvent(text=text) if text.strip():
+                case AssistantMessageEvent(text=text, task=None) if text.strip():
                     pieces.append(f"\nANSWER\n{visible_block(text)}")
                 case ToolCallEvent(name=name, arguments=arguments):
                     pieces.append(f"> {visible(name)} {visible(summary_of(arguments))}")

@@ -70,6 +70,8 @@ class TurnsController:
             case intents.InterruptTurn():
                 if self._interrupt():
                     self._post_activity(self._activity.stopping())
+            case intents.StopTask(call_id):
+                self._agent.tasks.stop(call_id)
             case intents.CompactConversation(hint):
                 if self._task is None:
                     self._task = asyncio.get_running_loop().create_task(self._finish(self._compact(hint)))
@@ -190,7 +192,7 @@ class ActivityTracker:
                 return ActivityUpdate(Activity.THINKING)
             case _ if stopping:
                 return None
-            case ReasoningDeltaEvent() | AssistantMessageEvent():
+            case ReasoningDeltaEvent() | AssistantMessageEvent(task=None):
                 return ActivityUpdate(Activity.THINKING)
             case TextDeltaEvent(text=text):
                 return self._streaming(text)

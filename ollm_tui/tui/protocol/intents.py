@@ -100,6 +100,13 @@ class InterruptTurn(TurnIntent):
     """Stop the running turn."""
 
 
+@dataclass
+class StopTask(TurnIntent):
+    """Stop one sub-agent; the turn goes on without its result."""
+
+    call_id: str
+
+
 class EntryIntent(Intent):
     """Base of the intents about entries whose text is in the log alone."""
 

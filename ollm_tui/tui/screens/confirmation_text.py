@@ -159,8 +159,8 @@ def _circumstances(case: ConfirmationCase) -> list[StyledLine]:
         rows.append(_fact("Where", where[0] + (f"   and {len(where) - 1} more" if len(where) > 1 else "")))
     if case.reason:
         rows.append(_fact("Why", case.reason))
-    if (origin := case.item.request.origin) is not Origin.MODEL:
-        rows.append(_fact("From", origin.value))
+    if (origin := case.item.request.origin) != Origin.MODEL:
+        rows.append(_fact("From", visible(origin)))
     return rows
 
 

@@ -29,6 +29,7 @@ OUTCOME_WORDS = {
     CallOutcome.CANCELLED: ("STOPPED", TextRole.WARNING),
 }
 NAME_CELLS = 12
+STATE_CELLS = 8
 LINE_CELLS = 90
 """On wide screens the state stays this near to the call."""
 BODY_INDENT = 4
@@ -78,7 +79,8 @@ def state_word(entry: CallEntry, *, asks: bool = False) -> tuple[str, TextRole]:
         return OUTCOME_WORDS[entry.outcome]
     if asks:
         return "INPUT", TextRole.WARNING
-    return ("WAIT", TextRole.WARNING) if entry.state is CallState.WAITING else ("RUN", TextRole.ACCENT)
+    waits = CallState.WAITING in (entry.state, *(step.state for step in entry.steps))
+    return ("WAIT", TextRole.WARNING) if waits else ("RUN", TextRole.ACCENT)
 
 
 def call_body(entry: CallEntry, preview: Preview | None) -> list[Block]:
@@ -104,7 +106,7 @@ def _after(entry: CallEntry, question: Confirmation | None, now: float) -> str:
 
 
 def _body(entry: CallEntry, preview: Preview | None) -> list[StyledLine]:
-    rows: list[StyledLine] = []
+    rows = [_step_line(step) for step in entry.steps]
     if preview is not None:
         if preview.kind == "diff":
             rows.append(line((preview_title(preview), TextRole.MUTED)))
@@ -127,6 +129,15 @@ def _body(entry: CallEntry, preview: Preview | None) -> list[StyledLine]:
     if entry.verdict:
         rows.append(line((visible(entry.verdict), TextRole.MUTED)))
     return [_indented(one) for one in rows] or [line((" " * BODY_INDENT + "nothing to show yet", TextRole.MUTED))]
+
+
+def _step_line(step: CallEntry) -> StyledLine:
+    """Return a call of a sub-agent on one line."""
+    number = f" #{step.ordinal} F8" if step.state is CallState.WAITING and step.ordinal is not None else ""
+    state, role = state_word(step)
+    name = (f"{visible(step.tool):<{NAME_CELLS - 1}} ", TextRole.STRONG)
+    after = (number or _after(step, None, 0), TextRole.MUTED)
+    return line((f"{state:<{STATE_CELLS}}", role), name, visible(step.summary), after, hang=STATE_CELLS + NAME_CELLS)
 
 
 def _indented(one: StyledLine) -> StyledLine:

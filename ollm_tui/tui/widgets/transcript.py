@@ -13,7 +13,7 @@ from textual.timer import Timer
 
 from ollm_tui.tui.bindings import KeyGroup, register_keys
 from ollm_tui.tui.entry_texts import has_words, is_stored, source_of
-from ollm_tui.tui.protocol.intents import FindEntry
+from ollm_tui.tui.protocol.intents import FindEntry, StopTask
 from ollm_tui.tui.values import (
     AnswerGrew,
     CallEntry,
@@ -27,6 +27,9 @@ from ollm_tui.tui.values import (
 )
 from ollm_tui.tui.widgets.entry_blocks import EntryComposer
 from ollm_tui.tui.widgets.scroll_surface import ScrollSurface
+
+TASK = "task"
+"""The tool whose calls are sub-agents."""
 
 LIVE_INTERVAL = 0.05
 """Least seconds between paintings of a growing answer."""
@@ -45,6 +48,7 @@ class Transcript(ScrollSurface):
         Binding("enter,space", "fold", "Fold", id="chat.toggle", tooltip="Open or fold the marked entry", show=False),
         Binding("c", "copy", "Copy", id="chat.copy", tooltip="Copy the marked entry to the clipboard", show=False),
         Binding("u", "undo", "Undo", id="chat.undo", tooltip="Show what the marked call changed; undo it"),
+        Binding("escape", "stop_task", "Stop it", id="chat.stop", tooltip="Stop the marked sub-agent alone"),
         Binding("g,home", "top", "Top", id="chat.top", tooltip="Go to the beginning", show=False),
         Binding("G,end", "follow", "End", id="chat.end", tooltip="Go to the end and follow it", show=False),
         Binding("pageup", "page(-1)", "Page up", id="chat.page_up", tooltip="Scroll one page up", show=False),
@@ -175,9 +179,17 @@ class Transcript(ScrollSurface):
             self.post_message(self.CopyAsked(source_of(entry)))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether a key works now: only a finished call can be undone."""
+        """Return whether a key works now: only a finished call can be undone, only a running sub-agent stopped."""
         entry = self.chosen_entry
+        if action == "stop_task":
+            return isinstance(entry, CallEntry) and entry.outcome is None and entry.tool == TASK
         return action != "undo" or (isinstance(entry, CallEntry) and entry.outcome is not None)
+
+    def action_stop_task(self) -> None:
+        """Stop the marked sub-agent."""
+        entry = self.chosen_entry
+        if isinstance(entry, CallEntry):
+            self.post_message(StopTask(entry.id))
 
     def action_undo(self) -> None:
         """Show what the marked call changed."""

@@ -61,6 +61,7 @@ CALLS: list[tuple[str, JsonObject]] = [
     ("memory_search", {"query": "k"}),
     ("write_todos", {"action": "add", "task": "t"}),
     ("delete_file", {"path": "b.txt"}),
+    ("task", {"description": "d", "prompt": "p"}),
     ("propose_plan", {"steps": [{"task": "t"}]}),
 ]
 
@@ -102,12 +103,13 @@ async def test_every_builtin_tool_runs_without_services(tmp_path: Path, monkeypa
         assert {name for name, _ in calls} == names
         results = [(name, await executor.execute(name, arguments)) for name, arguments in calls]
     failed = {name: result.error.type for name, result in results if result.error is not None}
-    # A local server must be listed, and no search provider is configured.
+    # A local server must be listed, and no search provider is configured, nor is there an agent.
     assert failed == {
         "install_package": "ValidationError",  # an index is needed for more
         "web_fetch": "UrlNotAllowedError",
         "http_fetch": "UrlNotAllowedError",
         "web_search": "SearchError",
+        "task": "TaskError",
     }
     assert dict(results)["memory_get"].llm_content == "v"
 
@@ -142,7 +144,7 @@ async def test_what_every_tool_returns_fits_its_schema(tmp_path: Path, monkeypat
                     schema = returns_schema(tool)
                     assert errors(data, schema) == [], (name, data)
                     checked.add(name)
-    assert checked == {tool.name for tool in builtin_tools()} - {"install_package", "web_search"}
+    assert checked == {tool.name for tool in builtin_tools()} - {"install_package", "web_search", "task"}
 
 
 def test_schemas_of_what_is_returned_name_the_parts(capsys: pytest.CaptureFixture[str]) -> None:

@@ -436,6 +436,7 @@ STRICTLY_ASKED: dict[str, JsonObject] = {
     "propose_plan": {"steps": [{"task": "t"}]},
 }
 STRICTLY_ALLOWED: dict[str, JsonObject] = {
+    "task": {"description": "d", "prompt": "p"},
     "read_file": {"path": "a.txt"},
     "read_many_files": {"paths": ["a.txt"]},
     "glob": {"pattern": "*"},

@@ -357,6 +357,7 @@ def sound_calls(draw: st.DrawFn) -> tuple[str, JsonObject]:
         "memory_search": {"query": f"x{text}"},
         "write_todos": {"action": "add", "task": f"x{text}"},
         "propose_plan": {"steps": [{"task": f"x{text}"}]},
+        "task": {"description": f"x{text}", "prompt": f"x{text}"},
     }
     assert calls.keys() == {each.name for each in BUILTIN_TOOLS}
     name = draw(st.sampled_from(sorted(calls)))
@@ -389,7 +390,8 @@ def test_property_46_every_call_names_the_paths_and_resources_it_affects(call: t
     resources = ("path", "to", "directory", "url", *(() if name == "git_branch" else ("from",)))  # there a revision
     given = [arguments[key] for key in resources if key in arguments]
     assert set(given) <= set(locations)
-    assert (not locations) == (name.startswith(("memory", "shell_", "write_todos", "web_search", "propose_plan")))
+    placeless = ("memory", "shell_", "write_todos", "web_search", "propose_plan", "task")
+    assert (not locations) == name.startswith(placeless)
 
 
 @given(sound_calls())
