@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from ollm_tui.agent.events import NoticeEvent
 from ollm_tui.agent.providers.http_connection import HttpConnection
 from ollm_tui.agent.providers.json_values import as_text, member
-from ollm_tui.agent.providers.ollama import OllamaProvider
+from ollm_tui.agent.providers.ollama import ModelDetails, OllamaProvider
 from ollm_tui.agent.providers.openai import OpenAIProvider
 from ollm_tui.agent.providers.provider import ModelInfo, Provider, ProviderError
 from ollm_tui.agent.providers.server_address import ServerAddress, ollama_address, openai_address
 from ollm_tui.config import Settings
+from ollm_tui.core.base.escape import visible
+from ollm_tui.core.base.results import JsonObject
 from ollm_tui.runtime.model_provider import (
     USUAL_TARGETS,
     FoundServer,
@@ -40,15 +42,40 @@ class OfferedModel:
 
     server: FoundServer
     info: ModelInfo
-    calls_tools: bool | None = None
+    details: ModelDetails | None = None
     loaded: bool = False
     """Whether it is in memory now."""
+
+    @property
+    def calls_tools(self) -> bool | None:
+        """Whether it takes tools of its own."""
+        known = self.details is not None and self.details.capabilities is not None
+        return not self.details.lacks("tools") if known and self.details else None
+
+    def facts(self) -> JsonObject:
+        """Return what is known of it as JSON, for programs."""
+        details = self.details or ModelDetails()
+        return {
+            "name": self.info.name,
+            "server": self.server.base_url,
+            "kind": self.server.kind.value,
+            "size": self.info.size,
+            "parameterSize": self.info.parameter_size,
+            "quantization": self.info.quantization,
+            "family": self.info.family,
+            "contextWindow": self.info.context_window,
+            "longestWindow": details.longest_window,
+            "capabilities": None if details.capabilities is None else sorted(details.capabilities),
+            "callsTools": self.calls_tools,
+            "loaded": self.loaded,
+        }
 
     def __str__(self) -> str:
         """Return it on one line: name, size, window, what it cannot do, where it is."""
         facts = [self.info.parameter_size or "", _gigabytes(self.info.size), _window(self.info.context_window)]
         facts += ["no tools" if self.calls_tools is False else "", "loaded" if self.loaded else ""]
-        return "  ".join(filter(None, [self.info.name, *facts, f"({self.server.label} at {self.server.base_url})"]))
+        words = [self.info.name, *facts, f"({self.server.label} at {self.server.base_url})"]
+        return visible("  ".join(filter(None, words)))
 
 
 async def offered_models(settings: Settings, usual: Sequence[ProbeTarget] = USUAL_TARGETS) -> tuple[OfferedModel, ...]:
@@ -68,11 +95,11 @@ def choose(models: Sequence[OfferedModel], name: str) -> OfferedModel:
     found = [model for model in models if model.info.name == name]
     found = found or [model for model in models if model.info.name.startswith(name)]
     if not found:
-        there = ", ".join(model.info.name for model in models[:8]) or "no server answers"
-        raise ModelNotFoundError(f"There is no model {name}: {there}.")
+        there = ", ".join(visible(model.info.name) for model in models[:8]) or "no server answers"
+        raise ModelNotFoundError(f"There is no model {visible(name)}: {there}.")
     if len({model.info.name for model in found}) > 1:
-        names = ", ".join(model.info.name for model in found)
-        raise ModelNotFoundError(f"Several models begin with {name}: {names}. Write more of the name.")
+        names = ", ".join(visible(model.info.name) for model in found)
+        raise ModelNotFoundError(f"Several models begin with {visible(name)}: {names}. Write more of the name.")
     return found[0]
 
 
@@ -83,7 +110,7 @@ async def switch_model(runtime: Runtime, model: OfferedModel) -> None:
     before = runtime.agent.provider
     runtime.agent.use(_provider(model.server, runtime.core.configuration.settings, model.info.name))
     await before.aclose()
-    words = f"The model is now {model.info.name} ({model.server.label} at {model.server.base_url})."
+    words = f"The model is now {visible(model.info.name)} ({model.server.label} at {model.server.base_url})."
     if model.calls_tools is False:
         words += " It cannot call tools: it can talk, but do nothing."
     runtime.stream.publish(NoticeEvent(text=words))
@@ -111,8 +138,7 @@ async def _with_facts(provider: OllamaProvider, server: FoundServer, info: Model
     except ProviderError:
         return OfferedModel(server, info)
     window = facts.own_window or facts.longest_window
-    able = None if facts.capabilities is None else not facts.lacks("tools")
-    return OfferedModel(server, replace(info, context_window=window), able)
+    return OfferedModel(server, replace(info, context_window=window), facts)
 
 
 async def _loaded(server: FoundServer) -> frozenset[str]:

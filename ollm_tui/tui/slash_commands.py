@@ -8,7 +8,15 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING
 
 from ollm_tui.core.base.escape import visible
-from ollm_tui.tui.protocol.intents import ChooseModel, CompactConversation, Connect, Intent, RetryTurn, ShowContext
+from ollm_tui.tui.protocol.intents import (
+    ChooseModel,
+    CompactConversation,
+    Connect,
+    Intent,
+    PullModel,
+    RetryTurn,
+    ShowContext,
+)
 
 if TYPE_CHECKING:
     from ollm_tui.agent.prompt_files import PromptFile
@@ -93,6 +101,9 @@ def conversation_commands(handle: Callable[[Intent], object]) -> tuple[SlashComm
         SlashCommand("context", "What fills the model's window", lambda _: handle(ShowContext())),
         SlashCommand("connect", "Look for model servers again", lambda _: handle(Connect())),
         SlashCommand("model", "The models there are, or another one", lambda name: handle(ChooseModel(name)), "[NAME]"),
+        SlashCommand(
+            "pull", "Have Ollama load a model; alone: stop that", lambda name: handle(PullModel(name)), "[NAME]"
+        ),
         SlashCommand("retry", "Send the last message again", lambda _: handle(RetryTurn())),
     )
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import aclosing
 
 from ollm_tui.agent.events import NoticeEvent
+from ollm_tui.core.base.abort import AbortController
+from ollm_tui.core.base.errors import OperationCancelled
+from ollm_tui.core.base.escape import visible
 from ollm_tui.runtime.runtime import Runtime
 from ollm_tui.tui.protocol import PostUpdate
-from ollm_tui.tui.protocol.intents import ChooseModel, ModelIntent
-from ollm_tui.tui.protocol.updates import ToastUpdate
+from ollm_tui.tui.protocol.intents import ChooseModel, ModelIntent, PullModel
+from ollm_tui.tui.protocol.updates import ConversationUpdate, ToastUpdate
+from ollm_tui.tui.values import EntriesChanged, NoteEntry, NoteKind
 
 
 class ModelsController:
@@ -19,12 +24,16 @@ class ModelsController:
         self._runtime = runtime
         self._post = post
         self._switched = switched
+        self._pulling: AbortController | None = None
+        self._pulls = 0
 
     async def handle(self, intent: ModelIntent) -> None:
         """Do what the intent asks for."""
         match intent:
             case ChooseModel(name):
                 await self.choose(name)
+            case PullModel(name):
+                await self.pull(name)
             case _:
                 await self.connect()
 
@@ -39,10 +48,48 @@ class ModelsController:
             return
         try:
             await switch_model(self._runtime, choose(models, name))
-        except (ModelNotFoundError, RuntimeError) as error:
+        except ModelNotFoundError as error:
+            self._post(ToastUpdate(f"{error} /pull {visible(name)} has Ollama load it.", failed=True))
+            return
+        except RuntimeError as error:
             self._post(ToastUpdate(str(error), failed=True))
             return
         self._switched()
+
+    async def pull(self, name: str) -> None:
+        """Have Ollama load a model, its progress a line of the conversation; without a name stop that."""
+        from ollm_tui.agent.providers.provider import ProviderError
+        from ollm_tui.agent.providers.server_address import ServerAddressError
+        from ollm_tui.runtime.pulling import pull_model
+
+        if self._pulling is not None:
+            if name:
+                self._post(ToastUpdate("A model is being loaded. /pull alone stops that.", failed=True))
+            else:
+                self._pulling.abort()
+            return
+        if not name:
+            self._post(ToastUpdate("Which model? /pull NAME, such as /pull qwen3:8b.", failed=True))
+            return
+        self._pulling, shown = AbortController(), visible(name)
+        self._pulls += 1
+        try:
+            self._tell(f"Loading {shown}. /pull alone stops it.")
+            settings, signal = self._runtime.core.configuration.settings, self._pulling.signal
+            async with aclosing(pull_model(settings, name, signal)) as steps:
+                async for progress in steps:
+                    self._tell(f"Loading {shown}: {progress}. /pull alone stops it.")
+            self._tell(f"{shown} is there. /model {shown} takes it.")
+        except OperationCancelled:
+            self._tell(f"Loading {shown} was stopped. What came stays on the server; /pull {shown} goes on there.")
+        except (ProviderError, ServerAddressError) as error:
+            self._tell(str(error), NoteKind.ERROR)
+        finally:
+            self._pulling = None
+
+    def _tell(self, text: str, kind: NoteKind = NoteKind.NOTICE) -> None:
+        """Show where the pull is, in the one line that it has."""
+        self._post(ConversationUpdate(EntriesChanged((NoteEntry(f"pull-{self._pulls}", text, kind),))))
 
     async def connect(self) -> None:
         """Look for servers again, and take the first model where none is in use."""

@@ -96,6 +96,13 @@ class Connect(ModelIntent):
     """Look for model servers again."""
 
 
+@dataclass
+class PullModel(ModelIntent):
+    """Have Ollama load a model; without a name stop the pull that runs."""
+
+    name: str = ""
+
+
 class InterruptTurn(TurnIntent):
     """Stop the running turn."""
 
