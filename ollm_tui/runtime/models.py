@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pydantic import JsonValue
+
 from ollm_tui.agent.events import NoticeEvent
 from ollm_tui.agent.providers.http_connection import HttpConnection
 from ollm_tui.agent.providers.json_values import as_text, member
@@ -55,6 +57,7 @@ class OfferedModel:
     def facts(self) -> JsonObject:
         """Return what is known of it as JSON, for programs."""
         details = self.details or ModelDetails()
+        able: list[JsonValue] | None = None if details.capabilities is None else [*sorted(details.capabilities)]
         return {
             "name": self.info.name,
             "server": self.server.base_url,
@@ -65,7 +68,7 @@ class OfferedModel:
             "family": self.info.family,
             "contextWindow": self.info.context_window,
             "longestWindow": details.longest_window,
-            "capabilities": None if details.capabilities is None else sorted(details.capabilities),
+            "capabilities": able,
             "callsTools": self.calls_tools,
             "loaded": self.loaded,
         }
