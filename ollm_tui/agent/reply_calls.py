@@ -14,7 +14,7 @@ from ollm_tui.core.base.errors import ConfirmationDenied, InvalidArguments, Poli
 from ollm_tui.core.base.results import ToolError, ToolResult
 from ollm_tui.core.execution.calls import CallOrder, CallRemarks
 from ollm_tui.core.execution.executor import ToolExecutor
-from ollm_tui.core.tools.task import TaskOrder
+from ollm_tui.core.tools.context import TaskOrder
 
 
 class CallRunner:

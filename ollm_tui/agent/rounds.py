@@ -15,7 +15,7 @@ from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import ToolResult
 from ollm_tui.core.execution.executor import ToolExecutor
-from ollm_tui.core.tools.task import TaskOrder
+from ollm_tui.core.tools.context import TaskOrder
 
 _EMPTY_ONCE = "The model answered nothing. It is asked once more."
 _EMPTY_TWICE = "The model answered nothing again. Word it in another way, or choose another model."

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ollm_tui.core.storage.store import Store
     from ollm_tui.core.todos.todo_list import TodoList
     from ollm_tui.core.tools.plan_grants import PlanGrant
-    from ollm_tui.core.tools.task import TaskOrder
     from ollm_tui.core.web.client import WebAccess
 
 
@@ -171,6 +170,17 @@ class ToolContext:
         from ollm_tui.core.todos.todo_list import TodoList
 
         return TodoList(self.defaults.store, self.fence.root)
+
+
+@dataclass(frozen=True)
+class TaskOrder:
+    """What a sub-agent is to do."""
+
+    call_id: str
+    name: str
+    prompt: str
+    tools: tuple[str, ...] | None = None
+    """As the caller named them; None for all that sub-agents may have."""
 
 
 class TaskService(Protocol):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pydantic import Field
 
 from ollm_tui.core.base.abort import AbortSignal
@@ -12,6 +10,7 @@ from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import ToolResult, UpdateOutput
 from ollm_tui.core.bus.states import Risk
 from ollm_tui.core.tools.base import Effect, Parameters, Tool, ToolGroup, ToolInvocation
+from ollm_tui.core.tools.context import TaskOrder
 
 NAME_CHARACTERS = 40
 """Of a sub-agent's name, on the screen and in its questions."""
@@ -19,17 +18,6 @@ NAME_CHARACTERS = 40
 
 class TaskFailed(ToolFailure, type="TaskError", code="TASK_FAILED"):
     """A sub-agent came to no result; says why, and what it had said."""
-
-
-@dataclass(frozen=True)
-class TaskOrder:
-    """What a sub-agent is to do."""
-
-    call_id: str
-    name: str
-    prompt: str
-    tools: tuple[str, ...] | None = None
-    """As the caller named them; None for all that sub-agents may have."""
 
 
 class TaskParameters(Parameters):

@@ -38,7 +38,7 @@ class Scope(StrEnum):
 
 
 @dataclass(frozen=True)
-class Choice:
+class RewindChoice:
     """The message to go back to before, and what goes back."""
 
     request: RequestRow
@@ -46,7 +46,7 @@ class Choice:
 
 
 @register_keys(KeyGroup.SESSIONS, 1)
-class RewindScreen(PlanScreen[Choice | None]):
+class RewindScreen(PlanScreen[RewindChoice | None]):
     """Dismissed with the choice."""
 
     BINDINGS: ClassVar[list[BindingType]] = key_bindings(
@@ -109,7 +109,7 @@ class RewindScreen(PlanScreen[Choice | None]):
             if not self._plan.works:
                 self.notify(NO_FILES, markup=False)
                 return
-        self.dismiss(Choice(self._chosen, Scope(scope)))
+        self.dismiss(RewindChoice(self._chosen, Scope(scope)))
 
     def action_close(self) -> None:
         """Close without a choice."""
