@@ -118,6 +118,8 @@ async def test_no_value_of_any_parameter_leads_past_the_types(tmp_path: Path) ->
                 for index, value in enumerate(NASTY):
                     if name == "shell" and parameter == "command" and isinstance(value, str):
                         continue  # any text is a command line; the shell's own tests run such
+                    if name == "install_package" and parameter == "packages" and isinstance(value, str):
+                        continue  # any word is a name that an index would be asked for; its own tests do that
                     result = await desk.raw(name, {**sound, parameter: value})
                     assert_typed(result, (name, parameter, index))
 
