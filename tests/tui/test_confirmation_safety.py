@@ -515,6 +515,18 @@ async def test_changed_arguments_that_are_high_risk_take_two_presses() -> None:
         assert len(here.decisions) == 1
 
 
+async def test_arguments_confirmed_as_they_were_can_be_approved_too() -> None:
+    async with stage() as here:
+        await here.show_queue(item := question())
+        await here.arm()
+        await here.press("e", "ctrl+s")
+        review = reviewed(preview=item.details.preview)
+        await here.post(updates.ReviewUpdate("confirm-1", review, item.details.args))
+        await here.arm()
+        await here.press("y")
+        assert [one.approved for one in here.decisions] == [True]
+
+
 async def test_errors_of_changed_arguments_are_shown_and_approve_nothing() -> None:
     async with stage() as here:
         await here.show_queue(question())

@@ -139,6 +139,10 @@ class ConfirmationBox(Vertical):
             self._effect = effect
             self._show_effect(case, layout.left_out)
 
+    def forget_effect(self) -> None:
+        """Show the effect from its top again, so that its end is seen anew where it stays the same."""
+        self._effect = ()
+
     def _show_effect(self, case: ConfirmationCase, left_out: tuple[StyledLine, ...]) -> None:
         """Show the preview, or the arguments when asked or without preview.
 

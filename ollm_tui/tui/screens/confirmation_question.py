@@ -91,6 +91,7 @@ class QuestionBox(ConfirmationBox):
                 self.arguments_shown = False
                 self.leave_form()
                 self.guard.renew()
+                self.forget_effect()
                 self.rearm()
         self.draw()
 
