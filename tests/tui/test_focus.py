@@ -203,7 +203,9 @@ async def test_what_was_sent_and_the_draft_are_there_in_the_next_session(tmp_pat
             await here.press(*text, "enter")
         await here.press(*"half a thought")
         drafts = state_dir() / "prompts"
-        await wait_until(here.pilot, lambda: any(file.read_text() for file in drafts.glob("*.draft")))
+        await wait_until(
+            here.pilot, lambda: any(file.read_text() == "half a thought" for file in drafts.glob("*.draft"))
+        )
     async with stage(options=options) as here:
         prompt = here.app.dashboard.prompt
         await wait_until(here.pilot, lambda: prompt.text == "half a thought")
