@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ollm_tui.tui.protocol.updates import Update
     from ollm_tui.tui.screens.dashboard_screen import Dashboard
-    from ollm_tui.tui.screens.rewind_screen import Choice, RewindScreen
+    from ollm_tui.tui.screens.rewind_screen import RewindChoice, RewindScreen
     from ollm_tui.tui.screens.sessions_screen import SessionsScreen
 
 
@@ -62,7 +62,7 @@ class SessionCommands:
             self._app.notify("A turn is running. Stop it first (Esc twice), then /rewind.", markup=False)
             return
 
-        def go_back(choice: Choice | None) -> None:
+        def go_back(choice: RewindChoice | None) -> None:
             if choice is None:
                 return
             row = choice.request

@@ -299,7 +299,7 @@ def _ctest(root: Path, selection: Selection) -> TestCommand:
 
 
 @dataclass(frozen=True)
-class Runner:
+class SuiteRunner:
     """How one runner is recognised and called, and the endings of the files it takes."""
 
     detect: Callable[[Path], bool]
@@ -310,24 +310,24 @@ class Runner:
 _SCRIPTS = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".jsx", ".tsx")
 
 RUNNERS = (
-    Runner(_has_pytest, _pytest, (".py",)),
-    Runner(lambda root: next(_python_tests(root), None) is not None, _unittest, (".py",)),
-    Runner(lambda root: bool(_script(root)), _npm, _SCRIPTS),
+    SuiteRunner(_has_pytest, _pytest, (".py",)),
+    SuiteRunner(lambda root: next(_python_tests(root), None) is not None, _unittest, (".py",)),
+    SuiteRunner(lambda root: bool(_script(root)), _npm, _SCRIPTS),
     *(
-        Runner(
+        SuiteRunner(
             lambda root, name=name: _depends_on(root, name),
             lambda root, selection, name=name, start=start: _javascript(name, start, selection),
             _SCRIPTS,
         )
         for name, start in (("vitest", "npx --no-install vitest run"), ("jest", "npx --no-install jest"))
     ),
-    Runner(_is_node, lambda root, selection: _javascript("node", "node --test", selection), _SCRIPTS),
-    Runner(lambda root: (root / "Cargo.toml").is_file(), _cargo, (".rs",)),
-    Runner(lambda root: (root / "go.mod").is_file(), _go, (".go",)),
-    Runner(lambda root: (root / "pom.xml").is_file(), _maven, (".java", ".kt")),
-    Runner(
+    SuiteRunner(_is_node, lambda root, selection: _javascript("node", "node --test", selection), _SCRIPTS),
+    SuiteRunner(lambda root: (root / "Cargo.toml").is_file(), _cargo, (".rs",)),
+    SuiteRunner(lambda root: (root / "go.mod").is_file(), _go, (".go",)),
+    SuiteRunner(lambda root: (root / "pom.xml").is_file(), _maven, (".java", ".kt")),
+    SuiteRunner(
         lambda root: any((root / f"build.gradle{end}").is_file() for end in ("", ".kts")), _gradle, (".java", ".kt")
     ),
-    Runner(lambda root: _ctest_folder(root) is not None, _ctest),
+    SuiteRunner(lambda root: _ctest_folder(root) is not None, _ctest),
 )
 """In the order in which they are tried."""
