@@ -54,7 +54,8 @@ class ApprovedPlan:
     def _patterns(self, call: JudgedCall) -> tuple[ApprovalPattern, ...]:
         """Return the command patterns, and the call's own line where its tool is named (`run_tests`)."""
         patterns = [grant.command for grant in self.grants if grant.command]
-        if call.command and any(grant.tool == call.tool.name for grant in self.grants):
+        named = any(grant.tool == call.tool.name and not grant.command for grant in self.grants)
+        if call.command and named:
             patterns.append(call.command)
         return tuple(map(ApprovalPattern.parse, patterns))
 
