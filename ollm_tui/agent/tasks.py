@@ -16,11 +16,11 @@ from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.rounds import Rounds
 from ollm_tui.agent.stream import EventStream
 from ollm_tui.core.base.abort import AbortController, AbortSignal, linked
-from ollm_tui.core.base.errors import OperationCancelled, ToolNotFound
+from ollm_tui.core.base.errors import OperationCancelled, TaskFailed, ToolNotFound
 from ollm_tui.core.execution.executor import ToolExecutor
 from ollm_tui.core.tools.context import TaskOrder
 from ollm_tui.core.tools.propose_plan import PROPOSE_PLAN
-from ollm_tui.core.tools.task import TASK, TaskFailed
+from ollm_tui.core.tools.task import TASK
 from ollm_tui.core.tools.write_todos import WRITE_TODOS
 
 MOST_AT_ONCE = 3

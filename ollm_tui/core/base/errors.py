@@ -200,6 +200,10 @@ class ConfirmationCancelled(ToolFailure, type="ConfirmationCancelled", code="CAN
         super().__init__(message)
 
 
+class TaskFailed(ToolFailure, type="TaskError", code="TASK_FAILED"):
+    """A sub-agent came to no result; says why, and what it had said."""
+
+
 class OperationCancelled(ToolFailure, type="OperationCancelled", code="CANCELLED"):
     """The work was given up; `partial` is what it had produced (001 R12.4)."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from ollm_tui.core.base.abort import AbortSignal
-from ollm_tui.core.base.errors import InvalidArguments, ToolFailure
+from ollm_tui.core.base.errors import InvalidArguments, TaskFailed
 from ollm_tui.core.base.escape import visible
 from ollm_tui.core.base.results import ToolResult, UpdateOutput
 from ollm_tui.core.bus.states import Risk
@@ -14,10 +14,6 @@ from ollm_tui.core.tools.context import TaskOrder
 
 NAME_CHARACTERS = 40
 """Of a sub-agent's name, on the screen and in its questions."""
-
-
-class TaskFailed(ToolFailure, type="TaskError", code="TASK_FAILED"):
-    """A sub-agent came to no result; says why, and what it had said."""
 
 
 class TaskParameters(Parameters):
