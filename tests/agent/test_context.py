@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
@@ -16,7 +21,10 @@ from ollm_tui.agent.events import CompactedEvent, ErrorEvent, Event, NoticeEvent
 from ollm_tui.agent.providers import provider as wire
 from ollm_tui.agent.providers.provider import ProviderDescription
 from ollm_tui.agent.session.history import restore_history
+from ollm_tui.agent.session.reading import read_log
 from ollm_tui.core.base.abort import AbortSignal
+from ollm_tui.options import Options
+from ollm_tui.runtime import Attendance, open_runtime
 from tests.agent.test_loop import conversation
 
 
@@ -34,6 +42,7 @@ class SmallModel:
         self.requests: list[wire.ChatRequest] = []
         self.refused = 0
         self.last_read = "big.txt"
+        self.killed = False
 
     def describe(self) -> ProviderDescription:
         return ProviderDescription(self.name, self.model, context_window=self.told)
@@ -56,6 +65,8 @@ class SmallModel:
             if not self.sums_up:
                 raise wire.ProviderError(wire.ProviderErrorKind.TIMEOUT, "no answer")
             yield wire.TextDelta("- files were read")
+        elif self.killed:
+            os.kill(os.getpid(), signal.SIGKILL)
         elif isinstance(last, wire.UserMessage):
             call = wire.ToolCall(f"c{len(self.requests)}", "read_file", {"path": self.last_read})
             yield wire.ToolCallReady(call)
@@ -116,29 +127,65 @@ async def test_a_small_window_gets_the_tools_that_it_has_room_for(tmp_path: Path
             assert all(request.tools == model.requests[0].tools for request in model.requests)
 
 
-@pytest.mark.parametrize("sums_up", [True, False])
-async def test_a_day_of_sixty_turns_in_a_small_window_keeps_the_first_facts(tmp_path: Path, sums_up: bool) -> None:
-    model = SmallModel(8_000, 8_000, sums_up=sums_up)
-    async with conversation(tmp_path, []) as (runtime, events):
-        (tmp_path / "ws" / "big.txt").write_text("a line of words\n" * 300)
-        runtime.agent.provider = model
-        await runtime.agent.run_turn("The launch code is 4711-KAPPA and the owner is Zsófia. Read big.txt.")
-        for number in range(2, 61):
-            await runtime.agent.run_turn(f"Turn {number}: read it again.")
-        assert not of(events, ErrorEvent) and model.refused <= 1
-        compacted = of(events, CompactedEvent)
-        assert len(compacted) >= 2
-        assert all(isinstance(event, CompactedEvent) and event.after < event.before for event in compacted)
-        last = "\n".join(map(text_of, model.requests[-1].messages))
-        assert "4711-KAPPA" in last and "Zsófia" in last and "Turn 60" in last
-        assert ("files were read" in last) == sums_up
-        for request in model.requests:
-            check_order(request.messages)
+FACTS = "The launch code is 4711-KAPPA and the owner is Zsófia."
+WORDS = "and this is what I think about it " * 12
+
+
+async def live(workspace: Path, turns: Sequence[int], model: SmallModel, *, killed: bool = False) -> list[Event]:
+    """Go on with the session of the workspace for some turns; `killed` in the middle of the last one."""
+    script = workspace.parent / "script.json"
+    script.write_text("[]")
+    options = Options(workspace=workspace, provider="scripted", script=script, continue_last=turns[0] > 1)
+    events: list[Event] = []
+    async with open_runtime(options, Attendance.PERSON) as runtime:
+        runtime.stream.subscribe(events.append)
+        runtime.begin()
+        runtime.agent.use(model)
+        for number in turns:
+            if killed and number == turns[-1]:
+                model.killed = True
+            await runtime.agent.run_turn(f"{FACTS} Read big.txt." if number == 1 else f"Turn {number}: again, {WORDS}")
         # The log alone leads to the same conversation.
-        restored = restore_history(events, ask_again=False)
-        assert [text_of(message) for message in restored.messages if not isinstance(message, wire.ToolMessage)] == [
-            text_of(message) for message in runtime.agent.history[1:] if not isinstance(message, wire.ToolMessage)
-        ]
+        restored = restore_history(read_log(runtime.log.path).events, ask_again=False)
+        assert texts(restored.messages) == texts(runtime.agent.history[1:])
+    return events
+
+
+def texts(messages: Sequence[wire.Message]) -> list[str]:
+    return [text_of(message) for message in messages if not isinstance(message, wire.ToolMessage)]
+
+
+@pytest.mark.parametrize("sums_up", [True, False])
+async def test_a_day_of_sixty_turns_two_restarts_and_a_kill_keeps_the_first_facts(
+    tmp_path: Path, sums_up: bool
+) -> None:
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    (workspace / "big.txt").write_text("a line of words\n" * 300)
+    models = [SmallModel(8_000, 8_000, sums_up=sums_up) for _ in range(3)]
+    events = await live(workspace, range(1, 21), models[0])
+    code = f"""
+import asyncio
+from pathlib import Path
+from tests.agent.test_context import SmallModel, live
+asyncio.run(live(Path({str(workspace)!r}), range(21, 36), SmallModel(8_000, 8_000, sums_up={sums_up}), killed=True))
+"""
+    root = Path(__file__).parents[2]
+    killed = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    events += await live(workspace, range(36, 50), models[1])
+    events += await live(workspace, range(50, 61), models[2])
+    assert not of(events, ErrorEvent) and sum(model.refused for model in models) <= 1
+    compacted = of(events, CompactedEvent)
+    assert len(compacted) >= 2
+    assert all(isinstance(event, CompactedEvent) and event.after < event.before for event in compacted)
+    last = "\n".join(map(text_of, models[-1].requests[-1].messages))
+    assert "4711-KAPPA" in last and "Zsófia" in last and "Turn 60" in last
+    assert ("files were read" in last) == sums_up
+    for request in (request for model in models for request in model.requests):
+        check_order(request.messages)
 
 
 async def test_a_server_that_refuses_tells_the_window(tmp_path: Path) -> None:
