@@ -24,8 +24,8 @@ if TYPE_CHECKING:
         NotADirectory as NotADirectory, OperationCancelled as OperationCancelled, PolicyDenied as PolicyDenied,
         SandboxUnavailable as SandboxUnavailable, SearchFailed as SearchFailed,
         ShellExecutionFailed as ShellExecutionFailed, ShellIdleTimeout as ShellIdleTimeout,
-        ShellTimeout as ShellTimeout, StorageFailed as StorageFailed, TodoFailed as TodoFailed,
-        ToolFailure as ToolFailure, ToolNotFound as ToolNotFound, ToolTimeout as ToolTimeout,
+        ShellTimeout as ShellTimeout, StorageFailed as StorageFailed, TaskFailed as TaskFailed,
+        TodoFailed as TodoFailed, ToolFailure as ToolFailure, ToolNotFound as ToolNotFound, ToolTimeout as ToolTimeout,
         UrlNotAllowed as UrlNotAllowed,
     )
     from ollm_tui.core.base.output import OutputFormatter as OutputFormatter, TruncationConfig as TruncationConfig
@@ -76,7 +76,7 @@ _EXPORTS = {
         FileNotFound FileReadFailed FileTooLarge FileWriteFailed GlobFailed GrepFailed HttpFailure Internal
         InvalidArguments InvalidPath IsADirectory LsFailed MemoryFailed NoPermission NoSpace NotADirectory
         OperationCancelled PolicyDenied SandboxUnavailable SearchFailed ShellExecutionFailed ShellIdleTimeout
-        ShellTimeout StorageFailed TodoFailed ToolFailure ToolNotFound ToolTimeout UrlNotAllowed
+        ShellTimeout StorageFailed TaskFailed TodoFailed ToolFailure ToolNotFound ToolTimeout UrlNotAllowed
     """,
     "base.output": "OutputFormatter TruncationConfig",
     "base.results": "JsonObject ToolData ToolError ToolResult UpdateOutput",

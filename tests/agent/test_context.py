@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
+from signal import SIGKILL
 
 import pytest
 from hypothesis import given, settings
@@ -66,7 +66,7 @@ class SmallModel:
                 raise wire.ProviderError(wire.ProviderErrorKind.TIMEOUT, "no answer")
             yield wire.TextDelta("- files were read")
         elif self.killed:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), SIGKILL)
         elif isinstance(last, wire.UserMessage):
             call = wire.ToolCall(f"c{len(self.requests)}", "read_file", {"path": self.last_read})
             yield wire.ToolCallReady(call)
@@ -174,7 +174,7 @@ asyncio.run(live(Path({str(workspace)!r}), range(21, 36), SmallModel(8_000, 8_00
     killed = await asyncio.to_thread(
         subprocess.run, [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False
     )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert killed.returncode == -SIGKILL, killed.stderr
     events += await live(workspace, range(36, 50), models[1])
     events += await live(workspace, range(50, 61), models[2])
     assert not of(events, ErrorEvent) and sum(model.refused for model in models) <= 1

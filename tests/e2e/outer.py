@@ -19,9 +19,16 @@ KEYS = {"enter": "\r", "esc": "\x1b", "tab": "\t", "f2": "\x1bOQ", "f3": "\x1bOR
 class TolerantScreen(pyte.Screen):
     """pyte's own screen, so that the judge is not our emulator; what it does not know it leaves alone."""
 
+    entered = 0
+    """How often the program took the alternate screen, as it does after it was stopped."""
+
     def select_graphic_rendition(self, *attributes: int, **more: object) -> None:
         if not more.get("private"):
             super().select_graphic_rendition(*attributes)
+
+    def set_mode(self, *modes: int, **more: object) -> None:
+        self.entered += 1049 in modes
+        super().set_mode(*modes, **more)
 
     def report_device_status(self, mode: int, **more: object) -> None:
         pass
@@ -73,6 +80,11 @@ class OuterTerminal:
     def text(self) -> str:
         """The cells of the screen, line by line."""
         return "\n".join(line.rstrip() for line in self._screen.display)
+
+    @property
+    def entered(self) -> int:
+        """How often the program took the screen: at its start, and each time it was continued."""
+        return self._screen.entered
 
     @property
     def state(self) -> str:

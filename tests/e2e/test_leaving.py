@@ -100,7 +100,9 @@ async def test_a_program_that_was_stopped_and_continued_takes_every_key_once(fol
     terminal, job = await with_a_job(folder)
     for _ in range(2):
         os.kill(terminal.pid, signal.SIGSTOP)
+        entered = terminal.entered
         os.kill(terminal.pid, signal.SIGCONT)
+        await until(lambda before=entered: terminal.entered > before)
     await terminal.type(*"typed again")
     await terminal.sees("typed again")
     await asyncio.sleep(QUIET)

@@ -50,7 +50,8 @@ class PermissionGate:
         judged, response = await self._approved(context, judged, attended=attended)
         if response.caged:
             invocation = judged.invocation
-            if await context.signal.in_thread(invocation.cage_problem) is None:
+            question = await invocation.question()
+            if await context.signal.in_thread(question.cage_problem) is None:
                 raise SandboxUnavailable(f"{invocation.tool.name} cannot run in a cage. Nothing was run.")
             invocation.chosen_place = ExecutionPlace.WORK_CAGE  # an engine that fails by now is an error, no way out
         return judged
@@ -117,7 +118,7 @@ class PermissionGate:
                 raise PolicyDenied(f"{refusal[:1].upper()}{refusal[1:]}.", {"decision": "deny", "reason": refusal})
         past = approvals.record_question(judged.call) if approvals and replaces is None else None
         preview = await question.preview()
-        problem = await context.signal.in_thread(judged.invocation.cage_problem)
+        problem = await context.signal.in_thread(question.cage_problem)
         details = judged.invocation.confirmation_details(judged.explanation.risk, preview, problem)
         started = self._clock.monotonic()
         try:

@@ -82,6 +82,10 @@ async def _no_preview() -> Preview | None:
     return None
 
 
+def _nothing_to_hold() -> None:
+    return None
+
+
 @dataclass(frozen=True)
 class Question:
     """A confirmation's preview, and a fingerprint of the files it depends on."""
@@ -90,6 +94,11 @@ class Question:
     """The fingerprint, compared again right before the effect."""
     preview: Callable[[], Awaitable[Preview | None]] = _no_preview
     """Builds the preview; None where the arguments are enough."""
+    cage_problem: Callable[[], str | None] = _nothing_to_hold
+    """Why the cage for work cannot take the call, empty where it can; None where there is nothing to hold.
+
+    Runs a probe the first time: not on the event loop.
+    """
 
 
 @dataclass(frozen=True)
@@ -157,13 +166,6 @@ class ToolInvocation(ABC, Generic[P]):
     @property
     def place(self) -> ExecutionPlace | None:
         """Return where its programs run; None where it starts none of the caller's."""
-        return None
-
-    def cage_problem(self) -> str | None:
-        """Return why the cage for work cannot take it, empty where it can; None where there is nothing to hold.
-
-        Runs a probe the first time: not on the event loop.
-        """
         return None
 
     def touched_paths(self) -> list[TouchedPath]:

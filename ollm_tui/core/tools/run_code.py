@@ -32,7 +32,16 @@ from ollm_tui.core.fence.workspace import Access
 from ollm_tui.core.sandbox.work import WorkCage
 from ollm_tui.core.shell.process_tree import ProcessTree
 from ollm_tui.core.shell.termination import Termination
-from ollm_tui.core.tools.base import CallFacts, Effect, Parameters, Tool, ToolGroup, ToolInvocation, TouchedPath
+from ollm_tui.core.tools.base import (
+    CallFacts,
+    Effect,
+    Parameters,
+    Question,
+    Tool,
+    ToolGroup,
+    ToolInvocation,
+    TouchedPath,
+)
 from ollm_tui.core.tools.shell import likely_refusal
 
 MOST_ARTIFACTS = 100
@@ -100,7 +109,11 @@ class RunCodeInvocation(ToolInvocation[RunCodeParameters]):
     def place(self) -> ExecutionPlace:
         return self.chosen_place or self._default_place
 
-    def cage_problem(self) -> str:
+    async def question(self) -> Question:
+        """Return why the cage cannot take the code."""
+        return Question(cage_problem=self._cage_problem)
+
+    def _cage_problem(self) -> str:
         return "it was refused there" if self.refused_by is ExecutionPlace.WORK_CAGE else self.context.sandbox.problem
 
     async def check(self, signal: AbortSignal) -> ToolResult | None:

@@ -145,6 +145,7 @@ class RunTestsInvocation(ToolInvocation[RunTestsParameters]):
 
     async def question(self) -> Question:
         """Return the shell's question, bound to the command line that was found."""
+        self._shell.refused_by = self.refused_by
         question = await self._shell.question()
         return replace(question, state=f"{question.state} {self._command.line}")
 
@@ -155,13 +156,6 @@ class RunTestsInvocation(ToolInvocation[RunTestsParameters]):
         except ToolFailure:
             return None
         return self._shell.place
-
-    def cage_problem(self) -> str | None:
-        try:
-            self._shell.refused_by = self.refused_by
-        except ToolFailure:
-            return None
-        return self._shell.cage_problem()
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
         """Run the tests; OperationCancelled carries the output so far."""

@@ -123,7 +123,8 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
         """Return a question bound to the directory's identity."""
         directory = self._directory()
         status = directory.stat()  # the directory itself, so that another one put in its place is noticed
-        return Question(f"{os.fsencode(directory)!r} {status.st_dev}:{status.st_ino}", self._preview)
+        state = f"{os.fsencode(directory)!r} {status.st_dev}:{status.st_ino}"
+        return Question(state, self._preview, self._cage_problem)
 
     async def execute(self, signal: AbortSignal, update_output: UpdateOutput | None = None) -> ToolResult:
         """Run the command; OperationCancelled carries the output so far."""
@@ -172,7 +173,7 @@ class ShellInvocation(ToolInvocation[ShellParameters]):
     def _line(self) -> tuple[str, str]:
         return self.params.command, self.params.cwd or "."
 
-    def cage_problem(self) -> str:
+    def _cage_problem(self) -> str:
         return "it was refused there" if self.refused_by is ExecutionPlace.WORK_CAGE else self.context.sandbox.problem
 
     def _cage(self) -> LookCage | WorkCage | None:
