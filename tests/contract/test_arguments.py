@@ -95,9 +95,13 @@ async def test_each_tool_answers_to_each_other_tools_arguments_in_every_shape(tm
     """Invariant 15 of the tool facts."""
     async with open_desk(tmp_path) as desk:
         furnish(desk)
-        names = [name for name in (*CALLS, *NET_CALLS) if name in CALLS or desk.core.registry.get(name) is not None]
-        for tool in names:
-            for sent in (*CALLS.values(), *NET_CALLS.values()):
+        every = (*CALLS, *NET_CALLS)
+        for place, tool in enumerate(every):
+            if tool not in CALLS and desk.core.registry.get(tool) is None:
+                continue
+            # Its own and those of two others; `test_mixed_batch` sends each tool the arguments of all, as they are.
+            for other in (every[(place + step) % len(every)] for step in (0, 1, 11)):
+                sent = {**CALLS, **NET_CALLS}[other]
                 shapes: list[JsonValue] = [
                     *(sent, [sent], json.dumps(sent), list(sent.values()), None, True, 7, "text"),
                     *(dict.fromkeys(sent), {key: [value] for key, value in sent.items()}),

@@ -230,6 +230,7 @@ async def test_a_window_too_small_says_so_and_still_asks(tmp_path: Path) -> None
         await terminal.type("pgdn", "pgdn")
         await asyncio.sleep(ARMED)
         await terminal.type("y")
+        await terminal.sees(lambda text: "Write x.txt" not in text)  # a window that changes takes a decision back
         terminal.resize(120, 40)
         await terminal.sees("ok")
         assert (workspace / "x.txt").read_text() == "x"
