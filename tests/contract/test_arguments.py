@@ -118,8 +118,9 @@ async def test_no_value_of_any_parameter_leads_past_the_types(tmp_path: Path) ->
             tool = desk.core.registry.resolve(name, sound).tool
             properties = function_schema(tool)["parameters"]
             assert isinstance(properties, dict) and isinstance(properties["properties"], dict)
-            for parameter in {*properties["properties"], *sound}:
-                for index, value in enumerate(NASTY):
+            # Each tool gets every value, and each parameter a third of them: all of all take a minute and a half.
+            for place, parameter in enumerate(sorted({*properties["properties"], *sound})):
+                for index, value in list(enumerate(NASTY))[place % 3 :: 3]:
                     if name == "shell" and parameter == "command" and isinstance(value, str):
                         continue  # any text is a command line; the shell's own tests run such
                     if name == "install_package" and parameter == "packages" and isinstance(value, str):
