@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tomllib
@@ -12,6 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, SecretStr, ValidationError
 
+from ollm_tui.agent.providers.provider import ModelOptions, Thinking, ToolsMode
 from ollm_tui.core.base.app_dirs import config_dir, line_of_key
 from ollm_tui.core.fence.secrets import mask
 from ollm_tui.core.policy.repository_trust import RepositoryConfig
@@ -23,7 +25,7 @@ NOT_SETTINGS = frozenset({"OLLM_PROBE", "OLLM_TEST_TOOLS", "OLLM_TEST_LLM"})
 """Variables with our prefix that are not settings."""
 
 NOT_FOR_REPOSITORIES = frozenset(
-    {"api_key", "base_url", "provider", "shell", "mode", "web", "memory", "keys", "terminal"}
+    {"api_key", "base_url", "provider", "shell", "mode", "web", "memory", "keys", "terminal", "models"}
 )
 """Keys that a repository's file may not set: they could leak secrets or loosen something."""
 
@@ -114,6 +116,20 @@ class AgentSettings(ConfigTable):
     """Time of one turn without that of waiting for the person."""
 
 
+class ModelSettings(ConfigTable):
+    """`[models."NAME"]`: one model; None is as for all models."""
+
+    num_ctx: Annotated[int, Field(gt=0)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    think: Thinking | None = None
+    tools: ToolsMode | None = None
+
+    @property
+    def options(self) -> ModelOptions:
+        """The settings as providers take them."""
+        return ModelOptions(self.num_ctx, self.temperature, self.think, self.tools)
+
+
 ProviderName = Literal["ollama", "openai", "offline", "scripted"]
 
 
@@ -136,6 +152,12 @@ class Settings(ConfigTable):
     web: WebSettings = Field(default_factory=WebSettings)
     memory: MemorySettings = MemorySettings.model_validate({})
     agent: AgentSettings = AgentSettings.model_validate({})
+    models: dict[str, ModelSettings] = Field(default_factory=dict[str, ModelSettings])
+
+    @property
+    def model_options(self) -> dict[str, ModelOptions]:
+        """What is set for single models, by their names."""
+        return {name: table.options for name, table in self.models.items()}
 
 
 @dataclass(frozen=True)
@@ -237,7 +259,13 @@ class _Layers:
                 if self._is_valid({key: value}, source, text):
                     self._set(key, value, source)
                 continue
-            parts = {name: part for name, part in value.items() if self._is_valid({key: {name: part}}, source, text)}
+            parts: dict[str, JsonValue] = {}
+            for name, part in value.items():
+                if key == "models" and isinstance(part, dict):
+                    valid = (one for one in part if self._is_valid({key: {name: {one: part[one]}}}, source, text))
+                    parts[name] = {one: part[one] for one in valid}
+                elif self._is_valid({key: {name: part}}, source, text):
+                    parts[name] = part
             self._set(key, parts, source)
 
     def add_repository(self, file: ConfigFile) -> None:
@@ -264,12 +292,13 @@ class _Layers:
             Settings.model_validate(one)
         except ValidationError as error:
             first = error.errors()[0]
-            dotted = ".".join(str(part) for part in first["loc"])
+            keys = [str(part) for part in first["loc"]]
+            dotted = ".".join(keys)
             message, remedy = f"{dotted}: {first['msg']}", "Correct it; the dashboard uses the default."
             if first["type"] == "extra_forbidden":
                 message = f"unknown key {dotted}"
                 remedy = "Remove it or correct its spelling; the dashboard ignores it."
-            self.loaded.errors.append(ConfigError(source, message, remedy, line_of_key(text, dotted.split("."))))
+            self.loaded.errors.append(ConfigError(source, message, remedy, line_of_key(text, keys)))
             return False
         return True
 
@@ -289,7 +318,12 @@ def effective_toml(loaded: LoadedConfig) -> str:
     tables: list[str] = []
     for name in Settings.model_fields:
         value = getattr(loaded.settings, name)
-        if isinstance(value, ConfigTable | dict):
+        if name == "models":
+            for model, own in loaded.settings.models.items():
+                rows = own.model_dump(mode="json", exclude_none=True).items()
+                dotted = f"models.{model}"
+                tables += ["", f"[models.{json.dumps(model)}]", *(_shown(*row, dotted, loaded) for row in rows)]
+        elif isinstance(value, ConfigTable | dict):
             rows = list(value) if isinstance(value, ConfigTable) else sorted(loaded.settings.keys.items())
             tables += ["", f"[{name}]", *(_shown(key, part, f"{name}.{key}", loaded) for key, part in rows)]
         else:

@@ -109,6 +109,8 @@ class Rounds:
             self.history.append(message)
 
     def _offered(self) -> tuple[wire.ToolSchema, ...]:
+        if not self._provider().describe().takes_tools:
+            return ()
         return self.context.affordable(
             tuple(
                 wire.ToolSchema(name=str(schema["name"]), description=str(schema["description"]), parameters=parameters)

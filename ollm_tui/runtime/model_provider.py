@@ -176,13 +176,14 @@ async def _probed(settings: Settings, key: str | None, usual: Sequence[ProbeTarg
 def _ollama(base_url: str | None, settings: Settings, key: str | None) -> Provider:
     from ollm_tui.agent.providers.ollama import OllamaProvider
 
-    return OllamaProvider(base_url, settings.model, settings.num_ctx, api_key=key)
+    return OllamaProvider(base_url, settings.model, settings.num_ctx, api_key=key, options=settings.model_options)
 
 
 def _openai(base_url: str, settings: Settings, key: str | None) -> Provider:
     from ollm_tui.agent.providers.openai import OpenAIProvider
 
-    return OpenAIProvider(base_url, settings.model, key, context_window=settings.num_ctx)
+    window, options = settings.num_ctx, settings.model_options
+    return OpenAIProvider(base_url, settings.model, key, context_window=window, options=options)
 
 
 def _offline() -> Provider:

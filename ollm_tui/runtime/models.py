@@ -165,12 +165,12 @@ def _provider(server: FoundServer, settings: Settings, model: str | None) -> Pro
     """Return the provider of a server; the person's key goes to the server they named alone."""
     key = settings.api_key.get_secret_value() if settings.api_key else None
     given = None if settings.base_url is None else _address(server.kind, settings.base_url).url
-    own_key = key if given == server.base_url else None
+    own_key, options = key if given == server.base_url else None, settings.model_options
     if server.kind is ServerKind.OLLAMA:
         host = ollama_host()
         address = host if host and ollama_address(host).url == server.base_url else server.base_url
-        return OllamaProvider(address, model, settings.num_ctx, api_key=own_key)
-    return OpenAIProvider(server.base_url, model, own_key, context_window=settings.num_ctx)
+        return OllamaProvider(address, model, settings.num_ctx, api_key=own_key, options=options)
+    return OpenAIProvider(server.base_url, model, own_key, context_window=settings.num_ctx, options=options)
 
 
 def _gigabytes(size: int | None) -> str:

@@ -1,14 +1,17 @@
-"""Which provider is chosen where none is configured."""
+"""Which provider is chosen where none is configured, and what is set for single models."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from ollm_tui.config import Settings
+from ollm_tui.config import Settings, effective_toml, load_settings
 from ollm_tui.options import Options
 from ollm_tui.runtime import ConfigurationError
 from ollm_tui.runtime.model_provider import choose_provider
-from tests.agent.providers.fake_server import FakeServer, wire_fixture
+from tests.agent.providers.collecting import asking, collect
+from tests.agent.providers.fake_server import FakeServer, json_reply, ndjson, sse, wire_fixture
 
 
 @pytest.fixture(autouse=True)
@@ -36,3 +39,62 @@ async def test_an_ollama_host_that_is_no_address_is_a_configuration_error(monkey
     monkeypatch.setenv("OLLAMA_HOST", "ftp://there")
     with pytest.raises(ConfigurationError, match="there"):
         await choose_provider(Settings(), Options(), usual=())
+
+
+OWN = """\
+num_ctx = 9000
+[models."qwen3:8b"]
+num_ctx = 8192
+temperature = 0.5
+think = "low"
+[models."llama3.2:3b"]
+tools = "words"
+think = true
+[models]
+plain = { tools = "none", think = false, num_ctx = 4096, seed = 1 }
+"""
+
+
+def own_settings(tmp_path: Path) -> Settings:
+    (tmp_path / "c.toml").write_text(OWN)
+    loaded = load_settings(Options(config_file=tmp_path / "c.toml"), None, {})
+    told = [(error.line, error.message.split(":")[0]) for error in loaded.errors]
+    assert told == [(7, "models.llama3.2"), (10, "unknown key models.plain.seed")]
+    shown = effective_toml(loaded)
+    assert f'[models."qwen3:8b"]\nnum_ctx = 8192  # {tmp_path}' in shown and 'tools = "none"' in shown
+    return loaded.settings
+
+
+async def test_what_is_set_for_a_model_goes_to_ollama(tmp_path: Path) -> None:
+    settings = own_settings(tmp_path)
+    async with FakeServer() as server:
+        server.always("/api/show", json_reply({"capabilities": ["completion", "tools", "thinking"]}))
+        server.always("/api/ps", json_reply({"models": []}))
+        server.always("/api/chat", ndjson({"message": {"content": "Hello"}, "done": True}))
+        own = settings.model_copy(update={"provider": "ollama", "model": "qwen3:8b", "base_url": server.url})
+        provider = (await choose_provider(own, Options())).provider
+        assert provider.describe().context_window == 8192
+        await collect(provider, asking())
+        await collect(provider, asking(model="other:1b", temperature=0.1))
+        first, second = server.bodies("/api/chat")
+        assert first["options"] == {"num_ctx": 8192, "temperature": 0.5} and first["think"] == "low"
+        assert second["options"] == {"num_ctx": 9000, "temperature": 0.1} and "think" not in second
+        await provider.aclose()
+
+
+async def test_what_is_set_for_a_model_goes_to_servers_of_openais_kind(tmp_path: Path) -> None:
+    settings, chat = own_settings(tmp_path), "/v1/chat/completions"
+    async with FakeServer() as server:
+        refusal = json_reply({"error": {"message": "Unknown parameter: chat_template_kwargs"}}, 400)
+        hello = sse({"choices": [{"delta": {"content": "Hello"}, "finish_reason": "stop"}]}, "[DONE]")
+        server.reply(chat, hello, refusal, hello)
+        own = settings.model_copy(update={"provider": "openai", "model": "plain", "base_url": server.url})
+        provider = (await choose_provider(own, Options())).provider
+        assert provider.describe().context_window == 4096 and not provider.describe().takes_tools
+        assert "offered no tools" in (await collect(provider, asking())).notices[0]
+        got = await collect(provider, asking())
+        assert got.text == "Hello" and "no effect" in got.notices[0]
+        first, _, third = server.bodies(chat)
+        assert first["chat_template_kwargs"] == {"enable_thinking": False} and "tools" not in first
+        assert "chat_template_kwargs" not in third
+        await provider.aclose()

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from enum import StrEnum
 from typing import ClassVar
 
 from pydantic import JsonValue
@@ -22,6 +21,7 @@ from ollm_tui.agent.providers.provider import (
     FinishReason,
     Message,
     ModelInfo,
+    ModelOptions,
     ProviderError,
     ProviderErrorKind,
     ProviderNotice,
@@ -30,6 +30,7 @@ from ollm_tui.agent.providers.provider import (
     ToolCall,
     ToolMessage,
     ToolSchema,
+    ToolsMode,
     UsageReported,
     UserMessage,
 )
@@ -49,13 +50,7 @@ _NO_CHAT = re.compile(r"embed|rerank|whisper|tts|moderation|dall-e|\bbert", re.I
 _NO_SCHEMA = re.compile(r"schema|response_format|grammar|\bformat\b", re.IGNORECASE)
 
 
-class ToolsMode(StrEnum):
-    """How a model is offered tools."""
-
-    NATIVE = "native"
-    PROMPTED = "prompted"
-    """In words, its reply held to a schema where the server can."""
-    NONE = "none"
+NO_TOOLS = "{} is offered no tools, as its setting `tools` says: it can talk, but do nothing."
 
 
 def prompted_notice(model: str) -> str:
@@ -163,11 +158,15 @@ class HttpProvider(ABC):
 
     chat_path: str
 
-    def __init__(self, connection: HttpConnection, model: str | None, tools: ToolsMode | None = None) -> None:
-        """`tools` says how every model is offered tools; None finds out."""
+    def __init__(
+        self, connection: HttpConnection, model: str | None, options: Mapping[str, ModelOptions] | None = None
+    ) -> None:
+        """`options` are those of each model that has any, by its name."""
         self._connection = connection
         self._model: str | None = model or None
-        self._tools = tools
+        self._options = options or {}
+        self._toolless: set[str] = set()
+        """Models of which was told that they are offered no tools."""
         self._prompted: set[str] = set()
         """Models without tools of their own, which are told of them in words."""
         self._unconstrained: set[str] = set()
@@ -194,10 +193,13 @@ class HttpProvider(ABC):
             model, notice = choose_model(models, str(self._connection.address))
             self._model = model
             yield ProviderNotice(notice)
-        for notice in await signal.guard(self._settle(model, request)):
+        offered = self._with_options(request, model)
+        if request.tools and not offered.tools and model not in self._toolless:
+            self._toolless.add(model)
+            yield ProviderNotice(NO_TOOLS.format(shown(model)))
+        for notice in await signal.guard(self._settle(model, offered)):
             yield ProviderNotice(notice)
         while True:
-            offered = replace(request, tools=()) if self._tools is ToolsMode.NONE else request
             reader = self._reader(offered, model)
             try:
                 body = self._body_for(offered, model, reader)
@@ -214,9 +216,26 @@ class HttpProvider(ABC):
             if notice:
                 yield ProviderNotice(notice)
 
+    def _options_of(self, model: str | None) -> ModelOptions:
+        """Return what was set for a model; Ollama's names may go without their `:latest`."""
+        name = model or ""
+        return self._options.get(name) or self._options.get(name.removesuffix(":latest")) or ModelOptions()
+
+    def _with_options(self, request: ChatRequest, model: str) -> ChatRequest:
+        """Return the request as the model's options want it, but for what the request itself says."""
+        options = self._options_of(model)
+        temperature = options.temperature if request.temperature is None else request.temperature
+        think = options.think if request.think is None else request.think
+        tools = () if options.tools is ToolsMode.NONE else request.tools
+        return replace(request, temperature=temperature, think=think, tools=tools)
+
+    def _is_prompted(self, model: str) -> bool:
+        """Whether the model is told of tools in words."""
+        return self._options_of(model).tools is ToolsMode.PROMPTED or model in self._prompted
+
     def _body_for(self, request: ChatRequest, model: str, reader: ServerReplyReader) -> JsonObject:
         """Return the JSON of a request, with the tools in the way that the model takes them."""
-        if not request.tools or not (self._tools is ToolsMode.PROMPTED or model in self._prompted):
+        if not request.tools or not self._is_prompted(model):
             return self._body(request, model)
         reader.expect_prompted(request)
         body = self._body(prompted_request(request, ordered(request.messages)), model)
@@ -226,9 +245,9 @@ class HttpProvider(ABC):
 
     def _do_without(self, error: ProviderError, request: ChatRequest, model: str) -> str | None:
         """Return a notice, maybe empty, where the request can be sent again in another way; None to give up."""
-        native = self._tools is not ToolsMode.PROMPTED and model not in self._prompted
+        native = not self._is_prompted(model)
         if error.kind is ProviderErrorKind.NO_TOOLS and request.tools and native:
-            if self._tools is ToolsMode.NATIVE:
+            if self._options_of(model).tools is ToolsMode.NATIVE:
                 return None
             self._prompted.add(model)
             return prompted_notice(model)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,7 +14,6 @@ from ollm_tui.agent.providers.http_connection import HttpConnection, Timeouts, b
 from ollm_tui.agent.providers.http_provider import (
     HttpProvider,
     ServerReplyReader,
-    ToolsMode,
     function_schema,
     ordered,
     prompted_notice,
@@ -27,13 +26,16 @@ from ollm_tui.agent.providers.provider import (
     FinishReason,
     Message,
     ModelInfo,
+    ModelOptions,
     ProviderDescription,
     ProviderError,
     ProviderErrorKind,
     ProviderNotice,
     StreamEvent,
     SystemMessage,
+    Thinking,
     ToolMessage,
+    ToolsMode,
     UserMessage,
 )
 from ollm_tui.agent.providers.provider_errors import RetryPolicy
@@ -67,8 +69,8 @@ class ModelDetails:
 class OllamaProvider(HttpProvider):
     """Streams replies from `{base_url}/api/chat`.
 
-    `base_url` takes every form of OLLAMA_HOST. `num_ctx` is the window in tokens; it is fixed once for a model,
-    since a change makes the server load the model again.
+    `base_url` takes every form of OLLAMA_HOST. `num_ctx` is the window in tokens of models whose options name none; it
+    is fixed once for a model, since a change makes the server load the model again.
 
     Raises:
         ServerAddressError: The base URL is not an address.
@@ -85,7 +87,7 @@ class OllamaProvider(HttpProvider):
         *,
         api_key: str | None = None,
         keep_alive: str = "30m",
-        tools: ToolsMode | None = None,
+        options: Mapping[str, ModelOptions] | None = None,
         timeouts: Timeouts | None = None,
         retries: RetryPolicy | None = None,
     ) -> None:
@@ -96,7 +98,7 @@ class OllamaProvider(HttpProvider):
             retries=retries,
             remedy="Start Ollama (`ollama serve`), or set OLLAMA_HOST to where it runs.",
         )
-        super().__init__(connection, model, tools)
+        super().__init__(connection, model, options)
         self._asked_window = num_ctx
         self._keep_alive = keep_alive
         self._facts: dict[str, ModelDetails] = {}
@@ -108,8 +110,15 @@ class OllamaProvider(HttpProvider):
         """Return name, model, address and window."""
         window = self._windows.get(self._model) if self._model else None
         return ProviderDescription(
-            self.name, self._model, location=str(self._connection.address), context_window=window or self._asked_window
+            self.name,
+            self._model,
+            location=str(self._connection.address),
+            context_window=window or self._wanted_window(self._model),
+            takes_tools=self._options_of(self._model).tools is not ToolsMode.NONE,
         )
+
+    def _wanted_window(self, model: str | None) -> int | None:
+        return self._options_of(model).num_ctx or self._asked_window
 
     async def list_models(self) -> tuple[ModelInfo, ...]:
         """Return what the server offers; raise ProviderError."""
@@ -137,15 +146,17 @@ class OllamaProvider(HttpProvider):
                 raise
             facts = self._facts[model] = ModelDetails()
         notices: list[str] = []
-        wanted = self._asked_window or max(DEFAULT_WINDOW, facts.own_window or 0)
+        asked = self._wanted_window(model)
+        wanted = asked or max(DEFAULT_WINDOW, facts.own_window or 0)
         window = min(wanted, facts.longest_window or wanted)
-        if self._asked_window and window < self._asked_window:
+        if asked and window < asked:
             notices.append(f"{model} has a window of {window:,} tokens; the {wanted:,} that were asked for do not fit.")
-        if facts.lacks("tools") and request.tools and self._tools is None:
+        if facts.lacks("tools") and request.tools and self._options_of(model).tools is None:
             self._prompted.add(model)
             notices.append(prompted_notice(model))
         if facts.lacks("thinking"):
             self._without_thinking.add(model)
+            notices += [f"{model} cannot think: its setting `think` has no effect."] if request.think else []
         self._windows[model] = window
         return notices
 
@@ -233,7 +244,7 @@ class OllamaReplyReader(ServerReplyReader):
         return estimate is not None and prompt < 0.6 * estimate and prompt + reserve >= 0.9 * self._window
 
 
-def request_body(request: ChatRequest, model: str, window: int, think: bool | None, keep_alive: str) -> JsonObject:
+def request_body(request: ChatRequest, model: str, window: int, think: Thinking | None, keep_alive: str) -> JsonObject:
     """Return the JSON of a request, its keys always in the same order."""
     options: JsonObject = {"num_ctx": window}
     if request.max_tokens is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from pydantic import JsonValue
@@ -13,7 +13,6 @@ from ollm_tui.agent.providers.http_connection import HttpConnection, Timeouts, b
 from ollm_tui.agent.providers.http_provider import (
     HttpProvider,
     ServerReplyReader,
-    ToolsMode,
     function_schema,
     ordered,
     prompted_notice,
@@ -25,15 +24,17 @@ from ollm_tui.agent.providers.provider import (
     FinishReason,
     Message,
     ModelInfo,
+    ModelOptions,
     ProviderDescription,
     ProviderError,
     ProviderErrorKind,
     StreamEvent,
     SystemMessage,
     ToolMessage,
+    ToolsMode,
     UserMessage,
 )
-from ollm_tui.agent.providers.provider_errors import RetryPolicy
+from ollm_tui.agent.providers.provider_errors import RetryPolicy, shown
 from ollm_tui.agent.providers.reply_reader import EventDecoder, ServerEvent
 from ollm_tui.agent.providers.server_address import openai_address
 from ollm_tui.core.base.results import JsonObject
@@ -60,7 +61,7 @@ class OpenAIProvider(HttpProvider):
         api_key: str | None = None,
         *,
         context_window: int | None = None,
-        tools: ToolsMode | None = None,
+        options: Mapping[str, ModelOptions] | None = None,
         timeouts: Timeouts | None = None,
         retries: RetryPolicy | None = None,
     ) -> None:
@@ -71,18 +72,25 @@ class OpenAIProvider(HttpProvider):
             retries=retries,
             remedy="Start the server, or set base_url to where it is.",
         )
-        super().__init__(connection, model, tools)
+        super().__init__(connection, model, options)
         self._given_window = context_window
         self._windows: dict[str, int | None] = {}
         self._no_stream_options = False
+        self._without_thinking: set[str] = set()
+        """Models whose server refused to be told whether to think."""
         self._is_llama = False
         self._settled: set[str] = set()
 
     def describe(self) -> ProviderDescription:
         """Return name, model, address and window."""
         known = self._windows.get(self._model) if self._model else None
+        options = self._options_of(self._model)
         return ProviderDescription(
-            self.name, self._model, location=str(self._connection.address), context_window=self._given_window or known
+            self.name,
+            self._model,
+            location=str(self._connection.address),
+            context_window=options.num_ctx or self._given_window or known,
+            takes_tools=options.tools is not ToolsMode.NONE,
         )
 
     async def list_models(self) -> tuple[ModelInfo, ...]:
@@ -114,7 +122,8 @@ class OpenAIProvider(HttpProvider):
                     raise
         self._windows.setdefault(model, None)
         self._settled.add(model)
-        if self._tools is None and self._is_llama and request.tools and not await self._template_has_tools():
+        offers = request.tools and self._options_of(model).tools is None
+        if offers and self._is_llama and not await self._template_has_tools():
             self._prompted.add(model)
             return [prompted_notice(model)]
         return []
@@ -128,7 +137,12 @@ class OpenAIProvider(HttpProvider):
         return member(member(answer, "chat_template_caps"), "supports_tools") is not False
 
     def _body(self, request: ChatRequest, model: str) -> JsonObject:
-        return request_body(request, model, stream_options=not self._no_stream_options)
+        body = request_body(request, model, stream_options=not self._no_stream_options)
+        if isinstance(request.think, bool) and model not in self._without_thinking:
+            body["chat_template_kwargs"] = {"enable_thinking": request.think}  # llama.cpp, vLLM
+        elif request.think is not None and model not in self._without_thinking:
+            body["reasoning_effort"] = request.think
+        return body
 
     def _constrain(self, body: JsonObject, schema: JsonObject) -> None:
         body["response_format"] = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
@@ -142,6 +156,10 @@ class OpenAIProvider(HttpProvider):
         if "stream_options" in error.message and not self._no_stream_options:
             self._no_stream_options = True
             return ""
+        named = next((key for key in ("chat_template_kwargs", "reasoning_effort") if key in error.message), None)
+        if named and request.think is not None and model not in self._without_thinking:
+            self._without_thinking.add(model)
+            return f"The server takes no {named}: the setting `think` of {shown(model)} has no effect."
         return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.results import JsonObject
@@ -99,6 +99,29 @@ class ToolSchema:
     parameters: JsonObject
 
 
+Thinking: TypeAlias = Literal[True, False, "low", "medium", "high"]
+"""Whether, or how much, a thinking model thinks before it answers."""
+
+
+class ToolsMode(StrEnum):
+    """How a model is offered tools."""
+
+    NATIVE = "native"
+    PROMPTED = "prompted"
+    """In words, its reply held to a schema where the server can."""
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What the person set for a model; None leaves it to the provider or server."""
+
+    num_ctx: int | None = None
+    temperature: float | None = None
+    think: Thinking | None = None
+    tools: ToolsMode | None = None
+
+
 @dataclass(frozen=True)
 class ChatRequest:
     """A request for a reply; what is None is left to the provider or server."""
@@ -110,8 +133,8 @@ class ChatRequest:
     temperature: float | None = None
     max_tokens: int | None = None
     """Longest reply, in tokens."""
-    think: bool | None = None
-    """Ask a thinking model to think (True) or not (False); None lets the server decide."""
+    think: Thinking | None = None
+    """None lets the server decide."""
     estimated_tokens: int | None = None
     """Our estimate of the prompt, to notice a prompt that the server cut."""
 
@@ -252,6 +275,8 @@ class ProviderDescription:
     """A permanent notice, e.g. that no model is connected."""
     greeting: str | None = None
     """A first message for the conversation."""
+    takes_tools: bool = True
+    """Whether the model is offered tools."""
 
     def __str__(self) -> str:
         return self.badge or f"{self.provider} {self.model or 'no model chosen'}"

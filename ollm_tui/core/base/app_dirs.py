@@ -48,7 +48,8 @@ def _own_dir(base: str) -> Path:
 
 
 _HEADING = re.compile(r"\s*\[{1,2}([^\[\]]+)\]")
-_ENTRY = re.compile(r"\s*([\w.\"' -]+?)\s*=")
+_NAME = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
+_ENTRY = re.compile(rf"\s*((?:{_NAME.pattern})(?:\s*\.\s*(?:{_NAME.pattern}))*)\s*=")
 
 
 def line_of_key(text: str, keys: Sequence[str]) -> int | None:
@@ -75,4 +76,4 @@ def _keyed_lines(text: str) -> list[tuple[int, tuple[str, ...]]]:
 
 
 def _names(dotted: str) -> tuple[str, ...]:
-    return tuple(name.strip().strip("\"'") for name in dotted.split("."))
+    return tuple(name.strip("\"'") for name in _NAME.findall(dotted))

@@ -6,18 +6,19 @@ import json
 
 import pytest
 
-from ollm_tui.agent.providers.http_provider import ToolsMode
 from ollm_tui.agent.providers.ollama import OllamaProvider
 from ollm_tui.agent.providers.openai import OpenAIProvider
 from ollm_tui.agent.providers.prompted_calls import PromptedHoldback, signature
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     ChatRequest,
+    ModelOptions,
     ProviderErrorKind,
     SystemMessage,
     ToolCall,
     ToolMessage,
     ToolSchema,
+    ToolsMode,
     UserMessage,
 )
 from ollm_tui.core.base.results import JsonObject
@@ -33,6 +34,10 @@ ANSWER = '{"answer": "He said \\"\\u00e9t\\u00e9\\" \\ud83d\\ude00,\\nand left."
 def streamed(text: str) -> FakeReply:
     pieces: list[JsonObject] = [{"choices": [{"delta": {"content": letter}}]} for letter in text]
     return sse(*pieces, {"choices": [{"delta": {}, "finish_reason": "stop"}]}, "[DONE]")
+
+
+def options(tools: ToolsMode) -> dict[str, ModelOptions]:
+    return {"plain": ModelOptions(tools=tools)}
 
 
 def fed(text: str, size: int) -> tuple[str, list[tuple[str, object]]]:
@@ -86,7 +91,7 @@ def test_a_tool_stands_on_one_line() -> None:
 async def test_the_protocol_takes_the_place_of_tools_and_holds_the_reply_to_a_schema() -> None:
     async with FakeServer() as server:
         server.reply(CHAT, streamed(CALL), streamed(ANSWER))
-        provider = OpenAIProvider(server.url, "plain", context_window=4096, tools=ToolsMode.PROMPTED)
+        provider = OpenAIProvider(server.url, "plain", context_window=4096, options=options(ToolsMode.PROMPTED))
         got = await collect(provider, asking("Write it."))
         [call] = got.calls
         assert (call.name, call.arguments, call.origin) == ("write_file", {"path": "a\nb"}, Origin.SALVAGED)
@@ -115,7 +120,7 @@ async def test_a_server_that_knows_no_schema_is_asked_without_and_the_person_is_
     async with FakeServer() as server:
         refusal = json_reply({"error": {"message": "response_format is not supported"}}, 400)
         server.reply(CHAT, refusal, streamed(CALL), streamed("Words."))
-        provider = OpenAIProvider(server.url, "plain", context_window=4096, tools=ToolsMode.PROMPTED)
+        provider = OpenAIProvider(server.url, "plain", context_window=4096, options=options(ToolsMode.PROMPTED))
         got = await collect(provider, asking())
         assert len(got.calls) == 1 and "no schema" in got.notices[0]
         assert (await collect(provider, asking())).text == "Words."
@@ -141,12 +146,14 @@ async def test_tools_can_be_native_only_or_none() -> None:
     async with FakeServer() as server:
         refusal = json_reply({"error": {"message": "plain does not support tools"}}, 400)
         server.reply(CHAT, refusal)
-        native = OpenAIProvider(server.url, "plain", context_window=4096, tools=ToolsMode.NATIVE)
+        native = OpenAIProvider(server.url, "plain", context_window=4096, options=options(ToolsMode.NATIVE))
         got = await collect(native, asking())
         assert got.failure is not None and got.failure.kind is ProviderErrorKind.NO_TOOLS
         server.reply(CHAT, streamed("Hello"))
-        none = OpenAIProvider(server.url, "plain", context_window=4096, tools=ToolsMode.NONE)
-        assert (await collect(none, asking())).text == "Hello"
+        none = OpenAIProvider(server.url, "plain", context_window=4096, options=options(ToolsMode.NONE))
+        got = await collect(none, asking())
+        assert got.text == "Hello" and "plain is offered no tools" in got.notices[0]
+        assert not none.describe().takes_tools
         assert "tools" not in server.bodies(CHAT)[-1] and len(server.bodies(CHAT)[-1]["messages"]) == 1
         await native.aclose()
         await none.aclose()
