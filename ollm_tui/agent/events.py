@@ -118,6 +118,14 @@ class ReasoningDeltaEvent(_Event):
     text: str
 
 
+class ModelLoadingEvent(_Event):
+    """The server loads the model, or has: the first byte came; not in the log."""
+
+    type: Literal["model_loading"] = "model_loading"
+    model: str
+    loaded: bool = False
+
+
 class ProposedCall(Wire):
     """A call inside an assistant message, with the arguments as the model sent them."""
 
@@ -315,6 +323,7 @@ Event = Annotated[
     | AttachedEvent
     | TextDeltaEvent
     | ReasoningDeltaEvent
+    | ModelLoadingEvent
     | AssistantMessageEvent
     | ToolCallEvent
     | ToolOutputEvent
@@ -341,8 +350,8 @@ def read_event(line: str | bytes) -> Event:
     return _reader().validate_json(line)
 
 
-UNLOGGED = (TextDeltaEvent, ReasoningDeltaEvent, ToolOutputEvent)
-"""Live events whose whole text is in a later one."""
+UNLOGGED = (TextDeltaEvent, ReasoningDeltaEvent, ToolOutputEvent, ModelLoadingEvent)
+"""Live events: their whole text is in a later one, or they are over soon."""
 
 
 def as_line(event: Event) -> str:

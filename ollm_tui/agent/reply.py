@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ollm_tui.agent.events import (
     AssistantMessageEvent,
+    ModelLoadingEvent,
     NoticeEvent,
     ProposedCall,
     ReasoningDeltaEvent,
@@ -90,6 +91,8 @@ class Reply:
     end: wire.FinishReason | None = None
     event_id: int = 0
     """The event that tells of it, once it is published."""
+    loading: str | None = None
+    """The model that the server loads, until its first word."""
     _unchecked: int = 0
     """Characters since the last look for repetition."""
 
@@ -110,6 +113,9 @@ class Reply:
 
     def take(self, event: wire.StreamEvent) -> None:
         """Add what the provider sent and publish it. Raises ReplyTooLongError."""
+        if self.loading is not None and not isinstance(event, wire.ProviderNotice | wire.ModelLoading):
+            self.stream.publish(ModelLoadingEvent(model=self.loading, loaded=True))
+            self.loading = None
         match event:
             case wire.TextDelta(text):
                 text = well_formed(text)
@@ -133,6 +139,10 @@ class Reply:
                 self.usage = event
             case wire.ProviderNotice(text):
                 self.stream.publish(NoticeEvent(text=text))
+            case wire.ModelLoading(model):
+                if self.loading is None:
+                    self.stream.publish(ModelLoadingEvent(model=model))
+                self.loading = model
             case wire.StreamFinished(reason):
                 self.end = reason
             case wire.ToolCallProgress(_, characters):

@@ -15,6 +15,7 @@ from ollm_tui.agent.events import (
     ErrorEvent,
     Event,
     MemoryRecalledEvent,
+    ModelLoadingEvent,
     NoticeEvent,
     TextDeltaEvent,
     ToolCallEvent,
@@ -141,6 +142,8 @@ def _as_text() -> Callable[[Event], None]:
                 say(f"  {outcome} by {by}")
             case MemoryRecalledEvent() | AttachedEvent():
                 say(event.summary)
+            case ModelLoadingEvent(model=model, loaded=False):
+                say(f"loading {visible(model)} ...")
             case NoticeEvent(text=text):
                 say(visible(text))
             case ErrorEvent(error=error):

@@ -95,11 +95,14 @@ async def pull_model(
         chunks = connection.stream(PULL_PATH, {"model": name, "stream": True}, model=name, signal=signal)
         async with aclosing(chunks):
             async for chunk in chunks:
-                if isinstance(chunk, ProviderNotice):
-                    yield PullProgress(chunk.text)
-                    continue
-                for event in lines.feed(chunk):
-                    yield pull.read(event.data)
+                match chunk:
+                    case ProviderNotice(text):
+                        yield PullProgress(text)
+                    case bytes():
+                        for event in lines.feed(chunk):
+                            yield pull.read(event.data)
+                    case _:
+                        pass
         for event in lines.close():
             yield pull.read(event.data)
     except FramingError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ollm_tui.agent.events import ErrorEvent, Event, NoticeEvent
+from ollm_tui.agent.events import ErrorEvent, Event, ModelLoadingEvent, NoticeEvent, TextDeltaEvent
 from ollm_tui.cli import main
 from ollm_tui.config import Settings
 from ollm_tui.core.base.results import JsonObject
@@ -99,6 +99,13 @@ async def test_the_session_goes_on_with_the_other_model(tmp_path: Path) -> None:
         await switch_model(runtime, choose(models, "qwen3"))
         await runtime.agent.run_turn("Again?")
         assert one.bodies("/api/chat") and "The model is now qwen3:8b" in notices(events)
+        one.always("/api/ps", json_reply({"models": []}))
+        await switch_model(runtime, choose(models, "qwen3"))
+        events.clear()
+        await runtime.agent.run_turn("And now?")
+        told = [event.loaded for event in events if isinstance(event, ModelLoadingEvent) and event.model == "qwen3:8b"]
+        begun = next(at for at, event in enumerate(events) if isinstance(event, TextDeltaEvent))
+        assert told == [False, True] and isinstance(events[begun - 1], ModelLoadingEvent)
 
 
 def notices(events: list[Event]) -> str:

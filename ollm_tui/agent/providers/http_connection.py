@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from ollm_tui.agent.providers.json_values import parse_json
-from ollm_tui.agent.providers.provider import ProviderError, ProviderErrorKind, ProviderNotice
+from ollm_tui.agent.providers.provider import ModelLoading, ProviderError, ProviderErrorKind, ProviderNotice
 from ollm_tui.agent.providers.provider_errors import RetryPolicy, ServerErrorReply, error_from, read_error_body, shown
 from ollm_tui.agent.providers.server_address import ServerAddress
 from ollm_tui.core.base.abort import AbortSignal
@@ -93,8 +93,8 @@ class HttpConnection:
 
     async def stream(
         self, path: str, body: JsonObject, *, model: str | None, signal: AbortSignal
-    ) -> AsyncGenerator[bytes | ProviderNotice, None]:
-        """Yield the bytes of a streamed answer, and a notice before each new attempt.
+    ) -> AsyncGenerator[bytes | ProviderNotice | ModelLoading, None]:
+        """Yield the bytes of a streamed answer; before each new attempt a notice, and that the model is being loaded.
 
         Raises:
             OperationCancelled: The signal was aborted; the connection is closed.
@@ -113,6 +113,8 @@ class HttpConnection:
                     raise
                 if failure.kind is not ProviderErrorKind.LOADING or not waited:
                     yield ProviderNotice(self._retries.notice(str(self.address), failure, delay, attempt))
+                if failure.kind is ProviderErrorKind.LOADING:
+                    yield ModelLoading(model or "")
                 attempt += failure.kind is not ProviderErrorKind.LOADING
             waited += delay
             await signal.guard(asyncio.sleep(delay))

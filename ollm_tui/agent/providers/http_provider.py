@@ -1,11 +1,11 @@
-"""What the two providers over HTTP share: the course of a request, and the form in which servers take conversations."""
+"""What the two providers over HTTP share: the course of a request."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import ClassVar
@@ -14,34 +14,27 @@ from pydantic import JsonValue
 
 from ollm_tui.agent.providers.http_connection import HttpConnection, bad_reply, cut_off, stalled
 from ollm_tui.agent.providers.json_values import as_count, parse_json
+from ollm_tui.agent.providers.message_order import ordered
 from ollm_tui.agent.providers.prompted_calls import prompted_request, reply_schema
 from ollm_tui.agent.providers.provider import (
-    AssistantMessage,
     ChatRequest,
     FinishReason,
-    Message,
     ModelInfo,
+    ModelLoading,
     ModelOptions,
     ProviderError,
     ProviderErrorKind,
     ProviderNotice,
     StreamEvent,
-    SystemMessage,
-    ToolCall,
-    ToolMessage,
     ToolSchema,
     ToolsMode,
     UsageReported,
-    UserMessage,
 )
 from ollm_tui.agent.providers.provider_errors import read_error, shown
 from ollm_tui.agent.providers.reply_reader import FramingError, LineDecoder, ReplyReader, ServerEvent
 from ollm_tui.core.base.abort import AbortSignal
 from ollm_tui.core.base.errors import OperationCancelled
 from ollm_tui.core.base.results import JsonObject
-
-NO_RESULT = "[no result: the call was interrupted]"
-"""What a model reads instead of a missing result."""
 
 _OPENING_BYTES = 64
 _NO_CHAT = re.compile(r"embed|rerank|whisper|tts|moderation|dall-e|\bbert", re.IGNORECASE)
@@ -199,6 +192,8 @@ class HttpProvider(ABC):
             yield ProviderNotice(NO_TOOLS.format(shown(model)))
         for notice in await signal.guard(self._settle(model, offered)):
             yield ProviderNotice(notice)
+        if await signal.guard(self._must_load(model)):
+            yield ModelLoading(model)
         while True:
             reader = self._reader(offered, model)
             try:
@@ -264,12 +259,12 @@ class HttpProvider(ABC):
             async with aclosing(self._connection.stream(self.chat_path, body, model=model, signal=signal)) as chunks:
                 read, progress = 0, asyncio.get_running_loop().time()
                 async for chunk in chunks:
-                    for event in [chunk] if isinstance(chunk, ProviderNotice) else reader.feed(chunk):
+                    for event in reader.feed(chunk) if isinstance(chunk, bytes) else [chunk]:
                         yield event
                     if reader.finished:
                         break
                     now = asyncio.get_running_loop().time()
-                    if reader.events_read != read or isinstance(chunk, ProviderNotice):
+                    if reader.events_read != read or not isinstance(chunk, bytes):
                         read, progress = reader.events_read, now
                     elif now - progress > (limit := limits.idle if read else limits.first_byte):
                         raise stalled(self._connection.address.at(self.chat_path), limit)
@@ -287,6 +282,10 @@ class HttpProvider(ABC):
     @abstractmethod
     async def _settle(self, model: str, request: ChatRequest) -> list[str]:
         """Find out, before a model's first request, what there is to know; return notices for the person."""
+
+    async def _must_load(self, model: str) -> bool:
+        """Return whether the server has yet to load the model before it can answer."""
+        return False
 
     async def _verify(self, model: str) -> list[str]:
         """Compare, after a reply, what was asked for with what the server did; return notices for the person."""
@@ -326,69 +325,3 @@ def function_schema(tool: ToolSchema) -> JsonObject:
     """Return a tool in the form that both wire formats take."""
     function: JsonObject = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return {"type": "function", "function": function}
-
-
-def ordered(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """Return one system message, then alternating turns; each call has one result, in order.
-
-    Chat templates refuse system messages in the middle, two messages of one role in a row, empty content, calls without
-    a result and results without a call. History grows at its end, so servers can reuse what they have read before.
-    """
-    history = list(messages)
-    leading: list[str] = []
-    turns: list[Message] = []
-    for at, message in enumerate(history):
-        match message:
-            case SystemMessage(text) if all(isinstance(earlier, SystemMessage) for earlier in history[:at]):
-                leading += [text] if text else []
-            case SystemMessage(text):
-                _append_user(turns, text)
-            case UserMessage():
-                _append_user(turns, message.whole)
-            case AssistantMessage():
-                _append_assistant(turns, message)
-                turns += [_result_of(call, history, at) for call in message.tool_calls]
-            case ToolMessage():
-                pass  # results follow the call they belong to
-    return (SystemMessage("\n\n".join(leading)), *turns) if leading else tuple(turns)
-
-
-def without_old_reasoning(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Drop the model's thinking before the last user message, which only fills the window."""
-    last_user = max((at for at, message in enumerate(messages) if isinstance(message, UserMessage)), default=-1)
-    return tuple(
-        replace(message, reasoning="") if isinstance(message, AssistantMessage) and at < last_user else message
-        for at, message in enumerate(messages)
-    )
-
-
-def _append_user(turns: list[Message], text: str) -> None:
-    if not text:
-        return
-    if turns and isinstance(last := turns[-1], UserMessage):
-        turns[-1] = UserMessage(f"{last.text}\n\n{text}")
-    else:
-        turns.append(UserMessage(text))
-
-
-def _append_assistant(turns: list[Message], message: AssistantMessage) -> None:
-    if not message.text and not message.tool_calls:
-        return
-    last = turns[-1] if turns else None
-    if isinstance(last, AssistantMessage) and not last.tool_calls:
-        turns[-1] = replace(message, text=f"{last.text}\n\n{message.text}".strip("\n"))
-    else:
-        turns.append(message)
-
-
-def _result_of(call: ToolCall, history: list[Message], at: int) -> ToolMessage:
-    """Return the first result behind `at` with the call's id before another call takes that id."""
-    for index in range(at + 1, len(history)):
-        match history[index]:
-            case ToolMessage(call.id, name, content, outcome):
-                return ToolMessage(call.id, name or call.name, content or "(empty)", outcome)
-            case AssistantMessage(tool_calls=calls) if any(other.id == call.id for other in calls):
-                break
-            case _:
-                pass
-    return ToolMessage(call.id, call.name, NO_RESULT)

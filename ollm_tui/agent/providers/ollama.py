@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,11 +16,10 @@ from ollm_tui.agent.providers.http_provider import (
     HttpProvider,
     ServerReplyReader,
     function_schema,
-    ordered,
     prompted_notice,
-    without_old_reasoning,
 )
 from ollm_tui.agent.providers.json_values import as_count, as_list, as_object, as_text, member
+from ollm_tui.agent.providers.message_order import ordered, without_old_reasoning
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     ChatRequest,
@@ -45,6 +45,9 @@ from ollm_tui.core.base.results import JsonObject
 
 DEFAULT_WINDOW = 16_384
 """Tokens asked for by default; Ollama's own 4k cuts an agent's prompt without a word."""
+
+LOADED_FOR = 60.0
+"""Seconds for which a model that was just asked is taken to be in memory still; another may have taken its place."""
 
 _CHAT_PATH = "api/chat"
 _NUM_CTX = re.compile(r"^\s*num_ctx\s+(\d+)\s*$", re.MULTILINE)
@@ -105,6 +108,8 @@ class OllamaProvider(HttpProvider):
         self._windows: dict[str, int] = {}
         self._verified: set[str] = set()
         self._without_thinking: set[str] = set()
+        self._answered: dict[str, float] = {}
+        """When each model was asked or answered last."""
 
     def describe(self) -> ProviderDescription:
         """Return name, model, address and window."""
@@ -180,18 +185,33 @@ class OllamaProvider(HttpProvider):
             return f"{model} cannot think before it answers; going on without."
         return None
 
-    async def _verify(self, model: str) -> list[str]:
-        """Compare, once, the window that the server loaded with the one that was asked for."""
-        if model in self._verified:
-            return []
-        self._verified.add(model)
+    async def _must_load(self, model: str) -> bool:
+        """Return whether the model is not in memory; a server lists it as soon as it begins to load it."""
+        now = asyncio.get_running_loop().time()
+        since = now - self._answered.get(model, -LOADED_FOR)
+        self._answered[model] = now
+        return since >= LOADED_FOR and await self._loaded_row(model) == {}
+
+    async def _loaded_row(self, model: str) -> JsonObject | None:
+        """Return what the server tells of a loaded model, nothing where it is not; None where it does not tell."""
         try:
             answer = await self._connection.query("api/ps")
         except ProviderError:
-            # an old server or a facade; then nothing can be said, and the reply is there all the same
-            return []
+            # an old server or a facade
+            return None
         names = (model, f"{model}:latest")
-        row = next((row for row in as_list(member(answer, "models")) if member(row, "name") in names), None)
+        rows = member(answer, "models")
+        if not isinstance(rows, list):
+            return None
+        return as_object(next((row for row in rows if member(row, "name") in names), None))
+
+    async def _verify(self, model: str) -> list[str]:
+        """Compare, once, the window that the server loaded with the one that was asked for."""
+        self._answered[model] = asyncio.get_running_loop().time()
+        if model in self._verified:
+            return []
+        self._verified.add(model)
+        row = await self._loaded_row(model)
         loaded, asked = as_count(member(row, "context_length")), self._windows[model]
         if loaded is None or loaded >= asked:
             return []

@@ -14,10 +14,10 @@ from ollm_tui.agent.providers.http_provider import (
     HttpProvider,
     ServerReplyReader,
     function_schema,
-    ordered,
     prompted_notice,
 )
 from ollm_tui.agent.providers.json_values import as_count, as_list, as_object, as_text, member, parse_json
+from ollm_tui.agent.providers.message_order import ordered
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     ChatRequest,
@@ -159,7 +159,8 @@ class OpenAIProvider(HttpProvider):
         named = next((key for key in ("chat_template_kwargs", "reasoning_effort") if key in error.message), None)
         if named and request.think is not None and model not in self._without_thinking:
             self._without_thinking.add(model)
-            return f"The server takes no {named}: the setting `think` of {shown(model)} has no effect."
+            own = self._options_of(model).think is not None
+            return f"The server takes no {named}: the setting `think` of {shown(model)} has no effect." if own else ""
         return None
 
 

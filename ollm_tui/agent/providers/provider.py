@@ -195,6 +195,13 @@ class ProviderNotice:
 
 
 @dataclass(frozen=True)
+class ModelLoading:
+    """The server loads the model before it answers."""
+
+    model: str
+
+
+@dataclass(frozen=True)
 class StreamFinished:
     """The last event of every reply without a `ProviderError`."""
 
@@ -204,7 +211,14 @@ class StreamFinished:
 
 
 StreamEvent: TypeAlias = (
-    TextDelta | ReasoningDelta | ToolCallProgress | ToolCallReady | UsageReported | ProviderNotice | StreamFinished
+    TextDelta
+    | ReasoningDelta
+    | ToolCallProgress
+    | ToolCallReady
+    | UsageReported
+    | ProviderNotice
+    | ModelLoading
+    | StreamFinished
 )
 
 

@@ -11,6 +11,7 @@ from ollm_tui.agent.events import (
     ConfirmationSettledEvent,
     ErrorEvent,
     Event,
+    ModelLoadingEvent,
     NoticeEvent,
     ReasoningDeltaEvent,
     TextDeltaEvent,
@@ -194,6 +195,8 @@ class ActivityTracker:
                 return None
             case ReasoningDeltaEvent() | AssistantMessageEvent(task=None):
                 return ActivityUpdate(Activity.THINKING)
+            case ModelLoadingEvent(model=model, loaded=loaded):
+                return ActivityUpdate(Activity.THINKING, "" if loaded else f"loading {model},")
             case TextDeltaEvent(text=text):
                 return self._streaming(text)
             case ToolCallEvent():

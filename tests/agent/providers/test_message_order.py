@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollm_tui.agent.providers.http_provider import NO_RESULT, ordered, without_old_reasoning
+from ollm_tui.agent.providers.message_order import NO_RESULT, ordered, without_old_reasoning
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     Message,

@@ -14,6 +14,7 @@ from ollm_tui.agent.providers.openai import OpenAIProvider
 from ollm_tui.agent.providers.provider import (
     AssistantMessage,
     ChatRequest,
+    ModelLoading,
     ProviderErrorKind,
     SystemMessage,
     TextDelta,
@@ -207,6 +208,7 @@ async def test_a_server_that_is_loading_its_model_is_waited_for():
         assert got.text == "Hello"
         assert len(got.notices) == 1
         assert "loading the model" in got.notices[0]
+        assert ModelLoading("demo") in got.events
 
 
 async def test_nobody_listening_is_said_with_the_address_and_what_to_do():

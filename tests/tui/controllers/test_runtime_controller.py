@@ -15,6 +15,7 @@ from ollm_tui.agent.events import (
     ErrorEvent,
     Event,
     LoggedResult,
+    ModelLoadingEvent,
     ProposedCall,
     ReasoningDeltaEvent,
     SessionStartedEvent,
@@ -287,6 +288,15 @@ def test_the_activity_follows_the_turn_and_stopping_outlasts_what_still_arrives(
     ended = tracker.fold(TurnFinishedEvent(status=TurnStatus.INTERRUPTED))
     assert ended is not None
     assert ended.activity is Activity.IDLE
+
+
+def test_a_model_that_is_being_loaded_is_told_from_one_that_thinks() -> None:
+    tracker = ActivityTracker(FakeClock().monotonic)
+    asked, loading = UserMessageEvent(text="x"), ModelLoadingEvent(model="qwen3:8b")
+    seen = [tracker.fold(event) for event in (asked, loading, loading.model_copy(update={"loaded": True}))]
+    assert [(update.activity, update.detail) for update in seen if update] == [
+        (Activity.THINKING, ""), (Activity.THINKING, "loading qwen3:8b,"), (Activity.THINKING, ""),
+    ]  # fmt: skip
 
 
 def test_what_a_person_approved_only_begins_to_run_then() -> None:
